@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 from streams import fed
 
 from optimist.numerics.estimate import Estimate
+from optimist.numerics.fid import bounds
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.score import FrechetDistance
 from optimist.numerics.registry import make_bound
+from optimist.numerics.symmetric import SymmetricSum
 from optimist_client.metrics import FID
 
 BOUNDS = tuple(FID.bounds)
@@ -239,3 +241,11 @@ def test_an_option_left_out_or_none_takes_its_default():
     assert make_bound("naive", metric, sigma2=None, kappa=None).estimate(fed(metric, rows)) == default
     assert make_bound("naive", metric, sigma2=3.0).estimate(fed(metric, rows)).lower == pytest.approx(default.lower)
     assert make_bound("naive", metric, sigma2=9.0).estimate(fed(metric, rows)).lower < default.lower
+
+
+def test_what_the_theorem_keeps_of_a_covariance_is_that_of_the_whole_matrix():
+    rows = torch.randn(40, 300, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    scatter, weights = rows.T @ rows, rows[:20].T @ rows[:20]
+    found = bounds._kept_sums(SymmetricSum.pack(scatter), 40, 0.2, weights)
+    kept = torch.where(scatter / 40 >= 0.2, scatter / 40, 0.0)
+    assert found == pytest.approx((float(kept.sum()), float((kept * weights).sum())), rel=1e-10)

@@ -133,6 +133,9 @@ def test_a_triangular_factor_on_both_sides(shape: tuple[int, int], monkeypatch: 
     found = congruence(factor, matrix)
     assert torch.allclose(found, factor @ matrix @ factor.T, rtol=1e-12, atol=1e-12)
     assert torch.equal(found, found.T)
+    upper, lower = products.times_upper(half[:3, : shape[0]], factor), products.times_lower(half[:3], factor)
+    assert torch.allclose(upper, half[:3, : shape[0]] @ factor, rtol=1e-12, atol=1e-12)
+    assert torch.allclose(lower, half[:3] @ factor.T, rtol=1e-12, atol=1e-12)
 
 
 def test_lapack_has_as_many_threads_as_torch():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from streams import rows_of
+from streams import assert_bit_identical, rows_of
 
 from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier
 from optimist.numerics.fid import statistic as gaussian_module
@@ -29,10 +29,30 @@ def test_half_a_matrix_says_all_of_it(width: int):
         torch.testing.assert_close(found.dense(), whole, rtol=1e-12, atol=1e-10)
         torch.testing.assert_close(found.times(parts[1]), parts[1] @ whole, rtol=1e-11, atol=1e-9)
         assert found.square_sum() == pytest.approx(float(whole.square().sum()), rel=1e-12)
+        assert found.inner(whole) == pytest.approx(float(whole.square().sum()), rel=1e-12)
+        torch.testing.assert_close(found.diagonal(), whole.diagonal(), rtol=1e-12, atol=1e-10)
     # No more than the panels on the diagonal beyond a triangle.
     assert added.packed.numel() <= width * (width + PANEL) / 2 + PANEL**2
     with pytest.raises(ValueError, match="packed entries"):
         SymmetricSum(width, packed=added.packed[1:])
+
+
+@pytest.mark.parametrize("halves", [False, True])
+def test_a_scatter_of_several_panels_is_restored_bit_for_bit(halves: bool):
+    """Read or not in between, and by batches of any size."""
+    rows = rows_of(0, 420, PANEL + 77) + 2.0
+    live = GaussianStatistic(PANEL + 77, keep=40, halves=halves)
+    restored = GaussianStatistic(PANEL + 77, keep=40, halves=halves)
+    for batch in rows.split([5, 30, 1, 9, 300, 5, 1, 69]):
+        for each in (live, restored):
+            each.update(batch)
+        assert live.bytes <= sum(tensor.nbytes for tensor in live.state().values())
+        state = {name: tensor.clone() for name, tensor in restored.state().items()}
+        restored = GaussianStatistic.from_tensors(state)
+    assert state["scatter"].shape == (PANEL + 77, PANEL + 77)
+    assert_bit_identical(live, restored)
+    centred = rows - rows.mean(0)
+    torch.testing.assert_close(live.scatter, centred.T @ centred, rtol=1e-10, atol=1e-8)
 
 
 @pytest.mark.parametrize("width", [3, PANEL + 77, 2 * PANEL])

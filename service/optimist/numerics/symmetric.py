@@ -36,7 +36,7 @@ class SymmetricSum:
         """A symmetric matrix (width, width) in packed form."""
         packed = cls(len(matrix), matrix.device)
         for panel, (start, stop) in zip(packed._panels, packed._edges, strict=True):
-            panel.copy_(matrix[start:stop, :stop])
+            panel[:] = matrix[start:stop, :stop]
         return packed
 
     def add(self, rows: Tensor) -> None:

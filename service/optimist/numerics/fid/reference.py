@@ -50,7 +50,8 @@ class Reference:
     @property
     def bytes(self) -> int:
         """Bytes of its tensors, including those computed on demand so far."""
-        return sum(value.nbytes for value in list(vars(self).values()) if isinstance(value, Tensor))
+        # The two factors may be one tensor.
+        return sum({id(each): each.nbytes for each in list(vars(self).values()) if isinstance(each, Tensor)}.values())
 
     @property
     def device(self) -> torch.device:

@@ -162,21 +162,23 @@ class GaussianStatistic(Statistic):
     @property
     def bytes(self) -> int:
         """Bytes of memory, without making the matrix that `state` has."""
-        rows = len(self._head) + (0 if self.holds_rows else len(self._tail))
-        sums = [self._scatter, None if self._even is None else self._even.scatter]
-        return 8 * self.dimension * (rows + 2) + sum(each.packed.nbytes for each in sums if each is not None)
+        held = sum(tensor.nbytes for tensor in self._beside().values())
+        return held if self._scatter is None else held + self._scatter.packed.nbytes
 
     def state(self) -> dict[str, Tensor]:
         """The whole state by name, views where that can be: `layout` (int64), the rest float64."""
+        # The scatter as a whole matrix, as before it was kept as a triangle.
+        scatter = {} if self._scatter is None else {"scatter": self._scatter.dense()}
+        return self._beside() | scatter
+
+    def _beside(self) -> dict[str, Tensor]:
+        """The state of everything but the scatter."""
         tensors = {
             "layout": torch.tensor(self._layout(), dtype=torch.int64),
             "mean": self._mean,
             "trace": self._trace,
             "head": self._head.view(),
         }
-        if self._scatter is not None:
-            # As a whole matrix, as before it was kept as a triangle.
-            tensors["scatter"] = self._scatter.dense()
         if self.samples > self.keep:
             tensors["tail"] = self.last_rows
         if self._even is not None:

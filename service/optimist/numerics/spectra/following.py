@@ -3,7 +3,7 @@
 | rows so far | route |
 | --- | --- |
 | up to `GRAM_ROWS`, and the width r | the Gram matrix, grown by b rows a batch, and its eigenvalues |
-| up to r | low-rank changes (`LowRankTrace`) of the Gram matrix's spectrum, in its eigenbasis and beside it |
+| up to `SHARE` · r | low-rank changes (`LowRankTrace`) of the Gram matrix's spectrum, in its eigenbasis and beside it |
 | more | low-rank changes of the spectrum of the r × r scatter |
 
 Every `cycle` rows the spectrum is computed again from rows or scatter, so that errors do not
@@ -23,7 +23,12 @@ from optimist.numerics.spectra.low_rank import LowRankTrace, trace_of
 from optimist.numerics.spectra.products import symmetric_product, times_lower, times_upper
 
 SMALLEST_WIDTH = 256
+PANEL = 128
+"""Vectors of the basis that a batch is projected on at once: 4.4 ms at r = 2048, 6.7 ms by one product (AMD)."""
 GRAM_ROWS = 512
+SHARE = 0.8
+"""Of the width, up to where the Gram matrix is used. Milliseconds per batch at r = 2048 by it and by the scatter: 28,
+39 from n = 1500, 39, 34 from 1750, 38, 33 from 2000 (AMD)."""
 GRAM_LIMIT = 512
 SCATTER_LIMIT = 512
 FINE, COARSE = 1.1e-8, 3.3e-8
@@ -36,11 +41,11 @@ def cycle(count: int, width: int) -> int:
     """Number of rows between two refreshes of the spectrum, past `GRAM_ROWS`; the first one is at `count` rows.
 
     A refresh costs r³; a batch costs more with each row since the last refresh, in proportion to r. Milliseconds per
-    batch of 5, refreshes included: at r = 2048 64, 54, 51, 52 for cycles of 500, 765, 1020, 1280 rows; at r = 1024
-    18, 17, 19, 22. While n ≤ r a refresh costs n³: at r = 2048 and cycles of 256, 384, 512 rows 29, 27, 25 from
-    n = 600 on, and 41, 34, 33 from n = 1000 on.
+    batch of 5, refreshes included, at r = 2048 (AMD): 41, 37, 36, 35, 36, 36 for cycles of 512, 640, 768, 896, 1024,
+    1152 rows from n = 5000, 38, 35, 33, 33, 33 for 512 to 1024 from n = 2000. By the Gram matrix a refresh costs n³:
+    for cycles of 256, 384, 512, 640 rows 25, 23, 23, 23 from n = 700, 28, 25, 23, 23 from n = 1000.
     """
-    return GRAM_LIMIT if count <= width else SCATTER_LIMIT + width // 4
+    return GRAM_LIMIT if count <= SHARE * width else SCATTER_LIMIT + width // 4
 
 
 class TraceFollower:
@@ -77,7 +82,7 @@ class TraceFollower:
             self._grow_gram(self._rows.view(), rows)
             return
         self._gram = None
-        if self._low is not None and self._low.append(self._coordinates(rows)):
+        if self._low is not None and self._low.append(*self._coordinates(rows)):
             return
         self._low = None
         if self.count >= self._retry:
@@ -115,44 +120,47 @@ class TraceFollower:
         gram[:before, before:] = gram[before:, :before].T
         self._gram = gram
 
-    def _coordinates(self, rows: Tensor) -> Tensor:
-        """Rows in the eigenbasis; if it is incomplete, followed by the parts outside it."""
+    def _coordinates(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """Rows in the eigenbasis; if it is incomplete, also the rows themselves."""
         assert self._basis is not None
-        inside = (self._basis @ rows.T.contiguous()).T
-        return inside if self._is_complete else torch.cat([inside, rows - inside @ self._basis], -1)
+        inside = torch.cat([rows @ part.T for part in self._basis.split(PANEL)], -1)
+        return (inside,) if self._is_complete else (inside, rows)
 
     def _begin(self, scatter: Callable[[], Tensor]) -> None:
         """Refresh the spectrum if rounding is small in the trace and f has a sum, else retry only after a cycle."""
         limit = cycle(self.count, self._width)
-        if self._rows is not None and self.count <= self._width:
+        if self._rows is not None and self.count <= SHARE * self._width:
             rows = self._rows.view()
             eigenvalues, vectors = eigen_basis(symmetric_product(rows, rows.T))
             eigenvalues = eigenvalues.clamp_min(0.0)
             # Directions that come from rounding are left out: no row has a part in them.
             kept = eigenvalues > len(eigenvalues) * torch.finfo(eigenvalues.dtype).eps * eigenvalues[-1]
             self._basis = (vectors[:, kept].T @ rows) / eigenvalues[kept].sqrt()[:, None]
-            spectrum, outside = eigenvalues[kept], self._width
+            spectrum, beside = eigenvalues[kept], self._width
         else:
-            self._rows = None
-            eigenvalues, vectors = eigen_basis(scatter())
-            spectrum = eigenvalues = eigenvalues.clamp_min(0.0)
-            outside = 0
+            rows = None if self._rows is None else self._rows.view()
+            eigenvalues, vectors = eigen_basis(scatter() if rows is None else symmetric_product(rows.T, rows))
+            spectrum = eigenvalues.clamp_min(0.0)
+            # Of fewer rows than the width, the smallest ones are exactly zero.
+            spectrum[: max(self._width - self.count, 0)] = 0.0
+            eigenvalues = spectrum[-self.count :]
+            self._rows, beside = None, 0
             self._basis = vectors.T.contiguous() if self._factor is None else times_upper(vectors.T, self._factor)
             self._is_complete = True
         self._retry = self.count + limit
         if eigenvalues.amax() <= 0.0 or _noise(eigenvalues, self._order) > NOISE:
             return
         try:
-            self._low = LowRankTrace(spectrum, self._order, self.count, limit, self._tolerance(), outside)
+            self._low = LowRankTrace(spectrum, self._order, self.count, limit, self._tolerance(), beside)
         except ValueError:
             return
 
     def _tolerance(self) -> float:
         """How close f's sum must be: past r, closer for roots, as a distance is a difference of them.
 
-        Closest soon after r, where eigenvalues move far. FID at r = 2048 was then off by up to 4e-8.
+        Closest soon after r, where eigenvalues move far: with `FINE` itself, FID at n = 1.2 r was off by 1.3e-7.
         """
-        if self._order >= 1.0 or not self._is_complete:
+        if self._order >= 1.0 or self.count <= self._width:
             return COARSE
         return FINE * min(1.0, (self.count / (2.0 * self._width)) ** 2)
 

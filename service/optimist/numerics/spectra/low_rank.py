@@ -28,14 +28,14 @@ HEADROOM = 1.5
 class LowRankTrace:
     """Tr f(A + UUᵀ), f = x^order or x log x (order 1), for up to `limit` rows in U.
 
-    `eigenvalues` (m) of A, ≥ 0, not all 0; `outside`: the number of coordinates beside these, where A is 0;
-    `rows`: the number of rows that made A, by which it is expected to grow.
+    `eigenvalues` (m) of A, ≥ 0, not all 0; `width`: the columns of U, if it has parts outside these eigenvectors, where
+    A is 0; `rows`: the number of rows that made A, by which it is expected to grow.
     tolerance: largest error of f, relative to its largest value.
     Raises ValueError if no sum of logarithms is close enough to f: for small orders near zero, or large orders.
     """
 
     def __init__(
-        self, eigenvalues: Tensor, order: float, rows: int, limit: int, tolerance: float, outside: int = 0
+        self, eigenvalues: Tensor, order: float, rows: int, limit: int, tolerance: float, width: int = 0
     ) -> None:
         self.limit = limit
         self._order = order
@@ -43,7 +43,7 @@ class LowRankTrace:
         # Everything below is in units of X; an eigenvalue above X is detected.
         self._unit = float(eigenvalues.amax()) * HEADROOM * (1.0 + limit / rows)
         self._scale = self._unit**order
-        start = 0.0 if outside else rounded_down(float(eigenvalues.amin()) / self._unit)
+        start = 0.0 if width else rounded_down(float(eigenvalues.amin()) / self._unit)
         size = abs(self._base) / self._scale if order != 1.0 else rows / self._unit
         tolerance = rounded_down(min(max(ACCURACY * size / limit, FINEST), tolerance), 10.0**0.5)
         found = log_sum(order, start, tolerance)
@@ -57,7 +57,7 @@ class LowRankTrace:
         self._resolvents = torch.cat([1.0 / (relative + nodes[:, None]), -1.0 / (1.0 - relative)[None]])
         self._beyond = torch.cat([1.0 / nodes, nodes.new_tensor([-1.0])])[:, None, None]
         self._rows = Rows(self._empty(0, len(eigenvalues)))
-        self._others = Rows(self._empty(0, outside))
+        self._wholes = Rows(self._empty(0, width))
         self._added = 0.0
         self._panels: list[tuple[Tensor, Tensor]] = []
         self._settled = torch.zeros(len(nodes), dtype=torch.float64, device=eigenvalues.device)
@@ -71,7 +71,7 @@ class LowRankTrace:
     def bytes(self) -> int:
         """Bytes of rows and factors, which grow with every row."""
         panels = [part for panel in self._panels for part in panel]
-        rows = (self._rows.view(), self._others.view())
+        rows = (self._rows.view(), self._wholes.view())
         return sum(part.nbytes for part in [self._resolvents, *rows, self._left, self._corner, *panels])
 
     @property
@@ -82,23 +82,29 @@ class LowRankTrace:
             return self._base + self._unit * (change + math.log(self._unit) * self._added)
         return self._base + self._scale * change
 
-    def append(self, coordinates: Tensor) -> bool:
-        """Add rows (b, m + outside), b ≥ 1, to U. Returns False if the sum is no longer valid (too many rows, or
-        an eigenvalue above X); then do not use the object any more.
+    def append(self, coordinates: Tensor, wholes: Tensor | None = None) -> bool:
+        """Add rows (b, m), b ≥ 1, to U: coordinates in A's eigenbasis, and with a `width` the whole rows (b, width).
+
+        Returns False if the sum is no longer valid (too many rows, or an eigenvalue above X); then do not use the
+        object any more.
         """
         if len(self) + len(coordinates) > self.limit:
             return False
-        return all(self._append(block) for block in (coordinates / self._unit**0.5).split(PANEL))
+        root = self._unit**0.5
+        blocks = (coordinates / root).split(PANEL)
+        if wholes is None:
+            return all(map(self._append, blocks))
+        return all(map(self._append, blocks, (wholes / root).split(PANEL)))
 
-    def _append(self, block: Tensor) -> bool:
-        inside, outside = block.split([self._resolvents.shape[-1], self._others.view().shape[-1]], -1)
-        self._rows.append(inside)
-        scaled = self._resolvents[:, None] * inside
+    def _append(self, block: Tensor, whole: Tensor | None = None) -> bool:
+        self._rows.append(block)
+        scaled = self._resolvents[:, None] * block
         products = (scaled.flatten(0, 1) @ self._rows.view().T).view(len(scaled), len(block), -1)
-        if outside.shape[-1]:
-            # All nodes' resolvents are multiples of the same one there.
-            self._others.append(outside)
-            products += self._beyond * (outside @ self._others.view().T)
+        if whole is not None:
+            # Outside, all nodes' resolvents are multiples of one matrix.
+            self._wholes.append(whole)
+            products += self._beyond * (whole @ self._wholes.view().T - block @ self._rows.view().T)
+            block = whole
         settled = self._left.shape[-1]
         left = self._empty(len(scaled), len(block), settled)
         at = 0
