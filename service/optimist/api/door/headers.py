@@ -6,7 +6,7 @@ from starlette.types import Scope
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """The first header of this name, in lower case; None without one."""
+    """The first header of this name (in lower case); None without one."""
     for known, value in scope["headers"]:
         if known == name:
             return value.decode("latin-1")
