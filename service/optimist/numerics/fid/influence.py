@@ -154,12 +154,12 @@ class FrechetInfluence:
         rows = [statistic.last_rows - statistic.mean, *(each - statistic.mean for each in common)]
         whitened = [times_lower(each, reference.factor) for each in rows]
         buffers = [whitened[0][-BUFFER:], *whitened[1:]]
-        scale = float(moment.trace()) / reference.square_trace
+        trace = float(moment.trace())
 
         def renewed() -> tuple[Tensor, list[Tensor]]:
-            if scale * reference.square_trace <= VANISHING:
+            if trace <= VANISHING:
                 return moment.new_zeros(0), [each.new_zeros(len(each)) for each in buffers]
-            weight = min(1.0, reference.rank / n)
+            weight, scale = min(1.0, reference.rank / n), trace / reference.square_trace
             mixed = (1.0 - weight) * moment + (weight * scale) * reference.square
             squares, *coordinates = eigen_coordinates(mixed, *buffers)
             kept = squares > 1e-9 * squares[-1]
