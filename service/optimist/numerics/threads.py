@@ -23,7 +23,7 @@ def share_cores(threads: int) -> None:
     _is_shared = threads > 1
     # With more threads than cores, the threads of an eigenproblem wait for each other, many times slower.
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // threads))
-    limit_numpy()
+    _limit_numpy()
 
 
 def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
@@ -46,7 +46,7 @@ def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[Firs
         torch.set_num_threads(threads)
 
 
-def limit_numpy() -> None:
+def _limit_numpy() -> None:
     """Let numpy's BLAS have one thread, for good; torch and scipy keep theirs.
 
     It has a pool of its own, one thread a core by default, which waits busily: beside other load, the eigenproblems of
