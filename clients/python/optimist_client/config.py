@@ -24,15 +24,11 @@ BoundName = str
 """A name of `Metric.bounds`; `check_bound` checks it."""
 PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform", MixturePolicy, RoutePolicy]
 
-RULES = 6
-"""Version of the defaults and formulas, which an experiment keeps from its creation; 1 if none is stored.
+RULES = 1
+"""The version of the defaults and formulas, which an experiment keeps from its creation.
 
-2: batches are checked for absurd rows, for more rows than were asked for, and for copies; the bandwidth "median" is the
-median of the generators' own medians.
-3: the stopping threshold covers nearly tied generators; Vendi scores of orders below 2 are estimated by leave-one-out.
-4: generators are sampled with the same seeds, and compared by the samples that they have in common (`paired`).
-5: where every generator has a cost, expensive ones are sampled less (`weigh_costs`); further metrics can be watched.
-6: statistics of metrics that offer mixtures keep the samples in even and in odd places of the log apart.
+A service refuses experiments of a later version than this one. Until the first tag a change of formulas does not raise
+it: the fixture of tests/compatibility is made anew, and CHANGELOG.md says so.
 """
 
 MOST_WATCHED = 16
@@ -162,11 +158,10 @@ class ExperimentConfig(Wire):
     """Whether a batch that repeats an earlier one of its generator is refused; otherwise it counts, with a warning."""
     paired: bool = optional(True)
     """Whether sample i of every generator gets the same seed (and prompt), and generators are compared by the samples
-    that they have in common. False: every generator gets seeds of its own, and its score is independent of the others'.
-    Experiments from before rules 4 are not paired."""
+    that they have in common. False: every generator gets seeds of its own, and its score is independent of the
+    others'."""
     weigh_costs: bool = optional(True)
-    """Whether `top-two` samples expensive generators less, where every active generator has a cost above 0. Experiments
-    from before rules 5 do not."""
+    """Whether `top-two` samples expensive generators less, where every active generator has a cost above 0."""
 
     @model_validator(mode="before")
     @classmethod

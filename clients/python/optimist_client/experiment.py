@@ -89,7 +89,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         Each tell also asks for the next pick, so that a round takes one request.
         """
         asked(self.info.config, None, None)
-        check_functions(generators, has_seeds=self.info.is_indexed)
+        check_functions(generators)
         if workers < 1:
             raise ValueError(f"workers: expected at least 1, got {workers}")
         costs = {row.generator: row.cost_per_sample for row in (await ExperimentOperations.report(self)).standings}

@@ -59,21 +59,18 @@ class PickOperations:
 
     @property
     def start(self) -> int | None:
-        """Index of the first sample in the generator's sequence; None with the goal "route", and in an experiment of
-        rules before 4."""
+        """Index of the first sample in the generator's sequence; None with the goal "route"."""
         return self.info.start
 
     @property
     def seeds(self) -> list[int]:
         """A seed for each sample: that of index i is the same in every pick that has the index.
 
-        Raises ValueError with the goal "route", and in an experiment of rules before 4, where neighbouring picks would
-        share seeds.
+        Raises ValueError with the goal "route", where neighbouring picks would share seeds.
         """
         if self.info.start is None:
             raise ValueError(
-                f"pick {self.number} has no seeds of its samples, as {self.info.experiment!r} routes prompts, or was "
-                "created by an older version (rules before 4): use `seed`"
+                f"pick {self.number} has no seeds of its samples, as {self.info.experiment!r} routes prompts: use `seed`"
             )
         return [(self.seed + place) % 2**32 for place in range(self.size)]
 

@@ -99,11 +99,8 @@ def _names(function: Callable[..., Any]) -> Set[str]:
         return frozenset()
 
 
-def check_functions(generators: Any, *, has_seeds: bool = True) -> None:
-    """Raise ValueError unless `generators` is a mapping of names to functions.
-
-    has_seeds: whether the experiment's picks have a seed for each sample, which a function may ask for.
-    """
+def check_functions(generators: Any) -> None:
+    """Raise ValueError unless `generators` is a mapping of names to functions."""
     example = 'such as {"old": old, "new": new}'
     if not isinstance(generators, Mapping):
         found = type(generators).__name__
@@ -111,11 +108,6 @@ def check_functions(generators: Any, *, has_seeds: bool = True) -> None:
     for name, function in generators.items():
         if not callable(function):
             raise ValueError(f"generators: {name!r}: expected a function (size, seed), got {brief(function)}")
-        if not has_seeds and "seeds" in _names(function):
-            raise ValueError(
-                f"generators: {name!r}: expected a function (size, seed) without `seeds`: an older version created the "
-                "experiment (rules before 4)"
-            )
 
 
 class Allowance:

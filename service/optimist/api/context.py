@@ -29,7 +29,6 @@ from optimist.dispatch.suspects import SuspectLog
 from optimist.dispatch.watched import WatchedEstimates
 from optimist.settings import Settings
 from optimist.store import MIXTURES_MADE, ROUTES_MADE, SCORED, NotFound, Settled, Store, name_of, namespace_of
-from optimist_client.config import RULES
 from optimist_client.models import Experiment, ExperimentConfig, Mixture, Report, Routes, TellReply
 
 REMEMBERED = 256
@@ -92,9 +91,11 @@ class Context:
         known = self._recent.get(name)
         if known is None or known[0] != text:
             found = Experiment.model_validate_json(text)
-            if found.rules > RULES:
-                detail = f"{name!r} has rules {found.rules}, and this process knows rules up to {RULES}: update it"
-                raise ApiError(503, "newer-rules", "Created by a newer version", detail, action="retry")
+            try:
+                found.check_rules()
+            except ValueError as error:
+                detail = f"{error}"
+                raise ApiError(503, "newer-rules", "Created by a newer version", detail, action="retry") from None
             known = self._recent.put(name, (text, found))
         return known[1]
 

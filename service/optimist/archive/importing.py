@@ -17,7 +17,6 @@ from optimist.numerics.estimate import Estimate
 from optimist.policies import check_policy
 from optimist.settings import Settings
 from optimist.store import Conflict, ExperimentState, Store, Unit, WatchedState
-from optimist_client.config import RULES
 from optimist_client.models import Experiment
 
 
@@ -82,11 +81,10 @@ def _check(experiment: Experiment, stored: ExperimentState, watched: Mapping[Uni
     config, names = experiment.config, [generator.name for generator in stored.generators]
     if names[: len(config.generators)] != config.generators or len(set(names)) < len(names):
         raise ArchiveError("the generators do not match the config")
-    if experiment.rules > RULES:
-        raise ArchiveError(
-            f"expected an experiment with rules up to {RULES}, found {experiment.rules}: "
-            "it was exported by a later version of the service"
-        )
+    try:
+        experiment.check_rules()
+    except ValueError as error:
+        raise ArchiveError(f"{error}") from None
     try:
         if config.goal == "best":  # the policies of mixtures are checked with the config
             check_policy(config.policy, config.bound, config.kind)

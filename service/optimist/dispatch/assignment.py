@@ -161,14 +161,12 @@ class Assignment:
     def _drawn(self, generator: GeneratorState, part: Slice | None, number: int) -> tuple[int | None, int]:
         """The fields `start` and `seed` of a pick."""
         experiment = self._state.experiment
-        if part is None or not experiment.is_indexed:
+        if part is None:
             return None, pick_seed(experiment.config.seed, number)
         return part.start, slice_seed(experiment, generator, part.start)
 
     def _rows(self, size: int, is_prompted: bool) -> tuple[int, int]:
         """The smallest and the largest number of rows of a pick's batch; 0 as the largest means no limit."""
-        if self._state.experiment.rules < 2:
-            return 1, 0
         if is_prompted:
             return size, size
         return 1, 0 if self._state.config.allow_extra else size

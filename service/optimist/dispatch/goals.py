@@ -214,7 +214,7 @@ def _name(stored: ExperimentState) -> str:
 def policy_of(experiment: Experiment, needed: int) -> Policy | MixturePolicy:
     """The policy, whose warm-up brings the `needed` samples per generator that fix open kernels, or a first mixture."""
     config = experiment.config
-    stopping = Stopping(config.delta, config.tolerance, experiment.rules)
+    stopping = Stopping(config.delta, config.tolerance)
     needed = max(needed, LEAST_SAMPLES) if config.goal == "mixture" else needed
     warmup = warmup_batches(config.kind, config.bound, config.warmup, needed, config.batch_size)
     if config.goal == "mixture":

@@ -133,7 +133,7 @@ def route_goal(experiment: Experiment, stored: ExperimentState, needed: int, kno
     return ForRoutes(
         replace(RoutePolicy.named(config.policy), price=config.price, seed=config.seed, tries=tries),
         max(config.warmup or 1, needed),
-        Stopping(config.delta, config.tolerance, experiment.rules),
+        Stopping(config.delta, config.tolerance),
         tuple(generator.ordinal for generator in stored.generators if generator.state != "retired"),
         None if known is None or stored.routes is None else known.loaded,
         known is not None and known.is_stale,

@@ -36,7 +36,7 @@ def next_slice(experiment: Experiment, generator: GeneratorState, size: int) -> 
     Returned slices come first, so that all generators are compared on the same indices; they may be shorter.
     """
     if not experiment.is_indexed:
-        return _next_prompts(experiment, generator, size)
+        return None
     if generator.returned:
         returned = min(generator.returned, key=attrgetter("start", "pick"))
         size = min(size, returned.size)
@@ -57,16 +57,6 @@ def slice_seed(experiment: Experiment, generator: GeneratorState, start: int) ->
 def pick_seed(seed: int, number: int) -> int:
     """The seed of a pick without indices: 32 bits, distinct for 2³² picks of an experiment, and reproducible."""
     return (first_seed(seed) + number) % 2**32
-
-
-def _next_prompts(experiment: Experiment, generator: GeneratorState, size: int) -> Slice | None:
-    """The slice of an experiment of rules before 4, which has one only if it has prompts."""
-    if experiment.config.prompts is None:
-        return None
-    for returned in generator.returned:
-        if returned.size <= size:
-            return _with_prompts(experiment, Slice(returned.start, returned.size, again=returned.pick))
-    return _with_prompts(experiment, Slice(generator.handed, size))
 
 
 def _with_prompts(experiment: Experiment, part: Slice) -> Slice:

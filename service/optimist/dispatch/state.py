@@ -58,7 +58,7 @@ class PolicyState:
         changed = {name.removeprefix(COST): float(cost) for name, cost in controls.items() if name.startswith(COST)}
         self.costs: dict[str, float] = {**(self.config.costs or {}), **changed}
         """Known cost of a sample by generator; a changed cost applies to all samples, earlier ones too."""
-        self._weighs_costs = self.config.price > 0.0 if self.config.goal == "route" else experiment.weighs_costs
+        self._weighs_costs = self.config.price > 0.0 if self.config.goal == "route" else self.config.weigh_costs
         self.arms: list[Arm] = [self._arm(generator) for generator in self.contenders]
         """Each contender with its estimate, counts and open picks, and its cost if costs are weighed."""
         self.needed_to_fit = 0 if any(self.estimates) else _needed(self.config, len(stored.active))

@@ -61,7 +61,6 @@ def _report(state: PolicyState, label: str, metric: Metric, watched: WatchedEsti
             for arm, generator, (stored, _) in zip(arms, state.contenders, found, strict=True)
         ],
         delta=state.config.delta,
-        rules=state.experiment.rules,
         told=state.stored.told,
         scored=_is_scored(state, metric, [stored.estimate_seq for stored, _ in found]),
     )

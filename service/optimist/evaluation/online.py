@@ -18,7 +18,7 @@ from optimist.numerics.devices import find_device
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, sized
 from optimist.policies import Stopping, blended
-from optimist_client.config import MAX_MAGNITUDE, RULES, check_prompts_are
+from optimist_client.config import MAX_MAGNITUDE, check_prompts_are
 from optimist_client.metrics import Metric
 from optimist_client.models import Blend
 from optimist_client.tensors import IDS, unpack_ids
@@ -26,7 +26,7 @@ from optimist_client.tolerance import checked as checked_tolerance
 
 _GIVEN = (
     *("goal", "policy", "bound", "batch_size", "warmup", "rescore_growth", "delta", "tolerance", "seed"),
-    *("max_magnitude", "rules", "prompts", "prompts_are", "paired", "costs", "options"),
+    *("max_magnitude", "prompts", "prompts_are", "paired", "costs", "options"),
 )
 """The arguments that a saved evaluation is made with again, beside generators and metrics."""
 
@@ -48,11 +48,10 @@ class Evaluation(Session):
     its settings (`reference`, `order`, `truncation`, `kernel`, `prompt_kernel`) and `options` are as in `score`, but
     open kernels are fixed by the first samples of all generators together; before that there are no estimates. The same
     `seed` and the same tells give the same picks. Statistics live on the `device`, as in `score`. A batch is refused if
-    a value exceeds the usual size by the factor `max_magnitude`; from a factor of 1000 on a warning is issued. `rules`
-    is the version that an experiment keeps from its creation; by default the newest. With `prompts_are` "list" the
-    score is that on exactly the `prompts`, a list of texts or ids; samples should go through it in passes, and `tell`
-    must be told which prompt each belongs to. `paired` says that sample i of every generator was made with the same
-    seed, or prompt: from rules 4 on and under the bound "influence", generators are then compared by index. It is
+    a value exceeds the usual size by the factor `max_magnitude`; from a factor of 1000 on a warning is issued. With
+    `prompts_are` "list" the score is that on exactly the `prompts`, a list of texts or ids; samples should go through
+    it in passes, and `tell` must be told which prompt each belongs to. `paired` says that sample i of every generator
+    was made with the same seed, or prompt: under the bound "influence", generators are then compared by index. It is
     harmless where it is not true. `watch` are further metrics, as objects, of the same samples; a batch then holds the
     arrays of all (`Metric.array_names`) by name. They have the bound "influence" and estimates of their own, which
     equal those of an evaluation by that metric alone, and decide nothing. `direction` ("minimize", "maximize") is that
@@ -88,7 +87,6 @@ class Evaluation(Session):
         seed: int = 0,
         device: str = "cpu",
         max_magnitude: float = MAX_MAGNITUDE,
-        rules: int = RULES,
         prompts: Sequence[str] | None = None,
         prompts_are: str = "sample",
         paired: bool = True,
@@ -114,8 +112,7 @@ class Evaluation(Session):
         check_whole("batch_size", batch_size, 1)
         check_whole("seed", seed, 0)
         self.batch_size = batch_size
-        self._known_costs = checked_costs(costs, names)
-        self._costs = self._known_costs if rules >= 5 else {}
+        self._costs = checked_costs(costs, names)
         check_prompts_are(prompts_are, bool(prompts), plan.bound)
         metrics = by_label([declared, *map(with_real_data, watch)])
         if prompts is not None and not any(metric.takes_prompts for metric in metrics.values()):
@@ -128,12 +125,11 @@ class Evaluation(Session):
         for label, metric in metrics.items():
             how = {"bound": plan.bound, "options": options} if metric is declared else {}
             how["prompts"] = (self._list_length or None) if metric.scores_lists else None
-            how |= {"device": place, "rules": rules, "paired": paired, "generators": len(names)}
+            how |= {"device": place, "paired": paired, "generators": len(names)}
             question = Question(prepared(metric, place), delta=delta, **how)
             tracks[label] = Tracks(question, names, plan.growth)
-        super().__init__(names, tracks, Stopping(delta, tolerance, rules))
+        super().__init__(names, tracks, Stopping(delta, tolerance))
         columns_of(self._questions)  # raises where metrics cannot read the same array
-        self._checks_sizes = rules >= 2
         scales = reference_scales(metrics.values())
         self._plausibility = Plausibility(scales, check_number("max_magnitude", max_magnitude))
         self._widths: dict[str, int] | None = None  # of the batches: the first one tells
@@ -177,7 +173,7 @@ class Evaluation(Session):
         """
         self._check_name(generator)
         arrays = check_arrays(arrays_of(batch, columns_of(self._questions)), self._questions, self._widths)
-        sizes = magnitudes(arrays, sized(question.metric for question in self._questions)) if self._checks_sizes else []
+        sizes = magnitudes(arrays, sized(question.metric for question in self._questions))
         odd = self._plausibility.check(sizes)
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))

@@ -19,7 +19,6 @@ from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.registry import Setting, make_bound, make_metric, make_reference
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import Floats
-from optimist_client.config import RULES
 from optimist_client.metrics import Metric, find
 
 Array = TypeVar("Array")
@@ -33,8 +32,7 @@ class Question:
 
     A metric with a reference holds what it made of real data, a `Reference`, on `device`, where the bound is built,
     too. Kernels with `sigma` "median", or without the landmarks that they need, are open until `fitted` fixes them.
-    `rules` selects how the bandwidth "median" (`fit_kernel`) and Vendi scores of orders below 2 are computed. Raises
-    ValueError for inconsistent settings.
+    Raises ValueError for inconsistent settings.
     """
 
     metric: Metric
@@ -42,11 +40,10 @@ class Question:
     delta: float = 0.05
     options: Mapping[str, float] = field(default_factory=dict)
     device: torch.device | str = "cpu"
-    rules: int = RULES
     prompts: int | None = None
     """The length of the list that the samples' prompts are, if the score is that on exactly these."""
     paired: bool = True
-    """Whether estimates carry what comparisons by index need; from rules 4 on, under the bound "influence"."""
+    """Whether estimates carry what comparisons by index need, under the bound "influence"."""
     generators: int = 1
     """How many generators the intervals of a strict bound hold for together."""
     contexts: ContextSettings | None = None
@@ -55,8 +52,6 @@ class Question:
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", with_settings(self.metric))
         check_number("delta", self.delta)
-        if check_whole("rules", self.rules, 1) > RULES:
-            raise ValueError(f"rules: expected at most {RULES}, got {self.rules}")
         self.metric.check_bound(check_text("bound", self.bound))
         self.metric.check_options(self.bound, self.options)
         for option, value in self.options.items():
@@ -75,7 +70,7 @@ class Question:
     @property
     def is_paired(self) -> bool:
         """Whether estimates carry a `Pairing`, as far as the metric offers it."""
-        return self.paired and self.rules >= 4 and self.bound == "influence"
+        return self.paired and self.bound == "influence"
 
     @property
     def reference(self) -> Reference | None:
@@ -142,7 +137,7 @@ class Question:
         contexts: the first ones (n, d) of each generator, which fix their bandwidth if it is open.
         """
         found = {
-            name: fit_kernel(kernel, *rows[self.metric.kernels[name]], rules=self.rules)
+            name: fit_kernel(kernel, *rows[self.metric.kernels[name]])
             for name, kernel in self.open_kernels.items()
         }
         known = self.contexts if self.contexts is None or not contexts else self.contexts.fitted(contexts)
@@ -164,7 +159,7 @@ class Question:
         return self._make(widths, self.metric)
 
     def _make(self, widths: Mapping[str, int], metric: Metric) -> Bound:
-        made = make_metric(metric, Setting(widths, self.device, self.rules, self.prompts))
+        made = make_metric(metric, Setting(widths, self.device, self.prompts))
         # Strict intervals decide by themselves, so that all of them must hold at once.
         delta = self.delta / self.generators if self.bound in metric.strict else self.delta
         return make_bound(self.bound, made, delta, **self.options)

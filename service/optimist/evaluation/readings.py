@@ -111,12 +111,12 @@ class Readings:
         **known: Any,
     ) -> models.Report:
         """The report on these arms in this state; known: further fields of `Report`."""
-        told, rules, delta = self.told, self._stopping.rules, self._stopping.delta
+        told, delta = self.told, self._stopping.delta
         watched: dict[str, models.WatchedReport] = {}
         for label, tracks in list(self._metrics.items())[1:]:
             own = [replace(arm, estimate=tracks.estimates[arm.name]) for arm in arms]
             rows = [standing_of(arm, told) for arm in own]
-            how: dict[str, Any] = {"delta": delta, "rules": rules, "told": told, "scored": True}
+            how: dict[str, Any] = {"delta": delta, "told": told, "scored": True}
             watched[label] = watched_report(label, tracks.question.metric, own, rows, **how)
         return report_on(
             name,

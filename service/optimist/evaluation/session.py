@@ -26,9 +26,7 @@ class Session(Readings):
     """The arguments that a saved evaluation is made with again, beside generators and metrics."""
     _declared: dict[str, Metric]
     """The metrics with their real data, by label."""
-    _known_costs: dict[str, float]
     _costs: dict[str, float]
-    """Those that the policy weighs."""
     _aim: Aim
     _credits: list[float]
     _widths: dict[str, int] | None
@@ -76,7 +74,7 @@ class Session(Readings):
             arms,
             models.DecisionInfo(**known, weights=weights),
             state="decided" if decision.decided else "out of budget" if spent else state,
-            costs=self._known_costs,
+            costs=self._costs,
             budget=budget,
             max_cost=None,
             goal=self._given["goal"],

@@ -92,8 +92,10 @@ def question_of(
     """The question of one metric of an experiment, as of `metric_of`; open kernels stay open.
 
     A watched metric has the bound "influence".
-    reference: real data, or what the metric has made of them on the `device`.
+    reference: real data, or what the metric has made of them on the `device`. Raises ValueError if a newer version
+    created the experiment.
     """
+    experiment.check_rules()
     config, metric = experiment.config, metric_of(experiment, label)
     return Question(
         metric if reference is None else prepared(metric.model_copy(update={"reference": reference}), device),
@@ -101,7 +103,6 @@ def question_of(
         config.delta,
         options={} if label else config.bound_options.given(),
         device=device,
-        rules=experiment.rules,
         prompts=config.list_length(metric),
         paired=experiment.is_paired,
         generators=len(config.generators),

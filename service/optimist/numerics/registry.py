@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from optimist_client.config import RULES
 from optimist_client.metrics import (
     CMMD,
     FID,
@@ -46,14 +45,8 @@ class Setting:
     """The columns of each array of a batch."""
     device: torch.device | str = "cpu"
     """Device of the statistics and of everything computed from them."""
-    rules: int = RULES
-    """The version of the formulas (`optimist_client.config.RULES`)."""
     prompts: int | None = None
     """The length of the list that the samples' prompts are, if the score is that on exactly these."""
-
-    def keeps_halves(self, declared: Metric) -> bool:
-        """Whether statistics keep the samples in even and in odd places of the log apart, as mixtures need it."""
-        return "mixture" in declared.offers and self.rules >= 6
 
 
 class Implementation(Protocol):

@@ -76,7 +76,6 @@ def watched_report(
     standings: Sequence[Standing],
     *,
     delta: float,
-    rules: int,
     told: int,
     scored: bool,
 ) -> WatchedReport:
@@ -84,7 +83,7 @@ def watched_report(
 
     As the metric that decides would do, but for the tolerance, which is of that one's scale.
     """
-    decision = Stopping(delta, rules=rules).decide(rivals(arms), told)
+    decision = Stopping(delta).decide(rivals(arms), told)
     return WatchedReport(
         label=label,
         metric=metric.name,

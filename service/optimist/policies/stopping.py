@@ -11,7 +11,6 @@ from optimist.numerics.estimate import Scale
 from optimist.policies.arms import Arm, ratio
 from optimist.policies.contrasts import contrasts_among
 from optimist.policies.paired import Errors
-from optimist_client.config import RULES
 from optimist_client.models.decisions import ClosestRival, Verdict
 from optimist_client.tolerance import share_of
 
@@ -43,13 +42,11 @@ class Stopping:
 
     D_j is how much worse j is than the best one, by their contrast: e_j − e_b with √(sd_b² + sd_j²) if they are not
     paired. `delta` is the accepted probability of a wrong answer, `tolerance` the difference that does not matter to
-    the user, on the estimates' scale, or a share of the best score such as "1%". `rules` are those of the experiment,
-    on which the correction for testing repeatedly depends.
+    the user, on the estimates' scale, or a share of the best score such as "1%".
     """
 
     delta: float = 0.05
     tolerance: float | str = 0.0
-    rules: int = RULES
 
     def threshold(self, contenders: int, told: int) -> float:
         """z(1 − δ/`correction`), for `contenders` generators after `told` batches."""
@@ -59,11 +56,9 @@ class Stopping:
         """How many single tests count as many as all that were made: max(3, 1.25 (G − 1))·(1 + log t).
 
         1 + log t covers the looks over time, G − 1 the rivals. Two generators that are nearly tied need the factor 3:
-        one pair passes the threshold in one direction more often than 1 + log t covers (docs/calibration.md). Up to
-        rules 2 it is (G − 1)(1 + log t).
+        one pair passes the threshold in one direction more often than 1 + log t covers (docs/calibration.md).
         """
-        rivals = contenders - 1
-        return (max(3.0, 1.25 * rivals) if self.rules >= 3 else rivals) * (1.0 + math.log(max(told, 1)))
+        return max(3.0, 1.25 * (contenders - 1)) * (1.0 + math.log(max(told, 1)))
 
     def tolerated(self, arms: Sequence[Arm]) -> float:
         """The tolerance on the estimates' scale: a share s is log(1 + s) of logarithms, else s times the best value.

@@ -18,11 +18,10 @@ from optimist.evaluation.question import by_label
 from optimist.numerics.batches import BatchError
 from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files
 from optimist.simulation.watched import arrays_read, parts_for, source_of
-from optimist_client.config import RULES
 from optimist_client.metrics import Metric, find
 from optimist_client.tolerance import checked as checked_tolerance
 
-DEFAULTS: dict[str, Any] = {"delta": 0.05, "tolerance": 0.0, "rules": RULES}
+DEFAULTS: dict[str, Any] = {"delta": 0.05, "tolerance": 0.0}
 
 
 class SimulationWarning(UserWarning):
@@ -41,7 +40,7 @@ class Asked:
     metric: Metric
     """That of the question with its real data as it was given: joblib shares arrays, but would copy tensors."""
     settings: dict[str, Any]
-    """δ, tolerance and rules."""
+    """δ and tolerance."""
     watched: dict[str, tuple[Question, dict[str, Source]]]
     """Question and sources of each further metric, by label."""
     paired: bool
@@ -66,17 +65,17 @@ class Asked:
         settings["tolerance"] = checked_tolerance(settings["tolerance"])
         declared = _declared(metric, brought, of_metric)
         declared.check_tolerance(settings["tolerance"])
-        question = Question(prepared(declared), delta=settings["delta"], rules=settings["rules"])
+        question = Question(prepared(declared), delta=settings["delta"])
         everything = source_set.sources
         if further or declared.reads is not None:
             source_set = replace(source_set, sources=parts_for(declared, everything))
         _check_sources(source_set.sources, question)
         watched: dict[str, tuple[Question, dict[str, Source]]] = {}
         for label, one in list(by_label([declared, *further]).items())[1:]:
-            asked, parts = Question(prepared(one), rules=settings["rules"]), parts_for(one, everything)
+            asked, parts = Question(prepared(one)), parts_for(one, everything)
             _check_sources(parts, asked)
             watched[label] = _fitted(asked, parts, seed), parts
-        is_paired = _is_paired(paired, source_set, question.rules)
+        is_paired = source_set.is_paired(paired)
         question = _fitted(question, source_set.sources, seed)
         return cls(
             everything,
@@ -144,13 +143,6 @@ def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
             wanted, whose = known.setdefault(tensor, (width, source.origin))
             if width != wanted:
                 raise ValueError(f"{source.origin}: {tensor}: expected {wanted} columns, as {whose} has; found {width}")
-
-
-def _is_paired(asked: bool | None, made: SourceSet, rules: int) -> bool:
-    """Whether trials are paired. Raises ValueError if that is asked for and not possible."""
-    if rules < 4 and asked:
-        raise ValueError(f"paired: expected rules 4 or later, got {rules}")
-    return rules >= 4 and made.is_paired(asked)
 
 
 def _fitted(question: Question, sources: Mapping[str, Source], seed: int) -> Question:

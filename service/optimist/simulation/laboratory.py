@@ -54,7 +54,6 @@ def simulate(
     truth: TrueBlends | None = None,
     shuffle: bool = True,
     progress: bool = False,
-    rules: int | None = None,
     paired: bool | None = None,
 ) -> MixtureResult: ...
 @overload
@@ -81,7 +80,6 @@ def simulate(
     truth: Mapping[str, float] | None = None,
     shuffle: bool = True,
     progress: bool = False,
-    rules: int | None = None,
     paired: bool | None = None,
 ) -> Result: ...
 def simulate(
@@ -107,7 +105,6 @@ def simulate(
     truth: Mapping[str, float] | TrueBlends | None = None,
     shuffle: bool = True,
     progress: bool = False,
-    rules: int | None = None,
     paired: bool | None = None,
 ) -> Result | MixtureResult:
     """Run each policy in `trials` trials of `rounds` batches with `batch_size` samples, and compare their costs.
@@ -117,9 +114,8 @@ def simulate(
 
     `sources` are the generators by name, each an array (n, d) that the metric scores, a mapping of such arrays by
     tensor, or a `Source`. They may also be a `SourceSet` or a path: a folder or file of features (see `sources.files`),
-    or an exported experiment (.zip), which includes its metric with its settings, and its rules. `metric`, `reference`,
-    `order`, `truncation`, `kernel`, `prompt_kernel`, `delta`, `tolerance` and `rules` are those of `Evaluation`. By
-    default they are those of the sources, or else "fid" and its defaults; `reference` may be a file. Open kernels
+    or an exported experiment (.zip), which includes its metric with its settings. `metric`, `reference`, `order`,
+    `truncation`, `kernel`, `prompt_kernel`, `delta` and `tolerance` are those of `Evaluation`. By default they are those of the sources, or else "fid" and its defaults; `reference` may be a file. Open kernels
     (σ "median", landmarks) are fitted once before all trials. `watch` are further metrics, as objects, that decide
     nothing: sources have the arrays of all metrics by name, and the result has regret and accuracy by each. `policies`
     are names or presets, optionally with options: "ucb:bound=theorem,delta=0.1"; the keys of a mapping are their
@@ -144,7 +140,7 @@ def simulate(
         "kernel": kernel,
         "prompt_kernel": prompt_kernel,
     }
-    given: dict[str, Any] = {"delta": delta, "tolerance": tolerance, "rules": rules}
+    given: dict[str, Any] = {"delta": delta, "tolerance": tolerance}
     if tolerance is not None:
         given["tolerance"] = checked_tolerance(tolerance)
     for name, count in (("rounds", rounds), ("batch_size", batch_size), ("trials", trials)):

@@ -35,7 +35,7 @@ class OpenPick:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Indices of a generator's sequence that are to be handed out again; in experiments of rules before 4, prompts."""
+    """Indices of a generator's sequence that are to be handed out again."""
 
     pick: int
     """The pick that was given up, whose lease ran out (a late batch takes its slice back), or that was told fewer rows

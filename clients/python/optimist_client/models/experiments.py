@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from optimist_client.config import ExperimentConfig
+from optimist_client.config import RULES, ExperimentConfig
 from optimist_client.goals import mixture_growth
 from optimist_client.labels import Note, Tags
 from optimist_client.metrics import Metric
@@ -56,7 +56,7 @@ class Experiment(Answer):
     created: float
     instance: str
     """Distinguishes it from earlier and later experiments of the same name."""
-    rules: Annotated[int, Field(ge=1)] = 1
+    rules: Annotated[int, Field(ge=1)]
     """The version of the defaults and formulas (`config.RULES`) at its creation; it never changes."""
     bandwidths: dict[str, float] = Field(default_factory=dict)
     """The σ of each kernel with `sigma` "median", once the first samples have fixed it: by the kernel's field, with the
@@ -70,11 +70,17 @@ class Experiment(Answer):
             return config
         return {name: value for name, value in config.items() if name in ExperimentConfig.model_fields}
 
+    def check_rules(self) -> None:
+        """Raise ValueError if a newer version created it, by whose `rules` this one cannot go on with it."""
+        if self.rules > RULES:
+            name = self.config.name
+            raise ValueError(f"{name!r} has rules {self.rules}, and this version knows rules up to {RULES}: update it")
+
     @property
     def is_indexed(self) -> bool:
         """Whether its samples have indices: every pick names its `start`. Not with the goal "route", where samples are
         of prompts that users bring."""
-        return self.rules >= 4 and self.config.goal != "route"
+        return self.config.goal != "route"
 
     @property
     def is_paired(self) -> bool:
@@ -114,11 +120,6 @@ class Experiment(Answer):
         """By which part the samples of all generators together grow until the model that routes prompts is made again;
         None: the goal is another."""
         return self.config.rescore_growth if self.config.goal == "route" else None
-
-    @property
-    def weighs_costs(self) -> bool:
-        """Whether the policy samples expensive generators less."""
-        return self.rules >= 5 and self.config.weigh_costs
 
     @property
     def widths(self) -> dict[str, int]:

@@ -53,8 +53,8 @@ class Pick(Answer):
     """Their places in the experiment's list, where the score is that on exactly these prompts."""
     start: int | None = optional()
     """Index of the first sample in the generator's sequence, usually a multiple of the batch size. Index i means the
-    same prompt, and in a paired experiment the same seed, for every generator. None if the experiment is of rules
-    before 4."""
+    same prompt, and in a paired experiment the same seed, for every generator. None with the goal
+    "route"."""
     seed: int
     """Seed for the generator's randomness, the same in every repeat of a pick. Sample `start` + i of the sequence has
     the seed (`seed` + i) mod 2³². In a paired experiment picks of the same `start` have the same seed."""

@@ -74,15 +74,14 @@ _expected = Newest[str, tuple[ExperimentConfig, Expected]](KNOWN)
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A checked batch: the digest of its decoded arrays, its number of rows, and the body that the log stores.
-
-    measures: properties for the comparison with earlier batches; None if the experiment's rules have no such checks.
+    """A checked batch: the digest of its decoded arrays, its number of rows, the body that the log stores, and what it
+    is compared with earlier batches by.
     """
 
     digest: str
     rows: int
     body: bytes
-    measures: Measures | None
+    measures: Measures
 
 
 async def read_batch(
@@ -130,7 +129,7 @@ def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, expecte
     _refusing(check_values, arrays, expected.metrics)
     rows = len(next(iter(arrays.values())))
     digest = tensors.digest(arrays)
-    measures = _measures(arrays, digest, experiment, expected) if experiment.rules >= 2 else None
+    measures = _measures(arrays, digest, experiment, expected)
     return Incoming(digest, rows, tensors.encode(arrays) if body is None else body, measures)
 
 

@@ -73,11 +73,6 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
     existing = labelled(await context.experiment(config.name), controls)
     # These are no part of the question, and somebody may have changed them.
     config = config.model_copy(update={"tags": existing.config.tags, "note": existing.config.note})
-    # These fields say nothing about experiments of earlier rules, which are not paired and weigh no costs.
-    if not existing.is_indexed:
-        config = config.model_copy(update={"paired": existing.config.paired})
-    if existing.rules < 5:
-        config = config.model_copy(update={"weigh_costs": existing.config.weigh_costs})
     if existing.config != config:
         raise Conflict(
             f"experiment {config.name!r} exists with another config, which differs in "

@@ -67,7 +67,7 @@ class FrechetBlends:
     one without 1; for a half, 1250 samples in all, the whole search 14, and 2.5 and 0.2. Memory past the rank: one
     matrix of that width for each generator, and another one during a step.
 
-    Raises ValueError on fewer than 4 samples of a generator, and where the halves are not kept.
+    Raises ValueError on fewer than 4 samples of a generator.
     """
 
     def __init__(

@@ -11,8 +11,6 @@ from optimist.numerics.real_data import RealData
 from optimist.numerics.registry import Setting
 from optimist_client.metrics import FID
 
-HALVES = 6
-"""Rules from which on statistics keep the halves of their log apart."""
 BOUNDS = {"theorem": FrechetTheoremBound, "authors": FrechetAuthorsBound, "naive": FrechetNaiveBound}
 
 
@@ -20,7 +18,7 @@ def make(declared: FID, setting: Setting) -> FrechetDistance:
     """The distance to the metric's reference, which determines the width. Raises ValueError without a reference."""
     if not isinstance(declared.reference, Reference):
         raise ValueError(f"the metric {declared.name!r} needs a reference: real features, or their mean and covariance")
-    return FrechetDistance(declared.reference, halves=setting.rules >= HALVES)
+    return FrechetDistance(declared.reference)
 
 
 def reference(declared: FID, data: RealData, device: torch.device | str) -> Reference:

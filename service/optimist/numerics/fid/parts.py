@@ -37,7 +37,7 @@ class Part:
 
     @classmethod
     def of(cls, reference: Reference, statistic: GaussianStatistic, half: Half | None) -> Part:
-        """Raises ValueError on fewer than 2 samples, and where the halves are not kept."""
+        """Raises ValueError on fewer than 2 samples."""
         rows = statistic.rows
         if rows is not None:
             rows = rows if half is None else rows[half::2]

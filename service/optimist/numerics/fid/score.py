@@ -35,10 +35,8 @@ class FrechetDistance(BaseScore):
 
     declared = FID
 
-    def __init__(self, reference: Reference, halves: bool = False) -> None:
-        """halves: whether statistics keep the halves of their log apart, which mixtures need past n = rank."""
+    def __init__(self, reference: Reference) -> None:
         self.reference = reference
-        self.halves = halves
         self._influence = FrechetInfluence(reference)
         self._followed: WeakKeyDictionary[GaussianStatistic, _Followed] = WeakKeyDictionary()
 
@@ -55,8 +53,7 @@ class FrechetDistance(BaseScore):
     def statistic(self, scatter: bool = False) -> GaussianStatistic:
         """An empty statistic on the reference's device that keeps all rows while n ≤ rank."""
         reference = self.reference
-        layout = {"keep": reference.rank, "scatter": scatter, "halves": self.halves}
-        return GaussianStatistic(reference.dimension, **layout, device=reference.device)
+        return GaussianStatistic(reference.dimension, keep=reference.rank, scatter=scatter, device=reference.device)
 
     def restore(self, tensors: dict[str, Tensor]) -> GaussianStatistic:
         """The statistic whose `state` was `tensors`, on the reference's device. Raises KeyError on missing tensors."""
@@ -136,9 +133,7 @@ class FrechetDistance(BaseScore):
         half: Half | None = None,
         common: Sequence[Common | None] = (),
     ) -> FrechetBlends:
-        """The loss of blends. Raises ValueError on fewer than 4 samples, on another metric's statistic, and where the
-        rows are dropped and the halves not kept, as in experiments of rules 5 or earlier.
-        """
+        """The loss of blends. Raises ValueError on fewer than 4 samples, and on another metric's statistic."""
         for statistic in statistics:
             self.check(statistic)
         rows = [None if each is None else copied(each["features"], self.reference.device) for each in common]

@@ -21,8 +21,8 @@ class GaussianStatistic(Statistic):
     """Mean and scatter of a stream of feature rows, updated one batch at a time by Chan's formula in float64.
 
     While `samples` ≤ `keep` it holds all rows and no d × d matrix, unless `scatter=True` requests that from the start;
-    the batch that exceeds `keep` builds the scatter and drops the rows; with `halves` it also builds the moments of the
-    samples in even places of the log, one triangle more. The state is a function of the sequence of batches alone:
+    the batch that exceeds `keep` builds the scatter and the moments of the samples in even places of the log, one
+    triangle more, and drops the rows. The state is a function of the sequence of batches alone:
     reading a property never changes it. Tensors handed out are views of the state: do not write to them.
     """
 
@@ -34,7 +34,6 @@ class GaussianStatistic(Statistic):
         first: int = 300,
         last: int = 512,
         scatter: bool = False,
-        halves: bool = False,
         device: torch.device | str = "cpu",
     ) -> None:
         if dimension < 1 or min(keep, first, last) < 0:
@@ -43,7 +42,6 @@ class GaussianStatistic(Statistic):
         self.keep = keep
         self.first = first
         self.last = last
-        self.halves = halves
         self.device = torch.device(device)
         self.samples = 0
         self._mean = self._zeros(dimension)
@@ -100,7 +98,7 @@ class GaussianStatistic(Statistic):
     def half(self, parity: int) -> Moments:
         """The moments of the samples in even (0) or odd (1) places of the log.
 
-        Raises ValueError where there are none, and where neither the rows nor the halves are kept.
+        Raises ValueError where there are none.
         """
         if self.holds_rows:
             rows = self._head.view()[parity::2]
@@ -108,8 +106,7 @@ class GaussianStatistic(Statistic):
                 raise ValueError("a half needs at least 1 sample")
             mean, centred = centre(rows)
             return Moments(len(rows), mean, centred.T @ centred)
-        if self._even is None:
-            raise ValueError("the halves of the stream are kept only with halves=True: experiments of rules 6 or later")
+        assert self._even is not None
         even = self._even.moments()
         return even if parity == 0 else Moments(self.samples, self._mean, self.scatter).without(even)
 
@@ -151,7 +148,7 @@ class GaussianStatistic(Statistic):
 
     def _take_even(self, batch: Tensor) -> None:
         """Add the rows of even places to their half, which begins with the batch that exceeds `keep`."""
-        if not self.halves or self.samples + len(batch) <= self.keep:
+        if self.samples + len(batch) <= self.keep:
             return
         if self._even is None:
             self._even = EvenHalf(self.dimension, self.device)
@@ -191,8 +188,8 @@ class GaussianStatistic(Statistic):
 
         Raises KeyError on missing tensors.
         """
-        samples, dimension, keep, first, last, *halves = tensors["layout"].tolist()
-        statistic = cls(dimension, keep=keep, first=first, last=last, halves=any(halves), device=device)
+        samples, dimension, keep, first, last = tensors["layout"].tolist()
+        statistic = cls(dimension, keep=keep, first=first, last=last, device=device)
         state = {name: tensor.to(device, copy=True) for name, tensor in tensors.items()}
         statistic.samples = samples
         statistic._mean = state["mean"]
@@ -202,15 +199,12 @@ class GaussianStatistic(Statistic):
         statistic._scatter = None if scatter is None else SymmetricSum.pack(scatter)
         if samples > keep:
             statistic._tail = LastRows(state["tail"], last)
-            if statistic.halves:
-                even = (state["even_mean"], state["even_scatter"])
-                statistic._even = EvenHalf.from_state((samples + 1) // 2, *even)
+            even = (state["even_mean"], state["even_scatter"])
+            statistic._even = EvenHalf.from_state((samples + 1) // 2, *even)
         return statistic
 
     def _layout(self) -> tuple[int, ...]:
-        layout = (self.samples, self.dimension, self.keep, self.first, self.last)
-        # Without halves as before there were any, so that earlier snapshots fit.
-        return (*layout, 1) if self.halves else layout
+        return (self.samples, self.dimension, self.keep, self.first, self.last)
 
     def _zeros(self, *shape: int) -> Tensor:
         return torch.zeros(shape, dtype=torch.float64, device=self.device)

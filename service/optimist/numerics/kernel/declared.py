@@ -8,11 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from optimist.numerics.kernel.bounds import KernelTheoremBound
-from optimist.numerics.kernel.by_leave_one_out import by_leave_one_out
-from optimist.numerics.kernel.by_ridge import by_ridge
 from optimist.numerics.kernel.entropy import log_vendi
 from optimist.numerics.kernel.exact import exact_spectrum
-from optimist.numerics.kernel.influence import Recipe
 from optimist.numerics.kernel.maps import make_feature_map
 from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
 from optimist.numerics.kernel.settings import KernelSettings
@@ -27,22 +24,9 @@ def make(declared: RKE | Vendi, setting: Setting) -> VendiScore:
     if declared.kernel is None:
         raise ValueError(f"the metric {declared.name!r} needs a kernel, such as dict(name='gaussian', sigma=10.0)")
     feature_map = make_feature_map(declared.kernel, setting.widths["features"], setting.device)
-    halves = setting.keeps_halves(declared)
     if isinstance(declared, RKE):
-        return RenyiKernelEntropy(feature_map, setting.prompts, halves)
-    return VendiScore(
-        feature_map,
-        declared.order,
-        declared.truncation,
-        below_two=below_two(setting.rules),
-        prompts=setting.prompts,
-        halves=halves,
-    )
-
-
-def below_two(rules: int) -> Recipe:
-    """How experiments of these rules estimate orders below 2."""
-    return by_ridge if rules < 3 else by_leave_one_out
+        return RenyiKernelEntropy(feature_map, setting.prompts)
+    return VendiScore(feature_map, declared.order, declared.truncation, setting.prompts)
 
 
 def exact(declared: RKE | Vendi, arrays: Mapping[str, Tensor]) -> float:

@@ -12,7 +12,6 @@ from torch import Tensor
 from optimist.numerics.batches import LARGEST
 from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom
 from optimist.numerics.kernel.settings import KernelSettings
-from optimist_client.config import RULES
 from optimist_client.metrics import Kernel
 from optimist_client.metrics.kernel import MEDIAN
 
@@ -54,18 +53,16 @@ def feature_map_of(kernel: KernelSettings, dimension: int, device: Device, *stre
     return GaussianFourier.draw(dimension, kernel.features, kernel.sigma, seed, device)
 
 
-def fit_kernel(kernel: Kernel | Mapping[str, Any], *logs: Tensor, rules: int = RULES) -> KernelSettings:
+def fit_kernel(kernel: Kernel | Mapping[str, Any], *logs: Tensor) -> KernelSettings:
     """The kernel with `sigma` "median" and landmarks fixed by the first rows (n, d) of each generator.
 
     A generator's median distance is that over the pairs that differ among its first 1000 rows. The bandwidth is the
-    lower median of the generators' own, and 1 where no rows differ; under `rules` 1 it is the median over pairs of the
-    first 1000 rows of all generators in turn. The landmarks of a nystrom kernel are the first `features` rows of all
-    generators in turn. Raises ValueError if the median is beyond 1e±30.
+    lower median of the generators' own, and 1 where no rows differ. The landmarks of a nystrom kernel are the first
+    `features` rows of all generators in turn. Raises ValueError if the median is beyond 1e±30.
     """
     settings, fixed = KernelSettings.of(kernel), dict[str, Any]()
     if settings.sigma == MEDIAN:
-        parts = [in_turn(logs, LARGEST_FIT)] if rules < 2 else [log[:LARGEST_FIT] for log in logs]
-        medians = sorted(found for part in parts if (found := _median_distance(part)) is not None)
+        medians = sorted(found for log in logs if (found := _median_distance(log[:LARGEST_FIT])) is not None)
         # The lower of two middle ones, so that of two generators an absurdly wide one does not count.
         median = medians[(len(medians) - 1) // 2] if medians else 1.0
         if not 1.0 / LARGEST <= median <= LARGEST:

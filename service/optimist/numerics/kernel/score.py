@@ -10,13 +10,11 @@ from torch import Tensor
 
 from optimist.numerics.feature_maps import FeatureMap
 from optimist.numerics.kernel.blends import renyi_objective
-from optimist.numerics.kernel.by_leave_one_out import by_leave_one_out
 from optimist.numerics.kernel.entropy import check_order, eigenvalues_of, log_vendi, spectrum_of_rows
 from optimist.numerics.kernel.entropy_objective import EntropyObjective
 from optimist.numerics.kernel.influence import (
     EntropyInfluence,
     KernelAnalysis,
-    Recipe,
     entropy_influence,
     few_rows,
     with_errors,
@@ -36,10 +34,8 @@ class VendiScore(BaseScore):
 
     α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at
     most log width. The eigenvalues are those of the n × n Gram matrix of the φ while n ≤ width, then those of C itself.
-    `below_two` estimates orders below 2 without truncation. At order 2, `prompts` is the length of the list that the
-    samples' prompts are, if the score is that on these. `halves`: whether statistics keep the half-streams apart past
-    n = width though the estimate does not read them, as mixtures do. Raises ValueError on an order below 1e-6, or a
-    truncation outside 1 … width.
+    At order 2, `prompts` is the length of the list that the samples' prompts are, if the score is that on these. Raises
+    ValueError on an order below 1e-6, or a truncation outside 1 … width.
     """
 
     declared: type[Metric] | Metric = Vendi
@@ -49,13 +45,9 @@ class VendiScore(BaseScore):
         feature_map: FeatureMap,
         order: float = 1.0,
         truncation: int | None = None,
-        below_two: Recipe = by_leave_one_out,
         prompts: int | None = None,
-        halves: bool = False,
     ) -> None:
         self.feature_map = feature_map
-        self._halves = halves
-        self.below_two = below_two
         self.prompts = prompts
         self.order = check_order(order)
         if truncation is not None and not 1 <= truncation <= feature_map.width:
@@ -108,12 +100,12 @@ class VendiScore(BaseScore):
         """d columns of "features"."""
         return {"features": self.dimension}
 
-    def statistic(self, halves: bool | None = None) -> KernelStatistic:
-        """An empty statistic on the feature map's device; `halves` keeps the half-streams apart past n = width.
+    def statistic(self, halves: bool = True) -> KernelStatistic:
+        """An empty statistic on the feature map's device.
 
-        None: keep them if the analysis, or mixtures, need them.
+        halves: whether it keeps the half-streams apart past n = width, which mixtures read, and the analysis where
+        `needs_halves` says so.
         """
-        halves = self.needs_halves or self._halves if halves is None else halves
         return KernelStatistic(self.feature_map, halves=halves, prompts=self.prompts)
 
     def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
@@ -182,7 +174,7 @@ class VendiScore(BaseScore):
     ) -> KernelAnalysis:
         n = statistic.samples
         if self.truncation is None:
-            few = few_rows(self.order, n, self.width, found.repeated)
+            few = few_rows(self.order, n, self.width)
             return with_errors(found, n, few, statistic.listed, prompts)
         few = f"fewer samples than twice the truncation: {n} samples for {self.truncation} eigenvalues"
         return with_errors(found, n, (few,) if n < 2 * self.truncation else ())
@@ -276,5 +268,5 @@ class RenyiKernelEntropy(VendiScore):
 
     declared = RKE
 
-    def __init__(self, feature_map: FeatureMap, prompts: int | None = None, halves: bool = False) -> None:
-        super().__init__(feature_map, order=2.0, prompts=prompts, halves=halves)
+    def __init__(self, feature_map: FeatureMap, prompts: int | None = None) -> None:
+        super().__init__(feature_map, order=2.0, prompts=prompts)

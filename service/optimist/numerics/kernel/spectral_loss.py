@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.numerics.kernel.spectrum import FLOOR
 from optimist.numerics.mixtures.quadratic import Floats, Quadratic
 from optimist.numerics.spectra.differences import differences
-from optimist.numerics.spectra.effective_ridge import FLOOR
 
 
 @dataclass(frozen=True)

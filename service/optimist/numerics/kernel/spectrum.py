@@ -9,7 +9,9 @@ from torch import Tensor
 
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.spectra import eigen_coordinates, symmetric_product
-from optimist.numerics.spectra.effective_ridge import FLOOR
+
+FLOOR = 1e-12
+"""Smallest eigenvalue relative to the largest: smaller ones are raised to it."""
 
 
 def shares_of(statistic: KernelStatistic, *seen: Tensor) -> tuple[Tensor, ...]:

@@ -101,7 +101,7 @@ class KernelStatistic(Statistic):
             half = self._rows.view()[parity::2]
             return half.T @ half
         if not self.halves:
-            raise ValueError("the halves of the stream are kept only with halves=True: experiments of rules 6 or later")
+            raise ValueError("the halves of the stream are kept only with halves=True")
         return self._moments[parity].dense()
 
     def part(self, half: Half | None = None) -> SecondMoment:
@@ -112,7 +112,7 @@ class KernelStatistic(Statistic):
         if half is None:
             return SecondMoment(sums=self._moments, count=self.samples)
         if not self.halves:
-            raise ValueError("the halves of the stream are kept only with halves=True: experiments of rules 6 or later")
+            raise ValueError("the halves of the stream are kept only with halves=True")
         return SecondMoment(sums=(self._moments[half],), count=(self.samples + 1 - half) // 2)
 
     def update(self, batch: Tensor, *, listed: Tensor | None = None) -> None:

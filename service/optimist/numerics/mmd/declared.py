@@ -17,7 +17,7 @@ def make(declared: MMD, setting: Setting) -> MeanDiscrepancy:
     if not isinstance(declared.reference, RealMean):
         raise ValueError(f"the metric {declared.name!r} needs a reference: real features (n, d)")
     kind = EmbeddingDiscrepancy if isinstance(declared, CMMD) else MeanDiscrepancy
-    return kind(declared, declared.reference, setting.keeps_halves(declared))
+    return kind(declared, declared.reference)
 
 
 def reference(declared: MMD, data: RealData, device: torch.device | str) -> RealMean:

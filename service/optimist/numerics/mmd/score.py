@@ -26,10 +26,8 @@ class MeanDiscrepancy(BaseScore):
 
     declared: type[Metric] | Metric = MMD
 
-    def __init__(self, declared: MMD, real: RealMean, halves: bool = False) -> None:
-        """halves: whether statistics keep what mixtures need past n = width: the half-streams, and the last rows."""
+    def __init__(self, declared: MMD, real: RealMean) -> None:
         self.real = real
-        self._halves = halves
         self.factor = declared.factor
         self._settings = declared.model_dump_json(include={"kernel", "normalise"})
 
@@ -39,8 +37,8 @@ class MeanDiscrepancy(BaseScore):
         return {"features": self.real.dimension}
 
     def statistic(self) -> KernelStatistic:
-        """An empty statistic of [φ, 1]."""
-        return KernelStatistic(self.real.feature_map, last=ROWS if self._halves else 0, halves=self._halves)
+        """An empty statistic of [φ, 1], which keeps what mixtures need past n = width: half-streams and last rows."""
+        return KernelStatistic(self.real.feature_map, last=ROWS, halves=True)
 
     def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
         """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from optimist.numerics.kernel.declared import below_two, of_exact
+from optimist.numerics.kernel.declared import of_exact
 from optimist.numerics.pairs.exact import exact_spectra
 from optimist.numerics.pairs.maps import pair_maps
 from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
@@ -22,8 +22,7 @@ def make(declared: OfPairs, setting: Setting) -> ConditionedScore:
         raise ValueError(f"the metric {declared.name!r} needs a kernel of the samples, and one of the prompts")
     widths = setting.widths["features"], setting.widths["prompts"]
     maps = pair_maps(declared.kernel, declared.prompt_kernel, *widths, setting.device)
-    below = below_two(setting.rules)
-    return _score(declared)(*maps, declared.order, below_two=below, prompts=setting.prompts)
+    return _score(declared)(*maps, declared.order, setting.prompts)
 
 
 def exact(declared: OfPairs, arrays: Mapping[str, Tensor]) -> float:

@@ -6,16 +6,16 @@ A score is a signed sum of entropies (equations.md §4), and each entropy is de-
 - First order: the influence function of a sum is the sum of the influence functions. All entropies see the same pairs
   in the same order, so IF_i = Σ ± IF_i of each over the last 512, and Var(IF)/n includes all covariances.
 - Second order: at order 2 the same, over the pairs of the last φ. The other recipes give only a variance: they add.
-- Systematic (what the ridge extrapolates, and the part of each correction that is in doubt, e): H(X, T) and H(X) miss
-  the same rare outputs, so the errors of their corrections are nearly equal and cancel in H(X) − H(X, T); that of H(T)
-  does not. Squared: (Σ_outputs ± e)² + e_T², plus the square of a tenth of every e, because the cancellation is not
-  exact.
+- The part of each correction that is in doubt, e, above order 2: H(X, T) and H(X) miss the same rare outputs, so the
+  errors of their corrections are nearly equal and cancel in H(X) − H(X, T); that of H(T) does not. Squared:
+  (Σ_outputs ± e)² + e_T², plus the square of a tenth of every e, because the cancellation is not exact.
+- Systematic, below order 2: the errors of the entropies add in squares.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from optimist.numerics.pairs.score import ConditionedScore
 
 UNSHARED = 0.1
-"""The part of every systematic error that does not cancel between entropies."""
+"""The part of every doubt that does not cancel between entropies."""
 
 
 def analyse_conditioned(
@@ -49,7 +49,7 @@ def analyse_conditioned(
     rows = {part: [] for part in parts} if common is None else _rows_of_parts(common)
     found = {part: entropy_influence(metric.entropies[part], of_part, *rows[part]) for part, of_part in parts.items()}
     whole, n = _signed_sum(found, metric.terms), statistic.samples
-    few = few_rows(metric.order, n, metric.width, whole.repeated)
+    few = few_rows(metric.order, n, metric.width)
     return with_errors(whole, n, few, statistic.listed, None if common is None else common.get("listed"))
 
 
@@ -61,14 +61,9 @@ def _rows_of_parts(common: Mapping[str, Tensor]) -> dict[Part, list[Tensor]]:
 
 
 def _signed_sum(found: Mapping[Part, EntropyInfluence], signs: Mapping[Part, float]) -> EntropyInfluence:
-    """The recipes' results combined for Σ ± H; the systematic errors are now without sign."""
+    """The recipes' results combined for Σ ± H; the doubt is now without sign."""
     terms = [(signs[part], entropy) for part, entropy in found.items()]
     pairs = [sign * entropy.pairs for sign, entropy in terms if entropy.pairs is not None]
-
-    def together(error: Callable[[EntropyInfluence], float]) -> float:
-        errors = {part: signs[part] * error(entropy) for part, entropy in found.items()}
-        unshared = UNSHARED**2 * sum(each**2 for each in errors.values())
-        return math.sqrt(errors.pop("prompts") ** 2 + sum(errors.values()) ** 2 + unshared)
 
     return EntropyInfluence(
         plug_in=sum(sign * entropy.plug_in for sign, entropy in terms),
@@ -78,18 +73,21 @@ def _signed_sum(found: Mapping[Part, EntropyInfluence], signs: Mapping[Part, flo
         second_order=(
             pair_variance(torch.stack(pairs).sum(0)) if pairs else sum(entropy.second_order for _, entropy in terms)
         ),
-        extrapolated=together(lambda entropy: entropy.extrapolated),
-        selection_doubt=together(lambda entropy: entropy.selection_doubt),
-        stopping_doubt=together(lambda entropy: entropy.stopping_doubt),
+        doubt=_doubt_of_sum({part: signs[part] * entropy.doubt for part, entropy in found.items()}),
         systematic=math.hypot(*(entropy.systematic for _, entropy in terms)),
         bracket=_signed_bracket(terms),
         common=[
             torch.stack(each).sum(0)
             for each in zip(*([sign * part for part in entropy.common] for sign, entropy in terms), strict=True)
         ],
-        # A list of prompts may be short: only repeated outputs are a bad sign.
-        repeated=max(entropy.repeated for part, entropy in found.items() if part != "prompts"),
     )
+
+
+def _doubt_of_sum(doubts: dict[Part, float]) -> float:
+    """That of Σ ± H, from those of the signed entropies."""
+    unshared = UNSHARED**2 * sum(each**2 for each in doubts.values())
+    of_outputs = sum(doubt for part, doubt in doubts.items() if part != "prompts")
+    return math.sqrt(doubts["prompts"] ** 2 + of_outputs**2 + unshared)
 
 
 def _signed_bracket(terms: Sequence[tuple[float, EntropyInfluence]]) -> tuple[float, float] | None:

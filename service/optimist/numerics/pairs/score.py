@@ -8,9 +8,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from optimist.numerics.feature_maps import GaussianFourier
-from optimist.numerics.kernel.by_leave_one_out import by_leave_one_out
 from optimist.numerics.kernel.entropy import check_order, log_vendi
-from optimist.numerics.kernel.influence import KernelAnalysis, Recipe
+from optimist.numerics.kernel.influence import KernelAnalysis
 from optimist.numerics.kernel.modes import modes_of
 from optimist.numerics.kernel.score import VendiScore
 from optimist.numerics.kernel.statistic import KernelStatistic
@@ -29,9 +28,9 @@ class ConditionedScore(BaseScore):
     Each entropy is a `VendiScore` through its own map. Of the exact kernels, H_α(X, T) is at least H_α(T) and H_α(X)
     for every α (its spectrum is majorized by theirs), but only for α = 1 is it at most their sum: Information-Vendi of
     another order may be below 1. The joint map's kernel is the product of the two others only as r → ∞, so with random
-    features no inequality holds exactly, and no sum is clamped. `below_two` estimates entropies of orders below 2. At
-    order 2, `prompts` is the length of the list that the prompts are, if the score is that on these. Raises ValueError
-    on an order that is not positive, or on maps of different r.
+    features no inequality holds exactly, and no sum is clamped. At order 2, `prompts` is the length of the list that the
+    prompts are, if the score is that on these. Raises ValueError on an order that is not positive, or on maps of
+    different r.
     """
 
     terms: ClassVar[Mapping[Part, float]]
@@ -42,7 +41,6 @@ class ConditionedScore(BaseScore):
         features_map: GaussianFourier,
         prompts_map: GaussianFourier,
         order: float = 1.0,
-        below_two: Recipe = by_leave_one_out,
         prompts: int | None = None,
     ) -> None:
         self.prompts = prompts
@@ -51,7 +49,7 @@ class ConditionedScore(BaseScore):
         self.order = check_order(order)
         self.joint_map = joint_map(features_map, prompts_map)
         maps = {"joint": self.joint_map, "prompts": prompts_map, "features": features_map}
-        self.entropies = {part: VendiScore(maps[part], order, below_two=below_two) for part in self.terms}
+        self.entropies = {part: VendiScore(maps[part], order) for part in self.terms}
 
     @property
     def dimension(self) -> int:
@@ -78,17 +76,13 @@ class ConditionedScore(BaseScore):
         """Whether its de-biased estimate reads the two half-streams (decisions.md §2)."""
         return self.entropies["joint"].needs_halves
 
-    def statistic(self, halves: bool | None = None) -> JointStatistic:
-        """An empty statistic of the parts in `terms`; `halves` keeps the half-streams apart past n = width.
-
-        None is where the analysis needs them.
-        """
-        halves, marginal = self.needs_halves if halves is None else halves, "features" in self.terms
+    def statistic(self) -> JointStatistic:
+        """An empty statistic of the parts in `terms`, which keeps half-streams past n = width if the analysis does."""
         return JointStatistic(
             self.features_map,
             self.prompts_map,
-            halves=halves,
-            marginal=marginal,
+            halves=self.needs_halves,
+            marginal="features" in self.terms,
             joint=self.joint_map,
             list_length=self.prompts,
         )

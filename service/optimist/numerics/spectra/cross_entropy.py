@@ -30,7 +30,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from optimist.numerics.spectra.curves import entropy_of_curve, tail_by_power
+from optimist.numerics.spectra.curves import entropy_of_curve
 
 POINTS, LOWEST, HIGHEST = 121, 1e-5, 1e4
 """The grid of w: geometric, from LOWEST/p to HIGHEST times the largest eigenvalue."""
@@ -141,7 +141,7 @@ class LeaveOneOut:
         reliable = (self.freedom <= SEEN_PART * self.count).to(torch.uint8)
         start = min(int(reliable.argmax()), POINTS - LEAST_POINTS)
         freedom, x = self.freedom[start:], self.x[start:]
-        return entropy_of_curve(freedom, x, self.rank, order)(tail_by_power(freedom, x, self.rank, order))
+        return entropy_of_curve(freedom, x, self.rank, order)
 
     @cached_property
     def first(self) -> BracketedEntropy:

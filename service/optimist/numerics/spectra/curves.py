@@ -11,38 +11,33 @@ over 1 − α go to the first as α → 1. Beyond the grid 1 − xD falls as 1/x
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
 
-def entropy_of_curve(freedom: Tensor, x: Tensor, rank: int, order: float) -> Callable[[float], float]:
-    """log Vendi of order α, 0 < α < 2, of the curve D (W) at ascending x (W), as a function of the part below x[0].
+def entropy_of_curve(freedom: Tensor, x: Tensor, rank: int, order: float) -> float:
+    """log Vendi of order α, 0 < α < 2, of the curve D (W) at ascending x (W), which below x[0] is a power law.
 
-    That part is ∫₀^x[0] x^{α−1} D dx. No population has more than `rank` eigenvalues.
+    No population has more than `rank` eigenvalues.
     """
+    below = _tail_by_power(freedom, x, rank, order)
     curve = freedom * x if order <= 1.0 else 1.0 - freedom * x
     inner = float(torch.trapezoid(curve * x ** (order - 1.0), x.log()))
     start, top = float(x[0]), float(x[-1])
     if order == 1.0:
-        return lambda below: inner - math.log1p(top) + below
+        return inner - math.log1p(top) + below
     scale = math.sin(math.pi * order) / math.pi
     above = top ** (order - 1.0) * (1.0 - top * float(freedom[-1])) / (2.0 - order)
     if order < 1.0:
         rest = inner + top ** (order - 1.0) / (1.0 - order) - above
     else:
         rest = start ** (order - 1.0) / (1.0 - order) - inner - above
-
-    def entropy(below: float) -> float:
-        # Samples with nothing in common leave a trace of zero for α > 1; no spectrum's is below rank^{1 − α}.
-        trace = max(scale * (rest + below), rank ** min(1.0 - order, 0.0))
-        return math.log(trace) / (1.0 - order)
-
-    return entropy
+    # Samples with nothing in common leave a trace of zero for α > 1; no spectrum's is below rank^{1 − α}.
+    trace = max(scale * (rest + below), rank ** min(1.0 - order, 0.0))
+    return math.log(trace) / (1.0 - order)
 
 
-def tail_by_power(freedom: Tensor, x: Tensor, rank: int, order: float) -> float:
+def _tail_by_power(freedom: Tensor, x: Tensor, rank: int, order: float) -> float:
     """∫₀^xs x^{α−1} D dx for D = Ds (xs/x)^s, with the slope s of the factor of 4 above xs, and never past rank."""
     fourfold = int((x >= 4.0 * x[0]).to(torch.uint8).argmax())
     start, full = float(x[0]), float(freedom[0])

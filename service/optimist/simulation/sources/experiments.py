@@ -52,7 +52,7 @@ def experiment(path: str | Path) -> SourceSet:
     for name, log in logs.items():
         rows = {tensor: np.concatenate([told.rows[tensor] for told in log]) for tensor in question.arrays}
         sources[name] = ArraySource(rows, f"{file}: generator {name!r}", ends)
-    pinned = {"delta": config.delta, "tolerance": config.tolerance, "rules": question.rules}
+    pinned = {"delta": config.delta, "tolerance": config.tolerance}
     metric = question.metric if data is None else question.metric.model_copy(update={"reference": data})
     return SourceSet(sources, {"metric": metric, **pinned}, aligned)
 

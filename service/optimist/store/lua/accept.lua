@@ -8,14 +8,14 @@ local function told_part(slice, rows)
   return start .. ' ' .. string.format('%d', math.min(size, rows))
 end
 
--- Logs and counts a batch. Answers the answer as JSON, the version that this made, what is suspicious about the batch,
--- and whether samples have indices. `number` is 0 and `record` '' for a batch without a pick; `found` is what `check`
+-- Logs and counts a batch. Answers the answer as JSON, the version that this made, and what is suspicious about the
+-- batch. `number` is 0 and `record` '' for a batch without a pick; `found` is what `check`
 -- answered; `slice`: the slice of its pick, or the indices that it was told with, if any; `context`: that of its pick, if
 -- any.
 local function accept(g, number, digest, rows, body, record, late, channel, experiment, found, slice, context)
-  local seq, bytes, samples, batches, due, chain, told, version, growth, keeps, indexed = unpack(redis.call(
+  local seq, bytes, samples, batches, due, chain, told, version, growth, keeps = unpack(redis.call(
     'HMGET', counts, g .. ':seq', g .. ':bytes', g .. ':samples', g .. ':batches', g .. ':due_samples', 'chain_' .. g,
-    'told', 'version', 'growth', 'keep_log', 'batch_size'))
+    'told', 'version', 'growth', 'keep_log'))
   -- A log that an older version began has no chain for its first entries.
   chain = redis.sha1hex((chain and chain:match('^' .. seq .. ' (%x+)$') or '') .. digest)
   seq, samples, batches, version = seq + 1, samples + rows, batches + 1, (version or 0) + 1
@@ -25,8 +25,8 @@ local function accept(g, number, digest, rows, body, record, late, channel, expe
     entry[13], entry[14] = 'record', record
   end
   if (slice or '') ~= '' then
-    entry[#entry + 1] = indexed and 'indices' or 'slice'
-    entry[#entry + 1] = indexed and told_part(slice, rows) or slice
+    entry[#entry + 1] = 'indices'
+    entry[#entry + 1] = told_part(slice, rows)
   end
   -- The prompts of the rows in a fixed list, which the record of a pick names. In a text every quote is escaped.
   if record:find('"prompt_indices":[', 1, true) then
@@ -54,5 +54,5 @@ local function accept(g, number, digest, rows, body, record, late, channel, expe
   redis.call('APPEND', history, struct.pack('<HBI4', tonumber(g), flags, tonumber(rows)))
   return string.format(
     '{"pick":%d,"generator":%d,"rows":%d,"samples":%d,"batches":%d,"seq":%d,"late":%s}',
-    tonumber(number), tonumber(g), tonumber(rows), samples, batches, seq, tostring(late)), version, (note(g, seq, found, number, rows)), indexed
+    tonumber(number), tonumber(g), tonumber(rows), samples, batches, seq, tostring(late)), version, (note(g, seq, found, number, rows))
 end

@@ -2,10 +2,10 @@
 -- keys: config counts contexts routes
 -- args: new_config growth instance keep_log batch_size labels mixture_growth route_growth names*
 
--- Creates an experiment whose generators have `names`, in order. batch_size: '' where samples have no indices (rules
--- before 4). labels: of its watched metrics, with spaces between. mixture_growth: by which part its samples grow until the
--- mixture is made again, '' where the goal is another; route_growth: the same of the model that routes prompts. Answers 1
--- if created, 0 if it existed already.
+-- Creates an experiment whose generators have `names`, in order. batch_size: '' where samples have no indices. labels: of
+-- its watched metrics, with spaces between. mixture_growth: by which part its samples grow until the mixture is made
+-- again, '' where the goal is another; route_growth: the same of the model that routes prompts. Answers 1 if created, 0
+-- if it existed already.
 local standing = redis.call('GET', config)
 if standing == new_config then
   return {'ok', 0}

@@ -223,15 +223,10 @@ if reopened then
   redis.call('DEL', decision)
 end
 
--- The prompts, or indices, are handed out again: those that its pick has left, too, where no other pick has them.
+-- The indices are handed out again: those that its pick has left, too, where no other pick has them.
 if is_one and redis.call('HGET', states, g) ~= 'retired' then
-  local slice = entry.pick ~= '0' and (entry.indices or entry.slice)
-  if not slice and entry.record then
-    local from, size = entry.record:match('"prompts_start":(%d+)'), entry.record:match('"size":(%d+)')
-    slice = from and from .. ' ' .. size
-  end
-  if slice then
-    local start, size = slice:match('(%d+) (%d+)')
+  if entry.pick ~= '0' and entry.indices then
+    local start, size = entry.indices:match('(%d+) (%d+)')
     local left = (redis.call('HGET', returned, entry.pick) or ''):match('%d+$') or 0
     redis.call('HSET', returned, entry.pick, string.format('%s %s %.0f', g, start, size + left))
   end

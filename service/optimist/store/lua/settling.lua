@@ -34,13 +34,13 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
   end
   local deadline = redis.call('ZSCORE', leases, number)
   local late = not deadline or tonumber(deadline) <= now()
-  local answer, version, suspicion, indexed =
+  local answer, version, suspicion =
     accept(g, number, digest, rows, body, record, late, channel, experiment, found, slice,
       redis.call('HGET', contexts, number))
   -- A late batch takes its slice back, unless another pick has it by now. The indices that it has no rows for are handed
-  -- out again; the prompts of an older experiment are not.
+  -- out again.
   local is_its_own = release(number, pick) or redis.call('HDEL', returned, number) == 1
-  if is_its_own and indexed then
+  if is_its_own then
     hand_back(number, pick, rows)
   end
   conclude(number, digest .. '\t' .. answer, tonumber(limit))
