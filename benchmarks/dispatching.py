@@ -55,7 +55,7 @@ class World:
             await self._store.create_experiment(
                 name, "{}", config.generators, config.rescore_growth, instance=name, batch_size=5
             )
-            experiment = Experiment(config=config, dimension=64, created=0.0, instance=name)
+            experiment = Experiment(config=config, dimension=64, created=0.0, instance=name, rules=1)
             self._dispatchers[name] = Dispatcher(self._store, experiment, MostOpen(1000, 1000, 1000))
         first = [self._dispatchers[name].ask(AskRequest(worker=f"w{i}")) for i, name in enumerate(self._names)]
         self._picks = [reply.picks[0] for reply in await asyncio.gather(*first)]

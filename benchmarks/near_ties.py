@@ -1,6 +1,6 @@
 """How often does the stopping rule name a wrong generator when the best ones are nearly tied?
 
-    python benchmarks/near_ties.py [--runs 40000] [--rules 2 3] [--delta 0.05] [--only 2 "3, one far"]
+    python benchmarks/near_ties.py [--runs 40000] [--delta 0.05] [--only 2 "3, one far"]
 
 Scores are means of normal samples with known σ = 1, so every z is exact and only the rule is tested: the threshold of
 `Stopping` at every look, as the service takes it. Generators get batches of 5 in turn. Each is scored when its samples
@@ -23,7 +23,6 @@ from rich.table import Table
 from optimist.numerics.estimate import is_due
 from optimist.policies import Stopping
 from optimist.policies.stopping import FEWEST_SAMPLES
-from optimist_client.config import RULES
 
 BATCH = 5
 GROWTH = 0.04
@@ -48,24 +47,20 @@ def main() -> None:
     """Run the simulation and print its table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=40_000, help="number of runs per row")
-    parser.add_argument("--rules", type=int, nargs="+", default=[2, RULES], help="rules of the experiment")
     parser.add_argument("--delta", type=float, default=0.05, help="accepted probability of a wrong answer")
     parser.add_argument("--only", choices=TEST_BEDS, nargs="+", default=list(TEST_BEDS), help="names of the rows")
     options = parser.parse_args()
     table = Table(title=f"δ = {options.delta}, {options.runs:,} runs per row", box=box.MARKDOWN)
     for column in ("generators", "gap/σ"):
         table.add_column(column)
-    for rules in options.rules:
-        for column in (f"wrong to {SHORT:,}", f"wrong to {LONG:,}", "samples"):
-            table.add_column(f"rules {rules}: {column}", justify="right")
+    for column in (f"wrong to {SHORT:,}", f"wrong to {LONG:,}", "samples"):
+        table.add_column(column, justify="right")
     for name in options.only:
         near, far = TEST_BEDS[name]
         for gap in GAPS:
-            row: list[str] = []
-            for rules in options.rules:
-                found = play([0.0, *[gap] * near, *[FAR] * far], Stopping(options.delta, rules=rules), options.runs)
-                row += [f"{100 * found.wrong_short:.1f} %", f"{100 * found.wrong_long:.1f} %", f"{found.samples:,.0f}"]
-            table.add_row(name, f"{gap:g}", *row)
+            found = play([0.0, *[gap] * near, *[FAR] * far], Stopping(options.delta), options.runs)
+            shares = (f"{100 * found.wrong_short:.1f} %", f"{100 * found.wrong_long:.1f} %")
+            table.add_row(name, f"{gap:g}", *shares, f"{found.samples:,.0f}")
     Console(width=200).print(table)
 
 

@@ -51,7 +51,7 @@ def write(writer: ArchiveWriter, pages: tuple[list[LogEntry], ...], **changes: A
     blank = {"returned": [], "estimate_position": 0, "estimate": None, "aside": {}, "aside_count": 0}
     other = generator.model_copy(update={"name": "b", "snapshot_position": 0, "pages": [], **blank})
     contents = {
-        "experiment": Experiment(config=changes.pop("config", CONFIG), dimension=3, created=1.0, instance="i"),
+        "experiment": Experiment(config=changes.pop("config", CONFIG), dimension=3, created=1.0, instance="i", rules=1),
         "rounds": 15,
         "controls": {},
         "decision": None,

@@ -18,8 +18,8 @@ from optimist_client.models import Experiment, ExperimentConfig, Overview, Pick,
 async def make(store: Store, generators: list[str], instance: str) -> None:
     """An experiment "x" with three batches of its last generator."""
     config = ExperimentConfig(name="x", generators=generators, metric="is", dimension=3)
-    experiment = Experiment(config=config, dimension=3, created=1.0, instance=instance)
-    await store.create_experiment("x", experiment.model_dump_json(), generators, 0.0, instance=instance)
+    experiment = Experiment(config=config, dimension=3, created=1.0, instance=instance, rules=1)
+    await store.create_experiment("x", experiment.model_dump_json(), generators, 0.0, instance=instance, rules=1)
     for number in range(3):
         await store.append("x", len(generators) - 1, f"key {number}", "digest", 5, b"body")
 

@@ -65,7 +65,7 @@ async def write_long_experiment(redis_url: str, name: str, rounds: int, count: i
         for g, generator in enumerate(generators(count))
     ]
     config = ExperimentConfig(name=name, generators=generators(count), metric="is", dimension=10, stop=False)
-    made = Experiment(config=config, dimension=10, created=time.time(), instance=uuid.uuid4().hex)
+    made = Experiment(config=config, dimension=10, created=time.time(), instance=uuid.uuid4().hex, rules=1)
     stored = ExperimentState(rounds, rounds, states, instance=made.instance)
     async with open_store(redis_url) as store, store.restoring(name) as restoration:
         await restoration.commit(made.model_dump_json(), config.rescore_growth, stored, history.tobytes(), {})

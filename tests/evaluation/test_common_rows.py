@@ -374,7 +374,7 @@ def test_equal_samples_have_equal_influence_whenever_they_were_told(kind: str):
     assert (one.end, other.end, other.unindexed) == (60, 60, 0)
 
 
-@pytest.mark.parametrize("change", [{"rules": 3}, {"bound": "theorem"}, {"policy": "fid-ucb"}, {"paired": False}])
+@pytest.mark.parametrize("change", [{"bound": "theorem"}, {"policy": "fid-ucb"}, {"paired": False}])
 def test_nothing_is_kept_where_nothing_is_paired(change: dict[str, Any]):
     evaluation = told("fid", **change)
     evaluation.tell("a", rows_of("fid", 0, 30), start=7)

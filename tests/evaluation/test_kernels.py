@@ -104,11 +104,6 @@ def test_any_part_of_the_first_rows_has_as_many_of_every_generator(sigma: float 
     assert of_each.max() - of_each.min() <= 1
 
 
-def test_the_median_of_rules_1_looks_at_all_generators_however_many_rows_there_are():
-    logs = [[{"features": torch.full((1100, 1), at)}] for at in (0.0, 5.0)]
-    assert fit_kernel({"sigma": "median"}, *first_rows(logs, 1100)["features"], rules=1).sigma == 5.0
-
-
 def test_warm_up_lasts_until_the_kernel_is_fixed():
     evaluation = Evaluation(["a", "b"], metric="rke", kernel=MEDIAN, batch_size=32)
     rng = np.random.default_rng(0)

@@ -23,8 +23,8 @@ WIDTH = 24
 SPECTRUM = torch.arange(1, WIDTH + 1, dtype=torch.float64) ** -1.0
 
 
-def metric_of(halves: bool = True) -> FrechetDistance:
-    return FrechetDistance(Reference(np.zeros(WIDTH), SPECTRUM.diag()), halves=halves)
+def metric_of() -> FrechetDistance:
+    return FrechetDistance(Reference(np.zeros(WIDTH), SPECTRUM.diag()))
 
 
 def taken(metric: FrechetDistance, rows: Tensor) -> GaussianStatistic:
@@ -318,19 +318,12 @@ def test_identical_samples_have_a_blend():
         assert mixture.is_sound()
 
 
-def test_experiments_keep_halves_from_rules_6_on():
-    reference = Reference(np.zeros(WIDTH), SPECTRUM.diag())
-    rows = Bed.inside().draw(WIDTH + 6, 0)[0]
-    for rules in (5, 6):
-        metric = make_metric(FID(reference=reference), Setting({"features": WIDTH}, rules=rules))
-        statistic = metric.statistic()
-        statistic.update(rows)
-        if rules == 5:
-            with pytest.raises(ValueError, match="rules 6"):
-                metric.objective([statistic, statistic], 0)
-        else:
-            assert metric.objective([statistic, statistic], 0).samples == (WIDTH // 2 + 3,) * 2
-        assert metric.objective([statistic, statistic]).samples == (WIDTH + 6,) * 2
+def test_halves_past_the_rank():
+    metric = make_metric(FID(reference=Reference(np.zeros(WIDTH), SPECTRUM.diag())), Setting({"features": WIDTH}))
+    statistic = metric.statistic()
+    statistic.update(Bed.inside().draw(WIDTH + 6, 0)[0])
+    assert metric.objective([statistic, statistic], 0).samples == (WIDTH // 2 + 3,) * 2
+    assert metric.objective([statistic, statistic]).samples == (WIDTH + 6,) * 2
 
 
 def test_too_few_samples_are_refused():

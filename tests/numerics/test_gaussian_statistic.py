@@ -33,7 +33,6 @@ layouts = st.fixed_dictionaries(
         "first": st.integers(0, 40),
         "last": st.integers(0, 40),
         "scatter": st.booleans(),
-        "halves": st.booleans(),
     }
 )
 
@@ -83,7 +82,7 @@ def test_asking_changes_nothing(seed, sizes, dimension, layout):
 @given(st.integers(0, 9), sizes, st.integers(1, 64), st.integers(0, 70), st.sampled_from([0, 1]))
 def test_halves_are_the_rows_in_even_and_in_odd_places(seed, sizes, dimension, keep, parity):
     rows = rows_of(seed, sum(sizes), dimension, offset=3.0)
-    statistic = fed(rows, sizes, keep=keep, last=7, halves=True)
+    statistic = fed(rows, sizes, keep=keep, last=7)
     own = rows[parity::2]
     if len(own) == 0:
         with pytest.raises(ValueError, match="half"):
@@ -95,20 +94,6 @@ def test_halves_are_the_rows_in_even_and_in_odd_places(seed, sizes, dimension, k
     torch.testing.assert_close(half.scatter, centred.T @ centred, rtol=1e-9, atol=1e-9 * len(rows))
     last = torch.arange(len(rows))[-7:]
     assert torch.equal(statistic.last_of_half(parity), rows[last[last % 2 == parity]])
-
-
-@given(st.integers(0, 9), sizes, st.integers(1, 20), st.integers(0, 70))
-def test_halves_change_nothing_else(seed, sizes, dimension, keep):
-    rows = rows_of(seed, sum(sizes), dimension)
-    plain, halved = (fed(rows, sizes, keep=keep, halves=halves).state() for halves in (False, True))
-    assert plain["layout"].tolist() == halved["layout"].tolist()[:5]
-    assert all(torch.equal(plain[name], halved[name]) for name in plain if name != "layout")
-
-
-def test_halves_that_were_not_kept_are_refused():
-    statistic = fed(rows_of(0, 10, 3), [5, 5], keep=7)
-    with pytest.raises(ValueError, match="rules 6"):
-        statistic.half(0)
 
 
 def test_an_offset_costs_no_accuracy():

@@ -37,12 +37,11 @@ def test_half_a_matrix_says_all_of_it(width: int):
         SymmetricSum(width, packed=added.packed[1:])
 
 
-@pytest.mark.parametrize("halves", [False, True])
-def test_a_scatter_of_several_panels_is_restored_bit_for_bit(halves: bool):
+def test_a_scatter_of_several_panels_is_restored_bit_for_bit():
     """Read or not in between, and by batches of any size."""
     rows = rows_of(0, 420, PANEL + 77) + 2.0
-    live = GaussianStatistic(PANEL + 77, keep=40, halves=halves)
-    restored = GaussianStatistic(PANEL + 77, keep=40, halves=halves)
+    live = GaussianStatistic(PANEL + 77, keep=40)
+    restored = GaussianStatistic(PANEL + 77, keep=40)
     for batch in rows.split([5, 30, 1, 9, 300, 5, 1, 69]):
         for each in (live, restored):
             each.update(batch)

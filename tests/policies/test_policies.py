@@ -185,12 +185,6 @@ class TestStopping:
         expected = NormalDist().inv_cdf(1 - 0.05 / (looks * (1 + math.log(200))))
         assert Stopping(0.05).threshold(contenders, 200) == pytest.approx(expected)
 
-    @pytest.mark.parametrize("rules", [1, 2])
-    def test_threshold_of_earlier_rules(self, rules: int):
-        for contenders in (2, 3, 8):
-            expected = NormalDist().inv_cdf(1 - 0.05 / ((contenders - 1) * (1 + math.log(200))))
-            assert Stopping(0.05, rules=rules).threshold(contenders, 200) == pytest.approx(expected)
-
     @pytest.mark.parametrize("gap", [0.0, 0.02])
     def test_a_nearly_tied_pair_is_named_wrong_at_most_as_often_as_delta(self, gap: float):
         """Means of normal samples, σ = 1, to 2,500 samples of each; the full table: benchmarks/near_ties.py."""

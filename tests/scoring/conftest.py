@@ -30,7 +30,6 @@ def make(store: Store):
     async def made(
         name: str = "x",
         generators: int = 2,
-        rules: int = RULES,
         columns: dict[str, int] | None = None,
         **config: Any,
     ) -> Made:
@@ -40,7 +39,7 @@ def make(store: Store):
             await store.references.put("normal", "{}", moments)
         names = [f"g{number}" for number in range(generators)]
         wanted = ExperimentConfig(name=name, generators=names, **config)
-        pinned = {"created": 0.0, "instance": f"{name}-instance", "rules": rules}
+        pinned = {"created": 0.0, "instance": f"{name}-instance", "rules": RULES}
         record = Experiment(config=wanted, dimension=wanted.dimension or 4, columns=columns, **pinned)
         await store.create_experiment(
             name,

@@ -74,7 +74,7 @@ async def wanted(made: Made, label: str = "", stores: Sequence[Store] = ()) -> S
 
 async def in_memory(made: Made, stored: StoredMixture, label: str = "", *, published: bool = False) -> Mixture:
     """The mixture of the whole logs up to the positions of a stored one, by one process that has them all."""
-    question = Question(metric_of(made.experiment, label), rules=made.experiment.rules)
+    question = Question(metric_of(made.experiment, label))
     tracks = {}
     for ordinal, part in stored.parts.items():
         warm = WarmGenerator(question.bound_for({"features": 4}), made.config.rescore_growth, paired=True)

@@ -32,7 +32,9 @@ async def make_dispatcher(store: Store, **config: object) -> Dispatcher:
     )
     await store.create_experiment("x", "{}", asked.generators, asked.rescore_growth, instance="i")
     return Dispatcher(
-        store, Experiment(config=asked, dimension=10, created=0.0, instance="i"), most_open=MostOpen(1000, 1000, 1000)
+        store,
+        Experiment(config=asked, dimension=10, created=0.0, instance="i", rules=1),
+        most_open=MostOpen(1000, 1000, 1000),
     )
 
 

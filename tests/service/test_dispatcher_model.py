@@ -73,11 +73,11 @@ def comparable(state: PolicyState) -> tuple[object, ...]:
 class World:
     """A dispatcher, and everything that happens to its experiment."""
 
-    def __init__(self, redis: Redis, config: dict[str, object], rules: int) -> None:
+    def __init__(self, redis: Redis, config: dict[str, object]) -> None:
         fields = {"name": "x", "generators": ["a", "b", "c"], "metric": "is", "dimension": 10, "max_wait": 0.0}
         self.config = ExperimentConfig(**{**fields, "batch_size": 4, "stop": False, **config})
         self.redis, self.store = redis, Store(redis)
-        experiment = Experiment(config=self.config, dimension=10, created=0.0, instance="i", rules=rules)
+        experiment = Experiment(config=self.config, dimension=10, created=0.0, instance="i", rules=RULES)
         self.experiment = experiment
         self.dispatcher = Dispatcher(self.store, experiment, MostOpen(20, 4, 1000))
         self.picks: dict[int, Pick] = {}
@@ -173,24 +173,20 @@ class World:
         ("estimate", 2, 0.0),
         ("ask", None, 1),
     ],
-    rules=1,
     config={"rescore_growth": 0.0},
 )
 @given(
     steps=STEPS,
-    rules=st.sampled_from([1, RULES, RULES]),
     config=st.sampled_from(
         [{"rescore_growth": 0.0}, {}, {"costs": {"a": 1.0, "b": 2.0, "c": 0.25}, "max_cost": 200.0}, PAIRS]
     ),
 )
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-def test_what_a_dispatcher_knows_is_what_reading_shows(
-    server: Any, steps: list[Any], rules: int, config: dict[str, object]
-):
+def test_what_a_dispatcher_knows_is_what_reading_shows(server: Any, steps: list[Any], config: dict[str, object]):
     async def run() -> None:
         async with connect(server.url) as redis:
             await redis.flushall()
-            world = World(redis, config, rules)
+            world = World(redis, config)
             await world.create()
             for step in steps:
                 with contextlib.suppress(StoreError):  # another batch for a pick, the last active generator
@@ -209,7 +205,7 @@ def test_what_a_dispatcher_knows_is_what_reading_shows(
 async def test_what_a_pick_or_a_batch_leaves_is_known_without_reading(server: Any):
     async with connect(server.url) as redis:
         await redis.flushall()
-        world = World(redis, {"generators": ["a"], "policy": "uniform"}, RULES)
+        world = World(redis, {"generators": ["a"], "policy": "uniform"})
         await world.create()
 
         async def given(*step: Any) -> list[tuple[int, int]]:

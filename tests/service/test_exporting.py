@@ -17,7 +17,7 @@ from optimist_client.models import Experiment, ExperimentConfig
 
 async def made(store: Store) -> Experiment:
     config = ExperimentConfig(name="x", generators=["a", "b"], metric="is", dimension=3)
-    experiment = Experiment(config=config, dimension=3, created=1.0, instance="one")
+    experiment = Experiment(config=config, dimension=3, created=1.0, instance="one", rules=1)
     await store.create_experiment("x", experiment.model_dump_json(), ["a", "b"], 0.0, instance="one")
     for number in range(6):
         await append(store, number)
@@ -140,7 +140,7 @@ async def watching(store: Store) -> Experiment:
     config = ExperimentConfig(
         name="x", generators=["a", "b"], metric="is", dimension=3, watch=[InceptionScore(dimension=3, label="again")]
     )
-    experiment = Experiment(config=config, dimension=3, created=1.0, instance="one")
+    experiment = Experiment(config=config, dimension=3, created=1.0, instance="one", rules=1)
     text = experiment.model_dump_json()
     await store.create_experiment("x", text, ["a", "b"], 0.0, instance="one", labels=["again"])
     for number in range(6):

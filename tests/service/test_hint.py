@@ -35,7 +35,7 @@ def reported(values: dict[str, float], samples: int, error: float, after: int | 
         for place, (name, value) in enumerate(values.items())
     ]
     told = sum(generator.batches for generator in generators)
-    experiment = Experiment(config=made, dimension=10, created=time.time(), instance="i")
+    experiment = Experiment(config=made, dimension=10, created=time.time(), instance="i", rules=1)
     return report_of(PolicyState(experiment, ExperimentState(told, told, generators)), after)
 
 

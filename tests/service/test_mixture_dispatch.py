@@ -63,7 +63,7 @@ async def made(store: Store, **config: object) -> World:
     given = {"metric": "rke", "dimension": 2, "kernel": {"sigma": 1.0, "features": 8}, "goal": "mixture"}
     given |= {"name": "x", "generators": ["a", "b"], "max_wait": LONG, "batch_size": 2, "tolerance": 0.1, **config}
     experiment = Experiment(
-        config=ExperimentConfig.model_validate(given), dimension=2, created=0.0, instance="i", rules=6
+        config=ExperimentConfig.model_validate(given), dimension=2, created=0.0, instance="i", rules=1
     )
     asked = experiment.config
     await store.create_experiment(

@@ -207,32 +207,6 @@ def test_without_a_scorer_an_old_mixture_is_marked_and_none_is_an_error(not_scor
         assert client.experiment(f"{name}-old").blend(10).counts == {"a": 7, "b": 3}
 
 
-def test_an_experiment_of_earlier_rules_has_mixtures_up_to_the_width(service: Service, client: Optimist, name: str):
-    url = running_url(service.directory)
-    assert url is not None
-    made = client.create_experiment(f"{name}-new", ["a", "b"], **CONFIG).info
-    config = made.config.model_copy(update={"name": name})
-    earlier = made.model_copy(update={"config": config, "instance": name, "rules": 5})
-
-    async def create() -> None:
-        async with Redis.from_url(url) as redis:
-            store = Store(redis, namespace="default")
-            await store.reserve(name, 10_000)
-            await store.create_experiment(
-                name, earlier.model_dump_json(), config.generators, 0.04, instance=name, batch_size=config.batch_size
-            )
-
-    asyncio.run(create())
-    experiment = client.experiment(name)
-    for generator in "ab":
-        append(service.url, name, generator, 8)
-    assert experiment.mixture().samples == 16
-    for generator in "ab":
-        append(service.url, name, generator, 60, seed=1)
-    with pytest.raises(FixError, match="rules"):
-        experiment.mixture()
-
-
 def test_costs_and_pauses_are_honoured(client: Optimist, name: str):
     experiment = client.create_experiment(
         name, list(PLACES), costs={"a": 1.0, "b": 4.0, "c": 1.0}, max_cost=900.0, **{**MIXTURE, "tolerance": 0.0}
@@ -334,7 +308,7 @@ def test_fid_and_watched_rke_have_blends_of_their_own(service: Service, client: 
 def test_creating_an_experiment_again_changes_nothing(client: Optimist, name: str):
     first = client.create_experiment(name, list(PLACES), **MIXTURE)
     assert client.create_experiment(name, list(PLACES), **MIXTURE).info == first.info
-    assert (first.info.config.goal, first.info.config.policy, first.info.rules) == ("mixture", "ogd", 6)
+    assert (first.info.config.goal, first.info.config.policy) == ("mixture", "ogd")
     with pytest.raises(ConflictError, match=r"goal \('mixture', not 'best'\), policy \('ogd', not 'top-two'\)"):
         client.create_experiment(name, list(PLACES), **{**MIXTURE, "goal": "best"})
     best = client.create_experiment(f"{name}-best", list(PLACES), **CONFIG)

@@ -69,7 +69,7 @@ async def made(store: Store, most_open: MostOpen | None = None, **config: object
     given = {"metric": "mean", "goal": "route", "context": WIDTH, "context_features": 8, "context_bandwidth": 1.0}
     given |= {"name": "x", "generators": ["a", "b"], "max_wait": LONG, **config}
     asked = ExperimentConfig.model_validate(given)
-    experiment = Experiment(config=asked, dimension=1, created=0.0, instance="i", rules=6)
+    experiment = Experiment(config=asked, dimension=1, created=0.0, instance="i", rules=1)
     await store.create_experiment(
         *("x", "{}", asked.generators, asked.rescore_growth),
         instance="i",

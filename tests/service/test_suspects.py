@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +10,7 @@ import httpx
 import numpy as np
 import pytest
 from processes import Service, serving
-from redis import Redis
 
-from optimist.store import running_url
 from optimist_client import Experiment, FixError, Optimist
 from optimist_client.models import Report, Standing
 
@@ -201,24 +198,6 @@ def test_equal_answers_to_equal_prompts_are_lawful(client: Optimist, name: str):
         pick.give_up()
     with pytest.raises(FixError, match="refuses copies"):
         pick.tell(np.full((1, 3), 4.0), prompts=[embedded["one"]])
-
-
-def test_experiments_of_the_first_rules_are_not_checked(own: tuple[Service, Path]):
-    service, directory = own
-    url = running_url(directory)
-    assert url is not None
-    with Redis.from_url(url) as redis, Optimist(service.url) as client:
-        experiment = made(client, "old")
-        stored = json.loads(redis.get("optimist:{old}:config"))
-        del stored["rules"]
-        redis.set("optimist:{old}:config", json.dumps(stored))
-        assert client.experiment("old").info.rules == 1
-        for number, batch in enumerate((rows(1), rows(1), 1e30 * np.sign(rows(2)))):
-            assert append(service, "old", "x", f"{number}", batch).status_code == 200
-        report = experiment.report()
-        assert (report.samples, report.decision.warnings) == (60, ())
-        assert "usual size" not in " ".join(standing(report, "x").warnings)
-        assert not redis.exists("optimist:{old}:checks", "optimist:{old}:suspects")
 
 
 def test_what_is_known_goes_along_with_an_archive(client: Optimist, service: Service, name: str, tmp_path: Path):

@@ -45,7 +45,7 @@ def state_of(estimates: Mapping[str, Estimate | None], decision: str | None = No
         )
         for place, (name, made) in enumerate(estimates.items())
     ]  # fmt: skip
-    experiment = Experiment(config=config, dimension=4, created=time.time(), instance="i", rules=5)
+    experiment = Experiment(config=config, dimension=4, created=time.time(), instance="i", rules=1)
     return PolicyState(experiment, ExperimentState(60, 60, generators, decision=decision))
 
 

@@ -234,17 +234,6 @@ def test_a_false_claim_changes_hardly_anything():
     assert claimed["top-two"].samples.sum() == pytest.approx(honest["top-two"].samples.sum(), rel=0.1)
 
 
-@pytest.mark.long
-def test_rules_before_pairing_draw_as_they_did():
-    """Also from sources that are aligned, unless that is asked for."""
-    made = {name: ArraySource({"features": array}) for name, array in checkpoints().items()}
-    given, older = SourceSet(made, {"reference": REFERENCE}, aligned=True), {"rules": 3, "rounds": 12, "trials": 1}
-    before, now = (simulated(each, reference=None, **older) for each in (given, replace(given, aligned=None)))
-    assert same(before["ucb"], now["ucb"])
-    assert simulated(given, reference=None, rounds=5).paired
-    assert not simulated(given, reference=None, rounds=5, paired=False).paired
-
-
 @pytest.mark.parametrize(
     ("sources", "changes", "message"),
     [
@@ -262,7 +251,6 @@ def test_rules_before_pairing_draw_as_they_did():
         ({"a": rows(1), "b": rows(2, n=300)}, {"paired": True},
          "so as many rows of each; found 400 in generator 'a', 300 in generator 'b'"),
         ({"a": rows(1), "b": GaussianSource(np.zeros(4), np.eye(4))}, {"paired": True}, "any number in a Gaussian"),
-        ({"a": rows(1)}, {"paired": True, "rules": 3}, "paired: expected rules 4 or later, got 3"),
         ({"a": rows(1)}, {"truth": {"b": 1.0}}, "truth: expected scores of a; got b"),
         ({"a": rows(1)}, {"truth": {"a": math.nan}}, "expected a finite score of 'fid' for 'a', got nan"),
         ({"a": rows(1)}, {"trials": 0}, "trials"),

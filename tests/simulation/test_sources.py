@@ -231,7 +231,7 @@ def test_aligned_sources_of_unequal_lengths_share_the_rows_that_both_have():
     assert first(made[2], 7, Draw(3, 1, "g")).max() > 7, "unpaired draws are not bound to the ends"
 
 
-def archived(path: Path, *logs: Sequence[LogEntry], rules: int = 1, **changes: Any) -> Path:
+def archived(path: Path, *logs: Sequence[LogEntry], **changes: Any) -> Path:
     """An exported experiment of the generators "a", "b", …, with these logs of pairs of rows."""
     names = [chr(ord("a") + place) for place in range(len(logs))]
     config = {"name": "x", "generators": names, "metric": "is", "dimension": 3, "delta": 0.1, "keep_log": True}
@@ -243,7 +243,7 @@ def archived(path: Path, *logs: Sequence[LogEntry], rules: int = 1, **changes: A
             for name, log in zip(names, logs, strict=True)
         ]
         asked = ExperimentConfig.model_validate(config | changes)
-        experiment = Experiment(config=asked, dimension=3, created=1.0, instance="i", rules=rules)
+        experiment = Experiment(config=asked, dimension=3, created=1.0, instance="i", rules=1)
         contents = Contents(experiment=experiment, rounds=3, controls={}, decision=None, generators=known)
         history = [(place, 0, told.rows) for place, log in enumerate(logs) for told in log]
         writer.finish(contents, np.array(history, HISTORY).tobytes())
@@ -266,13 +266,13 @@ def exported(path: Path, keep_log: bool = True) -> Path:
 def test_an_exported_experiment_brings_what_was_told_and_what_was_asked(tmp_path: Path):
     bed = sources.experiment(exported(tmp_path / "x.zip"))
     assert list(bed.sources) == ["a"]
-    assert bed.settings == {"metric": InceptionScore(dimension=3), "delta": 0.1, "tolerance": 0.0, "rules": 1}
+    assert bed.settings == {"metric": InceptionScore(dimension=3), "delta": 0.1, "tolerance": 0.0}
     assert held(bed.sources["a"], "probabilities")[:, 0] == pytest.approx([1 / 3, 1 / 3, 1 / 3 + 0.02, 1 / 3 + 0.02])
 
 
 def test_the_rows_of_a_paired_experiment_are_aligned_by_their_indices(tmp_path: Path):
     late = [entry(1, 0.0, indices=(0, 2)), entry(2, 0.02, indices=(4, 2)), entry(3, 0.01, indices=(2, 2))]
-    path = archived(tmp_path / "x.zip", late, [entry(1, 0.03, indices=(0, 2))], rules=4)
+    path = archived(tmp_path / "x.zip", late, [entry(1, 0.03, indices=(0, 2))])
     bed = sources.experiment(path)
     assert bed.is_paired()
     assert held(bed.sources["a"], "probabilities")[::2, 0] == pytest.approx(1 / 3 + np.array([0.0, 0.01, 0.02]))
@@ -287,11 +287,10 @@ def test_the_rows_of_a_paired_experiment_are_aligned_by_their_indices(tmp_path: 
         ([entry(1, 0.0, indices=(0, 2)), entry(2, 0.01)], {}),
         ([entry(1, 0.0, indices=(0, 1))], {}),
         ([entry(1, 0.0, indices=(0, 2))], {"paired": False}),
-        ([entry(1, 0.0, indices=(0, 2))], {"rules": 3}),
     ],
 )
 def test_experiments_whose_rows_are_not_aligned(tmp_path: Path, told: list[LogEntry], changes: dict[str, Any]):
-    bed = sources.experiment(archived(tmp_path / "x.zip", told, **{"rules": 4} | changes))
+    bed = sources.experiment(archived(tmp_path / "x.zip", told, **changes))
     assert not bed.is_paired()
     with pytest.raises(ValueError, match=r"paired: .* found an experiment that is not paired, or lacks samples"):
         bed.is_paired(True)

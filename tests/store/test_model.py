@@ -298,12 +298,12 @@ class Model(RuleBasedStateMachine):
             back = next((n for n in returned if owners[abs(n)] == g), None)
             nonce = f"{next(self.numbers):x}"
             context = f"context of {nonce}".encode() if number % 3 else b""
-            if not sliced:
+            if not (sliced and self.indexed):
                 picks.append(NewPick(g, "{}", nonce=nonce, context=context))
                 continue
             whole = Returned(0, handed[g], SIZE) if back is None else returned.pop(back)
             handed[g] += SIZE if back is None else 0
-            size = min(wanted, whole.size) if self.indexed else whole.size
+            size = min(wanted, whole.size)
             left = whole.size - size
             picks.append(NewPick(g, "{}", whole.start, size, again=back, left=left, nonce=nonce, context=context))
             if size < whole.size:
@@ -355,7 +355,7 @@ class Model(RuleBasedStateMachine):
         g = self.gs[pick.generator]
         pick.digest, pick.seq = digest, g.accept(number, digest)
         assert (settled.seq, settled.samples, settled.duplicate) == (pick.seq, g.samples, False)
-        if self.indexed and pick.start is not None:
+        if pick.start is not None:
             g.indices[pick.seq] = pick.start, min(pick.size, ROWS[digest])
         if pick.context:
             g.contexts[pick.seq] = pick.context
@@ -363,7 +363,7 @@ class Model(RuleBasedStateMachine):
         is_its_own = pick.status != "expired" or self.returned.pop(number, None) is not None
         if pick.status != "expired":
             self.release(number)
-        if self.indexed and is_its_own:
+        if is_its_own:
             self.hand_back(number, ROWS[digest])
         self.end(number, "told")
 
@@ -709,8 +709,8 @@ class Model(RuleBasedStateMachine):
         if position:
             generator.retracted.add(position)
             generator.copied.discard(position)
-            if number and (start := self.picks[number].start) is not None and generator.state != "retired":
-                _, size = generator.indices.get(position, (start, self.picks[number].size))
+            if number and self.picks[number].start is not None and generator.state != "retired":
+                start, size = generator.indices[position]
                 left = self.returned[number].size if number in self.returned else 0
                 self.returned[number] = Returned(number, start, size + left)
             return

@@ -97,16 +97,16 @@ async def test_a_batch_without_a_pick_may_name_its_start(store: Store):
     assert (await generator(store)).returned == [], "nobody asked for it"
 
 
-async def test_samples_of_an_older_experiment_have_no_indices(store: Store):
-    await store.create_experiment("old", "{}", ["a"], growth=0.0)
+async def test_samples_may_have_no_indices(store: Store):
+    await store.create_experiment("none", "{}", ["a"], growth=0.0)
     with pytest.raises(Refused, match="no indices"):
-        await store.append("old", 0, "key", "digest", 3, b"body", start=0)
-    await open_picks(store, "old", 0, [AskGroup("ask", [NewPick(0, "{}", 0, SIZE)])], 60)
-    await settle(store, "old", 1, "digest", 3, b"body")
-    [entry] = await store.read_log("old", 0, 0)
+        await store.append("none", 0, "key", "digest", 3, b"body", start=0)
+    await open_picks(store, "none", 0, [AskGroup("ask", [NewPick(0, "{}")])], 60)
+    await settle(store, "none", 1, "digest", 3, b"body")
+    [entry] = await store.read_log("none", 0, 0)
     assert entry.indices is None
-    [old] = (await store.state("old")).generators
-    assert (old.samples, old.returned) == (3, [])
+    [found] = (await store.state("none")).generators
+    assert (found.samples, found.returned) == (3, [])
 
 
 async def test_estimates_that_the_reader_has_are_left_out_until_they_change(store: Store, redis: Redis):

@@ -70,7 +70,7 @@ class PickOperations:
         """
         if self.info.start is None:
             raise ValueError(
-                f"pick {self.number} has no seeds of its samples, as {self.info.experiment!r} routes prompts: use `seed`"
+                f"pick {self.number} has no seeds of its samples: {self.info.experiment!r} routes prompts, use `seed`"
             )
         return [(self.seed + place) % 2**32 for place in range(self.size)]
 

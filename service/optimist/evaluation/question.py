@@ -137,8 +137,7 @@ class Question:
         contexts: the first ones (n, d) of each generator, which fix their bandwidth if it is open.
         """
         found = {
-            name: fit_kernel(kernel, *rows[self.metric.kernels[name]])
-            for name, kernel in self.open_kernels.items()
+            name: fit_kernel(kernel, *rows[self.metric.kernels[name]]) for name, kernel in self.open_kernels.items()
         }
         known = self.contexts if self.contexts is None or not contexts else self.contexts.fitted(contexts)
         return replace(self, metric=self._with(found) if found else self.metric, contexts=known)

@@ -115,11 +115,11 @@ def simulate(
     `sources` are the generators by name, each an array (n, d) that the metric scores, a mapping of such arrays by
     tensor, or a `Source`. They may also be a `SourceSet` or a path: a folder or file of features (see `sources.files`),
     or an exported experiment (.zip), which includes its metric with its settings. `metric`, `reference`, `order`,
-    `truncation`, `kernel`, `prompt_kernel`, `delta` and `tolerance` are those of `Evaluation`. By default they are those of the sources, or else "fid" and its defaults; `reference` may be a file. Open kernels
-    (σ "median", landmarks) are fitted once before all trials. `watch` are further metrics, as objects, that decide
-    nothing: sources have the arrays of all metrics by name, and the result has regret and accuracy by each. `policies`
-    are names or presets, optionally with options: "ucb:bound=theorem,delta=0.1"; the keys of a mapping are their
-    labels.
+    `truncation`, `kernel`, `prompt_kernel`, `delta` and `tolerance` are those of `Evaluation`. By default they are
+    those of the sources, or else "fid" and its defaults; `reference` may be a file. Open kernels (σ "median",
+    landmarks) are fitted once before all trials. `watch` are further metrics, as objects, that decide nothing: sources
+    have the arrays of all metrics by name, and the result has regret and accuracy by each. `policies` are names or
+    presets, optionally with options: "ucb:bound=theorem,delta=0.1"; the keys of a mapping are their labels.
 
     In a trial samples are drawn without replacement. Their random order depends only on (`seed`, trial, generator), so
     that all policies see the same streams, whatever `jobs` is. Without `shuffle` samples keep their given order.

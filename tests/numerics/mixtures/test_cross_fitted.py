@@ -21,7 +21,7 @@ from optimist.numerics.mixtures.programme import least, minimise
 from optimist.numerics.mixtures.quadratic import Floats, Quadratic
 from optimist.numerics.mixtures.shared_chance import SharedChance
 
-METRIC = RenyiKernelEntropy(GaussianFourier.draw(2, 20, 2.0), halves=True)
+METRIC = RenyiKernelEntropy(GaussianFourier.draw(2, 20, 2.0))
 NAMES = ("a", "b", "c", "d")
 
 
@@ -152,10 +152,11 @@ def test_what_is_refused():
         made([rows[0], rows[1][:3]])
     with pytest.raises(ValueError, match="one generator or more"):
         cross_fitted(METRIC, [], [])
-    truncated = RenyiKernelEntropy(METRIC.feature_map)
-    statistics = [fed(truncated, rows_of(0, 41, 2)) for _ in range(2)]
-    with pytest.raises(ValueError, match="rules 6"):
-        cross_fitted(truncated, statistics, NAMES[:2])
+    without = [METRIC.statistic(halves=False) for _ in range(2)]
+    for statistic in without:
+        statistic.update(rows_of(0, 41, 2))
+    with pytest.raises(ValueError, match="halves=True"):
+        cross_fitted(METRIC, without, NAMES[:2])
 
 
 def test_shared_chance_is_that_of_the_sum():

@@ -28,7 +28,7 @@ SPREADS = (1.0, 0.6, 0.8)
 
 
 def score(order: float, width: int = 64) -> VendiScore:
-    return VendiScore(GaussianFourier.draw(3, width // 2, 2.0), order, halves=True)
+    return VendiScore(GaussianFourier.draw(3, width // 2, 2.0), order)
 
 
 def drawn(seed: int, counts: Sequence[int], centres: Floats = CENTRES) -> list[Tensor]:
@@ -217,7 +217,7 @@ def test_independent_samples_said_to_be_common_change_little(order: float):
 
 
 def test_the_correction_takes_back_weight_from_what_only_looks_new():
-    metric = VendiScore(GaussianFourier.draw(3, 100, 0.7), 1.0, halves=True)
+    metric = VendiScore(GaussianFourier.draw(3, 100, 0.7), 1.0)
     truth = objective(metric, drawn(9, (4000,) * 3, 0.0 * CENTRES))
 
     def excess(weights: Floats) -> float:
@@ -257,7 +257,7 @@ def test_errors_of_blends_are_right():
 
 
 def test_identical_samples_few_samples_and_tiny_weights_are_sound():
-    metric = VendiScore(Cosine(3), 1.0, halves=True)
+    metric = VendiScore(Cosine(3), 1.0)
     same = torch.ones(10, 3, dtype=torch.float64)
     other = drawn(11, (10, 4, 4))[0]
     for rows in ([same, same], [same, other], [other[:4], other[4:8]]):
@@ -275,10 +275,12 @@ def test_what_has_no_blends_says_so():
         assert not metric.offers_mixture
         with pytest.raises(ValueError, match="no score of blends"):
             objective(metric, rows)
-    unkept = VendiScore(GaussianFourier.draw(3, 16, 2.0), 1.0)
-    long = [fed(unkept, each, 100) for each in drawn(14, (600, 600, 600))]
-    assert unkept.objective(long).samples == (600, 600, 600)
+    metric = VendiScore(GaussianFourier.draw(3, 16, 2.0), 1.0)
+    without = [metric.statistic(halves=False) for _ in range(3)]
+    for statistic, each in zip(without, drawn(14, (600, 600, 600)), strict=True):
+        statistic.update(each)
+    assert metric.objective(without).samples == (600, 600, 600)
     with pytest.raises(ValueError, match="halves=True"):
-        unkept.objective(long, 0)
+        metric.objective(without, 0)
     with pytest.raises(ValueError, match="at least 4"):
         objective(score(1.0), [each[:3] for each in rows])

@@ -27,12 +27,12 @@ CENTRES = (0.0, 0.8, 1.6)
 
 
 def renyi() -> RenyiKernelEntropy:
-    return RenyiKernelEntropy(GaussianFourier.draw(3, WIDTH // 2, 1.5), halves=True)
+    return RenyiKernelEntropy(GaussianFourier.draw(3, WIDTH // 2, 1.5))
 
 
 def discrepancy() -> MeanDiscrepancy:
     feature_map = MeanMap(GaussianFourier.draw(3, WIDTH // 2, 1.5), False)
-    return MeanDiscrepancy(MMD(factor=3.0), RealMean(feature_map, rows_of(99, 60, 3, 0.7).numpy()), halves=True)
+    return MeanDiscrepancy(MMD(factor=3.0), RealMean(feature_map, rows_of(99, 60, 3, 0.7).numpy()))
 
 
 METRICS: dict[str, Callable[[], Any]] = {"rke": renyi, "mmd": discrepancy}
@@ -73,7 +73,7 @@ def test_the_published_matrices_are_the_stored_ones(stored):
     file = stored("mixture_quadratic")
     rows = [file[f"x{i}"] for i in range(3)]
     feature_map = Nystrom(np.concatenate([*rows, file["y"]]), float(file["sigma"]))
-    metric = RenyiKernelEntropy(feature_map, halves=True)
+    metric = RenyiKernelEntropy(feature_map)
     objective = metric.objective([fed(metric, each, 4) for each in rows])
     published = objective.model(np.ones(3) / 3, published=True)
     np.testing.assert_allclose(published.matrix, file["rke_V"], atol=1e-9)
@@ -85,7 +85,7 @@ def test_the_published_matrices_are_the_stored_ones(stored):
         def __init__(self) -> None:
             super().__init__(feature_map, False)
 
-    mmd = MeanDiscrepancy(MMD(), RealMean(AsMean(), file["y"]), halves=True)
+    mmd = MeanDiscrepancy(MMD(), RealMean(AsMean(), file["y"]))
     objective = mmd.objective([fed(mmd, each, 4) for each in rows])
     published = objective.model(np.ones(3) / 3, published=True)
     np.testing.assert_allclose(least(published), file["kid_greedy_alpha"], atol=1e-6)
@@ -210,23 +210,18 @@ def test_products_of_dropped_rows_are_those_of_held_ones(metric: Any):
             assert mixed[i, j] == pytest.approx(float(kernel_of(metric, mine, theirs).mean()), abs=1e-9)
 
 
-def test_older_rules_have_no_halves_past_the_width():
-    kernel = Gaussian(1.5, features=WIDTH // 2)
-    old, new = (make_metric(RKE(kernel=kernel), Setting({"features": 3}, rules=rules)) for rules in (5, 6))
-    statistics = [fed(old, rows) for rows in streams()]
-    assert old.objective(statistics).samples == COUNTS
-    with pytest.raises(ValueError, match="rules 6"):
-        old.objective(statistics, 0)
-    assert new.objective([fed(new, rows) for rows in streams()], 0).samples == (20, 12, 16)
+def test_halves_past_the_width():
+    metric = make_metric(RKE(kernel=Gaussian(1.5, features=WIDTH // 2)), Setting({"features": 3}))
+    assert metric.objective([fed(metric, rows) for rows in streams()], 0).samples == (20, 12, 16)
     with pytest.raises(ValueError, match="at least 4"):
-        new.objective([fed(new, rows_of(0, 3, 3)), fed(new, rows_of(0, 9, 3))])
+        metric.objective([fed(metric, rows_of(0, 3, 3)), fed(metric, rows_of(0, 9, 3))])
 
 
 def test_on_a_list_of_prompts_a_generator_alone_scores_as_its_own_estimate():
     """Each prompt equally often: then how prompts differ adds nothing to the error of the score on exactly these."""
     length, passes = 10, 6
     prompts = torch.arange(length).repeat(passes)
-    metric = RenyiKernelEntropy(METRICS["rke"]().feature_map, prompts=length, halves=True)
+    metric = RenyiKernelEntropy(METRICS["rke"]().feature_map, prompts=length)
     places = 2.0 * rows_of(5, length, 3)
     statistics, common = [], []
     for seed, centre in enumerate(CENTRES):

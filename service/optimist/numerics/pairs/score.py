@@ -28,8 +28,8 @@ class ConditionedScore(BaseScore):
     Each entropy is a `VendiScore` through its own map. Of the exact kernels, H_α(X, T) is at least H_α(T) and H_α(X)
     for every α (its spectrum is majorized by theirs), but only for α = 1 is it at most their sum: Information-Vendi of
     another order may be below 1. The joint map's kernel is the product of the two others only as r → ∞, so with random
-    features no inequality holds exactly, and no sum is clamped. At order 2, `prompts` is the length of the list that the
-    prompts are, if the score is that on these. Raises ValueError on an order that is not positive, or on maps of
+    features no inequality holds exactly, and no sum is clamped. At order 2, `prompts` is the length of the list that
+    the prompts are, if the score is that on these. Raises ValueError on an order that is not positive, or on maps of
     different r.
     """
 

@@ -11,6 +11,7 @@ over 1 − α go to the first as α → 1. Beyond the grid 1 − xD falls as 1/x
 from __future__ import annotations
 
 import math
+
 import torch
 from torch import Tensor
 
