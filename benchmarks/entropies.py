@@ -1,17 +1,17 @@
-"""Vendi scores of orders below 2: are the intervals as wide as the real errors, under rules 2 and under rules 3?
+"""Vendi scores of orders below 2: are the intervals as wide as the real errors?
 
     python benchmarks/entropies.py [--data DIR] [--repeats 12]
     python benchmarks/entropies.py --pairs [--repeats 12]
     python benchmarks/entropies.py --cost
 
-The first command prints, for each test bed, order and number of samples, the root-mean-square z of the estimates under
-rules 2 and rules 3 (z = (value − truth)/`stopping_error`) and their root-mean-square errors in log. It runs in this
-process with one thread. The truth is exact where samples are drawn from a pool (MNIST, CIFAR, text: the pool is the
-population, drawn with replacement), otherwise the estimate from 20,000 samples. MNIST, CIFAR and text need `--data`,
-a directory with mnist_lenet_generators.npz (`arm_feat`, `arm_names`), cifar10_ref2048_arms.npz (`feat2048_*`) and
-llmfao_minilm.npz (`emb`, `model`); without it they are left out.
+The first command prints, for each test bed, order and number of samples, the root-mean-square z of the estimates
+(z = (value − truth)/`stopping_error`) and their root-mean-square error in log. It runs in this process with one thread.
+The truth is exact where samples are drawn from a pool (MNIST, CIFAR, text: the pool is the population, drawn with
+replacement), otherwise the estimate from 20,000 samples. MNIST, CIFAR and text need `--data`, a directory with
+mnist_lenet_generators.npz (`arm_feat`, `arm_names`), cifar10_ref2048_arms.npz (`feat2048_*`) and llmfao_minilm.npz
+(`emb`, `model`); without it they are left out.
 
-The second command does the same for scores of pairs, the third one times an estimate under both rules.
+The second command does the same for scores of pairs, the third one times an estimate.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from optimist.simulation.digits.world import load
 
 ORDERS = (0.5, 1.0, 1.25, 1.5)
 COUNTS = (20, 50, 100, 200)
-RULES = (2, 3)
 LARGE = 20_000
 JITTER = 0.3
 """Norm of the noise that makes texts differ, relative to the embedding."""
@@ -53,14 +52,11 @@ class Bed:
     def __init__(self, metric: str, settings: dict[str, Any], draws: dict[str, Draw], pools: dict[str, Arrays]) -> None:
         self.metric, self.settings, self.draws, self.pools = metric, settings, draws, pools
 
-    def bounds(self, orders: Sequence[float]) -> dict[float, dict[int, Bound]]:
-        """The bounds of each order by rules."""
+    def bounds(self, orders: Sequence[float]) -> list[Bound]:
+        """The bound of each order."""
         widths = {name: rows.shape[1] for name, rows in next(iter(self.draws.values()))(2, 0).items()}
-        declared = {order: declared_of(self.metric, order=order, **self.settings) for order in orders}
-        return {
-            order: {rules: Question(metric, rules=rules).bound_for(widths) for rules in RULES}
-            for order, metric in declared.items()
-        }
+        declared = [declared_of(self.metric, order=order, **self.settings) for order in orders]
+        return [Question(metric).bound_for(widths) for metric in declared]
 
     def truths(self, generator: str, bounds: Sequence[Bound]) -> list[float]:
         """The scores of the population."""
@@ -209,8 +205,8 @@ def beds(data: Path | None, pairs: bool) -> Iterator[tuple[str, Bed, tuple[float
 
 
 def calibration(data: Path | None, repeats: int, pairs: bool) -> Table:
-    """Root-mean-square z and error by test bed, order and count, under rules 2 → 3."""
-    table = Table(title=f"rms z; rms error, rules 2 → 3: {repeats} repeats of each generator", box=box.MARKDOWN)
+    """Root-mean-square z and error by test bed, order and count."""
+    table = Table(title=f"rms z; rms error: {repeats} repeats of each generator", box=box.MARKDOWN)
     for column in ("samples", "order", *(f"n = {count}" for count in COUNTS)):
         table.add_column(column, no_wrap=True)
     for name, bed, orders in beds(data, pairs):
@@ -222,50 +218,42 @@ def calibration(data: Path | None, repeats: int, pairs: bool) -> Table:
 
 
 def misses(bed: Bed, orders: Sequence[float], repeats: int) -> NDArray[Any]:
-    """(value − truth, stopping error), as an array (orders, counts, rules, generators · repeats, 2)."""
+    """(value − truth, stopping error), as an array (orders, counts, generators · repeats, 2)."""
     bounds = bed.bounds(orders)
-    shape = (len(orders), len(COUNTS), len(RULES), len(bed.draws) * repeats, 2)
-    found = np.empty(shape)
+    found = np.empty((len(orders), len(COUNTS), len(bed.draws) * repeats, 2))
     for place, (generator, draw) in enumerate(bed.draws.items()):
-        newest = [by_rules[RULES[-1]] for by_rules in bounds.values()]
-        truths = bed.truths(generator, newest)
+        truths = bed.truths(generator, bounds)
         for number in range(repeats):
             sample = draw(max(COUNTS), 100 * number + place)
             for column, count in enumerate(COUNTS):
-                statistic = statistic_of(newest[0], {name: rows[:count] for name, rows in sample.items()})
-                for row, by_rules in enumerate(bounds.values()):
-                    for rank, bound in enumerate(by_rules.values()):
-                        made = bound.estimate(statistic)
-                        miss = made.value - truths[row], made.stopping_error
-                        found[row, column, rank, place * repeats + number] = miss
+                statistic = statistic_of(bounds[0], {name: rows[:count] for name, rows in sample.items()})
+                for row, bound in enumerate(bounds):
+                    made = bound.estimate(statistic)
+                    found[row, column, place * repeats + number] = made.value - truths[row], made.stopping_error
     return found
 
 
 def _cell(found: NDArray[Any]) -> str:
-    """Of an array (rules, streams, 2)."""
-    z = np.sqrt(np.square(found[..., 0] / found[..., 1]).mean(-1))
-    errors = np.sqrt(np.square(found[..., 0]).mean(-1))
-    return f"{z[0]:.2f} → {z[1]:.2f}; {errors[0]:.3f} → {errors[1]:.3f}"
+    """Of an array (streams, 2)."""
+    z = np.sqrt(np.square(found[:, 0] / found[:, 1]).mean())
+    return f"{z:.2f}; {np.sqrt(np.square(found[:, 0]).mean()):.3f}"
 
 
 def cost() -> Table:
     """Milliseconds of an estimate of order 1, the least of several."""
-    table = Table(title="milliseconds of an estimate, rules 2 → 3", box=box.MARKDOWN)
-    for column in ("n", "columns of φ", "rules 2", "rules 3", "ratio"):
+    table = Table(title="milliseconds of an estimate", box=box.MARKDOWN)
+    for column in ("n", "columns of φ", "ms"):
         table.add_column(column, justify="right")
     rng = np.random.default_rng(0)
     for count, width in COSTS:
         draws: dict[str, Draw] = {"a": lambda size, seed: {"features": rng.standard_normal((size, 64))}}
-        bounds = Bed("vendi", gaussian(width, 8.0), draws, {}).bounds([1.0])[1.0]
-        statistic = statistic_of(bounds[2], draws["a"](count, 0))
-        least = dict.fromkeys(RULES, np.inf)
+        [bound] = Bed("vendi", gaussian(width, 8.0), draws, {}).bounds([1.0])
+        statistic, least = statistic_of(bound, draws["a"](count, 0)), np.inf
         for _ in range(max(5, 4000 // count)):
-            for rules, bound in bounds.items():
-                start = time.perf_counter()
-                bound.estimate(statistic)
-                least[rules] = min(least[rules], time.perf_counter() - start)
-        old, new = (1e3 * least[rules] for rules in RULES)
-        table.add_row(f"{count}", f"{width}", f"{old:.1f}", f"{new:.1f}", f"{new / old:.2f}")
+            start = time.perf_counter()
+            bound.estimate(statistic)
+            least = min(least, time.perf_counter() - start)
+        table.add_row(f"{count}", f"{width}", f"{1e3 * least:.1f}")
     return table
 
 
