@@ -120,7 +120,7 @@ def in_sequence(question: Question, ledger: Ledger, numbers: Sequence[int]) -> d
     estimates = question.replay(replayed, config.rescore_growth)[None]
     arms = [Arm(name, estimates[name], sum(entry.told.size for entry in log), len(log)) for name, log in logs.items()]
     stopping = Stopping(config.delta, config.tolerance)
-    policy = Policy(config.policy, warmup_batches(config.kind, config.bound), stopping, config.seed)
+    policy = Policy(config.policy, warmup_batches(type(config.metric), config.bound), stopping, config.seed)
     chosen: dict[int, str] = {}
     for number in numbers:
         turn = policy.pick(arms, len(ledger.acknowledged), number)

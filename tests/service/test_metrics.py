@@ -117,7 +117,7 @@ def test_both_spellings_of_a_metric_are_one_experiment(
     made = client.create_experiment(name, ["a", "b"], metric=metric)
     assert client.create_experiment(name, ["a", "b"], **flat).info == made.info
     assert made.info.config.metric == flat["metric"]
-    assert made.info.config.declared == metric
+    assert made.info.config.metric == metric
     config = {"name": name, "generators": ["a", "b"], "metric": metric.model_dump()}
     assert httpx.post(f"{service.url}/v1/experiments", json=config).json() == made.info.model_dump(mode="json")
     for wrong, expected in (

@@ -61,7 +61,7 @@ def test_in_the_service_as_in_memory(client: Optimist):
     assert client.create_experiment("toy", names, metric=metric, policy="ucb", rescore_growth=0.0, budget=200)
     with pytest.raises(ConflictError):
         client.create_experiment("toy", names, metric=ColumnMean(dimension=4), policy="ucb", budget=200)
-    assert client.experiment("toy").info.config.declared == metric
+    assert client.experiment("toy").info.config.metric == metric
     first = experiment.report()
     assert (first.metric, first.title, first.scale) == ("column-mean", "Column mean", "linear")
     assert first.lower_is_better
