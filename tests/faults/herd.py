@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from configs import config_of
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from optimist.policies import Arm, Policy, Stopping, warmup_batches
-from optimist_client.config import ExperimentConfig
 
 from . import checks
 from .chaos import create_experiments, service
@@ -108,7 +108,7 @@ async def bursts(workers: int, apis: int, count: int) -> AsyncIterator[Burst]:
 
 def in_sequence(question: Question, ledger: Ledger, numbers: Sequence[int]) -> dict[int, str]:
     """The picks with these numbers as the experiment's policy makes them in sequence (decisions.md §3)."""
-    config = ExperimentConfig(**question.config(**CONFIG))
+    config = config_of(**question.config(**CONFIG))
     logs: dict[str, list[Acknowledged]] = {name: [] for name in GENERATORS}
     entries = (entry for entries in ledger.acknowledged.values() for entry in entries)
     for entry in sorted(entries, key=lambda entry: entry.position):

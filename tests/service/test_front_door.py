@@ -30,7 +30,7 @@ LIMITS = {
     # Nothing here waits for a body that has stopped.
     "OPTIMIST_BODY_TIMEOUT": "300",
 }
-CONFIG: dict[str, Any] = {"generators": ["a"], "metric": "is", "dimension": 10, "allow_extra": True}
+CONFIG: dict[str, Any] = {"generators": ["a"], "metric": {"name": "is", "dimension": 10}, "allow_extra": True}
 KERNEL = {"name": "gaussian", "sigma": 1.0}
 TENSORS = {"content-type": tensors.MEDIA_TYPE}
 

@@ -34,7 +34,7 @@ def clusters(generator: str, size: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("draw", "generators", "best", "config"),
     [
-        (probabilities, ["blurred", "sharp", "narrow"], "sharp", {"metric": "is", "dimension": 6}),
+        (probabilities, ["blurred", "sharp", "narrow"], "sharp", {"metric": {"name": "is", "dimension": 6}}),
         (clusters, ["two", "five", "eight"], "eight", {"metric": "rke", "dimension": 2, "kernel": KERNEL}),
         (clusters, ["two", "five", "eight"], "eight", {"metric": "vendi", "dimension": 2, "kernel": KERNEL}),
         (
@@ -76,11 +76,11 @@ def test_presets_run_to_their_budget(client: Optimist, name: str, preset: str):
 @pytest.mark.parametrize(
     ("config", "arrays", "expected"),
     [
-        ({"metric": "is", "dimension": 3}, {"features": np.eye(3)}, "probabilities"),
-        ({"metric": "is", "dimension": 3}, {"probabilities": np.array([[2.0, -3.0, 0.1]])}, "softmax"),
-        ({"metric": "is", "dimension": 3}, {"probabilities": np.array([[0.5, 0.3, 0.1]])}, "sum to 1"),
-        ({"metric": "is", "dimension": 3}, {"probabilities": np.full((1, 3), np.nan)}, "finite"),
-        ({"metric": "is", "dimension": 3}, {"probabilities": np.eye(4)}, "(n, 3)"),
+        ({"metric": {"name": "is", "dimension": 3}}, {"features": np.eye(3)}, "probabilities"),
+        ({"metric": {"name": "is", "dimension": 3}}, {"probabilities": np.array([[2.0, -3.0, 0.1]])}, "softmax"),
+        ({"metric": {"name": "is", "dimension": 3}}, {"probabilities": np.array([[0.5, 0.3, 0.1]])}, "sum to 1"),
+        ({"metric": {"name": "is", "dimension": 3}}, {"probabilities": np.full((1, 3), np.nan)}, "finite"),
+        ({"metric": {"name": "is", "dimension": 3}}, {"probabilities": np.eye(4)}, "(n, 3)"),
         ({"metric": "rke", "dimension": 2, "kernel": {"name": "cosine"}}, {"features": np.zeros((1, 2))}, "zero"),
     ],
 )
@@ -104,7 +104,7 @@ def test_the_direction_is_known_before_the_first_estimate(client: Optimist, name
 @pytest.mark.parametrize(
     ("metric", "flat"),
     [
-        (InceptionScore(dimension=6), {"metric": "is", "dimension": 6}),
+        (InceptionScore(dimension=6), {"metric": {"name": "is", "dimension": 6}}),
         (
             Vendi(dimension=3, kernel=Gaussian(sigma=2, features=8), order=2.0),
             {"metric": "vendi", "dimension": 3, "kernel": {"sigma": 2.0, "features": 8}, "order": 2.0},
@@ -142,9 +142,9 @@ def test_float16_probabilities_pass(client: Optimist, name: str):
     ("config", "expected"),
     [
         ({"metric": "is"}, "dimension"),
-        ({"metric": "is", "dimension": 3, "reference": "r"}, "reference"),
-        ({"metric": "is", "dimension": 3, "bound": "authors", "policy": "ucb"}, "authors"),
-        ({"metric": "is", "dimension": 3, "policy": "fid-ucb"}, "fid-ucb"),
+        ({"metric": {"name": "is", "dimension": 3}, "reference": "r"}, "reference"),
+        ({"metric": {"name": "is", "dimension": 3}, "bound": "authors", "policy": "ucb"}, "authors"),
+        ({"metric": {"name": "is", "dimension": 3}, "policy": "fid-ucb"}, "fid-ucb"),
         ({"metric": "rke", "dimension": 3}, "kernel"),
         ({"metric": "rke", "dimension": 3, "kernel": {"sigma": 0}}, "sigma"),
         ({"metric": "rke", "dimension": 3, "kernel": {"sigma": -1}}, "sigma"),
@@ -159,15 +159,15 @@ def test_float16_probabilities_pass(client: Optimist, name: str):
         ({"metric": "rke", "dimension": 3, "kernel": {}}, "sigma"),
         ({"metric": "rke", "dimension": 3, "kernel": {"sigma": "mean"}}, "sigma"),
         ({"metric": "rke", "dimension": 3, "kernel": {"name": "nystrom"}}, "sigma"),
-        ({"metric": "is", "dimension": 3, "prompts": ["a"]}, "prompts"),
+        ({"metric": {"name": "is", "dimension": 3}, "prompts": ["a"]}, "prompts"),
         ({"metric": "rke", "dimension": 3, "kernel": KERNEL, "order": 3}, "order"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "order": 0}, "order"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "order": -1}, "order"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "order": 9e-7}, "order"),
         ({"policy": "greedy", "metric": ["fid"]}, "metric"),
         ({"policy": "greedy", "metric": {}, "bound": 1}, "metric"),
-        ({"policy": "naive-ucb", "metric": "is", "dimension": 3, "bound": ["naive"]}, "bound"),
-        ({"policy": ["greedy"], "metric": "is", "dimension": 3}, "policy"),
+        ({"policy": "naive-ucb", "metric": {"name": "is", "dimension": 3}, "bound": ["naive"]}, "bound"),
+        ({"policy": ["greedy"], "metric": {"name": "is", "dimension": 3}}, "policy"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "truncation": 0}, "truncation"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "truncation": 129}, "truncation"),
         ({"metric": "vendi", "dimension": 3, "kernel": {"name": "cosine"}, "truncation": 4}, "truncation"),

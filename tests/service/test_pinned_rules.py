@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from configs import config_of, experiment_of
 from processes import Service, until
 
 from optimist import Evaluation
@@ -20,7 +21,6 @@ from optimist.settings import Settings
 from optimist.store import Store
 from optimist_client import ConflictError, Optimist
 from optimist_client.config import RULES
-from optimist_client.models import Experiment, ExperimentConfig
 
 SCALES = {"near": 1.0, "wide": 12.0, "flat": 3.0}
 
@@ -112,8 +112,8 @@ def test_rules_of_a_later_service_are_not_imported(service: Service, client: Opt
 
 @pytest.mark.parametrize("rules", [RULES, RULES + 1])
 async def test_an_experiment_of_newer_rules_is_left_to_newer_processes(store: Store, rules: int):
-    config = ExperimentConfig(name="x", generators=["a", "b"], metric="is", dimension=3)
-    record = Experiment(config=config, dimension=3, created=0.0, instance="i", rules=rules)
+    config = config_of(name="x", generators=["a", "b"], metric="is", dimension=3)
+    record = experiment_of(config, created=0.0, instance="i", rules=rules)
     await store.create_experiment("x", record.model_dump_json(), ["a", "b"], 0.0, instance="i", keep_log=False)
     settings = Settings.model_validate({})
     context = Context(store, settings, Vitals(store, settings))
@@ -126,7 +126,7 @@ async def test_an_experiment_of_newer_rules_is_left_to_newer_processes(store: St
 
 
 def test_an_experiment_of_earlier_rules_has_no_indices(client: Optimist, name: str, tmp_path: Path):
-    config = {"metric": "is", "dimension": 3, "budget": 20, "stop": False}
+    config = {"metric": {"name": "is", "dimension": 3}, "budget": 20, "stop": False}
     client.create_experiment(name, ["a", "b"], **config).export(tmp_path / "made.zip")
     (tmp_path / "old.zip").write_bytes(of_rules((tmp_path / "made.zip").read_bytes(), 3))
     old = client.import_experiment(tmp_path / "old.zip", f"{name}-old")

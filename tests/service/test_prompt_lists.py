@@ -130,7 +130,10 @@ def test_other_orders_keep_the_interval_and_the_order_of_a_sample(client: Optimi
         ({**RKE, "prompts_are": "list"}, "found no prompts"),
         ({**RKE, "prompts_are": "list", "prompts": PROMPTS, "bound": "theorem", "policy": "ucb"}, "bound 'influence'"),
         ({**RKE, "prompts_are": "population", "prompts": PROMPTS}, "'sample' or 'list'"),
-        ({"metric": "is", "dimension": 3, "prompts_are": "list", "prompts": PROMPTS}, "does not take prompts"),
+        (
+            {"metric": {"name": "is", "dimension": 3}, "prompts_are": "list", "prompts": PROMPTS},
+            "does not take prompts",
+        ),
     ],
 )
 def test_a_list_that_means_nothing_is_refused(service: Service, name: str, config: dict, expected: str):

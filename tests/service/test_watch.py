@@ -37,10 +37,10 @@ def uploaded(service: Service) -> None:
 
 def test_the_columns_of_all_arrays_are_stored(client: Optimist, name: str):
     made = client.create_experiment(name, ["a", "b"], reference="watch-real", watch=WATCH)
-    assert made.info.columns == made.info.widths == {"features": 4, "dinov2": 6, "probabilities": 3}
+    assert made.info.columns == made.info.columns == {"features": 4, "dinov2": 6, "probabilities": 3}
     assert made.info.dimension == 4
     assert made.info.scales == {"features": 1.0, "dinov2": 2.0}
-    assert set(made.info.reference_digests) == {"watch-real", "other-real"}
+    assert set(made.info.references) == {"watch-real", "other-real"}
     assert [*made.info.config.metrics] == ["fid", "rke", "fid-dinov2", "is"]
     assert made.info.widths_of(made.info.config.metrics["fid-dinov2"]) == {"features": 6}
 
@@ -55,7 +55,7 @@ def test_experiments_of_one_metric_store_what_they_stored_before(service: Servic
 def test_a_primary_metric_that_reads_another_array(client: Optimist, name: str):
     made = client.create_experiment(name, ["a", "b"], metric=FID(reads="dinov2", reference="other-real"))
     assert made.info.columns == {"dinov2": 6}
-    assert made.info.reference_scales == {"dinov2": 2.0}
+    assert made.info.scales == {"dinov2": 2.0}
 
 
 def test_creating_again_finds_it_in_either_spelling(client: Optimist, name: str):

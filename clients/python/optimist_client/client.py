@@ -12,7 +12,6 @@ from optimist_client import models
 from optimist_client.drivers import BlockingTransport
 from optimist_client.errors import FixError
 from optimist_client.experiment import AsyncExperiment, Experiment
-from optimist_client.metrics import metric_of, setting_names
 from optimist_client.operations import Awaiting, Blocking, operation
 from optimist_client.reference_names import ReferenceNames
 from optimist_client.transport import Transport
@@ -158,6 +157,9 @@ class ServiceOperations(Generic[ExperimentT]):
         that exists keeps its own (`Experiment.annotate`). Raises `FixError` for invalid settings, `ConflictError` if an
         experiment of this name exists with another config.
         """
+        # Imported here, because importing the metrics takes as long as importing the rest of the SDK.
+        from optimist_client.metrics import metric_of, setting_names
+
         found, settings = ReferenceNames(name), setting_names()
         of_metric = {"reference": reference} | {field: value for field, value in config.items() if field in settings}
         try:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeVar
 
-from optimist_client.metrics import Metric
-
 Given = TypeVar("Given")
 
 
@@ -30,6 +28,7 @@ class ReferenceNames:
 
     def without_data(self, metric: Given) -> Given:
         """The metric with the name of its reference in place of data; anything else as it is."""
+        from optimist_client.metrics import Metric
         from optimist_client.references import names_file
 
         if not isinstance(metric, Metric):

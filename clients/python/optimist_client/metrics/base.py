@@ -267,7 +267,7 @@ def metric_of(metric: Any, **settings: Any) -> Metric:
         own = {str(name): setting for name, setting in metric.items() if name != "name"}
         metric = find(metric.get("name")).of(own)
     if not isinstance(metric, Metric):
-        raise ValueError(f"expected the name of a metric, or an object with its name and settings; got {brief(metric)}")
+        raise ValueError(f"metric: expected a name, or an object with its name and settings; got {brief(metric)}")
     if given:
         raise ValueError(
             f"{', '.join(given)}: given beside the metric {metric.name!r}, which is an object and holds its settings"
