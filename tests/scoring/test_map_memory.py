@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from configs import config_of, experiment_of
 from made import Made, scoring, until
 
 from optimist.evaluation.stored import question_of, stored_reference, unpack_kernels

@@ -107,7 +107,7 @@ def test_over_http(service: Service):
         ({"metric": {"name": "column-mean"}}, "needs dimension"),
         ({"metric": {"name": "column-mean", "dimension": 4, "row": 1}}, "row"),
         ({"metric": {"name": "row-mean"}}, "unknown metric 'row-mean': expected one of fid"),
-        ({"dimension": 4}, "is an object, which holds its settings: dimension"),
+        ({"dimension": 4}, "dimension: expected in the metric, an object such as"),
         ({"bound": "theorem", "policy": "ucb"}, "has the bounds influence"),
     ):
         reply = post(**change)
