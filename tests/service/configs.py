@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from optimist.dispatch.admission import columns_of
-from optimist_client.metrics import setting_names
+from optimist_client.metrics.base import setting_names
 from optimist_client.models import Experiment, ExperimentConfig
 
 

@@ -45,11 +45,13 @@ def test_the_columns_of_all_arrays_are_stored(client: Optimist, name: str):
     assert made.info.widths_of(made.info.config.metrics["fid-dinov2"]) == {"features": 6}
 
 
-def test_experiments_of_one_metric_store_what_they_stored_before(service: Service, client: Optimist, name: str):
-    client.create_experiment(name, ["a", "b"], reference="watch-real")
+def test_an_experiment_of_one_metric_has_the_same_form(service: Service, client: Optimist, name: str):
+    made = client.create_experiment(name, ["a", "b"], reference="watch-real").info
     stored = httpx.get(f"{service.url}/v1/experiments/{name}").json()
-    assert not stored.keys() & {"columns", "scales", "references"}
-    assert not stored["config"].keys() & {"watch", "embeddings", "weigh_costs"}
+    assert stored["config"]["metric"] == {"name": "fid", "reference": "watch-real"}
+    assert (stored["columns"], stored["scales"]) == ({"features": 4}, {"features": 1.0})
+    assert stored["references"] == made.references
+    assert made.references.keys() == {"watch-real"}
 
 
 def test_a_primary_metric_that_reads_another_array(client: Optimist, name: str):

@@ -158,7 +158,7 @@ class ServiceOperations(Generic[ExperimentT]):
         experiment of this name exists with another config.
         """
         # Imported here, because importing the metrics takes as long as importing the rest of the SDK.
-        from optimist_client.metrics import metric_of, setting_names
+        from optimist_client.metrics.base import metric_of, setting_names
 
         found, settings = ReferenceNames(name), setting_names()
         of_metric = {"reference": reference} | {field: value for field, value in config.items() if field in settings}

@@ -64,7 +64,8 @@ class ExperimentConfig(Wire):
     name: Identifier
     generators: Annotated[list[GeneratorName], Field(min_length=1, max_length=1000)]
     metric: MetricField
-    """The metric that decides, an object with `name` and settings, such as `{"name": "fid", "reference": "real"}`."""
+    """The metric that decides, an object with `name` and settings, such as `{"name": "fid", "reference": "real"}`. The
+    SDK reference lists the settings of each metric."""
     watch: Annotated[list[MetricField], Field(max_length=MOST_WATCHED)] = optional([])
     """Further metrics of the same samples; they are reported, with the bound "influence", and decide
     nothing. Each has a `label`, unique in the experiment, by which reports name it."""

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from optimist_client.metrics import FID, Metric, declared, metric_of, setting_names
+from optimist_client.metrics import FID, Metric, declared
+from optimist_client.metrics.base import metric_of, setting_names
 from optimist_client.validation import IDENTIFIER, brief
 
 

@@ -20,7 +20,8 @@ from optimist.numerics.registry import Setting, make_bound, make_metric, make_re
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import Floats
 from optimist_client.config import RULES
-from optimist_client.metrics import Metric, find, metric_of
+from optimist_client.metrics import Metric, find
+from optimist_client.metrics.base import metric_of
 
 Array = TypeVar("Array")
 SMALLEST_KERNEL = KernelSettings(sigma=1.0, features=1)

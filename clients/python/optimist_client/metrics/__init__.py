@@ -1,6 +1,6 @@
 """The metrics. Each is declared once, as a class with its settings as fields and its properties as class variables."""
 
-from optimist_client.metrics.base import Metric, Scale, declare, declared, find, metric_of, setting_names
+from optimist_client.metrics.base import Metric, Scale, declare, declared, find
 from optimist_client.metrics.fid import FID
 from optimist_client.metrics.inception import InceptionScore
 from optimist_client.metrics.kernel import RKE, Cosine, Gaussian, Kernel, Nystrom, Vendi
@@ -36,6 +36,4 @@ __all__ = [
     "declare",
     "declared",
     "find",
-    "metric_of",
-    "setting_names",
 ]
