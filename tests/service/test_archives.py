@@ -73,7 +73,7 @@ def holding(archive: Archive) -> list[Any]:
 CONFIGS: dict[str, dict[str, Any]] = {
     "fid": {},
     "fid, log kept": {"keep_log": True},
-    "is": {"metric": {"name": "is", "dimension": 4}},
+    "is": {"metric": "is", "dimension": 4},
     "kernel from samples": {"metric": "vendi", "dimension": 4, "kernel": KERNEL},
 }
 
