@@ -45,17 +45,22 @@ class World:
         from optimist.dispatch.assignment import MostOpen
         from optimist.dispatch.dispatcher import Dispatcher
         from optimist.store import Store
+        from optimist_client.config import RULES
+        from optimist_client.metrics import FID
         from optimist_client.models import AskRequest, Experiment, ExperimentConfig
 
         self._store = Store(self._redis)
         self._dispatchers: dict[str, Dispatcher] = {}
         for name in set(self._names):
-            fields = {"metric": "fid", "reference": "r", "max_wait": 0.0, "rescore_growth": 1.0, "stop": False}
-            config = ExperimentConfig(name=name, generators=[*"abcde"], batch_size=5, **fields)
+            fields = {"max_wait": 0.0, "rescore_growth": 1.0, "stop": False}
+            config = ExperimentConfig(
+                name=name, generators=[*"abcde"], metric=FID(reference="r"), batch_size=5, **fields
+            )
             await self._store.create_experiment(
                 name, "{}", config.generators, config.rescore_growth, instance=name, batch_size=5
             )
-            experiment = Experiment(config=config, dimension=64, created=0.0, instance=name, rules=1)
+            pinned = {"columns": {"features": 64}, "scales": {}, "references": {"r": ""}}
+            experiment = Experiment(config=config, **pinned, created=0.0, instance=name, rules=RULES)
             self._dispatchers[name] = Dispatcher(self._store, experiment, MostOpen(1000, 1000, 1000))
         first = [self._dispatchers[name].ask(AskRequest(worker=f"w{i}")) for i, name in enumerate(self._names)]
         self._picks = [reply.picks[0] for reply in await asyncio.gather(*first)]

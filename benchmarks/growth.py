@@ -241,7 +241,7 @@ def used(running: Service, resting: Sequence[str], optimist: Optimist, found: di
         note("poll", lambda: poll(ACTIVE))
     for _ in range(CREATED):
         name = f"new-{uuid.uuid4().hex[:8]}"
-        config = {"name": name, "generators": GENERATORS, "metric": "mean"}
+        config = {"name": name, "generators": GENERATORS, "metric": {"name": "mean"}}
         note("create", lambda config=config: raw.post("/v1/experiments", json.dumps(config).encode(), JSON))
         optimist.delete_experiment(name)
     for what, seen in times.items():

@@ -43,7 +43,8 @@ def named(head: str, item: str, tail: str, size: int) -> bytes:
 def bodies(size: int) -> Iterator[tuple[str, str, str, Callable[[], bytes]]]:
     """What it is, method and path, and the body."""
     experiments, own = "/v1/experiments", f"/v1/experiments/{NAME}"
-    config = '"name":"a","generators":["a","b"],"metric":"is","dimension":4'
+    metric = '"metric":{"name":"is","dimension":4}'
+    config = f'"name":"a","generators":["a","b"],{metric}'
     routes = {
         "create": ("POST", experiments),
         "change": ("PATCH", own),
@@ -86,11 +87,12 @@ def bodies(size: int) -> Iterator[tuple[str, str, str, Callable[[], bytes]]]:
         head = f'{{{config},"{field}":{{'
         yield f"create: {field} of {item}", *routes["create"], lambda h=head, i=item: named(h, i, "}}", size)
     for field in ("metric", "kernel", "bound_options"):
-        rest = config.replace('"metric":"is",', "") if field == "metric" else config
+        rest = config.replace(f",{metric}", "") if field == "metric" else config
         head = f'{{{rest},"{field}":{{"name":"is",' if field == "metric" else f'{{{rest},"{field}":{{'
         yield f"create: {field}, unknown", *routes["create"], lambda h=head: named(h, "0", "}}", size)
     for field in ("name", "policy", "note", "metric", "reference", "tolerance"):
-        head = "{" + config.replace(f'"{field}":"{"a" if field == "name" else "is"}",', "") + f',"{field}":"'
+        rest = {"name": config.replace('"name":"a",', ""), "metric": config.replace(f",{metric}", "")}
+        head = f'{{{rest.get(field, config)},"{field}":"'
         yield f"create: {field}, long", *routes["create"], lambda h=head: (h + "x" * size + '"}').encode()
     yield "create: contexts nested", *routes["create"], lambda: b'{"name":' + b"[" * (size // 2) + b"]" * (size // 2)
 

@@ -14,7 +14,7 @@ import statistics
 import sys
 
 OURS = "from optimist_client import Optimist"
-CONFIG = "ExperimentConfig(name='a', generators=['a', 'b'], metric='is', dimension=10)"
+CONFIG = "ExperimentConfig(name='a', generators=['a', 'b'], metric={'name': 'is', 'dimension': 10})"
 STATEMENTS = (
     "import httpx",
     "import numpy",

@@ -14,7 +14,7 @@ from optimist.numerics.registry import implementation
 from optimist.policies import NAMES
 from optimist.policies.blending import MIXTURE_NAMES
 from optimist.policies.routing import RouteName
-from optimist_client.config import SETTINGS, BoundOptions, PolicyName
+from optimist_client.config import BoundOptions, ExperimentConfig, PolicyName
 from optimist_client.metrics import declared
 
 ROOT = Path(__file__).parent.parent
@@ -35,7 +35,7 @@ def test_what_a_metric_declares_is_implemented_and_can_be_asked_for():
         assert {"influence", *getattr(implementation(metric.name), "BOUNDS", {})} == set(metric.bounds)
         assert metric.strict <= set(metric.bounds)
         assert set().union(*metric.bounds.values()) <= set(BoundOptions.model_fields)
-        assert not metric.flat or metric.settings() <= set(SETTINGS)
+        assert not metric.settings() & set(ExperimentConfig.model_fields), "a setting beside its metric is recognised"
         assert metric.needs <= metric.settings() | {"prompts"}
         assert {field for field in metric.arrays.values() if field} | set(metric.kernels) <= metric.settings()
 

@@ -9,14 +9,14 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from configs import config_of, experiment_of
 
 from optimist.archive.contents import ArchivedGenerator, Contents
 from optimist.archive.file import Archive, ArchiveError, ArchiveWriter, cut_history
 from optimist.store.records import LogEntry, Snapshot
-from optimist_client.models import Experiment, ExperimentConfig
 
 ENTRIES = [LogEntry(seq, 10 + seq, seq, f"digest {seq}", bytes([seq]) * seq) for seq in range(1, 6)]
-CONFIG = ExperimentConfig(name="x", generators=["a", "b"], metric="is", dimension=3, rescore_growth=0.5)
+CONFIG = config_of(name="x", generators=["a", "b"], metric="is", dimension=3, rescore_growth=0.5)
 
 
 def event(generator: int, rows: int) -> bytes:
@@ -51,7 +51,7 @@ def write(writer: ArchiveWriter, pages: tuple[list[LogEntry], ...], **changes: A
     blank = {"returned": [], "estimate_position": 0, "estimate": None, "aside": {}, "aside_count": 0}
     other = generator.model_copy(update={"name": "b", "snapshot_position": 0, "pages": [], **blank})
     contents = {
-        "experiment": Experiment(config=changes.pop("config", CONFIG), dimension=3, created=1.0, instance="i", rules=1),
+        "experiment": experiment_of(changes.pop("config", CONFIG), created=1.0, instance="i"),
         "rounds": 15,
         "controls": {},
         "decision": None,

@@ -35,7 +35,7 @@ keys = "number", "nonce", "generator", "size", "seed"
 for one in json.load(sys.stdin)["picks"]: print(*map(one.get, keys))'
 }
 curl -fsS $api/experiments -H 'content-type: application/json' \\
-  -d '{"name": "by-curl", "generators": ["old", "new"], "metric": "mean", "budget": 2000}' > /dev/null
+  -d '{"name": "by-curl", "generators": ["old", "new"], "metric": {"name": "mean"}, "budget": 2000}' > /dev/null
 while read -r number nonce generator size seed < <(curl -fsS -X POST $api/experiments/by-curl/picks | pick); do
   python3 -c 'import json, random, sys
 generator, size, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -61,7 +61,8 @@ for one in json.load(sys.stdin)["picks"]: print(*map(one.get, keys))'
 python3 -c 'import numpy; numpy.savez("real.npz", features=numpy.random.default_rng(0).standard_normal((2000, 16)))'
 curl -fsS "$api/references?name=real" -H 'content-type: application/x-npz' --data-binary @real.npz > /dev/null
 curl -fsS $api/experiments -H 'content-type: application/json' \\
-  -d '{"name": "by-npz", "generators": ["old", "new"], "metric": "fid", "reference": "real", "budget": 999}' > /dev/null
+  -d '{"name": "by-npz", "generators": ["old", "new"], "budget": 999,
+       "metric": {"name": "fid", "reference": "real"}}' > /dev/null
 while read -r number nonce generator size seed < <(curl -fsS -X POST $api/experiments/by-npz/picks | pick); do
   python3 -c 'import numpy, sys
 generator, size, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

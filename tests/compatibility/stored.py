@@ -66,11 +66,11 @@ def play(experiment: Experiment, rounds: int) -> list[tuple[int, str, int]]:
             break
         picked.append((pick.number, pick.generator, pick.seed))
         rng = np.random.default_rng(pick.seed)
-        rows = rng.normal(GENERATORS[pick.generator], 1.0, (pick.size, 5 if config.metric == "is" else 4))
+        rows = rng.normal(GENERATORS[pick.generator], 1.0, (pick.size, 5 if config.metric.name == "is" else 4))
         if config.watch:
             odds = np.exp(rows)
             pick.tell({"features": rows, "probabilities": odds / odds.sum(axis=1, keepdims=True)})
-        elif config.metric == "is":
+        elif config.metric.name == "is":
             odds = np.exp(rows)
             pick.tell(odds / odds.sum(axis=1, keepdims=True))
         elif config.prompts is not None:

@@ -7,19 +7,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from configs import config_of, experiment_of
 
 from optimist.api.entities import Body
 from optimist.api.polls import BODIES, Polls
 from optimist.dispatch.state import PolicyState
 from optimist.store import AskGroup, NewPick, NotFound, Opened, Opening, Store, StoreError
-from optimist_client.models import Experiment, ExperimentConfig, Overview, Pick, Report
+from optimist_client.models import Experiment, Overview, Pick, Report
 
 
 async def make(store: Store, generators: list[str], instance: str) -> None:
     """An experiment "x" with three batches of its last generator."""
-    config = ExperimentConfig(name="x", generators=generators, metric="is", dimension=3)
-    experiment = Experiment(config=config, dimension=3, created=1.0, instance=instance, rules=1)
-    await store.create_experiment("x", experiment.model_dump_json(), generators, 0.0, instance=instance, rules=1)
+    config = config_of(name="x", generators=generators, metric="is", dimension=3)
+    experiment = experiment_of(config, created=1.0, instance=instance)
+    await store.create_experiment("x", experiment.model_dump_json(), generators, 0.0, instance=instance)
     for number in range(3):
         await store.append("x", len(generators) - 1, f"key {number}", "digest", 5, b"body")
 

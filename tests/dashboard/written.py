@@ -7,14 +7,13 @@ import time
 import uuid
 
 import numpy as np
+from configs import config_of, experiment_of
 from redis import Redis
 
 from optimist.numerics.estimate import Estimate
 from optimist.store import ExperimentState, GeneratorState, WatchedState, open_store
 from optimist.store.formats import HISTORY
 from optimist.store.keys import experiment_key
-from optimist_client.config import RULES
-from optimist_client.models import Experiment, ExperimentConfig
 
 BATCH = 5
 
@@ -64,8 +63,8 @@ async def write_long_experiment(redis_url: str, name: str, rounds: int, count: i
         )
         for g, generator in enumerate(generators(count))
     ]
-    config = ExperimentConfig(name=name, generators=generators(count), metric="is", dimension=10, stop=False)
-    made = Experiment(config=config, dimension=10, created=time.time(), instance=uuid.uuid4().hex, rules=1)
+    config = config_of(name=name, generators=generators(count), metric="is", dimension=10, stop=False)
+    made = experiment_of(config, created=time.time(), instance=uuid.uuid4().hex)
     stored = ExperimentState(rounds, rounds, states, instance=made.instance)
     async with open_store(redis_url) as store, store.restoring(name) as restoration:
         await restoration.commit(made.model_dump_json(), config.rescore_growth, stored, history.tobytes(), {})
@@ -102,20 +101,17 @@ async def write_watched_experiment(redis_url: str, name: str, count: int) -> Non
         for g, generator in enumerate(names)
     ]
     rke = {"name": "rke", "kernel": KERNEL, "dimension": 10, "reads": "features"}
-    config = ExperimentConfig.model_validate(
-        {
+    config = config_of(
+        **{
             "name": name,
             "generators": names,
-            "metric": "is",
-            "dimension": 10,
+            "metric": {"name": "is", "dimension": 10},
             "watch": [{**rke, "label": label} for label in WATCHED],
             "costs": {generator: 1.0 + g for g, generator in enumerate(names)},
         }
     )
     columns = {"probabilities": 10, "features": 10}
-    made = Experiment(
-        config=config, dimension=10, columns=columns, created=time.time(), instance=uuid.uuid4().hex, rules=RULES
-    )
+    made = experiment_of(config, columns=columns, created=time.time(), instance=uuid.uuid4().hex)
     latched = {"best": names[0], "confidence": 0.97, "decided": True, "reason": "so", "samples": [BATCH * 100] * count}
     stored = ExperimentState(
         rounds, rounds, states, instance=made.instance, decision=json.dumps(latched), labels=tuple(WATCHED)

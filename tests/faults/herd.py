@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from configs import config_of
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from optimist.policies import Arm, Policy, Stopping, warmup_batches
-from optimist_client.config import ExperimentConfig
 
 from . import checks
 from .chaos import create_experiments, service
@@ -108,7 +108,7 @@ async def bursts(workers: int, apis: int, count: int) -> AsyncIterator[Burst]:
 
 def in_sequence(question: Question, ledger: Ledger, numbers: Sequence[int]) -> dict[int, str]:
     """The picks with these numbers as the experiment's policy makes them in sequence (decisions.md §3)."""
-    config = ExperimentConfig(**question.config(**CONFIG))
+    config = config_of(**question.config(**CONFIG))
     logs: dict[str, list[Acknowledged]] = {name: [] for name in GENERATORS}
     entries = (entry for entries in ledger.acknowledged.values() for entry in entries)
     for entry in sorted(entries, key=lambda entry: entry.position):
@@ -120,7 +120,7 @@ def in_sequence(question: Question, ledger: Ledger, numbers: Sequence[int]) -> d
     estimates = question.replay(replayed, config.rescore_growth)[None]
     arms = [Arm(name, estimates[name], sum(entry.told.size for entry in log), len(log)) for name, log in logs.items()]
     stopping = Stopping(config.delta, config.tolerance)
-    policy = Policy(config.policy, warmup_batches(config.kind, config.bound), stopping, config.seed)
+    policy = Policy(config.policy, warmup_batches(type(config.metric), config.bound), stopping, config.seed)
     chosen: dict[int, str] = {}
     for number in numbers:
         turn = policy.pick(arms, len(ledger.acknowledged), number)

@@ -27,9 +27,7 @@ PIECE = 2**18
 NOISY = {
     "name": "noisy",
     "generators": ["a"],
-    "metric": "rke",
-    "dimension": 1900,
-    "kernel": {"name": "gaussian", "sigma": 40.0, "features": 16},
+    "metric": {"name": "rke", "dimension": 1900, "kernel": {"sigma": 40.0, "features": 16}},
 }
 """The experiment to which the bodies are sent."""
 NEVER = "/v1/experiments/noisy/picks/999999/batch"

@@ -118,7 +118,7 @@ def heads_and_cookies(scale: Scale) -> Outcome:
 def revoked_key(scale: Scale) -> Outcome:
     """A key that is revoked while its request body is being sent, eight seconds before the end."""
     outcome = Outcome()
-    config = {"name": "late", "generators": ["a"], "metric": "is", "dimension": 10}
+    config = {"name": "late", "generators": ["a"], "metric": {"name": "is", "dimension": 10}}
     body = json.dumps(config).encode()
     with two_tenants() as tenants:
         key = tenants.make_key()

@@ -53,15 +53,14 @@ class Question:
     def config(self, **given: Any) -> dict[str, Any]:
         """The experiment as the service expects it."""
         asked = {"reference": f"{self.name}-reference"} if self.metric == "fid" else {"dimension": self.dimension}
+        kernel = {} if self.kernel is None else {"kernel": self.kernel}
         return {
             "name": self.name,
             "generators": list(GENERATORS),
-            "metric": self.metric,
+            "metric": {"name": self.metric, **asked, **kernel},
             "batch_size": BATCH,
             "stop": False,
-            "kernel": self.kernel,
             **({"watch": [metric.model_dump(mode="json") for metric in self.watch]} if self.watch else {}),
-            **asked,
             **given,
         }
 

@@ -132,7 +132,7 @@ def open_picks(scale: Scale) -> Outcome:
         named = {"one worker": ["one"] * 15, "many workers": [f"{n}" for n in range(15)], "no name": [None] * 15}
         for what, workers in named.items():
             name, deadline = what.replace(" ", "-"), time.monotonic() + scale.hold / 3
-            config = {"name": name, "generators": ["a"], "metric": "is", "dimension": 10, "lease": 3600}
+            config = {"name": name, "generators": ["a"], "metric": {"name": "is", "dimension": 10}, "lease": 3600}
             tenants.noisy.post("/v1/experiments", json=config).raise_for_status()
             for worker in workers:
                 if time.monotonic() < deadline:
@@ -155,13 +155,12 @@ def feature_maps(scale: Scale) -> Outcome:
     with two_tenants(OPTIMIST_WARM_BYTES=str(256 * 2**20)) as tenants, Neighbour(tenants) as neighbour:
         scorer = tenants.service.scorer_pid()
         assert scorer is not None
-        config = {"generators": ["a"], "metric": "rke", "dimension": dimension}
 
         def create(number: int) -> int:
             kernel = {"sigma": 40.0, "features": features, "seed": number}
-            return tenants.noisy.post(
-                "/v1/experiments", json={**config, "name": f"maps-{number}", "kernel": kernel}
-            ).status_code
+            metric = {"name": "rke", "dimension": dimension, "kernel": kernel}
+            config = {"name": f"maps-{number}", "generators": ["a"], "metric": metric}
+            return tenants.noisy.post("/v1/experiments", json=config).status_code
 
         while (found := create(0)) == 422 and features > 64:
             outcome.note(f"{dimension} × {features}: {found}")

@@ -33,7 +33,7 @@ sys.path.append(str(Path(__file__).parents[1] / "service"))  # helpers of the se
 from keys import client_of, guarded, new_key, optimist_keys
 from processes import Service
 
-QUIET = {"name": "quiet", "generators": ["a", "b"], "metric": "is", "dimension": 10, "stop": False}
+QUIET = {"name": "quiet", "generators": ["a", "b"], "metric": {"name": "is", "dimension": 10}, "stop": False}
 """The experiment of the quiet tenant."""
 
 

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from configs import config_of, experiment_of
 from made import Made
 
 from optimist.store import Store
 from optimist_client import tensors
-from optimist_client.config import RULES
-from optimist_client.models import Experiment, ExperimentConfig
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +23,7 @@ def one_thread() -> None:
 def make(store: Store):
     """Makes an experiment: FID in 4 dimensions unless the config says otherwise.
 
-    columns: of all arrays, where it watches metrics or reads another array than that of its metric's own name.
+    columns: of all arrays, where references have another dimension.
     """
 
     async def made(
@@ -34,13 +33,13 @@ def make(store: Store):
         **config: Any,
     ) -> Made:
         if config.get("metric", "fid") == "fid":
-            config.setdefault("reference", "normal")
             moments = tensors.encode({"mean": np.zeros(4), "covariance": np.eye(4)})
             await store.references.put("normal", "{}", moments)
         names = [f"g{number}" for number in range(generators)]
-        wanted = ExperimentConfig(name=name, generators=names, **config)
-        pinned = {"created": 0.0, "instance": f"{name}-instance", "rules": RULES}
-        record = Experiment(config=wanted, dimension=wanted.dimension or 4, columns=columns, **pinned)
+        wanted = config_of(name=name, generators=names, **config)
+        pinned: dict[str, Any] = {"instance": f"{name}-instance"}
+        pinned |= {} if columns is None else {"columns": columns}
+        record = experiment_of(wanted, **pinned)
         await store.create_experiment(
             name,
             record.model_dump_json(),

@@ -42,7 +42,7 @@ class Made:
         """Append normal batches, the same for one seed."""
         rng = np.random.default_rng((seed, generator))
         for _ in range(batches):
-            await self.tell(generator, {"features": rng.standard_normal((rows, self.config.dimension or 4))})
+            await self.tell(generator, {"features": rng.standard_normal((rows, self.experiment.columns["features"]))})
 
 
 @asynccontextmanager

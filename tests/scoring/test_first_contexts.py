@@ -32,7 +32,7 @@ async def route(made: Made, generator: int, context: np.ndarray, score: float) -
 
 
 async def test_the_first_contexts_of_all_generators_fix_the_bandwidth_and_a_retraction_fixes_it_anew(make):
-    made: Made = await make(metric="mean", goal="route", context=COLUMNS, context_features=8, columns={"values": 1})
+    made: Made = await make(metric="mean", goal="route", context=COLUMNS, context_features=8)
     needed = contexts_to_fit("median", 2)
     told = np.random.default_rng(1).standard_normal((2, needed + 2, COLUMNS))
     told[:, 0] *= 30.0

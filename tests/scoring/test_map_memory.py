@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from configs import config_of, experiment_of
 from made import Made, scoring, until
 
 from optimist.evaluation.stored import question_of, stored_reference, unpack_kernels
@@ -69,10 +70,8 @@ async def all_kinds(make: Any) -> dict[str, Made]:
 
 async def tell(made: Made, turn: int, rows: int) -> None:
     rng = np.random.default_rng((turn, len(made.name)))
-    arrays = {"features": rng.standard_normal((rows, made.config.dimension or 4))}
-    if made.config.prompt_dimension is not None:
-        arrays["prompts"] = rng.standard_normal((rows, made.config.prompt_dimension))
-    await made.tell(0, arrays)
+    columns = made.experiment.columns.items()
+    await made.tell(0, {name: rng.standard_normal((rows, width)) for name, width in columns})
 
 
 async def estimates_of_the_whole_log(made: Made) -> dict[int, str]:
@@ -80,14 +79,14 @@ async def estimates_of_the_whole_log(made: Made) -> dict[int, str]:
     text = await made.store.config(made.name)
     assert text is not None
     experiment, reference = Experiment.model_validate_json(text), None
-    if made.config.reference is not None:
-        stored = await made.store.references.get(made.config.reference)
+    if (name := made.config.metric.setting("reference")) is not None:
+        stored = await made.store.references.get(name)
         assert stored is not None
         reference = stored_reference(stored[1])
     question, fitted = question_of(experiment, reference), await made.store.fitted(made.name)
     if fitted is not None:
         question = unpack_kernels(question, fitted)
-    whole, found = WarmGenerator(question.bound_for(experiment.widths), made.config.rescore_growth), {}
+    whole, found = WarmGenerator(question.bound_for(experiment.columns), made.config.rescore_growth), {}
     for entry in await made.store.read_log(made.name, 0, 0, max_entries=1000):
         step = whole.apply([entry])
         if step.scored is not None:
@@ -187,19 +186,17 @@ async def test_experiments_that_fail_are_counted_too(make, server: EmbeddedRedis
 
 
 def test_bytes_are_those_of_all_tensors_each_once():
-    experiment = {"dimension": 5, "created": 0.0, "instance": "i"}
     for config, numbers in (
         ({"metric": "rke", "kernel": GAUSSIAN}, 5 * FEATURES),
         ({"metric": "vendi", "kernel": {"name": "cosine"}}, 0),
         ({"metric": "conditional-vendi", "kernel": GAUSSIAN, **PAIRS}, 2 * (5 + 3) * FEATURES),
         ({"metric": "is"}, 0),
     ):
-        wanted = {"name": "x", "generators": ["a"], "dimension": 5, **config}
-        made = Experiment.model_validate({"config": wanted, **experiment})
-        bound = question_of(made, None).bound_for(made.widths)
+        made = experiment_of(config_of(name="x", generators=["a"], dimension=5, **config))
+        bound = question_of(made, None).bound_for(made.columns)
         statistic = bound.statistic()
         if numbers:
-            statistic.update(*(torch.ones(2, width) for width in made.widths.values()))
+            statistic.update(*(torch.ones(2, width) for width in made.columns.values()))
         assert bytes_of(bound) == 8 * numbers, "statistics are counted apart"
     reference = Reference(np.zeros(6), np.eye(6))
     before = reference.bytes

@@ -28,7 +28,7 @@ async def first(made: Made) -> GeneratorState:
 
 
 def absurd(made: Made, rows: int = 5) -> dict[str, Any]:
-    return {"features": np.full((rows, made.config.dimension or 4), ABSURD)}
+    return {"features": np.full((rows, made.experiment.columns["features"]), ABSURD)}
 
 
 @pytest.mark.parametrize("keep_log", [True, False])

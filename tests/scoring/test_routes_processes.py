@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from configs import config_of
 from made import Made, until
 from processes import Service, serving
 from redis.asyncio import Redis
@@ -24,7 +25,6 @@ from test_processes import scorer
 from optimist.evaluation.routes import model_of
 from optimist.numerics.routing.model import RouteModel
 from optimist.store import ROUTES_MADE, EmbeddedRedis, Part
-from optimist_client.models import ExperimentConfig
 
 pytestmark = [pytest.mark.faults, pytest.mark.long]
 
@@ -173,7 +173,7 @@ async def test_whoever_is_killed_every_reward_counts_once_and_asks_go_on_by_the_
     options = ["--no-scoring", f"--redis-url={server.url}"]
     with serving(tmp_path / "one", *options) as one, serving(tmp_path / "two", *options) as two:
         config = {**ROUTES, "rescore_growth": 0.0, "max_wait": 1.0, "keep_log": True}
-        wanted = ExperimentConfig(name="x", generators=["g0", "g1", "g2"], **config)
+        wanted = config_of(name="x", generators=["g0", "g1", "g2"], **config)
         async with Workers([one, two]) as workers:
             created = await workers.post("/v1/experiments", wanted.model_dump(mode="json", exclude_unset=True))
             made = Made(made.store, type(made.experiment).model_validate(created))

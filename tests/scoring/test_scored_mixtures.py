@@ -440,7 +440,7 @@ async def test_batches_that_redis_lost_are_in_no_mixture(make, server: EmbeddedR
 
 async def test_mixtures_of_watched_metrics_are_those_of_experiments_by_them_alone(make, server: EmbeddedRedis):
     watched = RKE(label="wide", dimension=4, kernel=Gaussian(sigma=5.0, features=15))
-    both = await make("x", generators=2, watch=[watched], columns={"features": 4}, keep_log=True, **SETTINGS)
+    both = await make("x", generators=2, watch=[watched], keep_log=True, **SETTINGS)
     alone = await make("alone", generators=2, keep_log=True, **(SETTINGS | {"metric": watched}))
     async with a_scorer(server):
         for made in (both, alone):

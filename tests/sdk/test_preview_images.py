@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from configs import config_of
 from PIL import Image
 
-from optimist_client import ExperimentConfig
 from optimist_client.previews import LARGEST, compared, encoded, image_kind, previews_of, recognised, request_of
 
 NOISE = np.random.default_rng(0).integers(0, 256, (900, 600, 3), dtype=np.uint8)
@@ -98,10 +98,10 @@ def test_what_a_run_shows():
 
 def test_how_many_a_config_may_keep():
     given: dict[str, Any] = {"name": "x", "metric": "rke", "dimension": 2, "kernel": {"sigma": 1.0}}
-    assert "previews" not in ExperimentConfig(generators=["a"], **given).model_dump()
-    assert ExperimentConfig(generators=["a"], previews=256, **given).previews == 256
+    assert "previews" not in config_of(generators=["a"], **given).model_dump()
+    assert config_of(generators=["a"], previews=256, **given).previews == 256
     with pytest.raises(ValueError, match="20 generators can have 204"):
-        ExperimentConfig(generators=[f"{g}" for g in range(20)], previews=205, **given)
+        config_of(generators=[f"{g}" for g in range(20)], previews=205, **given)
 
 
 def test_samples_are_compared_by_their_rows_or_a_projection_of_them():

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from configs import config_of
 
 from optimist import Evaluation
 from optimist_client import ExperimentConfig, FixError, Optimist
@@ -54,22 +55,22 @@ def test_a_wrong_router_is_said_in_words(settings: dict[str, Any], expected: str
 
 
 def test_defaults_of_a_router():
-    config = ExperimentConfig(**ROUTE)
+    config = config_of(**ROUTE)
     assert (config.policy, config.batch_size, config.warmup, config.paired) == ("thompson", 1, 3, False)
     assert (config.context_features, config.context_bandwidth, config.price, config.tries) == (256, "median", 0.0, 1)
     assert ExperimentConfig.model_validate_json(config.model_dump_json()) == config
-    watched = ExperimentConfig(**ROUTE, watch=[Mean(reads="seconds")], costs=COSTS, price=0.1, tries=3, max_cost=9.0)
+    watched = config_of(**ROUTE, watch=[Mean(reads="seconds")], costs=COSTS, price=0.1, tries=3, max_cost=9.0)
     assert list(watched.metrics) == ["win-rate", "mean-seconds"]
 
 
 @pytest.mark.parametrize("policy", ROUTING)
 def test_every_policy_of_the_goal_is_taken(policy: str):
-    config = ExperimentConfig(**ROUTE, policy=policy, costs=COSTS, price=0.1)  # pyright: ignore[reportArgumentType]
+    config = config_of(**ROUTE, policy=policy, costs=COSTS, price=0.1)  # pyright: ignore[reportArgumentType]
     assert config.policy == policy
 
 
 def test_fields_of_routing_are_sent_only_by_routers():
-    sent = ExperimentConfig(name="a", generators=["x"], metric=WinRate()).model_dump()
+    sent = config_of(name="a", generators=["x"], metric=WinRate()).model_dump()
     assert not {"goal", "context", "context_features", "context_bandwidth", "price", "tries"} & sent.keys()
 
 
@@ -80,7 +81,7 @@ def test_an_evaluation_in_memory_does_not_route():
 
 def test_contexts_are_arrays_lists_or_tensors():
     torch = pytest.importorskip("torch")
-    config = ExperimentConfig(**ROUTE)
+    config = config_of(**ROUTE)
     rows = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.5]]
     tensor = torch.tensor(rows, dtype=torch.bfloat16, requires_grad=True)
     for given in (
@@ -112,11 +113,11 @@ def test_contexts_are_arrays_lists_or_tensors():
 )
 def test_a_wrong_context_is_said_before_it_is_sent(contexts: Any, expected: str):
     with pytest.raises(ValueError, match=expected):
-        asked(ExperimentConfig(**ROUTE), contexts, None)
+        asked(config_of(**ROUTE), contexts, None)
 
 
 def test_contexts_belong_to_routers_and_texts_to_contexts():
-    router, other = ExperimentConfig(**ROUTE), ExperimentConfig(name="b", generators=["x"], metric="mean")
+    router, other = config_of(**ROUTE), config_of(name="b", generators=["x"], metric="mean")
     assert asked(other, None, None) == {}
     for contexts, prompts in (([[1.0]], None), (None, ["a cat"])):
         with pytest.raises(FixError, match="'b' has the goal 'best': an ask has a context only with the goal 'route'"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from configs import config_of
 
 from optimist_client.metrics import Mean, declared
 from optimist_client.models import ClosestRival, DecisionInfo, ExperimentConfig, Verdict
@@ -29,7 +30,7 @@ def test_what_is_no_tolerance_is_refused(given: object):
 
 
 def config(**settings: object) -> ExperimentConfig:
-    return ExperimentConfig.model_validate({"name": "e", "generators": ["a"], "reference": "r", **settings})
+    return config_of(**{"name": "e", "generators": ["a"], "reference": "r", **settings})
 
 
 def test_the_stored_form_of_a_number_is_a_number():

@@ -12,7 +12,7 @@ from optimist_client.metrics import Cosine, Vendi
 
 VENDI = {"metric": "vendi", "dimension": 4, "kernel": {"name": "gaussian", "sigma": 1.0}}
 NUMBERS = ("dimension", "order", "truncation", "delta", "batch_size", "warmup", "rescore_growth", "budget")
-NUMBERS += ("max_cost", "seed", "max_wait", "lease", "max_magnitude", "prompt_dimension")
+NUMBERS += ("max_cost", "seed", "max_wait", "lease", "max_magnitude")
 WRONG: list[tuple[dict[str, Any], str]] = [
     *[({field: "many"}, f"{field}: expected a (whole )?number, got 'many'") for field in NUMBERS],
     *[({field: -1}, rf"{field}: expected (at least|a number above) [\d.e-]+, got -1") for field in NUMBERS],
@@ -31,18 +31,22 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"generators": []}, "generators: expected at least 1"),
     ({"generators": ["x", "x"]}, "generators: expected distinct names"),
     ({"generators": [1]}, r"generators\.0: expected text, got 1"),
-    ({"metric": "kit"}, "metric: unknown metric 'kit': expected one of fid, is,"),
+    ({"metric": "kit"}, "unknown metric 'kit': expected one of fid, is,"),
     ({"metric": {"name": "kit"}}, "unknown metric 'kit'"),
     ({"metric": {"name": "fid", "order": 2}}, "metric 'fid' takes reference; it does not take order"),
-    ({"metric": 7}, "metric: expected the name of a metric, or an object"),
-    ({"metric": Vendi(kernel=Cosine()), "order": 2.0, "dimension": None}, "given twice|needs dimension"),
+    ({"metric": 7}, "metric: expected a name, or an object with its name and settings; got 7"),
+    ({"metric": Vendi(kernel=Cosine())}, "dimension, kernel: given beside the metric 'vendi', which is an object"),
+    ({"metric": Vendi(kernel=Cosine()), "kernel": None, "dimension": None}, "metric 'vendi' needs dimension"),
+    ({"truncation": 4, "metric": "rke"}, "metric 'rke' takes dimension, kernel; it does not take truncation"),
+    ({"neighbours": 4}, "metric 'vendi' takes dimension, kernel, order, truncation; it does not take neighbours"),
+    ({"prompt_dimension": "many", "metric": "conditional-vendi"}, "prompt_dimension: expected a whole number, got 'm"),
     ({"metric": "fid", "dimension": None, "kernel": None}, "metric 'fid' needs reference"),
     ({"kernel": "gaussian"}, r"kernel: expected a kernel with its settings, such as Gaussian\(sigma=10\).* 'gaussian'"),
     ({"kernel": {"name": "rbf"}}, r"kernel\.name: expected 'gaussian', 'nystrom' or 'cosine', got 'rbf'"),
     ({"kernel": {"name": "gaussian"}}, "kernel: the gaussian kernel needs sigma"),
     ({"kernel": {"name": "gaussian", "sigma": -1}}, r"kernel\.sigma: expected at least 1e-29 or 'median', got -1"),
     ({"kernel": {"name": "gaussian", "sigma": 1, "width": 2}}, r"kernel\.width: unknown field"),
-    ({"prompt_kernel": "gaussian"}, "prompt_kernel: expected a kernel"),
+    ({"prompt_kernel": "gaussian", "metric": "conditional-vendi"}, "prompt_kernel: expected a kernel"),
     ({"prompts": "a cat"}, "prompts: expected a list, got 'a cat'"),
     (
         {"prompts": ["a cat"], "metric": "fid", "dimension": None, "kernel": None, "reference": "r"},
@@ -60,9 +64,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"embeddings": {"ids": "dinov2"}}, "'ids' names the samples"),
     ({"embeddings": {"features": "a"}, "embedding": "a"}, "embedding, embeddings: expected one of the two"),
     ({"watch": "rke"}, "watch: expected a list, got 'rke'"),
-    ({"watch": ["rke"]}, "watch: metric 'rke' needs kernel"),
-    ({"watch": ["kd"]}, r"watch\.0: unknown metric 'kd': expected one of fid, is,"),
-    ({"watch": [7]}, r"watch\.0: expected the name of a metric, or an object"),
+    ({"watch": ["kid"]}, r'watch\.0: expected an object such as {"name": "kid", "reference": "…"}; got \'kid\''),
+    ({"watch": [7]}, r'watch\.0: expected an object such as {"name": "fid", "reference": "…"}; got 7'),
+    ({"watch": [{"name": "kd"}]}, r"watch\.0: unknown metric 'kd': expected one of fid, is,"),
+    ({"watch": [{"name": "rke"}]}, "watch: metric 'rke' needs kernel"),
     ({"watch": [{"name": "fid"}]}, "watch: metric 'fid' needs reference"),
     (
         {"watch": [{"name": "fid", "reference": "a/b"}]},
@@ -111,7 +116,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"costs": 5}, "costs: expected a mapping, got 5"),
     ({"costs": {"z": 1}}, "costs: no generator is called z"),
     ({"max_cost": 5.0}, "max_cost: every generator needs a cost"),
-    ({"reference": "a b"}, "reference: expected at most 64 letters"),
+    (
+        {"reference": "a b", "metric": "fid", "dimension": None, "kernel": None},
+        "reference: expected the name of an uploaded reference for 'fid', got 'a b'",
+    ),
     ({"reference": np.zeros((1, 4)), "metric": "fid", "dimension": None, "kernel": None}, r"reference: .* \(n, d\)"),
     (
         {"reference": "nowhere.npz", "metric": "fid", "dimension": None, "kernel": None},

@@ -25,7 +25,7 @@ from optimist.settings import Settings
 from optimist.store import running_url
 from optimist_client import FixError, Optimist, tensors
 
-CONFIG = {"generators": ["a", "b"], "metric": "is", "dimension": 3, "seed": 1, "max_wait": 0}
+CONFIG = {"generators": ["a", "b"], "metric": {"name": "is", "dimension": 3}, "seed": 1, "max_wait": 0}
 BATCH = tensors.encode({"probabilities": np.eye(3)[:1]})
 TENSORS = {"content-type": tensors.MEDIA_TYPE}
 ROWS = {"rows": 2, "dimension": 1, "dtype": "float32", "digest": "0" * 64}
@@ -255,7 +255,7 @@ def test_the_same_name_in_two_namespaces_is_two_experiments(callers: dict[str, h
     """And nothing that is done in one names a key in Redis of the other."""
     red, blue = callers["red admin"], callers["blue admin"]
     for client, classes in ((red, 3), (blue, 5)):
-        config = {"name": "twin", "generators": ["a"], "metric": "is", "dimension": classes}
+        config = {"name": "twin", "generators": ["a"], "metric": {"name": "is", "dimension": classes}}
         client.post("/v1/experiments", json=config).raise_for_status()
     url = running_url(directory)
     assert url is not None

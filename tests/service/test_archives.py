@@ -224,6 +224,12 @@ def test_files_that_are_no_archive_leave_nothing(client: Optimist, service: Serv
     bodies |= {whole + b"\0": "digest", edited(whole, "format", b"2"): "expected an archive of format 1, found '2'"}
     bodies |= {edited(whole, "history", whole[:7]): "does not exist", edited(whole, "history", b""): "history"}
     bodies |= {edited(whole, "experiment.json", b"{}"): "Field required"}
+    with zipfile.ZipFile(BytesIO(whole)) as archive:
+        text = archive.read("experiment.json")
+    for columns in (b'{"probabilities":3}', b'{"features":2}', b"{}"):
+        other = text.replace(b'"columns":{"probabilities":2}', b'"columns":' + columns)
+        assert other != text
+        bodies[edited(whole, "experiment.json", other)] = "expected columns {'probabilities': 2}, found"
     for at in rng.choice(len(whole), 40, replace=False):
         bodies[whole[:at] + bytes([whole[at] ^ 1 << rng.integers(8)]) + whole[at + 1 :]] = ""
     with httpx.Client(base_url=service.url) as http:

@@ -7,19 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from configs import config_of, experiment_of
 from redis.asyncio import Redis
 
 from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.state import PolicyState
 from optimist.store import Batch, Conflict, Exchanged, ExperimentState, Store
-from optimist_client.models import AskReply, AskRequest, Experiment, ExperimentConfig, Pick
+from optimist_client.models import AskReply, AskRequest, Pick
 
 PROMPTS = [f"prompt {n}" for n in range(7)]
 
 
 async def make_dispatcher(store: Store, **config: object) -> Dispatcher:
-    asked = ExperimentConfig(
+    asked = config_of(
         **{
             "name": "x",
             "generators": ["a", "b", "c"],
@@ -31,11 +32,7 @@ async def make_dispatcher(store: Store, **config: object) -> Dispatcher:
         }
     )
     await store.create_experiment("x", "{}", asked.generators, asked.rescore_growth, instance="i")
-    return Dispatcher(
-        store,
-        Experiment(config=asked, dimension=10, created=0.0, instance="i", rules=1),
-        most_open=MostOpen(1000, 1000, 1000),
-    )
+    return Dispatcher(store, experiment_of(asked, created=0.0, instance="i"), most_open=MostOpen(1000, 1000, 1000))
 
 
 def batch(pick: Pick, rows: int = 4, body: bytes = b"body") -> Batch:

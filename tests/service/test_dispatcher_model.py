@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from configs import config_of, experiment_of
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
@@ -20,12 +21,12 @@ from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.store import Batch, ExperimentState, Measures, Store, StoreError, connect, start_embedded
-from optimist_client.config import RULES
-from optimist_client.models import AskReply, AskRequest, Experiment, ExperimentConfig, Pick
+from optimist_client.models import AskReply, AskRequest, Pick
 
 KERNEL = {"name": "gaussian", "sigma": 1.0, "features": 8}
 PAIRS = {
     "metric": "conditional-vendi",
+    "dimension": 10,
     "kernel": KERNEL,
     "prompt_kernel": KERNEL,
     "prompt_dimension": 2,
@@ -74,10 +75,16 @@ class World:
     """A dispatcher, and everything that happens to its experiment."""
 
     def __init__(self, redis: Redis, config: dict[str, object]) -> None:
-        fields = {"name": "x", "generators": ["a", "b", "c"], "metric": "is", "dimension": 10, "max_wait": 0.0}
-        self.config = ExperimentConfig(**{**fields, "batch_size": 4, "stop": False, **config})
+        fields = {
+            "name": "x",
+            "generators": ["a", "b", "c"],
+            "metric": "is",
+            "dimension": 10,
+            "max_wait": 0.0,
+        }
+        self.config = config_of(**{**fields, "batch_size": 4, "stop": False, **config})
         self.redis, self.store = redis, Store(redis)
-        experiment = Experiment(config=self.config, dimension=10, created=0.0, instance="i", rules=RULES)
+        experiment = experiment_of(self.config, created=0.0, instance="i")
         self.experiment = experiment
         self.dispatcher = Dispatcher(self.store, experiment, MostOpen(20, 4, 1000))
         self.picks: dict[int, Pick] = {}

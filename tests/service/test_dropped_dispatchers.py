@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from configs import config_of, experiment_of
 
 from optimist.api import context as context_module
 from optimist.api.context import Context
@@ -12,7 +13,7 @@ from optimist.api.vitals import Vitals
 from optimist.settings import Settings
 from optimist.store import EmbeddedRedis, open_store, start_embedded
 from optimist_client.config import RULES
-from optimist_client.models import AskRequest, Experiment, ExperimentConfig
+from optimist_client.models import AskRequest
 
 
 @pytest.fixture
@@ -26,8 +27,8 @@ async def test_a_dispatcher_that_rests_is_dropped(server: EmbeddedRedis, monkeyp
         context = Context(store, Settings(), Vitals(store, Settings())).of("default")
         made = []
         for name in ("x", "y"):
-            config = ExperimentConfig.model_validate({"name": name, "generators": ["a"], "metric": "mean"})
-            made.append(Experiment(config=config, dimension=1, created=0.0, instance=name, rules=RULES))
+            config = config_of(**{"name": name, "generators": ["a"], "metric": "mean"})
+            made.append(experiment_of(config, created=0.0, instance=name, rules=RULES))
             names = [name, made[-1].model_dump_json(), ["a"], 0.04]
             await context.store.create_experiment(*names, instance=name, batch_size=config.batch_size)
         x, y = made

@@ -55,6 +55,5 @@ def test_a_reference_of_another_embedding_is_refused(client: Optimist, name: str
     for embedding in ("dinov2-base", None):
         assert client.create_reference(uploaded.name, mean=mean, covariance=covariance, embedding=embedding) == uploaded
     made = client.create_experiment(name, ["a", "b"], reference=(mean, covariance), embedding="dinov2-base")
-    assert next(known for known in client.references() if known.name == made.info.config.reference).embedding == (
-        "dinov2-base"
-    )
+    own = made.info.config.metric.setting("reference")
+    assert next(known for known in client.references() if known.name == own).embedding == "dinov2-base"

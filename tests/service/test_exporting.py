@@ -7,17 +7,18 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from configs import config_of, experiment_of
 
 from optimist.archive.exporting import Exporter
 from optimist.archive.file import Archive, ArchiveWriter
 from optimist.store import NotFound, Snapshot, Store, Unavailable, WatchedState
 from optimist_client.metrics import InceptionScore
-from optimist_client.models import Experiment, ExperimentConfig
+from optimist_client.models import Experiment
 
 
 async def made(store: Store) -> Experiment:
-    config = ExperimentConfig(name="x", generators=["a", "b"], metric="is", dimension=3)
-    experiment = Experiment(config=config, dimension=3, created=1.0, instance="one", rules=1)
+    config = config_of(name="x", generators=["a", "b"], metric=InceptionScore(dimension=3))
+    experiment = experiment_of(config, created=1.0, instance="one")
     await store.create_experiment("x", experiment.model_dump_json(), ["a", "b"], 0.0, instance="one")
     for number in range(6):
         await append(store, number)
@@ -137,10 +138,13 @@ async def test_an_experiment_deleted_meanwhile_is_not_exported(
 
 
 async def watching(store: Store) -> Experiment:
-    config = ExperimentConfig(
-        name="x", generators=["a", "b"], metric="is", dimension=3, watch=[InceptionScore(dimension=3, label="again")]
+    config = config_of(
+        name="x",
+        generators=["a", "b"],
+        metric=InceptionScore(dimension=3),
+        watch=[InceptionScore(dimension=3, label="again")],
     )
-    experiment = Experiment(config=config, dimension=3, created=1.0, instance="one", rules=1)
+    experiment = experiment_of(config, created=1.0, instance="one")
     text = experiment.model_dump_json()
     await store.create_experiment("x", text, ["a", "b"], 0.0, instance="one", labels=["again"])
     for number in range(6):

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from configs import on_wire
 from keys import bearer, client_of, guarded, new_key, optimist_keys
 from npy import saved
 from processes import Service, scraped, until
@@ -30,7 +31,7 @@ LIMITS = {
     # Nothing here waits for a body that has stopped.
     "OPTIMIST_BODY_TIMEOUT": "300",
 }
-CONFIG: dict[str, Any] = {"generators": ["a"], "metric": "is", "dimension": 10, "allow_extra": True}
+CONFIG: dict[str, Any] = {"generators": ["a"], "metric": {"name": "is", "dimension": 10}, "allow_extra": True}
 KERNEL = {"name": "gaussian", "sigma": 1.0}
 TENSORS = {"content-type": tensors.MEDIA_TYPE}
 
@@ -134,18 +135,19 @@ def test_experiments_have_a_width(door: tuple[Service, str], not_scoring: Servic
     pairs["prompts"] = ["a cat"]
     with client_of(service, key) as http:
         for wide in (
-            {**CONFIG, "dimension": 51},
+            {**CONFIG, "metric": {"name": "is", "dimension": 51}},
             {"generators": ["a"], "metric": "vendi", "kernel": KERNEL, "dimension": 51},
             {**pairs, "dimension": 5, "prompt_dimension": 51},
         ):
-            refused = http.post("/v1/experiments", json={"name": "wide", **wide})
+            refused = http.post("/v1/experiments", json=on_wire(name="wide", **wide))
             assert refused.status_code == 422, refused.text
             assert "expected at most 50 columns, got 51" in refused.json()["detail"]
         assert http.post(
-            "/v1/experiments", json={"name": "fits", **pairs, "dimension": 5, "prompt_dimension": 50}
+            "/v1/experiments", json=on_wire(name="fits", **pairs, dimension=5, prompt_dimension=50)
         ).is_success
         with httpx.Client(base_url=not_scoring.url) as other:
-            other.post("/v1/experiments", json={"name": "wide", **CONFIG, "dimension": 51}).raise_for_status()
+            wide = {"name": "wide", **CONFIG, "metric": {"name": "is", "dimension": 51}}
+            other.post("/v1/experiments", json=wide).raise_for_status()
             archive = other.get("/v1/experiments/wide/export").content
         refused = http.post("/v1/import", content=archive, headers={"content-type": "application/zip"})
         assert refused.status_code == 422

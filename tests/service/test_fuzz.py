@@ -69,7 +69,7 @@ def service(directory: Path) -> Iterator[Service]:
     # Scorers write when they come to it, which would look like something left behind.
     with serving(directory, "--no-scoring", environment=LIMITS) as running:
         with httpx.Client(base_url=running.url) as http:
-            config = {"name": "x", "generators": ["a", "b"], "metric": "is", "dimension": 3, "max_wait": 0.0}
+            config = {"name": "x", "generators": ["a", "b"], "metric": {"name": "is", "dimension": 3}, "max_wait": 0.0}
             http.post("/v1/experiments", json=config).raise_for_status()
         yield running
 

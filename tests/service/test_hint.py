@@ -8,18 +8,19 @@ import time
 from typing import Any
 
 import pytest
+from configs import config_of, experiment_of
 
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.store import ExperimentState, GeneratorState
-from optimist_client.models import Experiment, ExperimentConfig, Report
+from optimist_client.models import Report
 
 
 def reported(values: dict[str, float], samples: int, error: float, after: int | None = 100, **config: Any) -> Report:
     """The report on generators with these estimates, each of `samples` samples, with batches of 5."""
-    kind = {"metric": "is", "dimension": 10} if config.pop("log", False) else {"metric": "fid", "reference": "r"}
-    made = ExperimentConfig.model_validate({"name": "e", "generators": list(values), **kind, **config})
+    kind = {"metric": "is", "dimension": 10} if config.pop("log", False) else {"metric": "fid"}
+    made = config_of(**{"name": "e", "generators": list(values), **kind, **config})
     generators = [
         GeneratorState(
             ordinal=place,
@@ -35,7 +36,7 @@ def reported(values: dict[str, float], samples: int, error: float, after: int | 
         for place, (name, value) in enumerate(values.items())
     ]
     told = sum(generator.batches for generator in generators)
-    experiment = Experiment(config=made, dimension=10, created=time.time(), instance="i", rules=1)
+    experiment = experiment_of(made, created=time.time(), instance="i")
     return report_of(PolicyState(experiment, ExperimentState(told, told, generators)), after)
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import numpy as np
 import pytest
+from configs import on_wire
 from processes import Service, batch_path, serving
 
 from optimist_client import ConflictError, Optimist, tensors
@@ -183,7 +184,7 @@ def test_unknown_names_are_not_found(http: httpx.Client, experiment):
 def test_a_bad_config_is_refused(http: httpx.Client, client: Optimist, name: str, reference, change, expected: str):
     client.create_reference("standard-normal", mean=reference[0], covariance=reference[1])
     config = {"name": name, "generators": ["a", "b"], "reference": "standard-normal", **change}
-    problem = http.post("/v1/experiments", json=config)
+    problem = http.post("/v1/experiments", json=on_wire(**config))
     assert problem.status_code in (404, 422)
     assert expected in problem.json()["detail"]
     assert name not in client.experiments()

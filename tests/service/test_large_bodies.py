@@ -20,7 +20,7 @@ from optimist.settings import Settings
 from optimist.store import start_embedded
 from optimist_client import tensors
 
-CONFIG = {"name": "x", "generators": ["a"], "metric": "is", "dimension": 50}
+CONFIG = {"name": "x", "generators": ["a"], "metric": {"name": "is", "dimension": 50}}
 ROWS = np.full((2000, 50), 1 / 50)
 
 

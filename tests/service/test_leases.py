@@ -13,7 +13,7 @@ from processes import Service, serving
 from optimist.store import running_url
 from optimist_client import Experiment, FixError, Optimist
 
-CONFIG = {"generators": ["a"], "metric": "is", "dimension": 3}
+CONFIG = {"generators": ["a"], "metric": {"name": "is", "dimension": 3}}
 MOST, EARLIER = 600, 3600
 
 

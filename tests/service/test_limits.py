@@ -30,7 +30,7 @@ LIMITS = {
     "OPTIMIST_MAX_EXPERIMENTS": "4",
     "OPTIMIST_MAX_OPEN_PICKS": "5",
 }
-CONFIG = {"generators": ["a"], "metric": "is", "dimension": 3}
+CONFIG = {"generators": ["a"], "metric": {"name": "is", "dimension": 3}}
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from configs import on_wire
 from processes import Service, serving
 
 from optimist.archive.file import Archive, ArchiveWriter
@@ -44,12 +45,12 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             "kernel and prompt_kernel: expected a feature map of at most 1,000 numbers, "
             "got (dimension + prompt_dimension) × features = 1,005",
         ),
-        ({**RKE, "metric": "is", "kernel": None, "dimension": 2000}, None),
+        ({"name": "x", "generators": ["a"], "metric": "is", "dimension": 2000}, None),
     ],
 )
 def test_a_new_experiment_has_maps_of_a_limited_size(limited: Service, config: dict[str, Any], expected: str | None):
     with httpx.Client(base_url=limited.url) as client:
-        reply = client.post("/v1/experiments", json=config)
+        reply = client.post("/v1/experiments", json=on_wire(**config))
         if expected is None:
             assert reply.status_code == 200, reply.text
             client.delete("/v1/experiments/x").raise_for_status()
@@ -62,11 +63,13 @@ def test_a_new_experiment_has_maps_of_a_limited_size(limited: Service, config: d
 def test_what_is_there_goes_on_under_a_smaller_limit_but_is_not_imported(
     limited: Service, not_scoring: Service, tmp_path: Path
 ):
-    httpx.post(f"{not_scoring.url}/v1/experiments", json={**RKE, "dimension": 2000}).raise_for_status()
+    httpx.post(f"{not_scoring.url}/v1/experiments", json=on_wire(**{**RKE, "dimension": 2000})).raise_for_status()
     archive = httpx.get(f"{not_scoring.url}/v1/experiments/x/export").content
     options = (f"--redis-url={running_url(not_scoring.directory)}", "--no-scoring")
     with serving(tmp_path, *options, environment={"OPTIMIST_MAX_MAP": "1000"}) as service:
-        assert httpx.post(f"{service.url}/v1/experiments", json={**RKE, "dimension": 2000}).status_code == 200
+        assert (
+            httpx.post(f"{service.url}/v1/experiments", json=on_wire(**{**RKE, "dimension": 2000})).status_code == 200
+        )
         assert httpx.post(f"{service.url}/v1/experiments/x/picks").json()["picks"]
         httpx.delete(f"{service.url}/v1/experiments/x").raise_for_status()
     refused = httpx.post(f"{limited.url}/v1/import", content=archive, headers={"content-type": "application/zip"})
@@ -78,7 +81,7 @@ def test_what_is_there_goes_on_under_a_smaller_limit_but_is_not_imported(
 def test_landmarks_that_an_archive_brings_are_those_of_its_config(limited: Service):
     """Else the limit would be none: a map is made of what is stored as fitted."""
     config = {**RKE, "kernel": {**NYSTROM, "features": 20}}
-    httpx.post(f"{limited.url}/v1/experiments", json=config).raise_for_status()
+    httpx.post(f"{limited.url}/v1/experiments", json=on_wire(**config)).raise_for_status()
     exported = httpx.get(f"{limited.url}/v1/experiments/x/export").content
     httpx.delete(f"{limited.url}/v1/experiments/x").raise_for_status()
     good = {"kernel.sigma": np.array([1.0]), "kernel.landmarks": np.ones((20, 10))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import numpy as np
 import pytest
+from configs import on_wire
 from processes import Service, batch_path
 
 from optimist_client import FixError, Optimist, tensors
@@ -34,7 +35,7 @@ def clusters(generator: str, size: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("draw", "generators", "best", "config"),
     [
-        (probabilities, ["blurred", "sharp", "narrow"], "sharp", {"metric": "is", "dimension": 6}),
+        (probabilities, ["blurred", "sharp", "narrow"], "sharp", {"metric": {"name": "is", "dimension": 6}}),
         (clusters, ["two", "five", "eight"], "eight", {"metric": "rke", "dimension": 2, "kernel": KERNEL}),
         (clusters, ["two", "five", "eight"], "eight", {"metric": "vendi", "dimension": 2, "kernel": KERNEL}),
         (
@@ -76,11 +77,11 @@ def test_presets_run_to_their_budget(client: Optimist, name: str, preset: str):
 @pytest.mark.parametrize(
     ("config", "arrays", "expected"),
     [
-        ({"metric": "is", "dimension": 3}, {"features": np.eye(3)}, "probabilities"),
-        ({"metric": "is", "dimension": 3}, {"probabilities": np.array([[2.0, -3.0, 0.1]])}, "softmax"),
-        ({"metric": "is", "dimension": 3}, {"probabilities": np.array([[0.5, 0.3, 0.1]])}, "sum to 1"),
-        ({"metric": "is", "dimension": 3}, {"probabilities": np.full((1, 3), np.nan)}, "finite"),
-        ({"metric": "is", "dimension": 3}, {"probabilities": np.eye(4)}, "(n, 3)"),
+        ({"metric": {"name": "is", "dimension": 3}}, {"features": np.eye(3)}, "probabilities"),
+        ({"metric": {"name": "is", "dimension": 3}}, {"probabilities": np.array([[2.0, -3.0, 0.1]])}, "softmax"),
+        ({"metric": {"name": "is", "dimension": 3}}, {"probabilities": np.array([[0.5, 0.3, 0.1]])}, "sum to 1"),
+        ({"metric": {"name": "is", "dimension": 3}}, {"probabilities": np.full((1, 3), np.nan)}, "finite"),
+        ({"metric": {"name": "is", "dimension": 3}}, {"probabilities": np.eye(4)}, "(n, 3)"),
         ({"metric": "rke", "dimension": 2, "kernel": {"name": "cosine"}}, {"features": np.zeros((1, 2))}, "zero"),
     ],
 )
@@ -102,7 +103,7 @@ def test_the_direction_is_known_before_the_first_estimate(client: Optimist, name
 
 
 @pytest.mark.parametrize(
-    ("metric", "flat"),
+    ("metric", "named"),
     [
         (InceptionScore(dimension=6), {"metric": "is", "dimension": 6}),
         (
@@ -112,24 +113,27 @@ def test_the_direction_is_known_before_the_first_estimate(client: Optimist, name
     ],
 )
 def test_both_spellings_of_a_metric_are_one_experiment(
-    service: Service, client: Optimist, name: str, metric: Metric, flat: dict
+    service: Service, client: Optimist, name: str, metric: Metric, named: dict
 ):
     made = client.create_experiment(name, ["a", "b"], metric=metric)
-    assert client.create_experiment(name, ["a", "b"], **flat).info == made.info
-    assert made.info.config.metric == flat["metric"]
-    assert made.info.config.declared == metric
+    assert client.create_experiment(name, ["a", "b"], **named).info == made.info
+    assert made.info.config.metric == metric
     config = {"name": name, "generators": ["a", "b"], "metric": metric.model_dump()}
     assert httpx.post(f"{service.url}/v1/experiments", json=config).json() == made.info.model_dump(mode="json")
     for wrong, expected in (
         ({**metric.model_dump(), "budget": 5}, "does not take budget"),
         ({"name": "row-mean"}, "unknown metric 'row-mean'"),
-        (7, "expected the name of a metric, or an object"),
+        (metric.name, f'metric: expected an object such as {{"name": "{metric.name}", "dimension": "…"'),
+        (7, 'metric: expected an object such as {"name": "fid", "reference": "…"}; got 7'),
     ):
         refused = httpx.post(f"{service.url}/v1/experiments", json={**config, "metric": wrong})
         assert refused.status_code == 422
         assert expected in refused.json()["detail"]
-    twice = httpx.post(f"{service.url}/v1/experiments", json={**config, "dimension": 6})
-    assert "given twice" in twice.json()["detail"]
+    for form in (metric.model_dump(), metric.name):
+        beside = httpx.post(f"{service.url}/v1/experiments", json={**config, "metric": form, "dimension": 6})
+        assert beside.status_code == 422
+        expected = f'dimension: expected in the metric, an object such as {{"name": "{metric.name}", "dimension": "…"'
+        assert expected in beside.json()["detail"]
 
 
 def test_float16_probabilities_pass(client: Optimist, name: str):
@@ -143,8 +147,8 @@ def test_float16_probabilities_pass(client: Optimist, name: str):
     [
         ({"metric": "is"}, "dimension"),
         ({"metric": "is", "dimension": 3, "reference": "r"}, "reference"),
-        ({"metric": "is", "dimension": 3, "bound": "authors", "policy": "ucb"}, "authors"),
-        ({"metric": "is", "dimension": 3, "policy": "fid-ucb"}, "fid-ucb"),
+        ({"metric": {"name": "is", "dimension": 3}, "bound": "authors", "policy": "ucb"}, "authors"),
+        ({"metric": {"name": "is", "dimension": 3}, "policy": "fid-ucb"}, "fid-ucb"),
         ({"metric": "rke", "dimension": 3}, "kernel"),
         ({"metric": "rke", "dimension": 3, "kernel": {"sigma": 0}}, "sigma"),
         ({"metric": "rke", "dimension": 3, "kernel": {"sigma": -1}}, "sigma"),
@@ -159,15 +163,15 @@ def test_float16_probabilities_pass(client: Optimist, name: str):
         ({"metric": "rke", "dimension": 3, "kernel": {}}, "sigma"),
         ({"metric": "rke", "dimension": 3, "kernel": {"sigma": "mean"}}, "sigma"),
         ({"metric": "rke", "dimension": 3, "kernel": {"name": "nystrom"}}, "sigma"),
-        ({"metric": "is", "dimension": 3, "prompts": ["a"]}, "prompts"),
+        ({"metric": {"name": "is", "dimension": 3}, "prompts": ["a"]}, "prompts"),
         ({"metric": "rke", "dimension": 3, "kernel": KERNEL, "order": 3}, "order"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "order": 0}, "order"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "order": -1}, "order"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "order": 9e-7}, "order"),
         ({"policy": "greedy", "metric": ["fid"]}, "metric"),
         ({"policy": "greedy", "metric": {}, "bound": 1}, "metric"),
-        ({"policy": "naive-ucb", "metric": "is", "dimension": 3, "bound": ["naive"]}, "bound"),
-        ({"policy": ["greedy"], "metric": "is", "dimension": 3}, "policy"),
+        ({"policy": "naive-ucb", "metric": {"name": "is", "dimension": 3}, "bound": ["naive"]}, "bound"),
+        ({"policy": ["greedy"], "metric": {"name": "is", "dimension": 3}}, "policy"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "truncation": 0}, "truncation"),
         ({"metric": "vendi", "dimension": 3, "kernel": KERNEL, "truncation": 129}, "truncation"),
         ({"metric": "vendi", "dimension": 3, "kernel": {"name": "cosine"}, "truncation": 4}, "truncation"),
@@ -178,7 +182,7 @@ def test_float16_probabilities_pass(client: Optimist, name: str):
     ],
 )
 def test_configs_that_make_no_sense_are_refused(service: Service, client: Optimist, name: str, config, expected: str):
-    reply = httpx.post(f"{service.url}/v1/experiments", json={"name": name, "generators": ["a", "b"], **config})
+    reply = httpx.post(f"{service.url}/v1/experiments", json=on_wire(name=name, generators=["a", "b"], **config))
     assert reply.status_code == 422
     assert expected in reply.json()["detail"]
     assert name not in client.experiments()
@@ -201,7 +205,7 @@ def test_every_kernel_that_is_taken_is_scored(client: Optimist, name: str, kerne
 def test_an_order_of_infinity_crosses_the_wire(client: Optimist, name: str):
     config = {"metric": "vendi", "dimension": 2, "kernel": KERNEL, "order": float("inf")}
     experiment = client.create_experiment(name, ["two", "eight"], budget=60, stop=False, **config)
-    assert client.experiment(name).info.config.order == float("inf")
+    assert client.experiment(name).info.config.metric.setting("order") == float("inf")
     for pick in experiment.picks():
         pick.tell(clusters(pick.generator, pick.size, pick.seed))
     assert all(row.score is not None for row in experiment.report().standings)

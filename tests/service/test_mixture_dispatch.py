@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from configs import config_of, experiment_of
 from mixed import put_mixture
 
 from optimist.dispatch.assignment import MostOpen
@@ -14,7 +15,7 @@ from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.store import MIXTURES, Batch, Store
-from optimist_client.models import AskReply, AskRequest, Experiment, ExperimentConfig, Pick
+from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 
 LONG = 50.0
 """Seconds for which no ask waits in a test."""
@@ -62,9 +63,7 @@ class World:
 async def made(store: Store, **config: object) -> World:
     given = {"metric": "rke", "dimension": 2, "kernel": {"sigma": 1.0, "features": 8}, "goal": "mixture"}
     given |= {"name": "x", "generators": ["a", "b"], "max_wait": LONG, "batch_size": 2, "tolerance": 0.1, **config}
-    experiment = Experiment(
-        config=ExperimentConfig.model_validate(given), dimension=2, created=0.0, instance="i", rules=1
-    )
+    experiment = experiment_of(config_of(**given), created=0.0, instance="i")
     asked = experiment.config
     await store.create_experiment(
         *("x", "{}", asked.generators, asked.rescore_growth),

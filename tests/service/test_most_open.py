@@ -14,7 +14,7 @@ from processes import Service
 from optimist_client import FixError, Optimist
 
 LIMITS = {"OPTIMIST_MAX_WORKER_PICKS": "3", "OPTIMIST_MAX_KEY_PICKS": "8"}
-CONFIG = {"name": "x", "generators": ["a", "b"], "metric": "is", "dimension": 3}
+CONFIG = {"name": "x", "generators": ["a", "b"], "metric": {"name": "is", "dimension": 3}}
 BATCH = np.random.default_rng(0).normal(size=(5, 4))
 
 

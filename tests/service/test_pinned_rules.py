@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from configs import config_of, experiment_of
 from processes import Service, until
 
 from optimist import Evaluation
@@ -21,7 +22,7 @@ from optimist.settings import Settings
 from optimist.store import Store
 from optimist_client import Optimist
 from optimist_client.config import RULES
-from optimist_client.models import Experiment, ExperimentConfig
+from optimist_client.models import Experiment
 
 SCALES = {"near": 1.0, "wide": 12.0, "flat": 3.0}
 
@@ -90,8 +91,7 @@ def test_newer_rules_are_not_imported(service: Service, client: Optimist, name: 
 
 
 def record_of(rules: int) -> Experiment:
-    config = ExperimentConfig(name="x", generators=["a", "b"], metric="is", dimension=3)
-    return Experiment(config=config, dimension=3, created=0.0, instance="i", rules=rules)
+    return experiment_of(config_of(name="x", generators=["a", "b"], metric="is", dimension=3), rules=rules)
 
 
 @pytest.mark.parametrize("rules", [RULES, RULES + 1])

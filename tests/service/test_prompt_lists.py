@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from configs import on_wire
 from processes import Service
 
 from optimist import Evaluation
@@ -130,11 +131,14 @@ def test_other_orders_keep_the_interval_and_the_order_of_a_sample(client: Optimi
         ({**RKE, "prompts_are": "list"}, "found no prompts"),
         ({**RKE, "prompts_are": "list", "prompts": PROMPTS, "bound": "theorem", "policy": "ucb"}, "bound 'influence'"),
         ({**RKE, "prompts_are": "population", "prompts": PROMPTS}, "'sample' or 'list'"),
-        ({"metric": "is", "dimension": 3, "prompts_are": "list", "prompts": PROMPTS}, "does not take prompts"),
+        (
+            {"metric": {"name": "is", "dimension": 3}, "prompts_are": "list", "prompts": PROMPTS},
+            "does not take prompts",
+        ),
     ],
 )
 def test_a_list_that_means_nothing_is_refused(service: Service, name: str, config: dict, expected: str):
-    body = {"name": name, "generators": ["a"], **config}
+    body = on_wire(name=name, generators=["a"], **config)
     refused = httpx.post(f"{service.url}/v1/experiments", json=body)
     assert refused.status_code == 422
     assert expected in refused.json()["detail"]

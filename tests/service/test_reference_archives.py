@@ -26,13 +26,13 @@ def test_references_go_with_the_experiment(client: Optimist, not_scoring: Servic
     kept = {info.name: info for info in client.references()}
     with Optimist(not_scoring.url) as other:
         imported = other.import_experiment(file)
-        assert imported.info.reference_digests == made.info.reference_digests
-        assert set(imported.info.reference_digests) == set(own)
+        assert imported.info.references == made.info.references
+        assert set(imported.info.references) == set(own)
         there = {info.name: info for info in other.references()}
         assert [there[each] for each in own] == [kept[each] for each in own]
         assert there[own[1]].rows == 50
         again = other.import_experiment(file, f"{name}-again")
-        assert again.info.reference_digests == made.info.reference_digests
+        assert again.info.references == made.info.references
         assert other.create_reference(own[1], features=real, keep_rows=True) == there[own[1]]
 
 

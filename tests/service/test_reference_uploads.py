@@ -233,9 +233,9 @@ def test_metrics_get_what_they_compare_with(service: Service, client: Optimist, 
     np.save(tmp_path / "real.npy", ROWS)
     made = client.create_experiment(name, ["a", "b"], metric=KID(reference=tmp_path / "real.npy"))
     own = f"{name}-reference"
-    assert made.info.config.declared.reference == own
+    assert made.info.config.metric.reference == own
     known = {info.name: info for info in client.references()}
-    assert (known[own].rows, known[own].digest) == (300, made.info.reference_digest)
+    assert (known[own].rows, known[own].digest) == (300, made.info.references[own])
     watch = [KID(reference=ROWS), KID(reference=ROWS, label="kid-again"), FID(reference=ROWS, label="other")]
     both = client.create_experiment(f"{name}-2", ["a", "b"], metric=FID(reference=ROWS), watch=watch)
     named = [metric.reference for metric in both.info.config.metrics.values()]

@@ -10,13 +10,14 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from configs import config_of, experiment_of
 
 from optimist.dispatch.report import contrast_of, report_of
 from optimist.dispatch.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, Pairing
 from optimist.store import ExperimentState, GeneratorState, NotFound
-from optimist_client.models import DecisionInfo, Experiment, ExperimentConfig
+from optimist_client.models import DecisionInfo
 
 N = 100
 
@@ -37,7 +38,7 @@ def state_of(
     states: Mapping[str, Literal["paused", "retired"]] | None = None,
     decided: str = "",
 ) -> PolicyState:
-    config = ExperimentConfig.model_validate({"name": "e", "generators": list(estimates), "metric": "fid",
+    config = config_of(**{"name": "e", "generators": list(estimates), "metric": "fid",
                                               "reference": "r"})  # fmt: skip
     generators = [
         GeneratorState(
@@ -47,7 +48,7 @@ def state_of(
         for place, (name, made) in enumerate(estimates.items())
     ]  # fmt: skip
     latched = DecisionInfo(best=decided, confidence=0.99, decided=True, reason="so").model_dump_json()
-    experiment = Experiment(config=config, dimension=4, created=time.time(), instance="i", rules=1)
+    experiment = experiment_of(config, created=time.time(), instance="i")
     stored = ExperimentState(60, 60, generators, decision=latched if decided else None)
     return PolicyState(experiment, stored)
 

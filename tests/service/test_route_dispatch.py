@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from configs import config_of, experiment_of
 from published_routes import WIDTH, model, put_model
 
 from optimist.dispatch import route_models
@@ -19,7 +20,7 @@ from optimist.dispatch.state import PolicyState
 from optimist.numerics.routing.told import RoutedPrompt
 from optimist.policies import RoutePolicy
 from optimist.store import COST, Batch, Store
-from optimist_client.models import AskReply, AskRequest, Experiment, ExperimentConfig, Pick
+from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 
 LONG = 50.0
 """Seconds for which no ask waits in a test."""
@@ -68,8 +69,8 @@ class World:
 async def made(store: Store, most_open: MostOpen | None = None, **config: object) -> World:
     given = {"metric": "mean", "goal": "route", "context": WIDTH, "context_features": 8, "context_bandwidth": 1.0}
     given |= {"name": "x", "generators": ["a", "b"], "max_wait": LONG, **config}
-    asked = ExperimentConfig.model_validate(given)
-    experiment = Experiment(config=asked, dimension=1, created=0.0, instance="i", rules=1)
+    asked = config_of(**given)
+    experiment = experiment_of(asked, created=0.0, instance="i")
     await store.create_experiment(
         *("x", "{}", asked.generators, asked.rescore_growth),
         instance="i",

@@ -18,7 +18,7 @@ from optimist_client import tensors
 
 CONFIG: dict[str, Any] = {
     "generators": ["a", "b"],
-    "metric": "mean",
+    "metric": {"name": "mean"},
     "goal": "route",
     "context": WIDTH,
     "context_features": 8,
@@ -119,7 +119,9 @@ def test_what_does_not_fit_an_ask_is_refused_in_words(http: httpx.Client, name: 
 
 
 def test_contexts_are_refused_where_nothing_is_routed(http: httpx.Client, name: str):
-    http.post("/experiments", json={"name": name, "generators": ["a", "b"], "metric": "mean"}).raise_for_status()
+    http.post(
+        "/experiments", json={"name": name, "generators": ["a", "b"], "metric": {"name": "mean"}}
+    ).raise_for_status()
     reply = http.post(f"/experiments/{name}/picks", json={"contexts": rows(1)})
     assert (reply.status_code, reply.json()["detail"]) == (
         422,

@@ -61,7 +61,7 @@ def test_in_the_service_as_in_memory(client: Optimist):
     assert client.create_experiment("toy", names, metric=metric, policy="ucb", rescore_growth=0.0, budget=200)
     with pytest.raises(ConflictError):
         client.create_experiment("toy", names, metric=ColumnMean(dimension=4), policy="ucb", budget=200)
-    assert client.experiment("toy").info.config.declared == metric
+    assert client.experiment("toy").info.config.metric == metric
     first = experiment.report()
     assert (first.metric, first.title, first.scale) == ("column-mean", "Column mean", "linear")
     assert first.lower_is_better
@@ -107,7 +107,7 @@ def test_over_http(service: Service):
         ({"metric": {"name": "column-mean"}}, "needs dimension"),
         ({"metric": {"name": "column-mean", "dimension": 4, "row": 1}}, "row"),
         ({"metric": {"name": "row-mean"}}, "unknown metric 'row-mean': expected one of fid"),
-        ({"dimension": 4}, "is an object, which holds its settings: dimension"),
+        ({"dimension": 4}, "dimension: expected in the metric, an object such as"),
         ({"bound": "theorem", "policy": "ucb"}, "has the bounds influence"),
     ):
         reply = post(**change)

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from configs import on_wire
 from npy import saved
 from processes import Service
 
@@ -37,25 +38,26 @@ def uploaded(service: Service) -> None:
 
 def test_the_columns_of_all_arrays_are_stored(client: Optimist, name: str):
     made = client.create_experiment(name, ["a", "b"], reference="watch-real", watch=WATCH)
-    assert made.info.columns == made.info.widths == {"features": 4, "dinov2": 6, "probabilities": 3}
-    assert made.info.dimension == 4
+    assert made.info.columns == {"features": 4, "dinov2": 6, "probabilities": 3}
     assert made.info.scales == {"features": 1.0, "dinov2": 2.0}
-    assert set(made.info.reference_digests) == {"watch-real", "other-real"}
+    assert set(made.info.references) == {"watch-real", "other-real"}
     assert [*made.info.config.metrics] == ["fid", "rke", "fid-dinov2", "is"]
     assert made.info.widths_of(made.info.config.metrics["fid-dinov2"]) == {"features": 6}
 
 
-def test_experiments_of_one_metric_store_what_they_stored_before(service: Service, client: Optimist, name: str):
-    client.create_experiment(name, ["a", "b"], reference="watch-real")
+def test_an_experiment_of_one_metric_has_the_same_form(service: Service, client: Optimist, name: str):
+    made = client.create_experiment(name, ["a", "b"], reference="watch-real").info
     stored = httpx.get(f"{service.url}/v1/experiments/{name}").json()
-    assert not stored.keys() & {"columns", "scales", "references"}
-    assert not stored["config"].keys() & {"watch", "embeddings", "weigh_costs"}
+    assert stored["config"]["metric"] == {"name": "fid", "reference": "watch-real"}
+    assert (stored["columns"], stored["scales"]) == ({"features": 4}, {"features": 1.0})
+    assert stored["references"] == made.references
+    assert made.references.keys() == {"watch-real"}
 
 
 def test_a_primary_metric_that_reads_another_array(client: Optimist, name: str):
     made = client.create_experiment(name, ["a", "b"], metric=FID(reads="dinov2", reference="other-real"))
     assert made.info.columns == {"dinov2": 6}
-    assert made.info.reference_scales == {"dinov2": 2.0}
+    assert made.info.scales == {"dinov2": 2.0}
 
 
 def test_creating_again_finds_it_in_either_spelling(client: Optimist, name: str):
@@ -135,14 +137,15 @@ def test_a_metric_that_cannot_decide_is_refused(service: Service, name: str):
 
 def test_names_of_metrics_and_wrong_settings_over_http(service: Service, name: str):
     for watch, expected in (
-        (["kid-of"], "watch.0: unknown metric 'kid-of'"),
-        (["rke"], "watch: metric 'rke' needs kernel"),
+        ([{"name": "kid-of"}], "watch.0: unknown metric 'kid-of'"),
+        (["kid"], 'watch.0: expected an object such as {"name": "kid", "reference": "…"}'),
+        ([{"name": "rke"}], "watch: metric 'rke' needs kernel"),
         ([{"name": "rke", "kernel": {"name": "gaussian", "sigma": 0}}], "watch.0: kernel.sigma: expected at least"),
         ([{"name": "fid", "reference": ["x"]}], "expected the name of an uploaded reference for 'fid'"),
         ([{"name": "fid", "reference": "watch-real"}], "fid is given twice"),
         ([*["is"] * 17], "watch: expected at most 16"),
     ):
-        config = {"name": name, "generators": ["a"], "reference": "watch-real", "watch": watch}
+        config = on_wire(name=name, generators=["a"], reference="watch-real", watch=watch)
         refused = httpx.post(f"{service.url}/v1/experiments", json=config)
         assert (refused.status_code, expected in refused.json()["detail"]) == (422, True), refused.text
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from configs import config_of, experiment_of
 
 from optimist.dispatch.decision import decision_cost
 from optimist.dispatch.report import report_of
@@ -16,7 +17,6 @@ from optimist.dispatch.state import PolicyState
 from optimist.dispatch.watched import WatchedEstimates
 from optimist.numerics.estimate import Estimate
 from optimist.store import ExperimentState, GeneratorState, Unit, WatchedState
-from optimist_client.models import Experiment, ExperimentConfig
 
 N = 100
 RKE = {"name": "rke", "kernel": {"name": "gaussian", "sigma": 1.0, "features": 8}, "dimension": 4, "reads": "features"}
@@ -35,8 +35,8 @@ def rke(value: float, error: float | None = 0.01) -> Estimate:
 def state_of(estimates: Mapping[str, Estimate | None], decision: str | None = None, **fields: Any) -> PolicyState:
     names = list(estimates)
     watch = [RKE | {"label": label} for label in ("rke", "spread")]
-    config = ExperimentConfig.model_validate(
-        {"name": "e", "generators": names, "metric": "fid", "reference": "r", "watch": watch, **fields}
+    config = config_of(
+        **{"name": "e", "generators": names, "metric": "fid", "reference": "r", "watch": watch, **fields}
     )
     generators = [
         GeneratorState(
@@ -45,7 +45,7 @@ def state_of(estimates: Mapping[str, Estimate | None], decision: str | None = No
         )
         for place, (name, made) in enumerate(estimates.items())
     ]  # fmt: skip
-    experiment = Experiment(config=config, dimension=4, created=time.time(), instance="i", rules=1)
+    experiment = experiment_of(config, created=time.time(), instance="i")
     return PolicyState(experiment, ExperimentState(60, 60, generators, decision=decision))
 
 

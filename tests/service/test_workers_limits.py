@@ -16,7 +16,7 @@ from processes import Service, scraped, serving, until
 
 from optimist_client import Optimist, tensors
 
-CONFIG = {"generators": ["a"], "metric": "is", "dimension": 3}
+CONFIG = {"generators": ["a"], "metric": {"name": "is", "dimension": 3}}
 CONNECTIONS = 16
 """New connections of which the kernel gives each process at least one, but for once in 30,000 times."""
 BODY = tensors.encode({"probabilities": np.full((25_000, 3), 1 / 3, np.float32)})

@@ -10,7 +10,7 @@ from optimist_client import Optimist
 
 MANY = 30_000
 UNKNOWN = {f"{number}": 0 for number in range(MANY)}
-CONFIG = {"name": "wrong", "generators": ["a", "b"], "metric": "is", "dimension": 4}
+CONFIG = {"name": "wrong", "generators": ["a", "b"], "metric": {"name": "is", "dimension": 4}}
 OWN = "/v1/experiments/{name}"
 
 

@@ -6,6 +6,7 @@ from io import StringIO
 
 import numpy as np
 import pytest
+from configs import config_of
 from rich.console import Console
 
 from optimist.simulation.digits import unpaired
@@ -149,7 +150,7 @@ def test_the_demo_s_family_answers_a_seed_alike_and_has_one_best(digits):
 def unpaired_config(budget: int) -> ExperimentConfig:
     kernel = {"name": "gaussian", "sigma": 5.0, "features": 16}
     generators = {"generators": ["x"], "metric": "rke", "dimension": 64, "kernel": kernel}
-    return ExperimentConfig.model_validate({"name": "x", "policy": "top-two", "budget": budget} | generators)
+    return config_of(**{"name": "x", "policy": "top-two", "budget": budget} | generators)
 
 
 def test_the_demo_is_played_again_unpaired_as_far_as_its_budget(digits, digits_cache, monkeypatch):

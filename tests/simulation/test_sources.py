@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as arrow
 import pyarrow.parquet
 import pytest
+from configs import config_of, experiment_of
 from safetensors.numpy import save_file
 
 from optimist.archive.contents import ArchivedGenerator, Contents
@@ -25,7 +26,6 @@ from optimist.store.formats import HISTORY
 from optimist.store.records import LogEntry
 from optimist_client import tensors
 from optimist_client.metrics import FID, Gaussian, InceptionScore, Vendi
-from optimist_client.models import Experiment, ExperimentConfig
 
 
 def rows(seed: int, n: int = 12, d: int = 3) -> np.ndarray:
@@ -234,7 +234,14 @@ def test_aligned_sources_of_unequal_lengths_share_the_rows_that_both_have():
 def archived(path: Path, *logs: Sequence[LogEntry], **changes: Any) -> Path:
     """An exported experiment of the generators "a", "b", …, with these logs of pairs of rows."""
     names = [chr(ord("a") + place) for place in range(len(logs))]
-    config = {"name": "x", "generators": names, "metric": "is", "dimension": 3, "delta": 0.1, "keep_log": True}
+    config = {
+        "name": "x",
+        "generators": names,
+        "metric": "is",
+        "dimension": 3,
+        "delta": 0.1,
+        "keep_log": True,
+    }
     blank: dict[str, Any] = {"state": "active", "handed": 0, "returned": [], "estimate_position": 0, "estimate": None}
     blank |= {"aside": {}, "aside_count": 0, "snapshot_position": 0}
     with path.open("wb+") as file, ArchiveWriter(file) as writer:
@@ -242,8 +249,8 @@ def archived(path: Path, *logs: Sequence[LogEntry], **changes: Any) -> Path:
             ArchivedGenerator(name=name, pages=[writer.add_page(list(log))] if log else [], **blank)
             for name, log in zip(names, logs, strict=True)
         ]
-        asked = ExperimentConfig.model_validate(config | changes)
-        experiment = Experiment(config=asked, dimension=3, created=1.0, instance="i", rules=1)
+        asked = config_of(**(config | changes))
+        experiment = experiment_of(asked, created=1.0, instance="i")
         contents = Contents(experiment=experiment, rounds=3, controls={}, decision=None, generators=known)
         history = [(place, 0, told.rows) for place, log in enumerate(logs) for told in log]
         writer.finish(contents, np.array(history, HISTORY).tobytes())

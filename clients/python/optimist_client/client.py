@@ -142,12 +142,13 @@ class ServiceOperations(Generic[ExperimentT]):
         """Create an experiment, or open the existing one with the same name and config.
 
         `metric` is a metric of `optimist_client.metrics`, such as `Vendi(kernel=Gaussian(sigma=10), dimension=64)`, or
-        its name with its settings as further arguments. `reference`, given in the metric or here, is required by FID.
+        its name with its settings as further arguments, such as `metric="vendi", kernel=…, dimension=64`.
+        `reference`, given in the metric or here, is required by metrics that compare with real data, as FID does.
         It is the name of an uploaded reference, or data to upload as "<name>-reference": real features (n, d) or a
         (mean, covariance) pair, as numpy arrays or torch tensors, or the path of a file that `create_reference`
         accepts, such as pytorch-fid's `.npz`; those of watched metrics are uploaded as "<name>-reference-2" and so on.
         `direction` may be left out: the metric says whether lower or higher scores are better. Another one is refused,
-        but a `Mean` that was not given `higher_is_better` takes it. Further arguments are the fields of
+        but a `Mean` that was not given `higher_is_better` takes it. The other arguments are the fields of
         `models.ExperimentConfig`. Among them are `tolerance`, the difference that does not matter, for which "1%" of
         the best score is recommended (training a model again moves its FID by 1 to 2 %; with 0, the default, equal
         generators are never decided); `max_magnitude`: a batch with a value more than this many times the usual size of
@@ -156,19 +157,20 @@ class ServiceOperations(Generic[ExperimentT]):
         that exists keeps its own (`Experiment.annotate`). Raises `FixError` for invalid settings, `ConflictError` if an
         experiment of this name exists with another config.
         """
-        found = ReferenceNames(name)
-        settings: dict[str, Any] = {"metric": found.without_data(metric)}
-        settings["reference"] = found.named(reference, metric)
-        if isinstance(watch := config.get("watch"), Collection) and not isinstance(watch, str):
-            settings["watch"] = [found.without_data(each) for each in watch]
-        settings = {"name": name, "generators": generators, **config, **settings}
-        wanted = _valid(settings)
+        # Imported here, because importing the metrics takes as long as importing the rest of the SDK.
+        from optimist_client.metrics.base import metric_of, setting_names
+
+        found, settings = ReferenceNames(name), setting_names()
+        of_metric = {"reference": reference} | {field: value for field, value in config.items() if field in settings}
         try:
-            directed = wanted.declared.in_direction(direction)
+            decides = metric_of(metric, **of_metric).in_direction(direction)
         except ValueError as error:
             raise FixError(f"{error}") from None
-        if directed != wanted.declared:
-            wanted = _valid({**settings, "metric": directed})
+        given = {field: value for field, value in config.items() if field not in settings}
+        given |= {"name": name, "generators": generators, "metric": found.without_data(decides)}
+        if isinstance(watch := config.get("watch"), Collection) and not isinstance(watch, str):
+            given["watch"] = [found.without_data(each) for each in watch]
+        wanted = _valid(given)
         embeddings = {
             metric.setting("reference"): wanted.embedding_names.get(metric.first_name)
             for metric in reversed([*wanted.metrics.values()])

@@ -1,4 +1,4 @@
-"""The configuration of an experiment: metric, kernel, bound, policy, and the papers' presets."""
+"""The configuration of an experiment: metric, bound, policy, and the papers' presets."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pydantic import Field, model_validator
 from optimist_client.embeddings import spelled_out
 from optimist_client.goals import Goal, MixturePolicy, RoutePolicy, check_goal, of_mixture, of_routes
 from optimist_client.labels import Note, Tags
-from optimist_client.metric_fields import MetricField, WatchedField, check_watched, kind_of, metric_of
-from optimist_client.metrics import Kernel, Metric, find
+from optimist_client.metric_fields import MetricField, check_placed, check_watched, kind_of
+from optimist_client.metrics import Metric
 from optimist_client.metrics.base import ArrayName, Dimension
-from optimist_client.metrics.kernel import Order, Truncation
 from optimist_client.presets import resolve_preset
 from optimist_client.previews import MOST_KEPT, check_previews
 from optimist_client.route_fields import check_route_fields
@@ -36,9 +35,6 @@ MOST_WATCHED = 16
 
 MAX_MAGNITUDE = 1e6
 """Default of `max_magnitude`."""
-
-SETTINGS = ("reference", "dimension", "order", "truncation", "kernel", "prompt_dimension", "prompt_kernel")
-"""The fields of a config that are settings of its metric, if the metric is given by name."""
 
 
 class BoundOptions(Wire):
@@ -63,29 +59,17 @@ class ExperimentConfig(Wire):
 
     name: Identifier
     generators: Annotated[list[GeneratorName], Field(min_length=1, max_length=1000)]
-    metric: MetricField = "fid"
-    """The metric by its name, with its settings in the fields beside it, or as an object with `name` and settings."""
-    watch: Annotated[list[WatchedField], Field(max_length=MOST_WATCHED)] = optional([])
-    """Further metrics of the same samples, as objects; they are reported, with the bound "influence", and decide
+    metric: MetricField
+    """The metric that decides, an object with `name` and settings, such as `{"name": "fid", "reference": "real"}`. The
+    SDK reference lists the settings of each metric."""
+    watch: Annotated[list[MetricField], Field(max_length=MOST_WATCHED)] = optional([])
+    """Further metrics of the same samples; they are reported, with the bound "influence", and decide
     nothing. Each has a `label`, unique in the experiment, by which reports name it."""
-    reference: Identifier | None = None
-    """Name of an uploaded reference; `fid` needs one."""
-    dimension: Dimension | None = None
-    """Width of the features, or number of classes; metrics without a reference need it."""
     embedding: EmbeddingName | None = None
     """Name of the embedding that produces the array of the metric that decides; tells that name another one are
     refused. None: not checked."""
     embeddings: dict[ArrayName, EmbeddingName] | None = optional()
     """The same by array, where other arrays have embeddings of their own; then `embedding` is None."""
-    order: Order = 1.0
-    """α of the Vendi score, 1e-6 or more; "Infinity" for the largest eigenvalue alone."""
-    truncation: Truncation | None = None
-    """t of the truncated Vendi score: only the t largest eigenvalues count."""
-    kernel: Kernel | None = None
-    prompt_dimension: Dimension | None = None
-    """Width of the prompts' embeddings, for the scores of pairs."""
-    prompt_kernel: Kernel | None = None
-    """Kernel of the prompts, of as many features as `kernel`."""
     prompts: Annotated[list[Prompt], Field(min_length=1, max_length=20_000)] | None = None
     """Texts or ids of the prompts that picks name: every generator goes through them in the same seeded order."""
     prompts_are: Literal["sample", "list"] = optional("sample")
@@ -166,19 +150,19 @@ class ExperimentConfig(Wire):
     @model_validator(mode="before")
     @classmethod
     def _spelled_out(cls, data: Any) -> Any:
-        """The config in canonical form: presets are resolved, and a flat metric's settings stand beside its name."""
+        """The config with the settings of its preset. Settings of the metric that stand beside it are refused."""
         if not isinstance(data, Mapping):
             return data
-        data = _beside_the_name(data)
-        policy, metric, bound = data.get("policy"), data.get("metric", "fid"), data.get("bound")
+        check_placed(data, cls.model_fields)
+        policy, metric, bound = data.get("policy"), kind_of(data.get("metric")), data.get("bound")
         if data.get("goal") == "mixture":
             return of_mixture(data)
         if data.get("goal") == "route":
             return of_routes(data)
         # Values of another type are refused by the validation of the fields.
-        if not isinstance(policy, str) or not isinstance(bound, str | None):
+        if not isinstance(policy, str) or not isinstance(bound, str | None) or metric is None:
             return data
-        settings = resolve_preset(policy, kind_of(metric_of(metric)), bound)
+        settings = resolve_preset(policy, metric, bound)
         return {**settings, **data, **({"policy": settings["policy"]} if settings else {})}
 
     @model_validator(mode="after")
@@ -189,74 +173,42 @@ class ExperimentConfig(Wire):
             raise ValueError(f"costs: no generator is called {', '.join(unknown)}")
         if self.max_cost is not None and (unpriced := [g for g in self.generators if g not in (self.costs or {})]):
             raise ValueError(f"max_cost: every generator needs a cost; {', '.join(unpriced)} have none")
-        given = self._given
-        if isinstance(self.metric, Metric) and given:
-            raise ValueError(f"metric {self.metric.name!r} is an object, which holds its settings: {', '.join(given)}")
-        declared = self.declared
-        # A metric may derive a setting from another one, as the features of `prompt_kernel` from those of `kernel`.
-        for name in given:
-            object.__setattr__(self, name, declared.setting(name))
-        if self.prompts is not None and not any(metric.takes_prompts for metric in (declared, *self.watch)):
-            raise ValueError(f"metric {declared.name!r} does not take prompts")
-        if missing := sorted(name for name in declared.needs if self.setting(name) is None):
-            raise ValueError(f"metric {declared.name!r} needs {', '.join(missing)}")
-        declared.check_bound(self.bound)
-        declared.check_tolerance(self.tolerance)
-        declared.check_options(self.bound, self.bound_options.given())
-        check_goal(self.goal, self.policy, declared, self.bound, self.prompts_are)
+        metric = self.metric
+        if self.prompts is not None and not any(one.takes_prompts for one in (metric, *self.watch)):
+            raise ValueError(f"metric {metric.name!r} does not take prompts")
+        settings = {name: getattr(self if name == "prompts" else metric, name) for name in metric.needs}
+        if missing := sorted(name for name, value in settings.items() if value is None):
+            raise ValueError(f"metric {metric.name!r} needs {', '.join(missing)}")
+        metric.check_bound(self.bound)
+        metric.check_tolerance(self.tolerance)
+        metric.check_options(self.bound, self.bound_options.given())
+        check_goal(self.goal, self.policy, metric, self.bound, self.prompts_are)
         check_route_fields(self)
         check_previews(self.previews, len(self.generators))
         check_prompts_are(self.prompts_are, self.prompts is not None, self.bound)
-        check_watched(declared, self.watch, has_prompts=self.prompts is not None)
+        check_watched(metric, self.watch, has_prompts=self.prompts is not None)
         embedding, embeddings = spelled_out(self.embedding, self.embeddings, self.metrics.values())
         object.__setattr__(self, "embedding", embedding)
         object.__setattr__(self, "embeddings", embeddings)
         return self
 
     @property
-    def kind(self) -> type[Metric]:
-        """The class of the metric, for facts that do not depend on its settings."""
-        return kind_of(self.metric)
-
-    @property
-    def declared(self) -> Metric:
-        """The metric as an object, whichever way it was given."""
-        return self.metric if isinstance(self.metric, Metric) else self.kind.of(self._given)
-
-    @property
     def metrics(self) -> dict[str, Metric]:
-        """All metrics as objects by their labels, the one that decides first."""
-        return {metric.shown_label: metric for metric in (self.declared, *self.watch)}
+        """All metrics by their labels, the one that decides first."""
+        return {metric.shown_label: metric for metric in (self.metric, *self.watch)}
 
     @property
     def embedding_names(self) -> dict[str, str]:
         """The name of the embedding of each array that has one."""
         if self.embedding is None:
             return dict(self.embeddings or {})
-        return {self.declared.first_name: self.embedding}
-
-    def setting(self, name: str) -> Any:
-        """A setting of the metric, or `prompts`; None where there is none."""
-        if isinstance(self.metric, Metric) and name != "prompts":
-            return self.metric.setting(name)
-        return getattr(self, name, None)
-
-    @property
-    def kernels(self) -> dict[str, Kernel]:
-        """The kernels of the metric by the setting that holds them."""
-        return {name: kernel for name in self.kind.kernels if (kernel := self.setting(name)) is not None}
+        return {self.metric.first_name: self.embedding}
 
     def list_length(self, metric: Metric) -> int | None:
         """How many prompts there are, if the score is that on exactly these, and `metric` can say it; else None."""
         if self.prompts is None or self.prompts_are == "sample" or not metric.scores_lists:
             return None
         return len(self.prompts)
-
-    @property
-    def _given(self) -> dict[str, Any]:
-        """The metric's settings that stand beside its name."""
-        fields = type(self).model_fields
-        return {name: value for name in SETTINGS if (value := getattr(self, name)) != fields[name].default}
 
 
 def check_prompts_are(prompts_are: str, has_prompts: bool, bound: str) -> None:
@@ -267,22 +219,3 @@ def check_prompts_are(prompts_are: str, has_prompts: bool, bound: str) -> None:
         raise ValueError("prompts_are: 'list' is for experiments with prompts; found no prompts")
     if prompts_are == "list" and bound != "influence":
         raise ValueError(f"prompts_are: 'list' needs the bound 'influence', got {bound!r}")
-
-
-def _beside_the_name(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Data of a config in which a flat metric given as an object is replaced by its name and settings."""
-    metric = data.get("metric")
-    if isinstance(metric, Metric):
-        kind, settings = type(metric), {name: metric.setting(name) for name in type(metric).model_fields}
-    elif isinstance(metric, Mapping):
-        kind = find(metric.get("name"))
-        settings = {str(name): value for name, value in metric.items() if name != "name"}
-        kind.check_settings(set(settings))
-    else:
-        return dict(data)
-    if not kind.flat or settings.get("label") is not None or settings.get("reads") is not None:
-        return dict(data)
-    settings = {name: value for name, value in settings.items() if name not in ("label", "reads")}
-    if twice := sorted(name for name in settings if data.get(name) is not None):
-        raise ValueError(f"{', '.join(twice)}: given twice, in the metric and beside it")
-    return {**data, **settings, "metric": kind.name}

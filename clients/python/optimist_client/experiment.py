@@ -97,7 +97,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
             raise ValueError(f"generators: expected some of {', '.join(costs)}; got {', '.join(unknown)}")
         allowance = Allowance(max_samples, max_cost, {name: costs[name] for name in generators}, timeout)
         config = self.info.config
-        check_embedders(embed, list(self.info.widths), config.embedding_names, config.declared.first_name)
+        check_embedders(embed, list(self.info.columns), config.embedding_names, config.metric.first_name)
         named = {"embedding": config.embedding, "embeddings": config.embeddings}
         makers = Makers(
             self._transport, generators, embed, embed_prompts, named, previews_of(config.previews, previews, embed)
@@ -239,7 +239,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
     def _drawn(self, info: models.Pick, prompt: str | None, request: models.AskRequest) -> PickT:
         if prompt is not None:  # the service may have cut it
             info = info.model_copy(update={"prompts": [prompt] * info.size})
-        return self._pick(self._transport, info, self.info.config.declared.first_name, request.generators)
+        return self._pick(self._transport, info, self.info.config.metric.first_name, request.generators)
 
 
 class Experiment(ExperimentOperations[Pick], Blocking):

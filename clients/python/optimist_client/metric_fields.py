@@ -1,68 +1,68 @@
-"""The fields of a config that hold metrics: by name or as an object, with their form on the wire."""
+"""The fields of a config that hold metrics: objects with a name and settings."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from optimist_client.metrics import Metric, declared, find
+from optimist_client.metrics import FID, Metric, declared
+from optimist_client.metrics.base import metric_of, setting_names
 from optimist_client.validation import IDENTIFIER, brief
 
 
-def metric_of(value: Any) -> str | Metric:
-    """The name of a metric whose settings are fields of the config, or a metric as an object."""
-    if isinstance(value, str):
-        return value if find(value).flat else find(value)()
-    if isinstance(value, Mapping):
-        settings = {str(name): setting for name, setting in value.items() if name != "name"}
-        return find(value.get("name")).of(settings)
+def example_of(kind: type[Metric]) -> str:
+    """The form of a metric on the wire, with what an experiment must give of it."""
+    return json.dumps(
+        {"name": kind.name} | {name: "…" for name in kind.model_fields if name in kind.needs}, ensure_ascii=False
+    )
+
+
+def kind_of(value: object) -> type[Metric] | None:
+    """The class of a metric, of one on the wire, or of one's name; None where it is none of these."""
     if isinstance(value, Metric):
-        return value
-    raise ValueError(f"expected the name of a metric, or an object with its name and settings; got {brief(value)}")
+        return type(value)
+    name = value.get("name") if isinstance(value, Mapping) else value
+    return declared().get(name) if isinstance(name, str) else None
 
 
-def kind_of(metric: str | Metric) -> type[Metric]:
-    """The class of a metric given by name or as an object."""
-    return find(metric) if isinstance(metric, str) else type(metric)
+def check_placed(data: Mapping[str, Any], fields: Collection[str]) -> None:
+    """Raise ValueError if the data of a config, whose `fields` are these, hold settings of a metric beside it."""
+    settings = setting_names().difference(fields)
+    if beside := [name for name in data if name in settings]:
+        kind = kind_of(data.get("metric")) or FID
+        raise ValueError(f"{', '.join(beside)}: expected in the metric, an object such as {example_of(kind)}")
 
 
-def _on_the_wire(metric: str | Metric) -> Any:
+def _from_wire(value: Any) -> Metric:
+    if isinstance(value, Metric | Mapping):
+        return metric_of(value)
+    kind = kind_of(value) or FID
+    raise ValueError(f"expected an object such as {example_of(kind)}; got {brief(value)}")
+
+
+def _on_the_wire(metric: Metric) -> Any:
     # Through JSON text, because pydantic writes infinity as a string there.
-    return metric if isinstance(metric, str) else json.loads(metric.model_dump_json())
-
-
-def _watched(value: Any) -> Metric:
-    """A watched metric as an object, also one whose settings stand beside the name where it decides."""
-    if isinstance(value, str):
-        return find(value)()
-    metric = metric_of(value)
-    return metric if isinstance(metric, Metric) else find(metric)()
+    return json.loads(metric.model_dump_json())
 
 
 MetricField = Annotated[
-    str | Metric,
-    PlainValidator(metric_of),
+    Metric,
+    PlainValidator(_from_wire),
     PlainSerializer(_on_the_wire),
     WithJsonSchema(
         {
-            "anyOf": [
-                {"type": "string", "enum": [name for name, metric in declared().items() if metric.flat]},
-                {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
-            ]
+            "type": "object",
+            "properties": {"name": {"type": "string", "enum": [*declared()]}},
+            "required": ["name"],
+            "examples": [{"name": "fid", "reference": "real"}],
         }
     ),
 ]
-
-WatchedField = Annotated[
-    Metric,
-    PlainValidator(_watched),
-    PlainSerializer(_on_the_wire),
-    WithJsonSchema({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}),
-]
+"""A metric as an object with its `name` and its settings."""
 
 
 def check_watched(primary: Metric, watch: Sequence[Metric], *, has_prompts: bool) -> None:

@@ -26,15 +26,19 @@ class ReferenceNames:
         self._experiment = experiment if isinstance(experiment, str) else ""
         self.uploads: list[Upload] = []
 
-    def named(self, reference: Any, metric: Any) -> Any:
-        """The name for the `reference` of a metric, or the reference itself if it is not data."""
-        from optimist_client.metrics import declared
+    def without_data(self, metric: Given) -> Given:
+        """The metric with the name of its reference in place of data; anything else as it is."""
+        from optimist_client.metrics import Metric
         from optimist_client.references import names_file
 
+        if not isinstance(metric, Metric):
+            return metric
+        reference = metric.setting("reference")
         if reference is None or (isinstance(reference, str) and not names_file(reference)):
-            return reference
-        kind = declared().get(metric) if isinstance(metric, str) else type(metric)
-        keep_rows = getattr(kind, "reference_rows", False)
+            return metric
+        return metric.model_copy(update={"reference": self._named(reference, metric.reference_rows)})
+
+    def _named(self, reference: Any, keep_rows: bool) -> str:
         for upload in self.uploads:
             if upload.data is reference and upload.keep_rows == keep_rows:
                 return upload.name
@@ -42,11 +46,3 @@ class ReferenceNames:
         name = f"{self._experiment:.54}-reference" if number == 1 else f"{self._experiment:.50}-reference-{number}"
         self.uploads.append(Upload(name, reference, keep_rows))
         return name
-
-    def without_data(self, metric: Given) -> Given:
-        """The metric with the name of its reference in place of data; anything else as it is."""
-        from optimist_client.metrics import Metric
-
-        if not isinstance(metric, Metric) or metric.setting("reference") is None:
-            return metric
-        return metric.model_copy(update={"reference": self.named(metric.setting("reference"), metric)})

@@ -50,7 +50,7 @@ def _check_costs(config: ExperimentConfig) -> None:
     if config.policy == "promptwise":
         if config.price == 0.0:
             raise ValueError("policy: 'promptwise' weighs what a call costs; expected costs, and a price above 0")
-        if config.declared.limits.get("values") != (0.0, 1.0) or config.declared.lower_is_better:
+        if config.metric.limits.get("values") != (0.0, 1.0) or config.metric.lower_is_better:
             raise ValueError(
                 "policy: 'promptwise' is for successes: expected 'win-rate', or 'mean' with range (0, 1) and higher "
                 "values better"

@@ -148,7 +148,7 @@ class Context:
         """The newest mixture by the metric that decides, or by the watched metric of this label; None without one."""
         if state.goal.mixture is not None and not label:
             return mixture_of(state)
-        metric = state.config.metrics[label] if label else state.config.declared
+        metric = state.config.metrics[label] if label else state.config.metric
         if "mixture" not in metric.offers:
             return None
         place = (state.config.name, label)

@@ -264,7 +264,7 @@ class Archive:
 
 def _reference(config: ExperimentConfig, name: str) -> str:
     """The member that holds a reference: for the one that decides, the only one that earlier versions know."""
-    return "reference" if name == config.setting("reference") else f"references/{name}"
+    return "reference" if name == config.metric.setting("reference") else f"references/{name}"
 
 
 def _by_position(batches: list[int], known: ArchivedGenerator) -> list[int]:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 
 from optimist.archive.file import Archive, ArchiveError
-from optimist.archive.references import checked_references, lacking
+from optimist.archive.references import check_columns, checked_references, lacking
 from optimist.dispatch.admission import check_fitted, check_maps, too_wide
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
@@ -38,6 +38,7 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
     if refusal := too_wide(experiment, settings.max_dimension):
         raise ArchiveError(refusal)
     references = await asyncio.to_thread(checked_references, experiment, archive)
+    check_columns(experiment, references)
     standing = await store.config(config.name)
     if standing is not None:
         found = Experiment.model_validate_json(standing)
@@ -87,7 +88,7 @@ def _check(experiment: Experiment, stored: ExperimentState, watched: Mapping[Uni
         raise ArchiveError(f"{error}") from None
     try:
         if config.goal == "best":  # the policies of mixtures are checked with the config
-            check_policy(config.policy, config.bound, config.kind)
+            check_policy(config.policy, config.bound, type(config.metric))
         if set(watched) != {(generator.ordinal, label) for generator in stored.generators for label in stored.labels}:
             raise ValueError("the watched metrics do not match the config")
         for generator in stored.generators:

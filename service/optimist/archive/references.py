@@ -8,10 +8,10 @@ import numpy as np
 from pydantic import ValidationError
 
 from optimist.archive.file import Archive, ArchiveError
+from optimist.dispatch.admission import columns_of
 from optimist.numerics.moments import moments_of_features
 from optimist.store import Conflict, Store
 from optimist_client import tensors
-from optimist_client.metrics import Metric
 from optimist_client.models import Experiment, ExperimentConfig, ReferenceInfo
 
 References = list[tuple[ReferenceInfo, bytes]]
@@ -25,11 +25,19 @@ def references_of(config: ExperimentConfig) -> list[str]:
 
 def checked_references(experiment: Experiment, archive: Archive) -> References:
     """All references of the experiment. Raises ArchiveError if the archive holds different ones."""
-    metrics = experiment.config.metrics.values()
-    return [
-        _checked(experiment, archive, name, [metric for metric in metrics if metric.setting("reference") == name])
-        for name in references_of(experiment.config)
-    ]
+    return [_checked(experiment, archive, name) for name in references_of(experiment.config)]
+
+
+def check_columns(experiment: Experiment, references: References) -> None:
+    """Raise ArchiveError unless the columns of its arrays are those of its metrics and these references."""
+    known = {info.name: info.dimension for info, _ in references}
+    named = {label: metric.setting("reference") for label, metric in experiment.config.metrics.items()}
+    try:
+        expected = columns_of(experiment.config, {label: known[name] for label, name in named.items() if name})
+    except ValueError as error:
+        raise ArchiveError(f"the archive is inconsistent: {error}") from None
+    if experiment.columns != expected:
+        raise ArchiveError(f"the archive is inconsistent: expected columns {expected}, found {experiment.columns}")
 
 
 async def lacking(store: Store, references: References) -> References:
@@ -44,17 +52,16 @@ async def lacking(store: Store, references: References) -> References:
     return found
 
 
-def _checked(experiment: Experiment, archive: Archive, name: str, metrics: list[Metric]) -> tuple[ReferenceInfo, bytes]:
+def _checked(experiment: Experiment, archive: Archive, name: str) -> tuple[ReferenceInfo, bytes]:
     text, body = archive.reference(name)
     with suppress(ValidationError, ValueError):
         info = ReferenceInfo.model_validate_json(text)
         d, arrays = info.dimension, tensors.decode(body)
-        columns = {experiment.widths_of(metric)[metric.first_array()] for metric in metrics}
         rows = arrays.pop("features", None)
         shapes = {part: array.shape for part, array in arrays.items()}
         digest = tensors.digest(arrays if rows is None else {"features": rows})
-        is_it = info.name == name and info.digest == digest == experiment.reference_digests[name]
-        has_shape = columns == {d} and shapes == {"mean": (d,), "covariance": (d, d)}
+        is_it = info.name == name and info.digest == digest == experiment.references.get(name)
+        has_shape = shapes == {"mean": (d,), "covariance": (d, d)}
         if is_it and has_shape and (rows is None or _are_moments(rows, arrays["mean"], arrays["covariance"])):
             return info, body
     raise ArchiveError("the archive's reference is not the one that the experiment was created with")

@@ -216,9 +216,9 @@ def policy_of(experiment: Experiment, needed: int) -> Policy | MixturePolicy:
     config = experiment.config
     stopping = Stopping(config.delta, config.tolerance)
     needed = max(needed, LEAST_SAMPLES) if config.goal == "mixture" else needed
-    warmup = warmup_batches(config.kind, config.bound, config.warmup, needed, config.batch_size)
+    warmup = warmup_batches(type(config.metric), config.bound, config.warmup, needed, config.batch_size)
     if config.goal == "mixture":
-        return MixturePolicy.of(config.policy, config.declared, warmup, stopping, config.seed)
+        return MixturePolicy.of(config.policy, config.metric, warmup, stopping, config.seed)
     return Policy(config.policy, warmup, stopping, config.seed)
 
 

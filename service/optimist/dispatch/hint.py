@@ -39,11 +39,11 @@ def _more(closest: ClosestRival) -> str:
 
 def _rounded_up(state: PolicyState, tolerance: float, value: float) -> str:
     """The tolerance to two digits, as a share of this value where the metric allows it."""
-    if state.config.kind.scale == "log":
+    if state.config.metric.scale == "log":
         share = math.expm1(min(tolerance, 700.0))
     else:
         share = tolerance / value if value > 0.0 else math.inf
-    is_share = state.config.declared.positive and share < 0.995
+    is_share = state.config.metric.positive and share < 0.995
     number = 100.0 * share if is_share else tolerance
     step = 10.0 ** (math.floor(math.log10(number)) - 1) if number > 0.0 else 1.0
     text = f"{math.ceil(number / step * (1.0 + 1e-9)) * step:.2g}"

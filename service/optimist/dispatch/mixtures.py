@@ -40,7 +40,7 @@ def mixture_of(state: PolicyState, known: KnownMixture | None = None, label: str
     if known is None:
         return None
     parts = known.stored.parts
-    metric = state.config.metrics[label] if label else state.config.declared
+    metric = state.config.metrics[label] if label else state.config.metric
     return shown_mixture(
         known.mixture,
         metric,

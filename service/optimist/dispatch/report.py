@@ -38,7 +38,7 @@ def report_of(
     decision = explained_decision(state) if explain else state.decision
     return report_on(
         state.config.name,
-        state.config.declared,
+        state.config.metric,
         state.arms,
         [
             standing_of(

@@ -128,7 +128,7 @@ def route_goal(experiment: Experiment, stored: ExperimentState, needed: int, kno
     """
     config = experiment.config
     # Calls until success are worth something else than one call; other scores have no success.
-    is_success = config.declared.limits.get("values") == (0.0, 1.0) and not config.declared.lower_is_better
+    is_success = config.metric.limits.get("values") == (0.0, 1.0) and not config.metric.lower_is_better
     tries = config.tries if is_success else 1
     return ForRoutes(
         replace(RoutePolicy.named(config.policy), price=config.price, seed=config.seed, tries=tries),

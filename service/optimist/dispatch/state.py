@@ -30,7 +30,7 @@ def needed_to_fit(metric: Metric, active: int) -> int:
 
 def _needed(config: ExperimentConfig, active: int) -> int:
     """The same for the metric that decides; with the goal "route" as many batches, as each brings one context."""
-    needed = needed_to_fit(config.declared, active)
+    needed = needed_to_fit(config.metric, active)
     return max(needed, contexts_to_fit(config.context_bandwidth, active)) if config.goal == "route" else needed
 
 

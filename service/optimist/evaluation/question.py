@@ -20,6 +20,7 @@ from optimist.numerics.registry import Setting, make_bound, make_metric, make_re
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import Floats
 from optimist_client.metrics import Metric, find
+from optimist_client.metrics.base import metric_of
 
 Array = TypeVar("Array")
 SMALLEST_KERNEL = KernelSettings(sigma=1.0, features=1)
@@ -184,21 +185,18 @@ def with_real_data(metric: str | Metric, **settings: Any) -> Metric:
     if "order" in settings:
         settings["order"] = check_number("order", settings["order"])
     given = {name: value for name, value in settings.items() if value is not None and (name, value) != ("order", 1.0)}
-    if isinstance(metric, Metric):
-        if given:
-            raise ValueError(f"metric {metric.name!r} is an object, which holds its settings; got {', '.join(given)}")
-    else:
+    if not isinstance(metric, Metric):
         kind = find(check_text("metric", metric))
         kind.check_settings(set(given))
         if "truncation" in given:
             given["truncation"] = check_whole("truncation", given["truncation"], 1)
         for name in kind.kernels.keys() & given.keys():
             given[name] = KernelSettings.of(given[name], name)
-        metric = kind.of(given)
-    reference = metric.setting("reference")
+    made = metric_of(metric, **given)
+    reference = made.setting("reference")
     if reference is None or isinstance(reference, Reference):
-        return metric
-    return metric.model_copy(update={"reference": real_data_of(reference)})
+        return made
+    return made.model_copy(update={"reference": real_data_of(reference)})
 
 
 def prepared(metric: Metric, device: torch.device | str = "cpu") -> Metric:

@@ -80,7 +80,7 @@ class Taken:
 
 def metric_of(experiment: Experiment, label: str = "") -> Metric:
     """The watched metric of that label, or the one that decides. Raises KeyError for another label."""
-    return experiment.config.metrics[label] if label else experiment.config.declared
+    return experiment.config.metrics[label] if label else experiment.config.metric
 
 
 def question_of(

@@ -97,7 +97,7 @@ def track_of(experiment: Experiment, question: Question) -> Track | None:
     """What one metric scores a log by; None where its kernels were still open, so that nothing was scored."""
     if question.is_open:
         return None
-    widths = experiment.widths
+    widths = experiment.columns
     bound = question.bound_for({own: widths[name] for own, name in question.reads.items()})
     return Track(bound, experiment.config.rescore_growth, question.is_paired, question.reads)
 
@@ -121,7 +121,7 @@ def _chosen(pick: Pick, tracks: dict[str, _Replayed], experiment: Experiment, mi
         for name, position, batches, pending_samples, pending_batches, cost in zip(contenders, *counts, strict=True)
     ]
     active = sum(arm.active for arm in arms)
-    needed = 0 if any(pick.positions) else needed_to_fit(experiment.config.declared, active)
+    needed = 0 if any(pick.positions) else needed_to_fit(experiment.config.metric, active)
     policy = policy_of(experiment, needed)
     if isinstance(policy, MixturePolicy):
         made = mixtures.of(pick, published=policy.goes_by_published)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from configs import config_of
 from hypothesis import given
 from hypothesis import strategies as st
 from streams import assert_bit_identical, fed, rows_of
@@ -20,7 +21,6 @@ from optimist.numerics.novelty.spectrum import Novel, ken
 from optimist.numerics.real_data import RealData
 from optimist.numerics.registry import Setting, make_metric, make_reference
 from optimist.numerics.reservoir import Reservoir
-from optimist_client.config import ExperimentConfig
 from optimist_client.metrics import KEN, RKE, Cosine, Gaussian, Nystrom
 
 
@@ -191,10 +191,10 @@ def test_real_data_fix_an_open_kernel():
 def test_ken_is_watched_and_does_not_decide():
     kernel = Gaussian(sigma=2.0, features=16)
     watched = KEN(reference="real", kernel=kernel, eta=2.0)
-    config = ExperimentConfig(name="e", generators=["a"], metric=RKE(dimension=4, kernel=kernel), watch=[watched])
+    config = config_of(name="e", generators=["a"], metric=RKE(dimension=4, kernel=kernel), watch=[watched])
     assert config.metrics["ken"] == watched
     with pytest.raises(ValueError, match="cannot decide"):
-        ExperimentConfig(name="e", generators=["a"], metric=watched)
+        config_of(name="e", generators=["a"], metric=watched)
     with pytest.raises(ValueError, match="eta"):
         KEN.of({"eta": 0.5})
 

@@ -37,7 +37,7 @@ class Metric(Wire):
     """A declared metric with its settings. A subclass sets at least `name`, `title` and `arrays`.
 
     `declare` registers it; `optimist.numerics.registry.register` does so too, together with its implementation.
-    On the wire a metric is an object with its `name` and its settings; see `flat` for the exceptions.
+    On the wire a metric is an object with its `name` and its settings: `{"name": "fid", "reference": "real"}`.
     """
 
     name: ClassVar[str]
@@ -82,8 +82,6 @@ class Metric(Wire):
     """Whether it can be the primary metric of an experiment, which decides; otherwise it can only be watched."""
     repeats: ClassVar[bool] = False
     """Whether equal batches are to be expected because samples have few values; then they count as no copies."""
-    flat: ClassVar[bool] = False
-    """Whether its settings are fields of the config next to its name, also on the wire, as in version 0.1."""
 
     label: Identifier | None = optional()
     """What reports call it; by default its name, followed by the array that it `reads`. See `shown_label`."""
@@ -249,3 +247,29 @@ def find(name: object) -> type[Metric]:
     if isinstance(name, str) and name in _DECLARED:
         return _DECLARED[name]
     raise ValueError(f"unknown metric {brief(name)}: expected one of {', '.join(_DECLARED)}")
+
+
+def setting_names() -> frozenset[str]:
+    """The names of the settings of all registered metrics."""
+    return frozenset[str]().union(*(metric.settings() for metric in _DECLARED.values()))
+
+
+def metric_of(metric: Any, **settings: Any) -> Metric:
+    """The metric that a caller gave by name with its settings, where None means not given, or as an object.
+
+    An object is a `Metric`, or a mapping with its `name` and its settings, as on the wire. Raises ValueError for an
+    unknown metric, for settings that are not valid, and for settings beside an object, which holds its own.
+    """
+    given = {name: value for name, value in settings.items() if value is not None}
+    if isinstance(metric, str):
+        return find(metric).of(given)
+    if isinstance(metric, Mapping):
+        own = {str(name): setting for name, setting in metric.items() if name != "name"}
+        metric = find(metric.get("name")).of(own)
+    if not isinstance(metric, Metric):
+        raise ValueError(f"metric: expected a name, or an object with its name and settings; got {brief(metric)}")
+    if given:
+        raise ValueError(
+            f"{', '.join(given)}: given beside the metric {metric.name!r}, which is an object and holds its settings"
+        )
+    return metric

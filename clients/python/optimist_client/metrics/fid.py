@@ -26,7 +26,6 @@ class FID(Metric):
     presets = {"fid-ucb": "theorem", "fd-ucb": "authors"}
     needs = frozenset({"reference"})
     offers = frozenset({"mixture"})
-    flat = True
 
     reference: Any = None
     """The name of an uploaded reference, or real data in a form that `create_experiment` and `Evaluation` accept."""

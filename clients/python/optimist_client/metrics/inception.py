@@ -20,7 +20,6 @@ class InceptionScore(Metric):
     presets = {"is-ucb": "theorem"}
     needs = frozenset({"dimension"})
     warmup = 4
-    flat = True
 
     dimension: Dimension | None = None
     """Number of classes; required for an experiment."""

@@ -117,7 +117,6 @@ class OneKernel(Metric):
     kernels = {"kernel": "features"}
     offers = frozenset({"modes", "mixture"})
     takes_prompts = True
-    flat = True
 
     dimension: Dimension | None = None
     """Number of columns of the features; required for an experiment."""

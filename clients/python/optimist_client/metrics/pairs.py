@@ -19,7 +19,6 @@ class OfPairs(Metric):
     kernels = {"kernel": "features", "prompt_kernel": "prompts"}
     offers = frozenset({"modes", "prompt groups"})
     takes_prompts = True
-    flat = True
 
     dimension: Dimension | None = None
     """Number of columns of the features; required for an experiment."""

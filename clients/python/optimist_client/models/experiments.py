@@ -41,18 +41,12 @@ class Experiment(Answer):
     """An experiment as the service stores it: its config and what was fixed when it was created."""
 
     config: ExperimentConfig
-    dimension: int
-    """Width of the feature vectors that are told, or number of classes."""
-    columns: dict[str, int] | None = optional()
-    """The columns of each array that a batch must hold, in the order of the metrics. None where the arrays are those of
-    the primary metric by their own names: `widths` then follows from `dimension` and the settings."""
-    scales: dict[str, float] | None = optional()
-    """`ReferenceInfo.scale` of the references by the array that is compared with them; stored where `columns` are."""
-    references: dict[Identifier, str] | None = optional()
-    """The digests of the references of all metrics by name; stored where `columns` are."""
-    reference_digest: str | None = None
-    reference_scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = optional()
-    """`ReferenceInfo.scale` of its reference."""
+    columns: dict[str, int]
+    """The columns of each array that a batch must hold, in the order of the metrics."""
+    scales: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
+    """`ReferenceInfo.scale` of the references by the array that is compared with them."""
+    references: dict[Identifier, str]
+    """The digests of the references of all metrics by name."""
     created: float
     instance: str
     """Distinguishes it from earlier and later experiments of the same name."""
@@ -89,23 +83,7 @@ class Experiment(Answer):
 
     def widths_of(self, metric: Metric) -> dict[str, int]:
         """The columns of the arrays of one of its metrics, by the metric's own names."""
-        widths = self.widths
-        return {array: widths[name] for array, name in metric.array_names.items()}
-
-    @property
-    def reference_digests(self) -> dict[str, str]:
-        """The digest of each reference by its name."""
-        if self.references is not None:
-            return dict(self.references)
-        return {} if self.reference_digest is None else {self.config.setting("reference"): self.reference_digest}
-
-    @property
-    def reference_scales(self) -> dict[str, float]:
-        """The scale of real data by the array that is compared with it, as far as it is known."""
-        if self.scales is not None:
-            return dict(self.scales)
-        first = self.config.declared.first_name
-        return {} if self.reference_scale is None else {first: self.reference_scale}
+        return {array: self.columns[name] for array, name in metric.array_names.items()}
 
     @property
     def mixture_growth(self) -> float | None:
@@ -120,14 +98,6 @@ class Experiment(Answer):
         """By which part the samples of all generators together grow until the model that routes prompts is made again;
         None: the goal is another."""
         return self.config.rescore_growth if self.config.goal == "route" else None
-
-    @property
-    def widths(self) -> dict[str, int]:
-        """The columns of each array that a batch must hold."""
-        if self.columns is not None:
-            return dict(self.columns)
-        first, *others = self.config.kind.arrays.items()
-        return {first[0]: self.dimension} | {array: self.config.setting(field) for array, field in others}
 
 
 class GeneratorRequest(Wire):

@@ -62,11 +62,11 @@ class Expected:
     @classmethod
     def _made(cls, experiment: Experiment) -> Expected:
         metrics = list(experiment.config.metrics.values())
-        scales, embeddings = experiment.reference_scales, experiment.config.embedding_names
+        scales, embeddings = experiment.scales, experiment.config.embedding_names
         first, readers = metrics[0].first_name, readers_of(metrics)
         told = {name for metric in metrics if not metric.repeats for name in metric.array_names.values()} - {PROMPTS}
-        telling = [name for name in experiment.widths if name in told]
-        return cls(experiment.widths, metrics, readers, telling, sized(metrics), scales, embeddings, first)
+        telling = [name for name in experiment.columns if name in told]
+        return cls(experiment.columns, metrics, readers, telling, sized(metrics), scales, embeddings, first)
 
 
 _expected = Newest[str, tuple[ExperimentConfig, Expected]](KNOWN)

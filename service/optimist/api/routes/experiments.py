@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
@@ -45,7 +44,7 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
     """Create an experiment. The same config under the same name again returns the existing one; another one: 409."""
     if config.goal == "best":  # the policies of mixtures are checked with the config
         try:
-            check_policy(config.policy, config.bound, config.kind)
+            check_policy(config.policy, config.bound, type(config.metric))
         except ValueError as error:
             raise invalid(f"policy: {error}") from None
     if len(config.generators) > context.settings.max_generators:
@@ -106,13 +105,12 @@ async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
     references = await _references(config, context)
     try:
         columns = columns_of(config, {label: reference.dimension for label, reference in references.items()})
-        own = references.get(next(iter(config.metrics)))
+        compared = [(config.metrics[label].first_name, reference) for label, reference in references.items()]
         experiment = Experiment(
             config=config,
-            dimension=columns[config.declared.first_name],
-            **(_of_several(config, columns, references) if config.watch or config.declared.reads else {}),
-            reference_digest=own and own.digest,
-            reference_scale=own and own.scale,
+            columns=columns,
+            scales={array: reference.scale for array, reference in reversed(compared) if reference.scale is not None},
+            references={reference.name: reference.digest for reference in references.values()},
             created=time.time(),
             instance=uuid.uuid4().hex,
             rules=RULES,
@@ -137,19 +135,6 @@ async def _references(config: ExperimentConfig, context: Context) -> dict[str, R
             if reference.embedding is not None:
                 embeddings[metric.first_name] = reference.embedding
     return found
-
-
-def _of_several(
-    config: ExperimentConfig, columns: dict[str, int], references: Mapping[str, ReferenceInfo]
-) -> dict[str, Any]:
-    """What is stored only of experiments with several metrics, or whose metric reads an array of another name."""
-    known = [(config.metrics[label].first_name, reference) for label, reference in references.items()]
-    scales = {array: reference.scale for array, reference in reversed(known) if reference.scale is not None}
-    return {
-        "columns": columns,
-        "scales": scales,
-        "references": {reference.name: reference.digest for _, reference in known},
-    }
 
 
 @router.get("/{name}")

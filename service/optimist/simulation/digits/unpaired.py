@@ -13,7 +13,7 @@ from optimist_client.models import ExperimentConfig
 
 def play(config: ExperimentConfig, console: Console) -> TrialResult:
     """Play the experiment until it is decided or its budget is spent, with unpaired samples and the same settings."""
-    bed = digits(config.kind.name)
+    bed = digits(config.metric.name)
     settings = {"metric": bed.settings["metric"]} | {
         name: getattr(config, name) for name in ("batch_size", "delta", "tolerance", "warmup", "rescore_growth")
     }

@@ -14,7 +14,7 @@ def work(url: str, experiment: str) -> None:
     digits = load(progress=False)
     with Optimist(url, patience=120.0) as optimist:
         opened = optimist.experiment(experiment)
-        embed = digits.probabilities if "probabilities" in opened.info.config.kind.arrays else digits.features
+        embed = digits.probabilities if "probabilities" in opened.info.config.metric.arrays else digits.features
         for pick in opened.picks():
             if pick.prompts:
                 images = digits.prompted[pick.generator].sample(pick.prompts, pick.seed)
