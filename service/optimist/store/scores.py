@@ -23,7 +23,7 @@ class Scores:
     label: of the watched metric that something is about, "" for the primary one. A generator has a claim for each.
     token: of the caller's claim. Methods that take it raise Superseded when the generator has another claim now; an
     expired claim is valid until another owner takes over.
-    chain: `LogEntry.chain` at the log position that something was derived at, "" where the log has none. kernels:
+    chain: `LogEntry.chain` at the log position that something was derived at, "" where it is not known. kernels:
     `kernels_digest` of what was fixed from the first samples, "" where nothing was. Methods that take them raise
     Superseded when Redis has another log, or other kernels, because it has lost its last writes.
     """

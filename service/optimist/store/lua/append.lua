@@ -25,7 +25,7 @@ elseif redis.call('HEXISTS', generators, generator) == 0 then
 end
 local size, handed = unpack(redis.call('HMGET', counts, 'batch_size', generator .. ':handed'))
 if start ~= '' and not size then
-  return {'refused', 'start: samples of this experiment have no indices: an earlier version created it'}
+  return {'refused', 'start: samples of this experiment have no indices'}
 end
 local found, refusal = check(generator, rows, measures, '')
 if refusal then
