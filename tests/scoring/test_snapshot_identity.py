@@ -86,7 +86,7 @@ CASES: dict[str, tuple[Callable[[], Score], Callable[..., Bound], str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_snapshots_of_earlier_versions_are_of_the_same_metrics(name: str):
+def test_stored_snapshots_are_of_the_same_metrics(name: str):
     make_metric, make_bound, digest = CASES[name]
     assert bytes(_meaning(make_bound(make_metric())).tolist()).hex() == digest
 

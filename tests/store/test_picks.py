@@ -3,12 +3,12 @@ import itertools
 import struct
 
 import pytest
-from exchanges import open_picks, settle
+from exchanges import new_pick, open_picks, settle
 from hypothesis import example, given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from optimist.store import AskGroup, Conflict, EmbeddedRedis, Gone, LogGap, NewPick, NotFound, Store, connect
+from optimist.store import AskGroup, Conflict, EmbeddedRedis, Gone, LogGap, NotFound, Store, connect
 
 asks = itertools.count()
 
@@ -19,7 +19,7 @@ async def experiment(store: Store) -> None:
 
 
 def ask(*generators: int, request_id: str | None = None) -> AskGroup:
-    return AskGroup(request_id or f"ask {next(asks)}", [NewPick(g, f'{{"g": {g}, "tab": "\\t"}}') for g in generators])
+    return AskGroup(request_id or f"ask {next(asks)}", [new_pick(g, f'{{"g": {g}, "tab": "\\t"}}') for g in generators])
 
 
 async def open_one(store: Store, generator: int = 0, lease_seconds: float = 60) -> int:

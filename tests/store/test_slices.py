@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from exchanges import open_picks, settle
+from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.store import AskGroup, Conflict, NewPick, Refused, Returned, Store
+from optimist.store import AskGroup, Conflict, Refused, Returned, Store
 from optimist.store.state import GeneratorState
 
 SIZE = 4
@@ -23,7 +23,7 @@ async def experiment(store: Store) -> None:
 async def take(store: Store, start: int, size: int, lease: float = 60.0, **taken: Any) -> int | None:
     rounds = (await store.state("x")).rounds
     opened = await open_picks(
-        store, "x", rounds, [AskGroup(f"ask {rounds}", [NewPick(0, "{}", start, size, **taken)])], lease
+        store, "x", rounds, [AskGroup(f"ask {rounds}", [new_pick(0, "{}", start, size, **taken)])], lease
     )
     return None if opened is None else rounds + 1
 
@@ -56,7 +56,7 @@ async def store_with(store: Store, handed: int, returned: list[Returned]) -> Gen
 
 
 async def test_a_slice_that_is_left_in_an_opening_can_be_taken_in_it(store: Store):
-    picks = [NewPick(0, "{}", 0, 1, left=3), NewPick(0, "{}", 1, 2, again=-1, left=1)]
+    picks = [new_pick(0, "{}", 0, 1, left=3), new_pick(0, "{}", 1, 2, again=-1, left=1)]
     await open_picks(store, "x", 0, [AskGroup("ask", picks)], 60)
     assert await generator(store) == await store_with(store, 4, [Returned(-2, 3, 1)])
 
@@ -97,16 +97,16 @@ async def test_a_batch_without_a_pick_may_name_its_start(store: Store):
     assert (await generator(store)).returned == [], "nobody asked for it"
 
 
-async def test_samples_of_an_older_experiment_have_no_indices(store: Store):
-    await store.create_experiment("old", "{}", ["a"], growth=0.0)
+async def test_samples_of_an_experiment_without_a_batch_size_have_no_indices(store: Store):
+    await store.create_experiment("bare", "{}", ["a"], growth=0.0)
     with pytest.raises(Refused, match="no indices"):
-        await store.append("old", 0, "key", "digest", 3, b"body", start=0)
-    await open_picks(store, "old", 0, [AskGroup("ask", [NewPick(0, "{}", 0, SIZE)])], 60)
-    await settle(store, "old", 1, "digest", 3, b"body")
-    [entry] = await store.read_log("old", 0, 0)
+        await store.append("bare", 0, "key", "digest", 3, b"body", start=0)
+    await open_picks(store, "bare", 0, [AskGroup("ask", [new_pick(0, "{}", 0, SIZE)])], 60)
+    await settle(store, "bare", 1, "digest", 3, b"body")
+    [entry] = await store.read_log("bare", 0, 0)
     assert entry.indices is None
-    [old] = (await store.state("old")).generators
-    assert (old.samples, old.returned) == (3, [])
+    [bare] = (await store.state("bare")).generators
+    assert (bare.samples, bare.returned) == (3, [])
 
 
 async def test_estimates_that_the_reader_has_are_left_out_until_they_change(store: Store, redis: Redis):

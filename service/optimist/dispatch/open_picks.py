@@ -77,6 +77,3 @@ class OpenPicks:
         if request.worker is not None:
             found |= self._of_worker.get(request.worker, {})
         return [found[number] for number in sorted(found)][: request.count]
-
-
-def _are_same(one: OpenPick, other: OpenPick) -> bool:

@@ -120,9 +120,7 @@ def _retractions(counts: dict[str, str]) -> dict[int, list[Retraction]]:
     return {generator: sorted(those, key=attrgetter("seq")) for generator, those in found.items()}
 
 
-def _open_pick(
-    known: Mapping[int, OpenPick], number: bytes, deadline: bytes, entry: bytes, terms: bytes
-) -> OpenPick:
+def _open_pick(known: Mapping[int, OpenPick], number: bytes, deadline: bytes, entry: bytes, terms: bytes) -> OpenPick:
     nonce, _, _, key = terms.decode().split(" ", 3)
     pick = known.get(int(number))
     if pick is not None and pick.nonce == nonce:  # a nonce identifies a pick, and a pick never changes

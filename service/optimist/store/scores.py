@@ -148,10 +148,9 @@ class Scores:
         return await self._commands.call("GET", self._commands.key(experiment, keys.by_label("fitted", label)))
 
     async def want_modes(self, experiment: str, generator: int, label: str = "") -> None:
-        """Announce on `keys.MODES`, or `keys.WATCHED_MODES`, that a client waits for a generator's modes."""
+        """Announce on `keys.MODES` that a client waits for a generator's modes."""
         text = f"{self._commands.full(experiment)} {generator} 0"
-        channel, text = (keys.WATCHED_MODES, f"{text} {label}") if label else (keys.MODES, text)
-        await self._commands.call("PUBLISH", channel, text)
+        await self._commands.call("PUBLISH", keys.MODES, f"{text} {label}" if label else text)
 
     async def put_modes(
         self,

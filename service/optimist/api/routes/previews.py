@@ -118,7 +118,7 @@ async def get_preview(
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     """The bytes of a preview: PNG, JPEG, WebP, or plain text."""
-    experiment = await context.experiment(name)
+    await context.experiment(name)
     generator, pick, place = map(int, id.split("-"))
     found = await context.store.preview(name, generator, pick, place)
     if found is None:
