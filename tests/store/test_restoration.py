@@ -49,7 +49,10 @@ STATE = ExperimentState(
             log_bytes=200,
             aside=[SetAside(2, "torn")],
             aside_count=1,
-            suspects=[Suspect(4, 2), Suspect(5, None, "features: 1e+05 in row 3", Origin(9, 5, 1763823999.25))],
+            suspects=[
+                Suspect(4, Origin(0, 5, 1763823998.5), 2),
+                Suspect(5, Origin(9, 5, 1763823999.25), None, "features: 1e+05 in row 3"),
+            ],
             large=1,
             copies=1,
             twins={1: 2},

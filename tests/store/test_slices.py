@@ -127,8 +127,7 @@ async def test_estimates_that_the_reader_has_are_left_out_until_they_change(stor
     await store.put_estimate("x", 1, 2, "second", tokens[1])
     changed = await store.state("x", known)
     assert [(g.estimate_seq, g.estimate) for g in changed.generators] == [(1, "first " * 1000), (2, "second")]
-    # An older scorer publishes an estimate, and a newer one is lost.
-    await redis.hset("optimist:{x}:estimates", "0", "2 third")
+    await store.put_estimate("x", 0, 2, "third", tokens[0])
     read = await store.state("x", changed)
     assert [(g.estimate_seq, g.estimate) for g in read.generators] == [(2, "third"), (2, "second")]
     await store.retract("x", generator=1)

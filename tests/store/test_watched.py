@@ -361,4 +361,4 @@ async def test_an_imported_experiment_goes_on_with_its_watched_metrics(store: St
     await snapshot(store, 4, "kid")
     assert [entry.seq for entry in await store.read_log("x", 0, 4)] == [5]
     await store.delete_experiment("x")
-    assert await redis.keys("*") == [b"optimist:format"]
+    assert await redis.keys("*") == []
