@@ -101,7 +101,7 @@ def test_halves_are_the_rows_in_even_and_in_odd_places(seed, sizes, dimension, k
 def test_halves_change_nothing_else(seed, sizes, dimension, keep):
     rows = rows_of(seed, sum(sizes), dimension)
     plain, halved = (fed(rows, sizes, keep=keep, halves=halves).state() for halves in (False, True))
-    assert plain["layout"].tolist() == halved["layout"].tolist()[:5]
+    assert plain["layout"][:-1].tolist() == halved["layout"][:-1].tolist()
     assert all(torch.equal(plain[name], halved[name]) for name in plain if name != "layout")
 
 
