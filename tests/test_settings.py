@@ -25,7 +25,7 @@ def test_a_scorer_keeps_a_quarter_of_the_memory_unless_told_otherwise(monkeypatc
 
 @pytest.mark.parametrize(
     ("command", "given"),
-    [(command, given) for command in ("score files", "scorer", "score") for given in ("option", "variable")],
+    [(command, given) for command in ("score", "scorer") for given in ("option", "variable")],
 )
 def test_a_gpu_that_is_not_here_is_said_plainly(
     command: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -33,7 +33,7 @@ def test_a_gpu_that_is_not_here_is_said_plainly(
     file = tmp_path / "a.npy"
     np.save(file, np.full((5, 2), 0.5))
     arguments = {
-        "score files": ["score", f"{file}", "--metric=is"],
+        "score": ["score", f"{file}", "--metric=is"],
         # The device is looked for before Redis is waited for.
         "scorer": ["scorer", "--redis-url=unix:///nowhere"],
     }[command]
