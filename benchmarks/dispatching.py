@@ -92,7 +92,7 @@ class World:
             self._told += 1
             digest = struct.pack(">QQQQ", self._told * 0x9E3779B97F4A7C15 % 2**64, 0, place, self._told).hex()
             measures = Measures(digest, sizes=[Size("features", 3.0 + self._told % 7 / 10, 2, 1.01)])
-            batch = Batch(pick.number, digest, 5, bytes(1300), pick.nonce or "", measures)
+            batch = Batch(pick.number, digest, 5, bytes(1300), pick.nonce, measures)
             _, following = await dispatcher.tell(batch, AskRequest(worker=worker, request_id=f"after-{pick.nonce}"))
             assert following is not None
             pick = (await following).picks[0]

@@ -56,7 +56,7 @@ def bodies(size: int) -> Iterator[tuple[str, str, str, Callable[[], bytes]]]:
         "blend": ("POST", f"{own}/blend"),
         "upload": ("POST", "/v1/references/r/uploads"),
         "reference": ("POST", "/v1/references?name=r"),
-        "tell": ("POST", f"{own}/picks/1/batch"),
+        "tell": ("POST", f"{own}/picks/1/batch?nonce=aa"),
         "append": ("POST", f"{own}/generators/a/batches"),
     }
     for what, (method, path) in routes.items():

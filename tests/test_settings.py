@@ -25,7 +25,7 @@ def test_a_scorer_keeps_a_quarter_of_the_memory_unless_told_otherwise(monkeypatc
 
 @pytest.mark.parametrize(
     ("command", "given"),
-    [(command, given) for command in ("score files", "scorer", "score") for given in ("option", "variable")],
+    [(command, given) for command in ("score", "scorer") for given in ("option", "variable")],
 )
 def test_a_gpu_that_is_not_here_is_said_plainly(
     command: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -33,10 +33,9 @@ def test_a_gpu_that_is_not_here_is_said_plainly(
     file = tmp_path / "a.npy"
     np.save(file, np.full((5, 2), 0.5))
     arguments = {
-        "score files": ["score", f"{file}", "--metric=is"],
+        "score": ["score", f"{file}", "--metric=is"],
         # The device is looked for before Redis is waited for.
         "scorer": ["scorer", "--redis-url=unix:///nowhere"],
-        "score": ["score", "--redis-url=unix:///nowhere"],
     }[command]
     if given == "variable":
         monkeypatch.setenv("OPTIMIST_DEVICE", "cuda:99")
@@ -46,8 +45,6 @@ def test_a_gpu_that_is_not_here_is_said_plainly(
     assert result.exit_code == 1
     assert "device 'cuda:99' is not here" in result.stderr
     assert isinstance(result.exception, SystemExit), "no traceback"
-    deprecated = "optimist score --redis-url is deprecated: use optimist scorer --redis-url"
-    assert (deprecated in result.stderr) == (command == "score")
 
 
 @pytest.mark.parametrize(("given", "expected"), [("--version", "0."), ("-h", "Usage: "), ("--help", "Usage: ")])
@@ -70,13 +67,6 @@ def test_an_option_wins_over_the_variable_of_the_other_place(tmp_path: Path, mon
     assert settings_of().redis_url == "redis://127.0.0.1:9"
     chosen = settings_of(data_dir=tmp_path)
     assert (chosen.redis_url, chosen.data_dir) == (None, tmp_path)
-
-
-def test_the_earlier_name_of_the_data_directory_is_read(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OPTIMIST_DATA_DIRECTORY", "/old")
-    assert Settings().data_dir == Path("/old")
-    monkeypatch.setenv("OPTIMIST_DATA_DIR", "/new")
-    assert Settings().data_dir == Path("/new")
 
 
 @pytest.mark.parametrize("command", ["serve", "scorer"])

@@ -35,11 +35,10 @@ export function batches(config, refresh) {
   return {
     sections: [suspects.section, retracted.section],
     draw(report) {
-      // Replicas of an older version send neither list.
-      const odd = (report.suspects ?? []).filter((suspect) => !suspect.retracted);
-      say(more, (report.suspects ?? []).length < LISTED ? "" : `The first ${LISTED} are listed; the standings count all.`);
+      const odd = report.suspects.filter((suspect) => !suspect.retracted);
+      say(more, report.suspects.length < LISTED ? "" : `The first ${LISTED} are listed; the standings count all.`);
       suspects.draw(odd, SUSPECT, (suspect) => [
-        origin(suspect, suspect.told ? [`told ${date(suspect.told)}`] : []),
+        origin(suspect, [`told ${date(suspect.told)}`]),
         h("td", {}, h("ul", {}, suspect.findings.map((finding) => h("li", {}, finding)))),
         h("td", { class: "row-actions" }, h("button", {
           class: "small",

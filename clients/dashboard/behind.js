@@ -5,7 +5,7 @@ import { count, score } from "./format.js";
 import { axis, bar } from "./intervals.js";
 
 // The differences by generator, and the axis on which the best one is at 0: in the metric's unit, or in per cent where
-// scores are compared by ratios. null if an older service gives none.
+// scores are compared by ratios. null while there are none.
 export function differences({ contrasts, scale }, standings) {
   if (!contrasts?.length) return null;
   const shown = (number) => (scale === "log" ? 100 * Math.expm1(number) : number);

@@ -2,7 +2,7 @@
 // the same.
 import { experimentPath, forget, get } from "./api.js";
 import { fill, h, say } from "./dom.js";
-import { answer, blendAnswer, cost, count, error, metricTitle, routeAnswer, score } from "./format.js";
+import { answer, blendAnswer, cost, count, error, routeAnswer, score } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { chips } from "./labels.js";
 import { badges } from "./overview-row.js";
@@ -39,7 +39,7 @@ export function showComparison(main, names, connection, failed) {
         told[i] = report.progress.told;
         cards[i].draw(report);
       });
-      const [one, other] = reports.map(metricTitle);
+      const [one, other] = reports.map(({ title }) => title);
       say(note, one === other ? "" : `The scores cannot be compared: one is by ${one}, the other by ${other}.`);
       fill(table, standings(names, reports, one === other));
     },
@@ -77,7 +77,7 @@ function card(name) {
       const known = [
         ["Samples", budget === null ? count(samples) : `${count(samples)} of ${count(budget)}`],
         spent !== undefined && ["Cost", cost(spent)],
-        ["Metric", `${metricTitle(report)}, ${report.lower_is_better ? "lower" : "higher"} is better`],
+        ["Metric", `${report.title}, ${report.lower_is_better ? "lower" : "higher"} is better`],
         ["Generators", count(report.standings.length)],
       ].filter(Boolean);
       fill(facts, known.map(([head, value]) => h("div", {}, h("dt", {}, head), h("dd", {}, value))));

@@ -7,7 +7,7 @@ import { DRAWN, Palette } from "./colours.js";
 import { ProgressCurve } from "./progress-curve.js";
 import { fill, h, say } from "./dom.js";
 import { expected, Rate } from "./expected.js";
-import { about, answer, blendAnswer, cost, count, metricTitle, routeAnswer, share } from "./format.js";
+import { about, answer, blendAnswer, cost, count, routeAnswer, share } from "./format.js";
 import { Gallery } from "./gallery.js";
 import { labels } from "./labels.js";
 import { Metrics, metricsOf } from "./metrics.js";
@@ -79,11 +79,11 @@ function page(main, experiment, report, refresh) {
   const state = h("span", {});
   const facts = h("dl", { class: "facts" });
   const palette = new Palette();
-  const standings = new Standings(config.name, metricTitle(report), palette, refresh);
+  const standings = new Standings(config.name(report), palette, refresh);
   const metrics = new Metrics(palette);
   const isBlend = config.goal === "mixture";
   const routes = config.goal === "route" ? new Routes(config.name, palette) : null;
-  const charts = new Charts(metricTitle(report), palette, !isBlend && !routes);
+  const charts = new Charts(report.title, palette, !isBlend && !routes);
   const picks = openPicks();
   const manage = actions(config, refresh);
   const odd = batches(config, refresh);
@@ -155,7 +155,7 @@ function known(report, config, perSecond) {
   const facts = [
     ["Samples", ...spent(report.samples, report.budget, count, "Budget spent")],
     [isRouter ? "Prompts" : "Batches", count(report.rounds)],
-    ["Metric", `${metricTitle(report)}, ${report.lower_is_better ? "lower" : "higher"} is better`],
+    ["Metric", `${report.title}, ${report.lower_is_better ? "lower" : "higher"} is better`],
     ["Policy", `${config.policy}, ${isRouter ? tries(config) : `batches of ${config.batch_size}`}`],
   ];
   const ratio = report.optimal_pick_ratio;

@@ -2,9 +2,6 @@
 
 const whole = new Intl.NumberFormat("en");
 
-// Of a report or a line of the overview; a replica of an older version has no titles.
-export const metricTitle = ({ title, metric }) => title || metric;
-
 export const count = (number) => whole.format(number);
 
 // An estimate, rounded to two digits.
@@ -62,7 +59,7 @@ export function answer(report) {
   const told = samples(report.samples);
   if (report.samples === 0) {
     const names = standings.length === 1 ? "One generator" : `${standings.length} generators`;
-    return `Waiting for the first samples. ${names} will be scored by ${metricTitle(report)}.`;
+    return `Waiting for the first samples. ${names} will be scored by ${report.title}.`;
   }
   const leader = standings.find((standing) => standing.generator === decision.best);
   if (!leader) return `Warming up: ${told} so far, and not every generator has a score yet.`;
@@ -89,7 +86,7 @@ export function routeAnswer(report) {
   const { routes, standings } = report;
   if (report.samples === 0) {
     const names = standings.length === 1 ? "One generator is" : `${standings.length} generators are`;
-    return `Waiting for the first prompts. ${names} compared by ${metricTitle(report)}, prompt by prompt.`;
+    return `Waiting for the first prompts. ${names} compared by ${report.title}, prompt by prompt.`;
   }
   return routes?.gain_text ?? `Warming up: ${samples(report.samples)} so far, and no table of routes has been made yet.`;
 }
@@ -114,7 +111,7 @@ export function blendAnswer(report) {
   const told = samples(report.samples);
   if (report.samples === 0) {
     const names = standings.length === 1 ? "One generator" : `${standings.length} generators`;
-    return `Waiting for the first samples. ${names} will be blended by ${metricTitle(report)}.`;
+    return `Waiting for the first samples. ${names} will be blended by ${report.title}.`;
   }
   if (!mixture) return `Warming up: ${told} so far, and no blend has been made yet.`;
   const ended = { "out of budget": "; the budget is spent", stopped: "; the experiment was stopped" }[state] ?? "";

@@ -50,7 +50,7 @@ export function labels(name, refresh) {
 
   return {
     element: h("div", { class: "labels" }, h("div", { class: "chip-line" }, shown, edit), note, form),
-    // Replicas of an older version send neither.
+    // They are left out while there are none.
     draw({ tags: now = [], note: said = "" }) {
       latest = { tags: now, note: said };
       if (drawn === JSON.stringify(latest)) return; // drawing it again would take the focus from a chip

@@ -1,16 +1,16 @@
 // Experiments with several metrics: a table of generators and metrics, and a chart of two of the metrics.
 import { fill, h, say } from "./dom.js";
-import { count, error, metricTitle, score } from "./format.js";
+import { count, error, score } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { Scatter } from "./scatter.js";
 import { labelled } from "./shares.js";
 import { ranked } from "./ranking.js";
 
-// All metrics of a report in one form, the one that decides first; its label is "". An older service gives one.
+// All metrics of a report in one form, the one that decides first; its label is "".
 export function metricsOf(report) {
   const { decision, standings, lower_is_better, offers } = report;
   const primary = {
-    label: "", title: metricTitle(report), lower_is_better, standings, offers: offers ?? [], scored: report.scored,
+    label: "", title: report.title, lower_is_better, standings, offers, scored: report.scored,
     best: decision.best, confidence: decision.confidence, confidence_text: decision.confidence_text, decides: true,
   };
   return [primary, ...Object.values(report.watched ?? {})].map((metric) => ({

@@ -22,7 +22,7 @@ export function modes(experiment, offering) {
     try {
       const path = `${generatorPath(experiment, generator)}/modes?count=6&samples=8${metric.value && `&metric=${metric.value}`}`;
       const [made, session] = await Promise.all([get(path, "modes"), get("v1/session")]);
-      const hosts = session.image_hosts ?? []; // missing if another replica runs an older version
+      const hosts = session.image_hosts;
       const stale = made.stale ? "; newer samples are not included yet" : "";
       say(status, `${made.generator} after ${samples(made.samples)}${stale}.`);
       const groups = made.prompt_groups.map((group) => [group.share, group.prompts, group.score]);

@@ -1,6 +1,6 @@
 // A row of the list of experiments, and the keys that rows are sorted and found by.
 import { h } from "./dom.js";
-import { cost, count, date, error, metricTitle, recipe, score } from "./format.js";
+import { cost, count, date, error, recipe, score } from "./format.js";
 import { axis, bar } from "./intervals.js";
 import { chips } from "./labels.js";
 
@@ -8,7 +8,7 @@ import { chips } from "./labels.js";
 export const COLUMNS = [
   ["name", "Experiment", "", ({ name }) => name.toLowerCase(), false],
   ["state", "State", "", ({ state }) => state, false],
-  ["metric", "Metric", "", (one) => metricTitle(one).toLowerCase(), false],
+  ["metric", "Metric", "", (one) => one.title.toLowerCase(), false],
   ["leader", "Leader", "", ({ decision }) => decision.confidence ?? -1, true],
   ["score", "Score", "", null, false], // by different metrics
   ["samples", "Samples", "number", ({ samples }) => samples, true],
@@ -18,7 +18,7 @@ export const COLUMNS = [
 
 // What a search looks in.
 export const wordsOf = (one) =>
-  [one.name, metricTitle(one), one.state, one.damaged && "damaged", leaderOf(one).text, ...(one.tags ?? []), one.note]
+  [one.name(one), one.state, one.damaged && "damaged", leaderOf(one).text, ...(one.tags ?? []), one.note]
     .filter(Boolean).join(" ").toLowerCase();
 
 function leaderOf({ goal, decision }) {
@@ -44,7 +44,7 @@ export function row(experiment, isSelected, does) {
       tags.length > 0 && chips(tags, does.tag),
     ]),
     cell("State", "", badges(experiment.state, experiment.damaged)),
-    cell("Metric", "measured", metricTitle(experiment)),
+    cell("Metric", "measured"(experiment)),
     cell("Leader", text ? "leader" : "leader none", text ? h("div", {}, h("div", {}, text), more && h("div", { class: "quiet" }, more))
       : h("span", { class: "quiet" }, "None yet")),
     cell("Score", experiment.score === null ? "none" : "", scored(experiment)),

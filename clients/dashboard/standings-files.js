@@ -1,6 +1,5 @@
 // The standings as a table for a file, and as a picture: each generator's score with its interval.
 import { styleValue } from "./colours.js";
-import { metricTitle } from "./format.js";
 import { layoutOf, plain } from "./plot.js";
 import { ranked } from "./ranking.js";
 
@@ -39,7 +38,7 @@ export function asFigure(report, palette) {
     data: [points],
     layout: layoutOf({
       title: { text: plain(report.experiment), font: { size: 15 } },
-      xaxis: { title: { text: plain(`${metricTitle(report)}, ${better}`) } },
+      xaxis: { title: { text: plain(`${report.title}, ${better}`) } },
       yaxis: { tickvals: points.y, ticktext: found.map(({ generator }) => plain(generator)), range: [-0.6, found.length - 0.4] },
     }, false),
   };

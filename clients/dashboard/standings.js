@@ -11,9 +11,9 @@ import { asFigure, asRows } from "./standings-files.js";
 import { warningLine } from "./warnings.js";
 
 // Why it was or was not decided; "" before there is anything to compare, and where no best generator is asked for, but a
-// blend or a router, which it is about then. An older replica gives only the reason.
-export const why = ({ samples, standings, decision, goal, why: said }) =>
-  samples && standings.length > 1 && !["mixture", "route"].includes(goal) ? said ?? `${decision.reason}.` : "";
+// blend or a router, which it is about then.
+export const why = ({ samples, standings, goal, why: said }) =>
+  samples && standings.length > 1 && !["mixture", "route"].includes(goal) ? said : "";
 
 const asInterval = ({ score, lower, upper }) => ({ middle: score, lower, upper });
 
@@ -71,7 +71,7 @@ export class Standings {
     const { best, rank: rankOfBest, verdicts } = report.decision;
     const words = new Map((verdicts ?? []).map((one) => [one.generator, one.words]));
     say(this.note, isRouter ? ROUTED : "");
-    say(this.overlap, isRouter ? "" : report.overlap_text ?? "");
+    say(this.overlap, isRouter ? "" : report.overlap_text);
     say(this.more, `Show all ${count(standings.length)} generators`);
     this.more.hidden = this.showsAll || standings.length <= FIRST;
     fill(this.axis, values(scale));
@@ -94,7 +94,7 @@ export class Standings {
         row = this.row(standing);
         this.rows.set(standing.generator, row);
       }
-      const called = !isRouter && standing.generator === best && (rankOfBest ?? "leads");
+      const called = !isRouter && standing.generator === best && rankOfBest;
       row.draw(standing, scale, called, actives > 1 || standing.state !== "active", isRouter ? "" : words.get(standing.generator) ?? "", behind);
       row.element.hidden = !this.showsAll && rank >= FIRST;
       // Moving an element removes its focus, so move only those at the wrong place.

@@ -17,8 +17,6 @@ HostName = Annotated[str, StringConstraints(pattern=r"^([\w.-]+|\[[0-9A-Fa-f:.]+
 
 def default_data_dir() -> Path:
     """The directory for the embedded Redis' data: $XDG_DATA_HOME/optimist, by default ~/.local/share/optimist."""
-    if earlier := os.environ.get("OPTIMIST_DATA_DIRECTORY"):  # what the variable was called before
-        return Path(earlier)
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "optimist"
 
 
@@ -45,7 +43,7 @@ class Settings(BaseSettings):
     If it is not set, the service starts an embedded Redis on `data_dir`.
     """
     data_dir: Path = Field(default_factory=default_data_dir)
-    """Directory in which the embedded Redis keeps its data. Its earlier name `OPTIMIST_DATA_DIRECTORY` is read too."""
+    """Directory in which the embedded Redis keeps its data."""
     workers: int = Field(1, ge=1, le=256)
     """Number of API processes of `optimist serve` that share the port, one for each core that requests can have.
 
@@ -131,7 +129,7 @@ class Settings(BaseSettings):
     max_key_picks: int = Field(2000, ge=1)
     """Maximum number of open picks in an experiment for one access key. All callers without a key count as one."""
     max_lease: float = Field(3600.0, ge=1)
-    """Longest lease in seconds that a new experiment may set. Picks of older experiments also get no longer lease."""
+    """Longest lease in seconds that a new experiment may set. Picks of existing experiments get no longer lease either."""
     hint_after: int = Field(20_000, ge=0)
     """Number of samples from which on the report of an undecided experiment says what would decide it."""
     image_hosts: Annotated[tuple[HostName, ...], NoDecode] = ()

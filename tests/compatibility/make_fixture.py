@@ -1,7 +1,7 @@
 """Make the fixture of the present format: `PYTHONPATH=tests/service python tests/compatibility/make_fixture.py`.
 
-Only for a format that is new: the fixture of one that was released must stay as it is. In the file: every key as
-Redis's own DUMP (base64), what the reports say, and what the next rounds must pick and lead to.
+Until version 1.0 it takes the place of the one that is there. From then on the fixture of a format stays as it is. In
+the file: every key as Redis's own DUMP (base64), what the reports say, and what the next rounds must pick and lead to.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from processes import serving
 from redis import Redis
 from stored import QUESTIONS, make, play, standing
 
+from optimist import __version__
 from optimist.store.formats import FORMAT
 from optimist_client import Optimist
 
@@ -27,9 +28,9 @@ ROUNDS = 8
 
 
 def main() -> int:
-    """Write `data/v<format>.json.gz`, unless it is there."""
+    """Write `data/v<format>.json.gz`; from version 1.0 on only if it is not there."""
     file = DATA / f"v{FORMAT}.json.gz"
-    if file.exists():
+    if file.exists() and not __version__.startswith("0."):
         print(f"{file} is there: formats that were released stay as they are")
         return 1
     with (
@@ -38,8 +39,6 @@ def main() -> int:
         Optimist(service.url) as client,
     ):
         make(client)
-        # Format 3 begins with the first retraction, format 4 with the first watched metric, format 5 with the first
-        # experiment whose goal is a mixture, format 6 with the first one that routes prompts.
         httpx.delete(f"{service.url}/v1/experiments/kernel/picks/3/batch").raise_for_status()
         experiments = {name: client.experiment(name) for name in QUESTIONS}
         before = {name: standing(experiment) for name, experiment in experiments.items()}

@@ -25,11 +25,9 @@ QUESTIONS: dict[str, dict[str, Any]] = {
         "prompts": [f"prompt {number}" for number in range(12)],
     },
     "decided": {"metric": "fid", "tolerance": 50.0},
-    # From format 4 on.
     "watching": {"metric": "fid", "watch": [{"name": "rke", "kernel": KERNEL}, {"name": "is", "dimension": 4}]},
-    # From format 5 on.
     "blending": {"metric": "rke", "dimension": 4, "kernel": KERNEL, "goal": "mixture", "stop": False},
-    # From format 6 on. The model is made at 51 samples, which fix the bandwidth, and next at 102: which one a pick is
+    # The model is made at 51 samples, which fix the bandwidth, and next at 102: which one a pick is
     # made from does not depend on how fast a scorer is.
     "routing": {"metric": "mean", "goal": "route", "context": 4, "context_features": 8, "rescore_growth": 1.0},
 }

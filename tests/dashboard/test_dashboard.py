@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pages import WAIT, OpenPage, serious_violations_of_both_schemes
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 from processes import Service
 from redis import Redis
 
@@ -367,22 +367,6 @@ def test_the_difference_from_the_best_is_the_first_column(open_page: OpenPage, e
     page.set_viewport_size({"width": 390, "height": 844})
     until(page, "() => { const all = document.querySelector('.scroll'); return all.scrollWidth <= all.clientWidth; }")
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
-
-
-def test_a_service_without_contrasts_has_no_column_for_them(open_page: OpenPage, experiment: Experiment):
-    work(experiment, 60)
-    page = open_page("/", charts=False)
-
-    def older(route: Route) -> None:
-        answer = route.fetch()
-        known = {name: value for name, value in answer.json().items() if name not in ("contrasts", "overlap_text")}
-        route.fulfill(response=answer, json=known)
-
-    page.route("**/report?*", older)
-    page.get_by_role("link", name=experiment.name, exact=True).click()
-    expect(page.locator(".standings tbody tr")).to_have_count(3)
-    expect(page.locator(".standings thead th.behind")).to_be_hidden()
-    expect(page.locator(".standings td.own .range")).to_have_count(3)
 
 
 def test_an_interval_beyond_the_axis_has_an_arrow_and_the_axis_has_values(open_page: OpenPage, client: Optimist):

@@ -121,8 +121,8 @@ async def test_a_report_is_made_again_only_after_a_change(store: Store):
     state = await store.state("x")
     counts = {"positions": [0, 0], "batches": [1, 3], "pending_samples": [0, 0], "pending_batches": [0, 0], "told": 4}
     told_of = {"experiment": "x", "instance": "one", "number": 1, "generator": "a", "size": 5, "seed": 1, "opened": 1.0}
-    record = Pick(**told_of, **counts, stale=False, worker=None, request_id="r").model_dump_json()
-    opening = Opening([AskGroup("r", [NewPick(0, record)])], 0.3, state.rounds, state.last)
+    record = Pick(**told_of, **counts, stale=False, worker=None, request_id="r", nonce="aa").model_dump_json()
+    opening = Opening([AskGroup("r", [NewPick(0, record, nonce="aa")])], 0.3, state.rounds, state.last)
     assert isinstance((await store.exchange("x", opening=opening)).opened, Opened)
     assert (await polled())[1].open_picks == 1
     await asyncio.sleep(0.4)

@@ -30,7 +30,7 @@ NOISY = {
     "metric": {"name": "rke", "dimension": 1900, "kernel": {"sigma": 40.0, "features": 16}},
 }
 """The experiment to which the bodies are sent."""
-NEVER = "/v1/experiments/noisy/picks/999999/batch"
+NEVER = "/v1/experiments/noisy/picks/999999/batch?nonce=aa"
 """A pick that does not exist in it."""
 
 

@@ -12,7 +12,7 @@ from .wire import Reply
 from .workers import Ledger, Picked
 
 
-def pick_of(number: int, generator: str = "a", *, worker: str = "w", nonce: str | None = None) -> dict[str, Any]:
+def pick_of(number: int, generator: str = "a", *, worker: str = "w", nonce: str = "A") -> dict[str, Any]:
     """A pick as the service returns it, with its number as seed."""
     pick = {"number": number, "generator": generator, "size": BATCH, "seed": number, "worker": worker}
     return pick | {"stale": False, "positions": [0, 0, 0], "nonce": nonce}
@@ -23,7 +23,7 @@ def handed(
     number: int,
     generator: str = "a",
     *,
-    nonce: str | None = None,
+    nonce: str = "A",
     positions: Sequence[int] = (0, 0, 0),
     sent: float | None = None,
 ) -> Picked:
@@ -39,7 +39,7 @@ def told(
     *,
     position: int,
     counted_for: str | None = None,
-    nonce: str | None = None,
+    nonce: str = "A",
     sent: float | None = None,
 ) -> Picked:
     """Record a pick, and that its batch was acknowledged."""

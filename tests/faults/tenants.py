@@ -267,5 +267,5 @@ async def _rounds(
 
 
 def parameters(pick: dict[str, Any]) -> str:
-    """The query of a pick's tell: its nonce, if the service gives one."""
-    return f"?nonce={pick['nonce']}" if pick.get("nonce") else ""
+    """The query of a pick's tell: its nonce."""
+    return f"?nonce={pick['nonce']}"

@@ -55,7 +55,7 @@ class Picked:
     worker: str
     told: Told
     positions: tuple[int, ...]
-    nonce: str | None
+    nonce: str
     epochs: Epochs = field(compare=False)
 
     @property
@@ -139,9 +139,8 @@ class Ledger:
     def picked(self, question: Question, pick: dict[str, Any], sent: float) -> Picked:
         """Record a pick asked for at `sent`. A pick that another worker got, or that has changed, is a violation."""
         self._start_anew()
-        epochs, nonce, positions = self.epochs(sent), pick.get("nonce") or None, tuple(pick["positions"])
-        # Without nonces, equal numbers of one epoch mean one pick.
-        key = (question.name, pick["number"], nonce or f"epochs {epochs[0]} to {epochs[1]}")
+        epochs, nonce, positions = self.epochs(sent), pick["nonce"], tuple(pick["positions"])
+        key = (question.name, pick["number"], nonce)
         # Some generators ignore the seed: odd picks get other samples each time that their number is given.
         seed = zlib.crc32(f"{pick['seed']} {key[2]}".encode()) if pick["number"] % 2 else pick["seed"]
         told = Told(pick["generator"], pick["size"], seed, pick.get("start"))
@@ -268,8 +267,8 @@ class Worker:
 async def tell(client: Client, question: Question, pick: Picked, ledger: Ledger, **parameters: str) -> Reply:
     """Tell the batch of a pick until there is an answer; record it. Raises Refused and NoAnswer as the client does."""
     told = pick.told
-    given = parameters if pick.nonce is None else {**parameters, "nonce": pick.nonce}
-    path = f"/v1/experiments/{question.name}/picks/{pick.number}/batch?{urlencode(given)}"
+    query = urlencode({**parameters, "nonce": pick.nonce})
+    path = f"/v1/experiments/{question.name}/picks/{pick.number}/batch?{query}"
     ledger.unresolved[pick.key] = pick
     reply = await client.call("POST", path, question.body(told.generator, told.size, told.seed))
     ledger.told(pick, reply)

@@ -45,7 +45,11 @@ async def tell_routed(made: Made, generator: int, rows: Sequence[Row], probabili
     """Open a pick for each of these contexts, and tell its score."""
     state = await made.store.state(made.name)
     picks = [
-        NewPick(generator, "{}", context=RoutedPrompt(context, probability, f"prompt {context[0]:.3f}").pack())
+        NewPick(
+            *(generator, "{}"),
+            context=RoutedPrompt(context, probability, f"prompt {context[0]:.3f}").pack(),
+            nonce=f"{next(_requests):x}",
+        )
         for context, _ in rows
     ]
     request = f"request {next(_requests)}"
@@ -53,9 +57,9 @@ async def tell_routed(made: Made, generator: int, rows: Sequence[Row], probabili
     exchanged = await made.store.exchange(made.name, opening=opening)
     assert isinstance(exchanged.opened, Opened), "somebody else opened picks"
     told = []
-    for number, (_, score) in zip(exchanged.opened.numbers[request], rows, strict=True):
+    for pick, number, (_, score) in zip(picks, exchanged.opened.numbers[request], rows, strict=True):
         good = entry(number, {"values": np.array([[score]])})
-        told.append(Batch(number, good.digest, good.rows, good.body))
+        told.append(Batch(number, good.digest, good.rows, good.body, pick.nonce))
     settled = (await made.store.exchange(made.name, told)).settled
     assert all(isinstance(one, Settled) for one in settled), settled
 

@@ -226,7 +226,6 @@ def test_snapshots_of_paired_and_of_unpaired_generators_are_told_apart():
     for paired, body in zip((True, False), bodies, strict=True):
         with pytest.raises(ValueError, match="the snapshot cannot be read"):
             WarmGenerator.thaw(body, 6, kind.make(), 0.0, paired=paired)
-    # An unpaired one has what earlier versions stored.
     names = load(bodies[0][DIGEST_BYTES:]).keys()
     assert {name.partition("/")[0] for name in names} == {"format", "meaning", "counts", "statistic", "reservoir"}
 

@@ -30,6 +30,7 @@ def report(best: str | None = "b <i>", decided: bool = True, **fields: object) -
     made = {
         "experiment": "digits",
         "metric": "fid",
+        "title": "FID",
         "lower_is_better": True,
         "state": "decided" if decided else "running",
         "ended": decided,
@@ -156,7 +157,7 @@ def test_why_intervals_overlap_is_said_where_they_do():
 
 
 def test_suspicious_and_retracted_batches_are_named():
-    suspect = {"generator": "a", "position": 3, "pick": None, "samples": None, "told": None, "findings": ["odd"]}
+    suspect = {"generator": "a", "position": 3, "pick": None, "samples": 5, "told": 1.0, "findings": ["odd"]}
     gone = {"generator": "a <i>", "position": 3, "pick": 7, "samples": 5, "when": 1.0, "reason": "wrong weights"}
     made = report(
         suspects=[suspect, suspect, {**suspect, "retracted": True}],

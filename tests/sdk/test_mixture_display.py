@@ -147,7 +147,7 @@ def test_the_progress_of_a_run_shows_the_weights():
     assert report().decision.rank == "leads"
 
 
-def test_earlier_reports_have_no_new_fields():
+def test_reports_on_the_best_generator_say_nothing_of_blends():
     sent = report(goal="best", decision=DecisionInfo(best="a", confidence=None, decided=False, reason="")).model_dump()
     assert not {"goal", "mixture"} & sent.keys()
     assert "weights" not in sent["decision"]

@@ -120,9 +120,9 @@ def test_verdicts_are_said_in_words():
     assert decision(verdicts=[*many, verdicts[1]]).verdict_sentences[0] == "Worse: g0, g1, g2, g3, g4 and 2 more."
 
 
-def test_decisions_of_earlier_versions_open():
-    old = '{"best":"a","confidence":0.97,"decided":true,"reason":"every rival is behind"}'
-    found = DecisionInfo.model_validate_json(old)
+def test_decisions_open_with_and_without_verdicts():
+    without = '{"best":"a","confidence":0.97,"decided":true,"reason":"every rival is behind"}'
+    found = DecisionInfo.model_validate_json(without)
     assert (found.verdicts, found.closest, found.why("log")) == ((), None, "Every rival is behind.")
     new = decision(verdicts=[Verdict(generator="b", verdict="worse")])
     assert DecisionInfo.model_validate_json(new.model_dump_json()) == new

@@ -134,7 +134,7 @@ def test_picks_of_the_original_are_over_and_new_ones_are_numbered_on(
     with httpx.Client(base_url=client._transport._http.base_url) as http:
         path = f"/v1/experiments/{imported.name}/picks"
         for number in (1, left.number):
-            assert http.post(f"{path}/{number}/batch", json={"features": told.tolist()}).status_code == 410
+            assert http.post(f"{path}/{number}/batch?nonce=aa", json={"features": told.tolist()}).status_code == 410
     left.info = left.info.model_copy(update={"experiment": imported.name})
     with pytest.raises(NotFoundError):
         left.tell(told)  # it names the original's instance

@@ -36,7 +36,7 @@ async def make_dispatcher(store: Store, **config: object) -> Dispatcher:
 
 
 def batch(pick: Pick, rows: int = 4, body: bytes = b"body") -> Batch:
-    return Batch(pick.number, "digest", rows, body, pick.nonce or "")
+    return Batch(pick.number, "digest", rows, body, pick.nonce)
 
 
 async def round_(dispatcher: Dispatcher, pick: Pick) -> Pick:
@@ -149,9 +149,7 @@ async def test_what_is_told_again_opens_nothing_again(store: Store):
     following = await round_(dispatcher, pick)
     assert (await round_(dispatcher, pick)) == following
     with pytest.raises(Conflict):
-        await dispatcher.tell(
-            Batch(pick.number, "another", 4, b"body", pick.nonce or ""), AskRequest(request_id="other")
-        )
+        await dispatcher.tell(Batch(pick.number, "another", 4, b"body", pick.nonce), AskRequest(request_id="other"))
     assert (await store.state("x")).rounds == 2
 
 
@@ -159,7 +157,7 @@ async def test_one_conflict_among_many_is_one_answer(store: Store):
     dispatcher = await make_dispatcher(store)
     picks = [await first(dispatcher, worker) for worker in "uvw"]
     await dispatcher.tell(batch(picks[0]))
-    wrong = [Batch(picks[0].number, "another", 4, b"", picks[0].nonce or ""), batch(picks[1]), batch(picks[2])]
+    wrong = [Batch(picks[0].number, "another", 4, b"", picks[0].nonce), batch(picks[1]), batch(picks[2])]
     told = await _all(dispatcher, wrong)
     assert [type(answer) for answer in told] == [Conflict, AskReply, AskReply]
     stored = await store.state("x")

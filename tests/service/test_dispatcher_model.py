@@ -121,7 +121,7 @@ class World:
         asked = AskRequest(worker=pick.worker, request_id=f"after-{pick.nonce}") if then else None
         # Every third batch of a generator repeats an earlier one.
         measures = Measures(f"{ord(pick.generator):08x}{pick.number % 3:08x}")
-        batch = Batch(pick.number, digest, rows or pick.size, b"body", pick.nonce or "", measures)
+        batch = Batch(pick.number, digest, rows or pick.size, b"body", pick.nonce, measures)
         _, following = await self.dispatcher.tell(batch, asked)
         if following is not None:
             self.took(await following)
@@ -156,9 +156,9 @@ class World:
         elif name == "tell another batch":
             await self.tell(pick, then, "another")
         elif name == "tell elsewhere":
-            await self.store.exchange("x", [Batch(pick.number, "digest", pick.size, b"body", pick.nonce or "")])
+            await self.store.exchange("x", [Batch(pick.number, "digest", pick.size, b"body", pick.nonce)])
         elif name == "give up":
-            await self.store.give_up("x", pick.number, "tired", nonce=pick.nonce or "")
+            await self.store.give_up("x", pick.number, "tired", nonce=pick.nonce)
         elif name == "expire":
             await self.redis.zadd("optimist:{x}:leases", {str(pick.number): 1.0}, xx=True)
 

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from optimist import Evaluation
 from optimist.commands import app
 from optimist.store import running_url
-from optimist.store.formats import USUAL
+from optimist.store.formats import FORMAT
 from optimist_client import Experiment, Optimist, tensors
 from optimist_client.models import Report
 
@@ -175,9 +175,9 @@ def test_the_format_is_marked_again_after_all_was_removed(first: Service):
     url = running_url(first.directory)
     assert url is not None
     with Redis.from_url(url) as redis:
-        assert redis.get("optimist:format") == b"%d" % USUAL
+        assert redis.get("optimist:format") == b"%d" % FORMAT
         redis.flushall()
-        until(lambda: redis.get("optimist:format") == b"%d" % USUAL, 20)
+        until(lambda: redis.get("optimist:format") == b"%d" % FORMAT, 20)
 
 
 def test_a_directory_that_cannot_be_used_is_said_plainly():

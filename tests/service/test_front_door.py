@@ -101,7 +101,7 @@ def test_a_key_that_is_revoked_while_a_body_comes_is_good_for_nothing(door: tupl
     service, key = door
     revoked = new_key(directory, "admin")
     paths = ["/v1/experiments/x/generators/a/batches", "/v1/references?name=late", "/v1/import"]
-    paths.append("/v1/experiments/x/picks/1/batch")
+    paths.append("/v1/experiments/x/picks/1/batch?nonce=aa")
     body = batch(5)
     with ExitStack() as stack:
         slow = [stack.enter_context(begun(service, revoked, path, len(body), body[:-8])) for path in paths]

@@ -146,16 +146,15 @@ def test_bfloat16_is_taken(http: httpx.Client, experiment):
 
 def test_unknown_names_are_not_found(http: httpx.Client, experiment):
     base = f"/v1/experiments/{experiment.name}/picks"
-    assert post(http, f"{base}/99/batch", features=BATCH).status_code == 404
-    assert post(http, f"{base}/0/batch", features=BATCH).status_code == 404
-    assert post(http, f"{base}/-1/batch", features=BATCH).status_code == 404
+    for number in (99, 0, -1):
+        assert post(http, f"{base}/{number}/batch?nonce=aa", features=BATCH).status_code == 410
     assert http.delete(f"{base}/99").status_code == 404
     assert http.get("/v1/experiments/nobody").status_code == 404
     assert http.post("/v1/experiments/nobody/picks").status_code == 404
     assert http.get("/v1/experiments/nobody/report").status_code == 404
     assert http.get("/v1/references/nobody").status_code == 404
     assert http.get("/v1/nothing").status_code == 404
-    assert post(http, f"{base}/x/batch", features=BATCH).status_code == 422
+    assert post(http, f"{base}/x/batch?nonce=aa", features=BATCH).status_code == 422
     assert http.get("/v1/experiments/%7Bbad%7D").status_code == 422
     assert counts(experiment) == (0, 0, 0)
 

@@ -115,7 +115,8 @@ def test_so_has_one_that_comes_whole(limited: Service, connection: socket.socket
 def test_a_body_that_stops_is_answered_and_its_pick_stays_open(limited: Service, connection: socket.socket):
     with Optimist(limited.url) as client:
         pick = client.experiment("x").ask(worker="slow")
-        head = f"POST /v1/experiments/x/picks/{pick.number}/batch HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+        path = f"/v1/experiments/x/picks/{pick.number}/batch?nonce={pick.info.nonce}"
+        head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n"
         connection.sendall(f"{head}content-type: {tensors.MEDIA_TYPE}\r\ncontent-length: 100000\r\n\r\n".encode())
         drip(connection, b"z")
         assert connection.recv(65536).startswith(b"HTTP/1.1 408")

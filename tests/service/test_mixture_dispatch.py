@@ -37,7 +37,7 @@ class World:
         return await asyncio.wait_for(self.dispatcher.ask(AskRequest(worker=worker, **fields)), LONG)
 
     async def tell(self, pick: Pick) -> None:
-        await self.dispatcher.tell(Batch(pick.number, f"digest {pick.number}", pick.size, b"body", pick.nonce or ""))
+        await self.dispatcher.tell(Batch(pick.number, f"digest {pick.number}", pick.size, b"body", pick.nonce))
 
     async def append(self, *generators: int) -> None:
         """Twenty samples of each, that no pick asked for."""
@@ -147,7 +147,7 @@ async def test_it_knows_what_reading_the_state_shows(store: Store):
     for turn in range(12):
         pick = (await world.ask()).picks[0]
         _, following = await world.dispatcher.tell(
-            Batch(pick.number, f"digest {turn}", 2, b"body", pick.nonce or ""), AskRequest(worker="w")
+            Batch(pick.number, f"digest {turn}", 2, b"body", pick.nonce), AskRequest(worker="w")
         )
         assert following is not None
         await following

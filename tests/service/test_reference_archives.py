@@ -22,7 +22,7 @@ def test_references_go_with_the_experiment(client: Optimist, not_scoring: Servic
     own = [f"{name}-reference", f"{name}-reference-2", f"{name}-reference-3"]
     with ZipFile(file) as members:
         found = [each for each in members.namelist() if "reference" in each and each.endswith(".json")]
-    assert found == ["reference.json", f"references/{own[1]}.json", f"references/{own[2]}.json"]
+    assert found == [f"references/{one}.json" for one in own]
     kept = {info.name: info for info in client.references()}
     with Optimist(not_scoring.url) as other:
         imported = other.import_experiment(file)

@@ -50,7 +50,7 @@ class World:
 
     async def tell(self, *picks: Pick, rows: int | None = None) -> None:
         for pick in picks:
-            batch = Batch(pick.number, f"digest {pick.number}", rows or pick.size, b"body", pick.nonce or "")
+            batch = Batch(pick.number, f"digest {pick.number}", rows or pick.size, b"body", pick.nonce)
             await self.dispatcher.tell(batch)
 
     async def warm_up(self) -> list[Pick]:
@@ -280,7 +280,7 @@ async def test_a_generator_whose_picks_are_given_up_does_not_get_all_of_them(sto
         (pick,) = (await world.ask([row])).picks
         got[pick.generator] += 1
         if pick.generator == "b":
-            await store.give_up("x", pick.number, "broken", nonce=pick.nonce or "")
+            await store.give_up("x", pick.number, "broken", nonce=pick.nonce)
             world.dispatcher.wake()
         else:
             await world.tell(pick)

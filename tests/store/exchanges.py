@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
+from typing import Any
 
-from optimist.store import AskGroup, Batch, ExperimentState, Measures, Opened, Opening, Settled, Store, StoreError
+from optimist.store import (
+    AskGroup,
+    Batch,
+    ExperimentState,
+    Measures,
+    NewPick,
+    Opened,
+    Opening,
+    Settled,
+    Store,
+    StoreError,
+)
+
+
+def new_pick(generator: int, record: str = "{}", *slice_: int, **given: Any) -> NewPick:
+    """A pick with a nonce of its own, unless one is given."""
+    return NewPick(generator, record, *slice_, **{"nonce": uuid.uuid4().hex, **given})
+
+
+async def nonce_of(store: Store, experiment: str, pick: int) -> str:
+    """The nonce of an open pick; "ended" of any other."""
+    commands = store._commands
+    terms = await commands.call("HGET", commands.key(experiment, "terms"), pick)
+    return "ended" if terms is None else terms.decode().split(" ")[0]
 
 
 async def settle(
@@ -15,11 +40,12 @@ async def settle(
     rows: int,
     body: bytes,
     *,
-    nonce: str = "",
+    nonce: str | None = None,
     measures: Measures | None = None,
     instance: str | None = None,
 ) -> Settled:
-    """Settle one batch; raises what it comes to instead."""
+    """Settle one batch, with the pick's own nonce unless one is given; raises what it comes to instead."""
+    nonce = await nonce_of(store, experiment, pick) if nonce is None else nonce
     batch = Batch(pick, digest, rows, body, nonce, measures)
     [settled] = (await store.exchange(experiment, [batch], instance=instance)).settled
     if isinstance(settled, StoreError):
@@ -34,10 +60,13 @@ async def open_picks(
     groups: Sequence[AskGroup],
     lease_seconds: float,
     *,
-    last: str = "",
+    last: str | None = None,
     instance: str | None = None,
 ) -> Opened | None:
     """Open picks whatever was settled since they were chosen; raises what it comes to instead."""
+    if last is None:
+        newest = await store._commands.call("HGET", store._commands.key(experiment, "counts"), "last")
+        last = (newest or b"").decode()
     opening = Opening(groups, lease_seconds, expected_rounds, last)
     opened = (await store.exchange(experiment, opening=opening, instance=instance)).opened
     if isinstance(opened, StoreError):

@@ -6,10 +6,10 @@ import itertools
 import time
 
 import pytest
-from exchanges import open_picks, settle
+from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.store import AskGroup, Measures, NewPick, Origin, Refused, Settled, Size, Store, Suspect
+from optimist.store import AskGroup, Measures, Origin, Refused, Settled, Size, Store, Suspect
 
 contents = (f"{number * 2654435761 % 2**64:016x}" for number in itertools.count(1))
 keys = (f"key {number}" for number in itertools.count())
@@ -34,7 +34,7 @@ async def told(store: Store, generator: int, prompts: str, measures: Measures) -
     """A batch for a pick of these prompts."""
     record = f'{{"size":2,"prompts":[{prompts}],"prompts_start":0,"seed":1}}'
     rounds = (await store.state("x")).rounds
-    group = AskGroup(next(keys), [NewPick(generator, record)])
+    group = AskGroup(next(keys), [new_pick(generator, record)])
     assert await open_picks(store, "x", rounds, [group], lease_seconds=60)
     return await settle(store, "x", rounds + 1, next(keys), 2, b"body", measures=measures)
 
@@ -127,7 +127,7 @@ async def test_only_the_newest_contents_are_remembered(store: Store, redis: Redi
 async def test_an_odd_batch_is_one_suspect_with_its_origin_however_often_it_is_sent(store: Store):
     measures = Measures("ab" * 8)
     await append(store, 0, measures)
-    group = AskGroup(next(keys), [NewPick(0, "{}")])
+    group = AskGroup(next(keys), [new_pick(0, "{}")])
     assert await open_picks(store, "x", 0, [group], lease_seconds=60)
     before = time.time()
     first = await settle(store, "x", 1, "digest", 7, b"body", measures=measures)
@@ -137,16 +137,15 @@ async def test_an_odd_batch_is_one_suspect_with_its_origin_however_often_it_is_s
     appended = await append(store, 0, measures, rows=3)
     state = (await store.state("x")).generators[0]
     assert state.suspects == [first.suspect, appended.suspect]
-    origins = [suspect.origin for suspect in state.suspects if suspect.origin is not None]
+    origins = [suspect.origin for suspect in state.suspects]
     assert [(origin.pick, origin.rows) for origin in origins] == [(1, 7), (0, 3)]
     assert all(before - 1 < origin.told < time.time() + 1 for origin in origins)
     assert state.copies == 2
 
 
-def test_suspects_of_older_versions_have_no_origin():
-    assert Suspect.of(4, "2\t") == Suspect(4, 2)
-    assert Suspect.of(5, "\tfeatures: 1e+05") == Suspect(5, None, "features: 1e+05")
-    known = Suspect(6, 1, "", Origin(12, 5, 1763823999.25))
+@pytest.mark.parametrize(("copy_of", "large"), [(1, ""), (None, "features: 1e+05")])
+def test_a_suspect_is_read_as_it_was_stored(copy_of: int | None, large: str):
+    known = Suspect(6, Origin(12, 5, 1763823999.25), copy_of, large)
     assert Suspect.of(6, known.stored) == known
 
 

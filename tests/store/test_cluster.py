@@ -6,11 +6,11 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from exchanges import open_picks, settle
+from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 from servers import Cluster, cluster, redis_6, redis_7
 
-from optimist.store import DUE, Announcement, AskGroup, CannotStart, NewPick, Store, Unavailable, connect
+from optimist.store import DUE, Announcement, AskGroup, CannotStart, Store, Unavailable, connect
 from optimist.store import cluster as cluster_module
 from optimist.store.deployment import check_server
 
@@ -33,7 +33,7 @@ def server(servers: Cluster) -> Cluster:
 async def round_(store: Store, experiment: str) -> int:
     """Ask and tell once; the number of the pick."""
     rounds = (await store.state(experiment)).rounds
-    opened = await open_picks(store, experiment, rounds, [AskGroup(f"ask {rounds}", [NewPick(0, "{}")])], 60)
+    opened = await open_picks(store, experiment, rounds, [AskGroup(f"ask {rounds}", [new_pick(0, "{}")])], 60)
     assert opened is not None
     (number,) = opened.numbers[f"ask {rounds}"]
     await settle(store, experiment, number, f"digest {number}", 5, b"body")

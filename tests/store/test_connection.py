@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 
 import pytest
 import uvloop
-from exchanges import open_picks, settle
+from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError
 from servers import Server
 
-from optimist.store import DUE, SCORED, Announcement, Announcements, AskGroup, NewPick, Store, Unavailable, connect
+from optimist.store import DUE, SCORED, Announcement, Announcements, AskGroup, Store, Unavailable, connect
 from optimist.store.cluster import Cluster
 
 
@@ -71,7 +71,7 @@ async def test_lost_replies_open_and_count_nothing_twice(store: Store, redis: Re
     async with cutting_proxy(server.url, tmp_path / "s", every=3) as url, connect(url) as redis:
         unreliable = Store(redis)
         for n in range(8):
-            group = AskGroup(f"ask {n}", [NewPick(0, "{}")])
+            group = AskGroup(f"ask {n}", [new_pick(0, "{}")])
             opened = await open_picks(unreliable, "x", (await unreliable.state("x")).rounds, [group], lease_seconds=60)
             assert opened is not None
             assert opened.numbers == {f"ask {n}": [n + 1]}
@@ -106,7 +106,7 @@ async def next_announcement(stream: Announcements) -> Announcement:
 
 async def test_due_and_new_estimates_are_announced(store: Store):
     await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
-    await open_picks(store, "x", 0, [AskGroup("ask", [NewPick(1, "{}")])], lease_seconds=60)
+    await open_picks(store, "x", 0, [AskGroup("ask", [new_pick(1, "{}")])], lease_seconds=60)
     claim = await store.claim("x", 1, "scorer", 60)
     assert claim is not None
     async with store.announcements(DUE, SCORED) as stream:
@@ -118,7 +118,7 @@ async def test_due_and_new_estimates_are_announced(store: Store):
         assert await anext(stream) == Announcement(DUE, "x", 1, 1)
         assert await anext(stream) == Announcement(SCORED, "x", 1, 1)
         # Repeats change nothing, so they are not announced: the next one heard is the next batch's.
-        await open_picks(store, "x", 1, [AskGroup("ask", [NewPick(0, "{}")])], lease_seconds=60)
+        await open_picks(store, "x", 1, [AskGroup("ask", [new_pick(0, "{}")])], lease_seconds=60)
         await settle(store, "x", 2, "digest", 5, b"body")
         assert await anext(stream) == Announcement(DUE, "x", 0, 1)
 
@@ -137,7 +137,7 @@ async def test_announcements_come_back_after_a_lost_connection(store: Store, red
 
 async def test_full_memory_refuses_a_batch_whole(store: Store, redis: Redis):
     await store.create_experiment("x", "{}", ["a"], growth=0.0)
-    await open_picks(store, "x", 0, [AskGroup("ask", [NewPick(0, "{}")])], lease_seconds=60)
+    await open_picks(store, "x", 0, [AskGroup("ask", [new_pick(0, "{}")])], lease_seconds=60)
     before = await store.state("x")
     await redis.config_set("maxmemory", 1)
     try:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from exchanges import open_picks, settle
+from exchanges import new_pick, open_picks, settle
 from redis import Redis
 from redis import exceptions as redis_errors
 from redis.backoff import NoBackoff
@@ -22,7 +22,6 @@ from optimist.store import (
     CannotStart,
     DirectoryInUse,
     EmbeddedRedis,
-    NewPick,
     Store,
     Unavailable,
     connect,
@@ -184,7 +183,7 @@ def test_a_killed_server_comes_back_with_every_acknowledged_batch(tmp_path: Path
         async with connect(server.url) as redis:
             store = Store(redis)
             await store.create_experiment("x", "{}", ["a"], growth=0.04)
-            await open_picks(store, "x", 0, [AskGroup("all", [NewPick(0, "{}")] * batches)], lease_seconds=60)
+            await open_picks(store, "x", 0, [AskGroup("all", [new_pick(0, "{}")] * batches)], lease_seconds=60)
             for pick in range(1, batches + 1):
                 if pick in kills:  # or in the middle of one of the next
                     asyncio.get_running_loop().call_later(0.002, os.kill, server.pid, signal.SIGKILL)

@@ -5,7 +5,7 @@ import itertools
 from typing import Any
 
 import pytest
-from exchanges import open_picks, settle
+from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.store import MIXTURE, ROUTES_UNIT, AskGroup, MixedPart, NewPick, Store, Unavailable
@@ -14,7 +14,7 @@ asks = itertools.count()
 
 
 def ask(*picks: NewPick) -> list[AskGroup]:
-    return [AskGroup(f"ask {next(asks)}", list(picks) or [NewPick(0, "{}")])]
+    return [AskGroup(f"ask {next(asks)}", list(picks) or [new_pick(0, "{}")])]
 
 
 async def everything(redis: Redis) -> dict[bytes, bytes]:
@@ -24,7 +24,7 @@ async def everything(redis: Redis) -> dict[bytes, bytes]:
 async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: Store, redis: Redis):
     await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
     for rounds in range(4):
-        await open_picks(store, "x", rounds, ask(NewPick(0, "{}", 5 * rounds, 5)), lease_seconds=60)
+        await open_picks(store, "x", rounds, ask(new_pick(0, "{}", 5 * rounds, 5)), lease_seconds=60)
     await settle(store, "x", 1, "digest", 5, b"body")
     claim = await store.claim("x", 0, "scorer", 60)
     assert claim is not None
@@ -116,7 +116,7 @@ async def test_a_busy_life_is_bounded_and_leaves_nothing(redis: Redis):
     async def live(rounds: int) -> dict[str, int]:
         for n in range(rounds):
             first = (await store.state("x")).rounds + 1
-            three = ask(*(NewPick(g, "{}", start=n, size=1) for g in (0, 1, 1)))
+            three = ask(*(new_pick(g, "{}", start=n, size=1) for g in (0, 1, 1)))
             await open_picks(store, "x", first - 1, three, lease_seconds=0.001 if n % 3 == 0 else 60)
             await asyncio.sleep(0.002)
             await store.renew_leases("x", [1], 60)

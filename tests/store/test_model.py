@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from exchanges import open_picks, settle
+from exchanges import new_pick, open_picks, settle
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
@@ -27,7 +27,6 @@ from optimist.store import (
     LogGap,
     Measures,
     MixedPart,
-    NewPick,
     NotFound,
     NotRetractable,
     Refused,
@@ -192,7 +191,7 @@ class Model(RuleBasedStateMachine):
         try:
             self.read_state()
             assert self.run(self.store.delete_experiment("m"))
-            assert set(self.run(self.redis.keys("*"))) <= {b"optimist:format"}
+            assert self.run(self.redis.keys("*")) == []
         finally:
             self.run(self.redis.aclose())
             self.runner.close()
@@ -299,13 +298,13 @@ class Model(RuleBasedStateMachine):
             nonce = f"{next(self.numbers):x}"
             context = f"context of {nonce}".encode() if number % 3 else b""
             if not (sliced and self.indexed):
-                picks.append(NewPick(g, "{}", nonce=nonce, context=context))
+                picks.append(new_pick(g, "{}", nonce=nonce, context=context))
                 continue
             whole = Returned(0, handed[g], SIZE) if back is None else returned.pop(back)
             handed[g] += SIZE if back is None else 0
             size = min(wanted, whole.size)
             left = whole.size - size
-            picks.append(NewPick(g, "{}", whole.start, size, again=back, left=left, nonce=nonce, context=context))
+            picks.append(new_pick(g, "{}", whole.start, size, again=back, left=left, nonce=nonce, context=context))
             if size < whole.size:
                 returned[-number] = Returned(-number, whole.start + size, whole.size - size)
         opened = self.run(open_picks(self.store, "m", rounds - stale, [AskGroup(request, picks)], 60, last=last))
@@ -326,7 +325,7 @@ class Model(RuleBasedStateMachine):
     @rule(data=st.data())
     def ask_again(self, data: st.DataObject) -> None:
         request = data.draw(st.sampled_from(sorted(self.requests)))
-        opened = self.run(open_picks(self.store, "m", 0, [AskGroup(request, [NewPick(0, "{}")])], 60))
+        opened = self.run(open_picks(self.store, "m", 0, [AskGroup(request, [new_pick(0, "{}")])], 60))
         assert (opened.numbers, opened.repeated) == ({request: self.requests[request]}, True)
 
     @precondition(lambda self: self.picks)

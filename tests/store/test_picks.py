@@ -3,12 +3,12 @@ import itertools
 import struct
 
 import pytest
-from exchanges import open_picks, settle
+from exchanges import new_pick, open_picks, settle
 from hypothesis import example, given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from optimist.store import AskGroup, Conflict, EmbeddedRedis, Gone, LogGap, NewPick, NotFound, Store, connect
+from optimist.store import AskGroup, Conflict, EmbeddedRedis, Gone, LogGap, NotFound, Store, connect
 
 asks = itertools.count()
 
@@ -19,7 +19,7 @@ async def experiment(store: Store) -> None:
 
 
 def ask(*generators: int, request_id: str | None = None) -> AskGroup:
-    return AskGroup(request_id or f"ask {next(asks)}", [NewPick(g, f'{{"g": {g}, "tab": "\\t"}}') for g in generators])
+    return AskGroup(request_id or f"ask {next(asks)}", [new_pick(g, f'{{"g": {g}, "tab": "\\t"}}') for g in generators])
 
 
 async def open_one(store: Store, generator: int = 0, lease_seconds: float = 60) -> int:
@@ -99,7 +99,7 @@ async def test_refused_tells_change_nothing(store: Store):
     with pytest.raises(Conflict, match="another batch"):
         await settle(store, "x", pick, "other", 5, b"other")
     for number in (-1, 0, 2):
-        with pytest.raises(NotFound, match="never made"):
+        with pytest.raises(Gone, match="unknown"):
             await settle(store, "x", number, "digest", 5, b"body")
     with pytest.raises(ValueError):
         await settle(store, "x", pick, "digest", 0, b"body")

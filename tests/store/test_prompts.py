@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from exchanges import open_picks, settle
+from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.store import AskGroup, NewPick, Returned, Store
@@ -25,10 +25,10 @@ async def slices(store: Store) -> list[tuple[int, list[Returned]]]:
 
 
 async def test_a_slice_returns_when_its_pick_ends_without_a_batch(store: Store):
-    await take(store, NewPick(1, "{}", start=0, size=5))
-    await take(store, NewPick(1, "{}", start=5, size=5), lease_seconds=0.02)
-    await take(store, NewPick(1, "{}", start=10, size=3))
-    await take(store, NewPick(0, "{}"))
+    await take(store, new_pick(1, "{}", start=0, size=5))
+    await take(store, new_pick(1, "{}", start=5, size=5), lease_seconds=0.02)
+    await take(store, new_pick(1, "{}", start=10, size=3))
+    await take(store, new_pick(0, "{}"))
     await asyncio.sleep(0.05)
     for _ in range(2):
         await store.give_up("x", 1, "tired")
@@ -39,10 +39,10 @@ async def test_a_slice_returns_when_its_pick_ends_without_a_batch(store: Store):
 
 
 async def test_a_returned_slice_is_handed_out_again_once(store: Store):
-    first = await take(store, NewPick(0, "{}", start=0, size=5))
+    first = await take(store, new_pick(0, "{}", start=0, size=5))
     assert first is not None
     await store.give_up("x", first, "tired")
-    again = NewPick(0, "{}", start=0, size=5, again=first)
+    again = new_pick(0, "{}", start=0, size=5, again=first)
     second = await take(store, again)
     assert second is not None
     assert await take(store, again) is None, "another ask has it"
@@ -52,8 +52,8 @@ async def test_a_returned_slice_is_handed_out_again_once(store: Store):
 
 
 async def test_a_late_batch_takes_its_slice_back(store: Store):
-    late = await take(store, NewPick(0, "{}", start=0, size=5), lease_seconds=0.02)
-    unseen = await take(store, NewPick(0, "{}", start=5, size=5), lease_seconds=0.02)
+    late = await take(store, new_pick(0, "{}", start=0, size=5), lease_seconds=0.02)
+    unseen = await take(store, new_pick(0, "{}", start=5, size=5), lease_seconds=0.02)
     assert late is not None
     assert unseen is not None
     await asyncio.sleep(0.05)
@@ -61,13 +61,13 @@ async def test_a_late_batch_takes_its_slice_back(store: Store):
     assert await slices(store) == [(10, [Returned(late, 0, 5)]), (0, [])]
     assert (await settle(store, "x", late, "digest", 5, b"body")).late
     assert await slices(store) == [(10, []), (0, [])]
-    assert await take(store, NewPick(0, "{}", start=0, size=5, again=late)) is None
+    assert await take(store, new_pick(0, "{}", start=0, size=5, again=late)) is None
 
 
 async def test_returned_slices_that_nobody_takes_stay_bounded(redis: Redis):
     store = Store(redis, settled_limit=4)
     for n in range(40):
-        pick = await take(store, NewPick(0, "{}", start=n, size=1))
+        pick = await take(store, new_pick(0, "{}", start=n, size=1))
         assert pick is not None
         await store.give_up("x", pick, "tired")
     assert await redis.hlen("optimist:{x}:returned") <= 8
@@ -78,23 +78,23 @@ async def test_returned_slices_that_nobody_takes_stay_bounded(redis: Redis):
 @pytest.mark.parametrize("wrong", [{"size": 5}, {"again": 1}, {"start": 0}, {"start": -1, "size": 5}])
 def test_half_a_slice_is_refused(wrong: dict[str, int]):
     with pytest.raises(ValueError, match="slice"):
-        NewPick(0, "{}", **wrong)
+        new_pick(0, "{}", **wrong)
 
 
 async def test_giving_up_late_returns_no_slice_that_another_pick_has(store: Store):
-    late = await take(store, NewPick(0, "{}", start=0, size=5), lease_seconds=0.02)
+    late = await take(store, new_pick(0, "{}", start=0, size=5), lease_seconds=0.02)
     assert late is not None
     await asyncio.sleep(0.05)
     await store.state("x")
-    assert await take(store, NewPick(0, "{}", start=0, size=5, again=late)) is not None
+    assert await take(store, new_pick(0, "{}", start=0, size=5, again=late)) is not None
     await store.give_up("x", late, "tired")
     assert await slices(store) == [(5, []), (0, [])]
 
 
 async def test_a_slice_is_handed_out_again_once_in_an_ask(store: Store):
-    first = await take(store, NewPick(0, "{}", start=0, size=5))
+    first = await take(store, new_pick(0, "{}", start=0, size=5))
     assert first is not None
     await store.give_up("x", first, "tired")
-    again = NewPick(0, "{}", start=0, size=5, again=first)
+    again = new_pick(0, "{}", start=0, size=5, again=first)
     with pytest.raises(ValueError, match="once"):
         await open_picks(store, "x", 1, [AskGroup("ask", [again, again])], lease_seconds=60)

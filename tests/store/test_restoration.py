@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from exchanges import open_picks, settle
+from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.store import (
@@ -16,7 +16,6 @@ from optimist.store import (
     Gone,
     LogEntry,
     LogGap,
-    NewPick,
     NotFound,
     Origin,
     Returned,
@@ -50,7 +49,10 @@ STATE = ExperimentState(
             log_bytes=200,
             aside=[SetAside(2, "torn")],
             aside_count=1,
-            suspects=[Suspect(4, 2), Suspect(5, None, "features: 1e+05 in row 3", Origin(9, 5, 1763823999.25))],
+            suspects=[
+                Suspect(4, Origin(0, 5, 1763823998.5), 2),
+                Suspect(5, Origin(9, 5, 1763823999.25), None, "features: 1e+05 in row 3"),
+            ],
             large=1,
             copies=1,
             twins={1: 2},
@@ -93,7 +95,7 @@ async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
     assert await store.reopen("x", '{"best": "a"}')
     with pytest.raises(Gone):
         await settle(store, "x", 12, "digest", 5, b"body")
-    assert await open_picks(store, "x", 12, [AskGroup("ask", [NewPick(0, "{}", 10, 5, again=3)])], 60)
+    assert await open_picks(store, "x", 12, [AskGroup("ask", [new_pick(0, "{}", 10, 5, again=3)])], 60)
     told = await settle(store, "x", 13, "digest", 7, b"body")
     assert (told.seq, told.samples, told.batches) == (6, 32, 6)
     claim = await store.claim("x", 0, "scorer", 60)
@@ -151,7 +153,7 @@ async def test_a_name_that_is_taken_meanwhile_stays_as_it_is(store: Store, redis
 
 async def test_the_same_instance_again_is_as_good_as_once(store: Store, redis: Redis):
     assert await restore(store)
-    await open_picks(store, "x", 12, [AskGroup("ask", [NewPick(0, "{}")])], 60)
+    await open_picks(store, "x", 12, [AskGroup("ask", [new_pick(0, "{}")])], 60)
     before = sorted(await redis.keys("*"))
     assert not await restore(store)
     assert sorted(await redis.keys("*")) == before

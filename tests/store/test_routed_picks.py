@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from exchanges import open_picks, settle
+from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.store import AskGroup, NewPick, Store
+from optimist.store import AskGroup, Store
 
 CONTEXTS = "optimist:{x}:contexts"
 FIRST, SECOND = b"\x00\tfirst\n\xff", b"second" * 300
@@ -28,7 +28,7 @@ async def experiment(store: Store) -> None:
 async def opened(store: Store, *contexts: bytes, request: str = "", lease: float = 60.0) -> list[int]:
     """Picks of the first generator."""
     request = request or f"ask {next(asks)}"
-    picks = [NewPick(0, "{}", nonce=f"{request.replace(' ', '-')}-{i}", context=c) for i, c in enumerate(contexts)]
+    picks = [new_pick(0, "{}", nonce=f"{request.replace(' ', '-')}-{i}", context=c) for i, c in enumerate(contexts)]
     state = await store.state("x")
     found = await open_picks(store, "x", state.rounds, [AskGroup(request, picks)], lease, last=state.last)
     assert found is not None

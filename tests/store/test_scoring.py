@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 import pytest
-from exchanges import open_picks, settle
+from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.store import (
@@ -14,7 +14,6 @@ from optimist.store import (
     Conflict,
     Damaged,
     LogGap,
-    NewPick,
     NotFound,
     SetAside,
     Snapshot,
@@ -36,7 +35,7 @@ async def experiment(store: Store) -> None:
 async def tell(store: Store, *bodies: bytes, record: str = "{}") -> None:
     for body in bodies:
         rounds = (await store.state("x")).rounds
-        await open_picks(store, "x", rounds, [AskGroup(f"ask {next(asks)}", [NewPick(0, record)])], 60)
+        await open_picks(store, "x", rounds, [AskGroup(f"ask {next(asks)}", [new_pick(0, record)])], 60)
         await settle(store, "x", rounds + 1, "digest", 5, body)
 
 

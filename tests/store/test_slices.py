@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from exchanges import open_picks, settle
+from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.store import AskGroup, Conflict, NewPick, Refused, Returned, Store
+from optimist.store import AskGroup, Conflict, Refused, Returned, Store
 from optimist.store.state import GeneratorState
 
 SIZE = 4
@@ -23,7 +23,7 @@ async def experiment(store: Store) -> None:
 async def take(store: Store, start: int, size: int, lease: float = 60.0, **taken: Any) -> int | None:
     rounds = (await store.state("x")).rounds
     opened = await open_picks(
-        store, "x", rounds, [AskGroup(f"ask {rounds}", [NewPick(0, "{}", start, size, **taken)])], lease
+        store, "x", rounds, [AskGroup(f"ask {rounds}", [new_pick(0, "{}", start, size, **taken)])], lease
     )
     return None if opened is None else rounds + 1
 
@@ -56,7 +56,7 @@ async def store_with(store: Store, handed: int, returned: list[Returned]) -> Gen
 
 
 async def test_a_slice_that_is_left_in_an_opening_can_be_taken_in_it(store: Store):
-    picks = [NewPick(0, "{}", 0, 1, left=3), NewPick(0, "{}", 1, 2, again=-1, left=1)]
+    picks = [new_pick(0, "{}", 0, 1, left=3), new_pick(0, "{}", 1, 2, again=-1, left=1)]
     await open_picks(store, "x", 0, [AskGroup("ask", picks)], 60)
     assert await generator(store) == await store_with(store, 4, [Returned(-2, 3, 1)])
 
@@ -101,7 +101,7 @@ async def test_samples_may_have_no_indices(store: Store):
     await store.create_experiment("none", "{}", ["a"], growth=0.0)
     with pytest.raises(Refused, match="no indices"):
         await store.append("none", 0, "key", "digest", 3, b"body", start=0)
-    await open_picks(store, "none", 0, [AskGroup("ask", [NewPick(0, "{}")])], 60)
+    await open_picks(store, "none", 0, [AskGroup("ask", [new_pick(0, "{}")])], 60)
     await settle(store, "none", 1, "digest", 3, b"body")
     [entry] = await store.read_log("none", 0, 0)
     assert entry.indices is None
@@ -127,8 +127,7 @@ async def test_estimates_that_the_reader_has_are_left_out_until_they_change(stor
     await store.put_estimate("x", 1, 2, "second", tokens[1])
     changed = await store.state("x", known)
     assert [(g.estimate_seq, g.estimate) for g in changed.generators] == [(1, "first " * 1000), (2, "second")]
-    # An older scorer publishes an estimate, and a newer one is lost.
-    await redis.hset("optimist:{x}:estimates", "0", "2 third")
+    await store.put_estimate("x", 0, 2, "third", tokens[0])
     read = await store.state("x", changed)
     assert [(g.estimate_seq, g.estimate) for g in read.generators] == [(2, "third"), (2, "second")]
     await store.retract("x", generator=1)

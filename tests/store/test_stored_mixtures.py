@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from optimist.policies import blended
 from optimist.store import (
@@ -23,7 +22,6 @@ from optimist.store import (
     Superseded,
     kernels_digest,
 )
-from optimist.store.formats import MIXING
 
 EACH = ["", "rke"]
 
@@ -300,25 +298,11 @@ async def test_nothing_of_a_deleted_experiment_stays(store: Store, redis: Redis)
     for label in EACH:
         await put(store, label=label)
     await store.blend("x", {0: 0.5, 1: 0.5}, 5, "one")
-    # An older service deletes what it knows.
-    kept = {name: await redis.dump(f"optimist:{{x}}:{name}") or b"" for name in ("mixtures", "blended")}
     await store.delete_experiment("x")
     assert await redis.keys("optimist:{x}:*") == []
     await created(store, None)
-    for name, dump in kept.items():
-        await redis.restore(f"optimist:{{x}}:{name}", 0, dump)
     assert [await store.mixture("x", label) for label in EACH] == [None, None]
     assert await store.blend("x", {0: 0.5, 1: 0.5}, 5, "one") == {0: 3, 1: 2}, "not the answer of before"
-
-
-@pytest.mark.parametrize("counter", ["claims", "claimed", "claimed_units"])
-async def test_no_older_scorer_can_claim_where_the_goal_is_the_mixture(store: Store, redis: Redis, counter: str):
-    """It numbers its claims by one of these counters."""
-    assert await redis.get("optimist:format") == str(MIXING).encode()
-    with pytest.raises(ResponseError, match="not an integer"):
-        await redis.hincrby("optimist:{x}:counts", counter, 1)
-    assert await store.claim("x", 0, "me", 60) is not None
-    assert await store.claim("x", 0, "me", 60, "rke") is not None
 
 
 async def test_an_imported_experiment_has_its_goal_and_makes_its_mixture_anew(store: Store, redis: Redis):
@@ -331,9 +315,6 @@ async def test_an_imported_experiment_has_its_goal_and_makes_its_mixture_anew(st
         await restoration.commit("{}", 0.0, known, await store.history("x"), {})
     state = await store.state("y")
     assert (state.mixture_growth, state.mixture) == (0.25, None)
-    for counter in ("claims", "claimed", "claimed_units"):
-        with pytest.raises(ResponseError, match="not an integer"):
-            await redis.hincrby("optimist:{y}:counts", counter, 1)
     assert await store.claim("y", MIXTURE, "me", 60) is not None
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from exchanges import open_picks, settle
+from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.store import AskGroup, Conflict, Gone, NewPick, NewPreview, Refused, Retracted, Store
+from optimist.store import AskGroup, Conflict, Gone, NewPreview, Refused, Retracted, Store
 
 MOST = 8
 asks = itertools.count()
@@ -29,7 +29,7 @@ async def told(store: Store, generator: int, rows: int = 5) -> int:
     """The number of a pick that was told."""
     request, state = f"ask-{next(asks)}", await store.state("x")
     found = await open_picks(
-        store, "x", state.rounds, [AskGroup(request, [NewPick(generator, "{}")])], 60.0, last=state.last
+        store, "x", state.rounds, [AskGroup(request, [new_pick(generator, "{}")])], 60.0, last=state.last
     )
     assert found is not None
     [number] = found.numbers[request]
@@ -48,7 +48,7 @@ async def test_the_newest_are_kept_and_a_sample_of_all_by_common_indices(store: 
         await store.put_previews("x", await told(store, 0), previews(5 * batch), MOST, instance=instance)
     for batch in range(40):
         await store.put_previews("x", await told(store, 1), previews(5 * batch), MOST, instance=instance)
-    kept = await store.previews("x", instance=instance)
+    kept = await store.previews("x")
     of = {name: [one for other, one in kept if other == name] for name in "ab"}
     assert [len(of["a"]), len(of["b"])] == [MOST, MOST]
     assert [one.position for one in of["b"][:2]] == [40, 40], "the newest first"
@@ -60,16 +60,16 @@ async def test_a_repeat_adds_nothing(store: Store, instance: str, redis: Redis):
     number = await told(store, 0)
     for _ in range(3):
         assert await store.put_previews("x", number, previews(None), MOST, instance=instance) == (0, 5)
-    assert await redis.hlen("optimist:{x}:previews:0:bodies") == len(await store.previews("x", instance=instance)) == 5
-    found = await store.preview("x", 0, number, 3, instance=instance)
+    assert await redis.hlen("optimist:{x}:previews:0:bodies") == len(await store.previews("x")) == 5
+    found = await store.preview("x", 0, number, 3)
     assert found is not None
     assert (found[0].index, found[1]) == (None, b"\x003")
-    assert await store.preview("x", 0, number, 5, instance=instance) is None
+    assert await store.preview("x", 0, number, 5) is None
 
 
 async def test_only_a_told_batch_has_previews(store: Store, instance: str):
     state = await store.state("x")
-    await open_picks(store, "x", state.rounds, [AskGroup("open", [NewPick(0, "{}")])], 60.0, last=state.last)
+    await open_picks(store, "x", state.rounds, [AskGroup("open", [new_pick(0, "{}")])], 60.0, last=state.last)
     with pytest.raises(Conflict, match="has no batch yet"):
         await store.put_previews("x", 1, previews(0), MOST, instance=instance)
     await store.give_up("x", 1, "tired")
@@ -86,21 +86,11 @@ async def test_they_go_with_what_is_retracted_or_deleted(store: Store, instance:
     for number in (first, second, other):
         await store.put_previews("x", number, previews(None), 30, instance=instance)
     await store.retract("x", pick=first)
-    assert {one.pick for _, one in await store.previews("x", instance=instance)} == {second, other}
+    assert {one.pick for _, one in await store.previews("x")} == {second, other}
     with pytest.raises(Retracted):
         await store.put_previews("x", first, previews(None), 30, instance=instance)
     await store.retract("x", generator=0)
-    assert {one.pick for _, one in await store.previews("x", instance=instance)} == {other}
+    assert {one.pick for _, one in await store.previews("x")} == {other}
     assert await redis.keys("optimist:{x}:previews:0*") == []
     await store.delete_experiment("x")
     assert await redis.keys("optimist:{x}:*") == []
-
-
-async def test_what_an_older_version_left_behind_is_not_shown(store: Store, instance: str, redis: Redis):
-    number = await told(store, 0)
-    await store.put_previews("x", number, previews(None), MOST, instance=instance)
-    await redis.hset("optimist:{x}:previews:0", "instance", "of a deleted experiment")
-    assert await store.previews("x", instance=instance) == []
-    assert await store.preview("x", 0, number, 0, instance=instance) is None
-    await store.put_previews("x", number, previews(None, rows=1), MOST, instance=instance)
-    assert len(await store.previews("x", instance=instance)) == await redis.hlen("optimist:{x}:previews:0:bodies") == 1

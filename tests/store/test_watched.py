@@ -9,8 +9,8 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist.store import (
+    MODES,
     SCORED,
-    WATCHED_MODES,
     ExperimentState,
     GeneratorState,
     LogEntry,
@@ -283,22 +283,6 @@ async def test_only_the_kernels_that_the_batch_helped_to_fix_are_fixed_anew(stor
         await store.put_fitted("x", 1, b"late", theirs, read["kid"], "kid")
 
 
-async def test_a_service_that_knows_no_watched_metrics_scores_nothing(store: Store, redis: Redis):
-    """Its script numbers claims by counts that are no numbers here; and it does not start on this format."""
-    for counter in ("claims", "claimed"):
-        with pytest.raises(Exception, match="not an integer"):
-            await redis.hincrby("optimist:{x}:counts", counter, 1)
-    assert await redis.get("optimist:format") == b"4"
-    await tell(store, 1)
-    before = await token(store, label="kid")
-    await store.retract("x", generator=0, position=1)
-    for counter in ("claims", "claimed"):
-        with pytest.raises(Exception, match="not an integer"):
-            await redis.hincrby("optimist:{x}:counts", counter, 1)
-    assert await token(store, label="kid") != before
-    assert await redis.get("optimist:format") == b"4", "a retraction alone would be of format 3"
-
-
 async def test_picks_read_nothing_of_watched_metrics(store: Store, redis: Redis):
     """The state has the labels, and is otherwise as long as without them."""
     names = [f"g{g}" for g in range(20)]
@@ -320,8 +304,8 @@ async def test_picks_read_nothing_of_watched_metrics(store: Store, redis: Redis)
     assert not [field for field in fields if b"metric" in field]
 
 
-async def test_modes_of_a_watched_metric_are_asked_for_where_older_scorers_do_not_listen(store: Store):
-    async with store.announcements(WATCHED_MODES) as announcements:
+async def test_modes_of_a_watched_metric_are_asked_for_by_its_label(store: Store):
+    async with store.announcements(MODES) as announcements:
         assert await anext(announcements) is None
         await store.want_modes("x", 1, "kid")
         heard = await anext(announcements)
@@ -373,11 +357,8 @@ async def test_an_imported_experiment_goes_on_with_its_watched_metrics(store: St
     assert await store.watched("x") == watched
     assert [await store.fitted("x", label) for label in EACH] == [b"sigma", b"sigma of kid", None]
     assert await store.snapshot("x", 0, "kid") == Snapshot(2, b"kid at 2")
-    for counter in ("claims", "claimed"):
-        with pytest.raises(Exception, match="not an integer"):
-            await redis.hincrby("optimist:{x}:counts", counter, 1)
     await estimate(store, 5, "kid")
     await snapshot(store, 4, "kid")
     assert [entry.seq for entry in await store.read_log("x", 0, 4)] == [5]
     await store.delete_experiment("x")
-    assert await redis.keys("*") == [b"optimist:format"]
+    assert await redis.keys("*") == []

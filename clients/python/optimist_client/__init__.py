@@ -54,15 +54,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
-_OLD = frozenset({"Busy", "Conflict", "Fix", "NotFound", "Retry", "Stop", "Unreachable"})
-"""Names of errors in version 0.1."""
-
-
 def __getattr__(name: str) -> Any:
-    if name in _OLD:
-        from optimist_client.errors import renamed
-
-        return renamed(name, __name__, 3)
     if name not in __all__:
         raise AttributeError(f"module 'optimist_client' has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"optimist_client.{_HOME_OF.get(name, 'errors')}"), name)

@@ -27,7 +27,7 @@ def plot_regret(report: Report, axes: Any = None) -> Any:
     regret = [sum(batches[place] * gap for batches, gap in known) for place in range(len(progress.rounds))]
     axes = _axes(axes)
     axes.plot(progress.rounds, regret, color="C0")
-    axes.set_ylabel(f"regret in {report.metric_title}")
+    axes.set_ylabel(f"regret in {report.title}")
     return _labelled(axes, report)
 
 

@@ -87,7 +87,7 @@ def as_plot(report: Report, axes: Any = None, metric: str | None = None) -> Any:
             legend["interval of the difference from the best, counted from the best score (dotted)"] = line
     axes.set_yticks(range(len(rows)), [f"{row.generator} ({row.samples:,})" for row in rows])
     axes.invert_yaxis()
-    axes.set_xlabel(f"{shown.metric_title} ({'lower' if shown.lower_is_better else 'higher'} is better)")
+    axes.set_xlabel(f"{shown.title} ({'lower' if shown.lower_is_better else 'higher'} is better)")
     name, _, rest = _title(report).partition(": ")
     axes.set_title(f"{name}\n{rest}", fontsize="medium")
     if contrasts:
@@ -146,7 +146,7 @@ def _by_metric(report: Report) -> list[tuple[str, ...]]:
     watched = [(one, one.best, "") for one in report.watched.values()]
     for shown, best, more in [(report, report.decision.best, ", decides"), *watched]:
         rows = {row.generator: row for row in shown.standings}
-        title = f"{shown.metric_title} {'↓' if shown.lower_is_better else '↑'}{more}"
+        title = f"{shown.title} {'↓' if shown.lower_is_better else '↑'}{more}"
         columns.append([title, *(_with_interval(rows[name], name == best) for name in names)])
     return list(zip(*columns, strict=True))
 
@@ -207,7 +207,7 @@ def _title(report: Report) -> str:
     cost = "" if report.cost is None else f", cost {report.cost:,g}{limit}"
     if report.decision_cost is not None and report.decision_cost != report.cost:
         cost += f" ({report.decision_cost:,g} at the decision)"
-    return f"{report.experiment}: {report.metric_title}, {report.samples:,} samples{cost}, {report.state}"
+    return f"{report.experiment}: {report.title}, {report.samples:,} samples{cost}, {report.state}"
 
 
 def _style(report: Report, row: Standing) -> str:

@@ -10,14 +10,12 @@ OptimistError
 │   └── GeneratorError     a function given to `run` raised: fix the function; its pick was given up
 └── StopError              the pick or experiment is no longer available, or its batch was retracted: go on with another
 
-`action` is "retry", "fix" or "stop". Invalid arrays raise ValueError before a request is sent. The names without
-`Error` that version 0.1 had are the same classes; they go on for one version, with a DeprecationWarning.
+`action` is "retry", "fix" or "stop". Invalid arrays raise ValueError before a request is sent.
 """
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from optimist_client.models import Problem
@@ -33,8 +31,6 @@ __all__ = [
     "StopError",
     "UnreachableError",
 ]
-OLD_NAMES = ("Busy", "Conflict", "Fix", "NotFound", "Retry", "Stop", "Unreachable")
-"""What the classes were called in version 0.1, without `Error`."""
 
 
 class OptimistError(Exception):
@@ -101,18 +97,3 @@ def from_problem(problem: Problem) -> OptimistError:
     by_action = {"retry": RetryError, "stop": StopError, "fix": FixError}
     kind = StopError if problem.action == "stop" else by_status.get(problem.status) or by_action[problem.action]
     return kind(f"{problem.title}: {problem.detail}" if problem.detail else problem.title, problem)
-
-
-def __getattr__(name: str) -> Any:
-    return renamed(name, __name__, 3)
-
-
-def renamed(name: str, module: str, level: int) -> Any:
-    """The class that had this name in version 0.1, with a warning. Raises AttributeError for any other name.
-
-    level: how many calls up the name was looked up.
-    """
-    if name not in OLD_NAMES:
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    warnings.warn(f"{module}.{name} is called {name}Error; the old name goes", DeprecationWarning, stacklevel=level)
-    return globals()[f"{name}Error"]

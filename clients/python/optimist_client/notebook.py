@@ -86,7 +86,7 @@ def chart(reports: list[Report]) -> str:
         room = 0.5 * (max(ends) - min(ends))
         axes.set_ylim(min(ends) - room, max(ends) + room)
     axes.set_xlabel("samples of all generators")
-    axes.set_ylabel(f"{newest.metric_title} ({'lower' if newest.lower_is_better else 'higher'} is better)")
+    axes.set_ylabel(f"{newest.title} ({'lower' if newest.lower_is_better else 'higher'} is better)")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
     drawn = StringIO()
     figure.savefig(drawn, format="svg")

@@ -33,7 +33,7 @@ CostLimit = Annotated[float, Field(gt=0, le=1e30, allow_inf_nan=False)]
 
 
 def optional(default: Any = None) -> Any:
-    """A field that is sent only if it differs from its default, so that versions without the field accept the rest."""
+    """A field that is sent only if it differs from its default: most answers are shorter without it."""
     return Field(default=default, exclude_if=lambda value: value == default)
 
 

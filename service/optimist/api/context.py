@@ -214,7 +214,7 @@ class Context:
             self._drop(oldest)
         known = self._dispatchers.get(config.name)
         if known is None or known[0] != stamp:
-            # An older experiment, or one from elsewhere, may ask for longer leases than this service gives.
+            # An experiment made under another setting, or elsewhere, may ask for longer leases than this service gives.
             lease = min(config.lease, self.settings.max_lease)
             leasing = experiment.model_copy(update={"config": config.model_copy(update={"lease": lease})})
             most_open = MostOpen(

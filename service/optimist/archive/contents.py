@@ -17,12 +17,12 @@ from optimist_client.wire import GeneratorName, Identifier, Wire
 
 Count = Annotated[int, Field(ge=0)]
 Position = Annotated[int, Field(ge=1)]
-Stored = Annotated[str, Field(pattern=r"^[0-9]{0,15}\t[^\t]{0,500}(\t[0-9]{1,15} [0-9]{1,15} [0-9]{1,15}\.[0-9]{3})?$")]
+Stored = Annotated[str, Field(pattern=r"^[0-9]{0,15}\t[^\t]{0,500}\t[0-9]{1,15} [0-9]{1,15} [0-9]{1,15}\.[0-9]{3}$")]
 """`Suspect.stored`."""
 _NUMBER = r"[0-9]{1,25}(\.[0-9]{1,25})?(e[+-][0-9]{1,3})?"
 Sizes = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}( (-|{_NUMBER}))*$", max_length=500)]
 NOT_EMPTY = Field(exclude_if=lambda value: not value)
-"""Omits a field that is empty, so that an older service, which does not know the field, can read the archive."""
+"""Omits a field that is empty, which most are."""
 
 
 class ArchivedRetraction(Wire):

@@ -165,12 +165,11 @@ class Exporter:
             fitted = await self._store.fitted(self._name, label)
             if fitted is not None:
                 await asyncio.to_thread(self._writer.add_fitted, fitted, label)
-        config = self._experiment.config
-        for name in references_of(config):
+        for name in references_of(self._experiment.config):
             reference = await self._store.references.get(name)
             if reference is None:
                 raise Damaged(f"the reference {name!r} of the experiment is missing")
-            await asyncio.to_thread(self._writer.add_reference, config, name, *reference)
+            await asyncio.to_thread(self._writer.add_reference, name, *reference)
 
 
 def _returned(stored: ExperimentState, state: GeneratorState) -> list[tuple[int, int, int]]:

@@ -10,8 +10,7 @@ An archive is a zip file with uncompressed members and no pickles:
     history                   seven bytes per batch, as in `Store.history`
     fitted.safetensors        the parts of the kernels that were fitted to the first samples
     fitted/<label>.safetensors    the same of a watched metric
-    reference.json, .safetensors   the reference of the metric that decides
-    references/<name>.json, .safetensors   the other references, of watched metrics
+    references/<name>.json, .safetensors   the references of the metrics
     experiment.json           `contents.Contents`, the table of contents
 
 The zip's comment is the SHA-256 (hex) of all bytes before it. Members that `experiment.json` does not name are ignored.
@@ -35,7 +34,6 @@ from optimist.archive.contents import PAGE, ArchivedGenerator, Contents, PageEnt
 from optimist.store.formats import HISTORY
 from optimist.store.records import LogEntry, Snapshot
 from optimist.store.state import ExperimentState, Unit, WatchedState
-from optimist_client.models import ExperimentConfig
 
 FORMAT = 1
 MEDIA_TYPE = "application/zip"
@@ -77,11 +75,10 @@ class ArchiveWriter:
         """Write the fitted parts of the kernels of one metric."""
         self._add(_by_label("fitted", label), body)
 
-    def add_reference(self, config: ExperimentConfig, name: str, info: str, body: bytes) -> None:
+    def add_reference(self, name: str, info: str, body: bytes) -> None:
         """Write a reference of an experiment: its description, and its moments and rows."""
-        member = _reference(config, name)
-        self._add(f"{member}.json", info.encode())
-        self._add(f"{member}.safetensors", body)
+        self._add(f"references/{name}.json", info.encode())
+        self._add(f"references/{name}.safetensors", body)
 
     def finish(self, contents: Contents, history: bytes) -> None:
         """Write the history, the table of contents and the digest."""
@@ -144,7 +141,7 @@ class Archive:
 
     def reference(self, name: str) -> tuple[str, bytes]:
         """The description of a reference that the experiment names, and its moments and rows."""
-        member = _reference(self.contents.experiment.config, name)
+        member = f"references/{name}"
         return self._read(f"{member}.json").decode(errors="replace"), self._read(f"{member}.safetensors")
 
     def snapshot(self, generator: int, label: str = "") -> Snapshot | None:
@@ -260,11 +257,6 @@ class Archive:
             return self._zip.read(name)
         except _UNREADABLE as error:
             raise ArchiveError(f"the archive cannot be read: {error}") from None
-
-
-def _reference(config: ExperimentConfig, name: str) -> str:
-    """The member that holds a reference: for the one that decides, the only one that earlier versions know."""
-    return "reference" if name == config.metric.setting("reference") else f"references/{name}"
 
 
 def _by_position(batches: list[int], known: ArchivedGenerator) -> list[int]:

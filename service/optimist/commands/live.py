@@ -69,7 +69,7 @@ def _table(report: Report) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("generator", overflow="fold")
     behind = report.behind
-    for column in (*(["behind the best"] if behind else []), report.metric_title, "± error", "samples"):
+    for column in (*(["behind the best"] if behind else []), report.title, "± error", "samples"):
         table.add_column(column, justify="right")
     for row in report.ranking[:_MOST]:
         numbers = ("…" if number is None else f"{number:.3f}" for number in (row.score, row.error))

@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from optimist.commands.metrics import MetricText, Watch, parsed, watched
-from optimist.commands.scorer import METRICS_HOST, scorer
 from optimist.commands.shared import (
     ORDER,
     AsJson,
@@ -24,7 +23,6 @@ from optimist.commands.shared import (
     Frequencies,
     KernelName,
     KernelSeed,
-    LogFormat,
     PromptSigma,
     ReferenceFile,
     Sigma,
@@ -42,18 +40,16 @@ if TYPE_CHECKING:
     from optimist.evaluation.offline import FileScore
     from optimist.numerics.estimate import Estimate
 
-DEPRECATED = "Deprecated: use `optimist scorer`."
-
 
 def score(
     files: Annotated[
-        list[Path] | None,
+        list[Path],
         typer.Argument(
             help="Samples to score: .npy, .npz, .safetensors or .parquet, each array (n, d) one generator's; for "
             "scores of pairs, files of one generator each with the arrays features and prompts. Or a folder with one "
             "file (or folder) per generator, as for `simulate --features`."
         ),
-    ] = None,
+    ],
     metric: MetricText = "fid",
     watch: Watch = None,
     reference: ReferenceFile = None,
@@ -73,21 +69,8 @@ def score(
     ] = False,
     device: Device = None,
     as_json: AsJson = False,
-    redis_url: Annotated[str | None, typer.Option(help=DEPRECATED, hidden=True)] = None,
-    metrics_port: Annotated[int | None, typer.Option(min=1, max=65535, help=DEPRECATED, hidden=True)] = None,
-    metrics_host: Annotated[str, typer.Option(help=DEPRECATED, hidden=True)] = METRICS_HOST,
-    log_format: Annotated[LogFormat | None, typer.Option(help=DEPRECATED, hidden=True)] = None,
 ) -> None:
-    """Score FILES and print them best first. This needs no service.
-
-    A scorer process is run by `optimist scorer`; `optimist score --redis-url URL` still does the same.
-    """
-    if bool(files) == bool(redis_url):
-        raise typer.BadParameter("expected FILES to score; a scorer process is run by: optimist scorer --redis-url URL")
-    if redis_url:
-        typer.echo("optimist score --redis-url is deprecated: use optimist scorer --redis-url", err=True)
-        scorer(redis_url, device, metrics_port, metrics_host, log_format)
-        return
+    """Score FILES and print them best first. This needs no service. A scorer process is run by `optimist scorer`."""
     settings = settings_of(device=device)
     with extras("server,scoring"):
         from optimist.evaluation.offline import mixture_files, read_reference, score_files
@@ -102,8 +85,8 @@ def score(
             check_reference(name, reference)
         how: dict[str, Any] = {"order": order, "truncation": truncation, **taken, **own}
         how |= {"delta": delta, "device": settings.device, "beside": reference, "begun": begun}
-        rows = score_files(files or [], name, watch=watched(watch or [], shared), bound=bound, **how)
-        blend = mixture_files(files or [], name, **how) if mixture else None
+        rows = score_files(files, name, watch=watched(watch or [], shared), bound=bound, **how)
+        blend = mixture_files(files, name, **how) if mixture else None
     if as_json:
         scores = [row.to_dict() for row in rows]
         found = scores if blend is None else {"scores": scores, "mixture": blend.model_dump(mode="json")}

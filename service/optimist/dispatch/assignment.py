@@ -16,9 +16,6 @@ from optimist.policies import Arm
 from optimist.store import AskGroup, GeneratorState, NewPick, Opening
 from optimist_client.models import AskRequest, Pick
 
-_APART = {"nonce"}
-"""What the store keeps beside the record of a pick."""
-
 
 @dataclass(frozen=True, slots=True)
 class MostOpen:
@@ -150,7 +147,7 @@ class Assignment:
         taken = {} if part is None else _taken(part)
         if context is not None:
             taken["context"] = RoutedPrompt(context.row, choice.probability, context.text).pack()
-        record = pick.model_dump_json(exclude=_APART)
+        record = pick.model_dump_json()
         new = NewPick(generator.ordinal, record, nonce=nonce, least=least, most=most, key=key, **taken)
         state.open(pick, new, pick.opened + self._lease)
         self._groups.setdefault(pick.request_id, []).append(new)

@@ -37,13 +37,11 @@ async def with_decision_latched(store: Store, state: PolicyState) -> PolicyState
 def decision_cost(state: PolicyState) -> float | None:
     """Cost of the samples that had been told when it was decided, at the present costs, as `PolicyState.cost`.
 
-    None before the decision, without costs, and if a version decided that did not note the samples.
+    None before the decision, and without costs.
     """
     if state.stored.decision is None or not state.costs:
         return None
-    samples = json.loads(state.stored.decision).get(_SAMPLES)
-    if samples is None:
-        return None
+    samples = json.loads(state.stored.decision)[_SAMPLES]
     # Generators that joined later have no samples here.
     told = zip(state.stored.generators, samples, strict=False)
     return sum(state.costs.get(generator.name, 0.0) * count for generator, count in told)

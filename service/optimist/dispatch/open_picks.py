@@ -26,8 +26,9 @@ class OpenPicks:
         before = {} if known is None else known._picks
         for one in stored:
             pick, same = before.get(one.number, (None, None))
-            if pick is None or same is None or not _are_same(one, same):
-                pick = _parsed(one)
+            # A nonce identifies a pick, and a pick never changes.
+            if pick is None or same is None or one.nonce != same.nonce:
+                pick = Pick.model_validate_json(one.record)
             self.add(pick, one)
 
     def __len__(self) -> int:
@@ -76,13 +77,3 @@ class OpenPicks:
         if request.worker is not None:
             found |= self._of_worker.get(request.worker, {})
         return [found[number] for number in sorted(found)][: request.count]
-
-
-def _are_same(one: OpenPick, other: OpenPick) -> bool:
-    """Whether two picks with one number are the same. A nonce identifies a pick, and a pick never changes."""
-    return one.nonce == other.nonce and (bool(one.nonce) or one.record == other.record)
-
-
-def _parsed(stored: OpenPick) -> Pick:
-    pick = Pick.model_validate_json(stored.record)
-    return pick.model_copy(update={"nonce": stored.nonce}) if stored.nonce else pick

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 def suspects_among(generators: Sequence[GeneratorState]) -> list[SuspectBatch]:
-    """The odd batches of these generators, newest first; those of unknown age last."""
+    """The odd batches of these generators, newest first."""
     found = []
     for generator in generators:
         gone, are_notable = _retracted(generator), _are_notable(generator, generator.copies)
@@ -31,17 +31,16 @@ def suspects_among(generators: Sequence[GeneratorState]) -> list[SuspectBatch]:
             is_retracted = suspect.seq in gone
             if odd := findings(suspect, are_copies_notable=are_notable or is_retracted):
                 found.append(_described(generator, suspect, odd, is_retracted))
-    return sorted(found, key=lambda suspect: -(suspect.told or 0.0))
+    return sorted(found, key=lambda suspect: -suspect.told)
 
 
 def _described(generator: GeneratorState, suspect: Suspect, odd: list[str], is_retracted: bool) -> SuspectBatch:
-    origin = suspect.origin
     return SuspectBatch(
         generator=generator.name,
         position=suspect.seq,
-        pick=(origin and origin.pick) or None,
-        samples=origin and origin.rows,
-        told=origin and origin.told,
+        pick=suspect.origin.pick or None,
+        samples=suspect.origin.rows,
+        told=suspect.origin.told,
         findings=odd,
         retracted=is_retracted,
     )

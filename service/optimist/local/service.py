@@ -142,6 +142,7 @@ class LocalService:
             worker=worker,
             request_id="",
             opened=time.time(),
+            nonce=f"{self._rounds:x}",  # nothing here loses a pick
         )
         self._open[pick.number] = pick
         return pick

@@ -27,7 +27,7 @@ from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, Rout
 from optimist.scoring.records import Records
 from optimist.scoring.rota import Rota
 from optimist.scoring.routing import Routing
-from optimist.store import DUE, MIXTURES, MODES, ROUTES, WATCHED_MODES, Damaged, NotFound, Store, StoreError, Superseded
+from optimist.store import DUE, MIXTURES, MODES, ROUTES, Damaged, NotFound, Store, StoreError, Superseded
 from optimist.store.outage import Outage
 
 logger = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class Scorer:
         """Score until cancelled; then release all generators, so that others need not wait for the claims to end."""
         loops = [asyncio.create_task(loop()) for loop in (self._sweep_for_ever, self._renew_for_ever)]
         try:
-            async with self._store.announcements(DUE, MODES, WATCHED_MODES, MIXTURES, ROUTES) as announcements:
+            async with self._store.announcements(DUE, MODES, MIXTURES, ROUTES) as announcements:
                 async for announcement in announcements:
                     if announcement is None:
                         self._rota.forget()

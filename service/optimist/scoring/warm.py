@@ -23,8 +23,8 @@ from optimist_client.models import ModeInfo, Modes, PromptGroupInfo
 SHOWN_MODES = 20
 SHOWN_SAMPLES = 32
 """Number of modes, and of samples of each, that are computed at once; a request may show fewer."""
-FORMAT = 2
-"""Version of snapshots. Version 1, whose moments are whole matrices, is read too; others are refused."""
+FORMAT = 1
+"""Version of snapshots; others are refused. It counts on as that of the data does (`store/formats.py`)."""
 DIGEST_BYTES = 32
 """Length of the SHA-256 at the start of a snapshot."""
 NOTHING_RETRACTED = RetractedLog()
@@ -211,7 +211,7 @@ class WarmGenerator:
         try:
             state = load(frozen)
             version = int(state.pop("format"))
-            if version not in (1, FORMAT):
+            if version != FORMAT:
                 raise ValueError(f"expected a snapshot of format {FORMAT}, found {version}")
             if not torch.equal(state.pop("meaning"), _meaning(bound, contexts)):
                 raise ValueError("the snapshot is of another metric, or of other kernels")

@@ -1,7 +1,8 @@
 """The lock on a data directory: open files that redis-server inherits, so it lasts until both processes are gone.
 
-Two servers on one directory would destroy acknowledged batches. So the directory itself is locked, and a file in it
-that says who holds it: earlier versions lock that file alone, and somebody may remove it by hand.
+Two servers on one directory would destroy acknowledged batches. So the directory itself is locked, because somebody may
+remove the files in it by hand, and a file in it that says who holds it, because some network file systems lock files
+alone.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class DirectoryLock:
             # The directory first: if it is held, nothing in it may be changed.
             for path, flags in ((directory, os.O_RDONLY), (directory / "lock", os.O_RDWR | os.O_CREAT)):
                 self.fds.append(os.open(path, flags, 0o600))
-                # Some network file systems lock files alone.
+                # It need not be possible, see above.
                 with contextlib.suppress(OSError) if path is directory else contextlib.nullcontext():
                     self._wait(deadline)
         except BaseException:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from optimist.store import keys
 from optimist.store.commands import Commands
-from optimist.store.formats import MIXING, ROUTING, WATCHING, mark_at_least
 from optimist.store.index import Index
 from optimist.store.parsing import held, held_mixture, held_routes, parse_state, parse_watched
 from optimist.store.state import NOTHING_WATCHED, ExperimentState, State, Unit, WatchedState
@@ -54,18 +53,10 @@ class Experiments:
         growth: estimates are due at (1 + growth) times the samples they were last due at (decisions.md §2).
         instance: what tells it from others of its name, never used before; random where not given. keep_log: snapshots
         do not trim the log, which holds the record of each pick too. batch_size: picks begin at multiples of it in the
-        sequence of their generator; None: samples have no indices. labels: of the metrics that are watched; with any,
-        services of format 3 and older cannot score it. mixture_growth: for the goal "mixture", by which part the
-        samples of all generators grow until it is made again; services of format 4 and older cannot score such an
-        experiment. route_growth: the same for the goal "route" and its model, and services of format 5.
-        Raises Conflict if another config has the name.
+        sequence of their generator; None: samples have no indices. labels: of the metrics that are watched.
+        mixture_growth: for the goal "mixture", by which part the samples of all generators grow until it is made again.
+        route_growth: the same for the goal "route" and its model. Raises Conflict if another config has the name.
         """
-        if labels:
-            await mark_at_least(self._commands.redis, WATCHING)
-        if mixture_growth is not None:
-            await mark_at_least(self._commands.redis, MIXING)
-        if route_growth is not None:
-            await mark_at_least(self._commands.redis, ROUTING)
         created = await self._commands.experiment_script(
             "create_experiment",
             experiment,

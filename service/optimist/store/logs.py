@@ -44,7 +44,7 @@ class Logs:
             raise NotFound(f"experiment {experiment!r} has no generator {generator}")
         if after_seq > int(last):
             raise LogGap(f"log of generator {generator} in {experiment!r} ends at {int(last)}, before {after_seq}")
-        if chain and after_seq == int(last) and ends not in (None, f"{after_seq} {chain}".encode()):
+        if chain and after_seq == int(last) and ends != f"{after_seq} {chain}".encode():
             raise LogGap(f"log of generator {generator} in {experiment!r} has changed before {after_seq}")
         entries: list[LogEntry] = []
         page, left, largest = min(_FIRST_PAGE, max_entries), max_bytes, 1
@@ -64,7 +64,7 @@ class Logs:
                         f"where {position + offset}-0 was expected"
                     )
                 entry = _log_entry(position + offset, fields)
-                is_next = not (chain and entry.chain) or entry.chain == chained(chain, entry.digest)
+                is_next = not chain or entry.chain == chained(chain, entry.digest)
                 # Otherwise the entry is damaged, or it belongs to another log.
                 if not is_next and await self._chain(experiment, generator, entry.seq - 1, label) != chain:
                     raise LogGap(f"log of generator {generator} in {experiment!r} has changed before {entry.seq}")
@@ -82,7 +82,7 @@ class Logs:
         reads = [("XRANGE", log, f"{seq}-0", f"{seq}-0"), ("HGET", facts, field)]
         entries, snapshot = await self._commands.call_many(reads)
         if entries:
-            return entries[0][1].get(b"chain", b"").decode()
+            return entries[0][1][b"chain"].decode()
         at, _, chain = (snapshot or b"").decode().partition(" ")
         return chain if at == str(seq) else None
 
@@ -100,7 +100,7 @@ class Logs:
 
 
 def _log_entry(seq: int, fields: dict[bytes, Any]) -> LogEntry:
-    chain, retracts = fields.get(b"chain", b"").decode(), fields.get(b"retracts")
+    chain, retracts = fields[b"chain"].decode(), fields.get(b"retracts")
     if retracts is not None:
         return LogEntry(seq, 0, 0, fields[b"digest"].decode(), b"", chain=chain, retracts=retracts.decode())
     record = fields.get(b"record")

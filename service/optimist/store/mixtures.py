@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from optimist.store import keys
 from optimist.store.commands import Argument, Commands
-from optimist.store.formats import MIXING, mark_at_least
 from optimist.store.made import Part, StoredMixture
 from optimist.store.parsing import parse_mixture, parse_parts
 
@@ -20,7 +19,7 @@ BLENDS = 256
 class MixedPart:
     """What a mixture, or a model of contexts, to be stored was made of by one generator: its log up to `seq`.
 
-    samples: those that count up to there. chain: `LogEntry.chain` there, "" where the log has none.
+    samples: those that count up to there. chain: `LogEntry.chain` there, "" where it is not known.
     """
 
     generator: int
@@ -72,7 +71,6 @@ class Mixtures:
         """
         if not parts or not payload:
             raise ValueError("a mixture has a payload, and one generator or more")
-        await mark_at_least(self._commands.redis, MIXING)
         stands = await self._commands.experiment_script(
             "put_mixture",
             experiment,
@@ -89,10 +87,7 @@ class Mixtures:
 
     async def mixture(self, experiment: str, label: str = "") -> StoredMixture | None:
         """The newest mixture by a metric, None before the first."""
-        facts, mixtures = (self._commands.key(experiment, part) for part in (keys.facts(label), "mixtures"))
-        reads = [("HGET", facts, f"made_{keys.unit(keys.MIXTURE, label)}"), ("HGET", mixtures, label)]
-        made, entry = await self._commands.call_many(reads)
-        return parse_mixture(entry, (made or b"").decode())
+        return parse_mixture(await self._commands.call("HGET", self._commands.key(experiment, "mixtures"), label))
 
     async def mixture_damage(self, experiment: str, label: str = "") -> str | None:
         """Why the mixture cannot be made by a metric; None while nothing is known against it."""

@@ -58,7 +58,7 @@ def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> 
                 due_seq=count["due_seq"],
                 estimate_seq=seq,
                 estimate=estimate,
-                estimate_made=counts.get(f"made_{g}", "") if estimate else "",
+                estimate_made=counts[f"made_{g}"] if estimate else "",
                 damage=damaged.get(g),
                 handed=count["handed"],
                 returned=slices.get(ordinal, []),
@@ -120,12 +120,10 @@ def _retractions(counts: dict[str, str]) -> dict[int, list[Retraction]]:
     return {generator: sorted(those, key=attrgetter("seq")) for generator, those in found.items()}
 
 
-def _open_pick(
-    known: Mapping[int, OpenPick], number: bytes, deadline: bytes, entry: bytes, terms: bytes | None
-) -> OpenPick:
-    nonce, _, _, key = ("", "", "", "") if terms is None else terms.decode().split(" ", 3)
+def _open_pick(known: Mapping[int, OpenPick], number: bytes, deadline: bytes, entry: bytes, terms: bytes) -> OpenPick:
+    nonce, _, _, key = terms.decode().split(" ", 3)
     pick = known.get(int(number))
-    if pick is not None and nonce and pick.nonce == nonce:  # a nonce identifies a pick, and a pick never changes
+    if pick is not None and pick.nonce == nonce:  # a nonce identifies a pick, and a pick never changes
         return pick if pick.deadline == float(deadline) else replace(pick, deadline=float(deadline))
     generator, request_id, _, record = entry.decode().split("\t", 3)
     return OpenPick(int(number), int(generator), request_id, record, float(deadline), nonce, key)
@@ -146,7 +144,7 @@ def _mixture(entry: bytes, counts: Mapping[str, str], known: ExperimentState | N
     if "mixture_growth" not in counts or "made_mixture" not in counts:
         return None
     if entry or known is None:
-        return parse_mixture(entry or None, counts["made_mixture"])
+        return parse_mixture(entry or None)
     return known.mixture
 
 
@@ -157,22 +155,23 @@ def held_routes(known: ExperimentState | None) -> str:
 
 def _routes(entry: bytes, counts: Mapping[str, str], known: ExperimentState | None) -> StoredRoutes | None:
     if entry or known is None:
-        return parse_routes(entry or None, counts.get("made_routes", ""))
+        return parse_routes(entry or None)
     return known.routes if "made_routes" in counts else None
 
 
-def parse_routes(entry: bytes | None, made: str) -> StoredRoutes | None:
-    """What put_routes.lua stores as `made`, as `parse_mixture` does."""
-    if entry is None or entry.partition(b" ")[0].decode() != made:
+def parse_routes(entry: bytes | None) -> StoredRoutes | None:
+    """What put_routes.lua stores as `made`; None without it."""
+    if entry is None:
         return None
-    return StoredRoutes(made, parse_parts(entry.decode().split(" ", 1)[1]))
+    made, listed = entry.decode().split(" ", 1)
+    return StoredRoutes(made, parse_parts(listed))
 
 
-def parse_mixture(entry: bytes | None, made: str) -> StoredMixture | None:
-    """An entry of `mixtures`; None without one, and for one whose name is not `made`: of a deleted experiment."""
-    if entry is None or entry.partition(b" ")[0].decode() != made:
+def parse_mixture(entry: bytes | None) -> StoredMixture | None:
+    """An entry of `mixtures`; None without one."""
+    if entry is None:
         return None
-    _, listed, payload = entry.decode().split(" ", 2)
+    made, listed, payload = entry.decode().split(" ", 2)
     return StoredMixture(made, parse_parts(listed), payload)
 
 

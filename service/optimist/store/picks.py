@@ -9,9 +9,9 @@ from typing import Any
 from optimist.store import keys
 from optimist.store.checking import Measures
 from optimist.store.commands import Commands, step
-from optimist.store.errors import Gone, NotFound, StoreError
+from optimist.store.errors import Gone, StoreError
 from optimist.store.parsing import held, held_mixture, held_routes, parse_state
-from optimist.store.records import AskGroup, Batch, Exchanged, Opened, Opening, Settled
+from optimist.store.records import AskGroup, Batch, Exchanged, Opened, Opening, Settled, check_batch
 from optimist.store.scripts import Argument
 from optimist.store.state import ExperimentState, Suspect
 
@@ -52,8 +52,8 @@ class Picks:
         counts although the lease ran out, a decision was latched, or the generator was paused or retired. A repeated
         batch (same pick, same digest) gets the first answer again. The result of a refused batch is an error, which is
         returned, not raised: Conflict if the pick was told with another digest or given up, Gone if its end is no
-        longer remembered or Redis has lost the pick, NotFound if it was never opened, Refused for a wrong number of
-        rows, a missing or wrong nonce, or a batch that fails the checks.
+        longer remembered or Redis has lost the pick, as a wrong nonce shows, Refused for a wrong number of rows, or a
+        batch that fails the checks.
 
         Then the picks of `opening` are opened, numbered in order, if the experiment is as the opening expects it. They
         are not opened if, since the state was read, other picks were opened, a decision was latched, the experiment was
@@ -107,8 +107,8 @@ class Picks:
             state=None if state is None else parse_state(state, known),
         )
 
-    async def check_pick(self, experiment: str, number: int, nonce: str = "") -> None:
-        """Raise the error that `exchange` returns for an unknown pick: NotFound if never made, Gone otherwise."""
+    async def check_pick(self, experiment: str, number: int) -> None:
+        """Raise the error that `exchange` returns for an unknown pick, Gone."""
         picks, settled, counts = (self._commands.key(experiment, part) for part in ("picks", "settled", "counts"))
         *known, rounds = await self._commands.call_many(
             [("HEXISTS", picks, number), ("HEXISTS", settled, number), ("HGET", counts, "rounds")]
@@ -116,9 +116,7 @@ class Picks:
         if not any(known):
             if 0 < number <= int(rounds or 0):
                 raise Gone(f"pick {number} ended too long ago: its end is no longer known")
-            if nonce:
-                raise Gone(f"pick {number} is unknown: Redis has lost the pick that had this number")
-            raise NotFound(f"pick {number} was never made")
+            raise Gone(f"pick {number} is unknown: Redis has lost the pick that had this number")
 
     async def give_up(
         self, experiment: str, pick: int, reason: str, *, nonce: str = "", instance: str | None = None
@@ -170,7 +168,7 @@ class Picks:
         Raises Conflict for a key that came with another digest or start, NotFound for an unknown generator, Refused for
         a batch that does not pass the checks, or with a `start` where samples have no indices.
         """
-        batch = Batch(0, digest, rows, body)
+        check_batch(digest, rows)
         if not key:
             raise ValueError("a batch without a pick has a key")
         answer = await self._commands.experiment_script(
@@ -178,9 +176,9 @@ class Picks:
             experiment,
             generator=generator,
             key=key,
-            digest=batch.digest,
-            rows=batch.rows,
-            body=batch.body,
+            digest=digest,
+            rows=rows,
+            body=body,
             start="" if start is None else start,
             measures=_packed(measures),
             channel=keys.DUE,
@@ -225,7 +223,7 @@ def _new_picks(groups: Sequence[AskGroup]) -> list[dict[str, Argument]]:
             "slice": "" if pick.start is None else f"{pick.start} {pick.size}",
             "again": "" if pick.again is None else pick.again,
             "left": pick.left,
-            "terms": f"{pick.nonce} {pick.least} {pick.most} {pick.key}" if pick.nonce else "",
+            "terms": f"{pick.nonce} {pick.least} {pick.most} {pick.key}",
             "record": pick.record,
             "context": pick.context,
         }

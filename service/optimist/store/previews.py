@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from optimist.store.commands import Commands
 
-_INSTANCE = b"instance"
-
 
 @dataclass(frozen=True, slots=True)
 class NewPreview:
@@ -35,7 +33,7 @@ class StoredPreview:
 
 
 class Previews:
-    """The part of `Store` about previews. instance: `ExperimentState.instance` of the experiment that is meant."""
+    """The part of `Store` about previews."""
 
     _commands: Commands
 
@@ -47,7 +45,7 @@ class Previews:
         most: how many are kept of a generator: the newest, and half of them a sample of all, by indices that are the
         same for every generator. Returns the generator, and how many of these are kept. Raises Conflict for a pick
         without a batch, Retracted for one whose batch counts no longer, Gone for one that is not known (any more),
-        Refused for a place beyond the batch, NotFound without the experiment.
+        Refused for a place beyond the batch, NotFound without the experiment, or where it is another `instance` by now.
         """
         generator, kept = await self._commands.experiment_script(
             "put_previews",
@@ -67,7 +65,7 @@ class Previews:
         )
         return int(generator), kept
 
-    async def previews(self, experiment: str, *, instance: str) -> list[tuple[str, StoredPreview]]:
+    async def previews(self, experiment: str) -> list[tuple[str, StoredPreview]]:
         """The previews that are kept with the names of their generators, in their order, of each the newest first."""
         names = await self._commands.call("HGETALL", self._commands.key(experiment, "generators"))
         ordinals = sorted(map(int, names))
@@ -75,36 +73,30 @@ class Previews:
         return [
             (names[b"%d" % g].decode(), one)
             for g, stored in zip(ordinals, found, strict=True)
-            for one in _parsed(g, stored, instance)
+            for one in _parsed(g, stored)
         ]
 
     async def preview(
-        self, experiment: str, generator: int, pick: int, place: int, *, instance: str
+        self, experiment: str, generator: int, pick: int, place: int
     ) -> tuple[StoredPreview, bytes] | None:
         """A preview with its bytes; None if it is not kept (any more)."""
         name = f"{pick}-{place}"
         key = self._key(experiment, generator)
-        reads = [("HMGET", key, _INSTANCE, name), ("HGET", f"{key}:bodies", name)]
-        (made, entry), body = await self._commands.call_many(reads)
+        entry, body = await self._commands.call_many([("HGET", key, name), ("HGET", f"{key}:bodies", name)])
         if entry is None or body is None:
             return None
-        found = _parsed(generator, {_INSTANCE: made, name.encode(): entry}, instance)
-        return (found[0], body) if found else None
+        return _parsed(generator, {name.encode(): entry})[0], body
 
     def _key(self, experiment: str, generator: int) -> str:
         return f"{self._commands.key(experiment, 'previews')}:{generator}"
 
 
-def _parsed(generator: int, stored: dict[bytes, bytes], instance: str) -> list[StoredPreview]:
-    # A deleted experiment of this name may have left its previews, see put_previews.lua.
-    if stored.get(_INSTANCE) != instance.encode():
-        return []
+def _parsed(generator: int, stored: dict[bytes, bytes]) -> list[StoredPreview]:
     found: list[StoredPreview] = []
     for name, entry in stored.items():
-        if name != _INSTANCE:
-            pick, _, place = name.decode().partition("-")
-            head, _, about = entry.decode().partition("\t")
-            position, _, index = head.split(" ")
-            number = int(index) if index else None
-            found.append(StoredPreview(generator, int(pick), int(place), int(position), number, about))
+        pick, _, place = name.decode().partition("-")
+        head, _, about = entry.decode().partition("\t")
+        position, _, index = head.split(" ")
+        number = int(index) if index else None
+        found.append(StoredPreview(generator, int(pick), int(place), int(position), number, about))
     return sorted(found, key=lambda one: (-one.position, one.place))

@@ -25,8 +25,6 @@ class NewPick:
     size: int = 0
     again: int | None = None
     left: int = 0
-    nonce: str = ""
-    """A random name, never used before, that the tell must send back; "": none, and rows are not checked either."""
     least: int = 1
     most: int = 0
     """The smallest and the largest number of rows of its batch; 0 as the largest means no limit."""
@@ -34,6 +32,8 @@ class NewPick:
     """Id of the access key that asked."""
     context: bytes = b""
     """What the log keeps beside the batch that is told for it; empty for nothing."""
+    nonce: str = field(kw_only=True)
+    """A random name, never used before, that the tell must send back."""
 
     def __post_init__(self) -> None:
         if self.start is None and (self.size, self.again, self.left) != (0, None, 0):
@@ -113,22 +113,25 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch for a pick. digest: of the decoded arrays, not empty; a repeated tell is recognised by it.
-
-    nonce: of the pick, "" if the caller has none.
-    """
+    """A batch for a pick, whose nonce it names. digest: of the decoded arrays, not empty; a repeated tell is recognised
+    by it."""
 
     pick: int
     digest: str
     rows: int
     body: bytes
-    nonce: str = ""
+    nonce: str
     measures: Measures | None = None
     """The measures for the checks; None: not checked."""
 
     def __post_init__(self) -> None:
-        if not self.digest or "\t" in self.digest or self.rows < 1:
-            raise ValueError("a batch has at least one row, and a digest without tabs")
+        check_batch(self.digest, self.rows)
+
+
+def check_batch(digest: str, rows: int) -> None:
+    """Raise ValueError for a batch that the scripts could not store."""
+    if not digest or "\t" in digest or rows < 1:
+        raise ValueError("a batch has at least one row, and a digest without tabs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ class LogEntry:
     record: str | None = None
     """The pick's record, where the experiment keeps its log."""
     chain: str = field(default="", compare=False)
-    """`chained` of all entries up to this one; "" in a log of an older version."""
+    """`chained` of all entries up to this one."""
     retracts: str | None = None
     """The record of a retraction, as retract.lua writes it; such an entry has no rows and no body."""
     prompts: str = ""

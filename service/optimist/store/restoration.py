@@ -13,17 +13,15 @@ from typing import NamedTuple
 from optimist.store import keys
 from optimist.store.commands import Argument, Commands
 from optimist.store.errors import Unavailable
-from optimist.store.formats import MIXING, RETRACTING, ROUTING, WATCHING, mark_at_least
 from optimist.store.index import Index
 from optimist.store.parsing import PREFIX, SAME
 from optimist.store.records import LogEntry, Snapshot, chained
+from optimist.store.scores import kernels_digest
 from optimist.store.snapshots import CHUNK_BYTES
 from optimist.store.state import NOTHING_WATCHED, ExperimentState, GeneratorState, Unit, WatchedState
 
 STAGED_SECONDS = 3600
 """How long a temporary key lasts after it was written, unless the import is committed."""
-LOCKED = "imported: see claim.lua"
-"""In place of a number of claims, as in retract.lua and create_experiment.lua: an older scorer can claim nothing."""
 
 
 class Restorations:
@@ -149,28 +147,22 @@ class Restoration:
         if retractions:  # as retract.lua leaves them
             counts |= {"retractions": sum(one.position > 0 for one in retractions)}
             counts |= {f"{PREFIX}{one.generator}_{one.position or one.seq}": one.record for one in retractions}
-            await mark_at_least(self._commands.redis, RETRACTING)
-            counts |= {"claims": LOCKED, "claimed": 0}
-        if stored.labels:  # as create_experiment.lua leaves them
-            counts |= {"labels": " ".join(stored.labels), "claims": LOCKED, "claimed": LOCKED}
-            await mark_at_least(self._commands.redis, WATCHING)
+        if stored.labels:
+            counts["labels"] = " ".join(stored.labels)
         if stored.mixture_growth is not None:
-            counts |= {"mixture_growth": repr(stored.mixture_growth), "claims": LOCKED, "claimed": LOCKED}
-            counts |= {"claimed_units": LOCKED}
-            await mark_at_least(self._commands.redis, MIXING)
+            counts["mixture_growth"] = repr(stored.mixture_growth)
         if stored.route_growth is not None:
-            counts |= {"route_growth": repr(stored.route_growth)}
-            counts |= dict.fromkeys(("claims", "claimed", "claimed_units", "claimed_mixtures"), LOCKED)
-            await mark_at_least(self._commands.redis, ROUTING)
+            counts["route_growth"] = repr(stored.route_growth)
+        if "" in fitted:
+            counts["fitted"] = kernels_digest(fitted[""])  # as put_fitted.lua leaves it
         for state in stored.generators:
             of_watched = [watched[unit] for unit in watched if unit[0] == state.ordinal]
             counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state, of_watched).items()}
             if state.estimate:
                 counts[f"made_{state.ordinal}"] = f"{state.estimate_seq} {stored.instance}"  # see put_estimate.lua
-            if state.ordinal in self._written:
-                counts[f"chain_{state.ordinal}"] = f"{state.seq} {self._written[state.ordinal].chain}"
+            counts[f"chain_{state.ordinal}"] = f"{state.seq} {self._written.get(state.ordinal, _Written()).chain}"
         await self._stage_hash("counts", counts)
-        for part, fields in (_hashes(stored) | self._hashes_of(watched, stored.instance)).items():
+        for part, fields in (_hashes(stored) | self._hashes_of(watched, stored.instance, fitted)).items():
             await self._stage_hash(part, fields)
         await self._stage_hash("checks", sizes or {})
         await self._stage_hash("snapshots", {keys.unit(*unit): pointer for unit, pointer in self._pointers.items()})
@@ -192,10 +184,15 @@ class Restoration:
         for start in range(0, len(self._parts), 256):
             await self._commands.call("UNLINK", *map(self._staged, self._parts[start : start + 256]))
 
-    def _hashes_of(self, watched: Mapping[Unit, WatchedState], instance: str) -> dict[str, dict[str, Argument]]:
+    def _hashes_of(
+        self, watched: Mapping[Unit, WatchedState], instance: str, fitted: Mapping[str, bytes]
+    ) -> dict[str, dict[str, Argument]]:
         """The hashes that hold watched metrics alone, by part; the inverse of `parsing.parse_watched`."""
         estimates: dict[str, Argument] = {}
-        marks: dict[str, Argument] = {}  # as put_estimate.lua and flip_snapshot.lua leave them
+        # As put_fitted.lua, put_estimate.lua and flip_snapshot.lua leave them.
+        marks: dict[str, Argument] = {
+            keys.by_label("fitted", label): kernels_digest(payload) for label, payload in fitted.items() if label
+        }
         for (generator, label), state in watched.items():
             unit = keys.unit(generator, label)
             marks[f"{unit}:snapshot_bytes"] = self._snapshot_bytes(generator, label)

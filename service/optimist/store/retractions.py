@@ -9,7 +9,6 @@ from functools import cached_property
 
 from optimist.store import keys
 from optimist.store.commands import Commands
-from optimist.store.formats import RETRACTING, mark_at_least
 from optimist.store.parsing import PREFIX
 from optimist.store.records import LogEntry
 from optimist.store.state import Retraction
@@ -88,8 +87,6 @@ class Retractions:
             experiment=self._commands.full(experiment),
             instance=instance,
         )
-        # An older service cannot score this experiment in any case; on this mark it says so as it starts.
-        await mark_at_least(self._commands.redis, RETRACTING)
         return Retraction.of(int(ordinal), record.decode()) if record else None, bool(already)
 
     async def retracted_log(self, experiment: str, generator: int) -> RetractedLog:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from optimist.store import keys
 from optimist.store.commands import Commands
-from optimist.store.formats import ROUTING, mark_at_least
 from optimist.store.made import Part
 from optimist.store.mixtures import MixedPart, packed
 from optimist.store.parsing import parse_parts
@@ -55,7 +54,6 @@ class Routes:
         """
         if not parts or not (model or table):
             raise ValueError("routes have a model or a table, and one generator or more")
-        await mark_at_least(self._commands.redis, ROUTING)
         stands = await self._commands.experiment_script(
             "put_routes",
             experiment,

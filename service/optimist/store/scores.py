@@ -23,7 +23,7 @@ class Scores:
     label: of the watched metric that something is about, "" for the primary one. A generator has a claim for each.
     token: of the caller's claim. Methods that take it raise Superseded when the generator has another claim now; an
     expired claim is valid until another owner takes over.
-    chain: `LogEntry.chain` at the log position that something was derived at, "" where the log has none. kernels:
+    chain: `LogEntry.chain` at the log position that something was derived at, "" where it is not known. kernels:
     `kernels_digest` of what was fixed from the first samples, "" where nothing was. Methods that take them raise
     Superseded when Redis has another log, or other kernels, because it has lost its last writes.
     """
@@ -148,10 +148,9 @@ class Scores:
         return await self._commands.call("GET", self._commands.key(experiment, keys.by_label("fitted", label)))
 
     async def want_modes(self, experiment: str, generator: int, label: str = "") -> None:
-        """Announce on `keys.MODES`, or `keys.WATCHED_MODES`, that a client waits for a generator's modes."""
+        """Announce on `keys.MODES` that a client waits for a generator's modes."""
         text = f"{self._commands.full(experiment)} {generator} 0"
-        channel, text = (keys.WATCHED_MODES, f"{text} {label}") if label else (keys.MODES, text)
-        await self._commands.call("PUBLISH", channel, text)
+        await self._commands.call("PUBLISH", keys.MODES, f"{text} {label}" if label else text)
 
     async def put_modes(
         self,

@@ -107,7 +107,7 @@ class Snapshots:
         pointer, noted = await self._commands.call_many(reads)
         if pointer is None:
             return None, ""
-        # A snapshot of an older version, or an imported one, has no chained digest.
+        # That of an imported snapshot is not known, and a newer one may have been noted since the pointer was read.
         seq, _, chain = (noted or b"").decode().partition(" ")
         return pointer.decode(), chain if seq == pointer.decode().split(" ")[2] else ""
 

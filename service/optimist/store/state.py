@@ -27,8 +27,8 @@ class OpenPick:
     request_id: str
     record: str
     deadline: float
-    nonce: str = ""
-    """The name that its tell must send back; "": none, because the pick is of an older version."""
+    nonce: str
+    """The name that its tell must send back."""
     key: str = ""
     """Id of the access key that asked; "" where none was needed."""
 
@@ -98,28 +98,24 @@ class Suspect:
     """A batch that was accepted though it is odd."""
 
     seq: int
+    origin: Origin
     copy_of: int | None = None
     """The position of the earlier batch with the same samples."""
     large: str = ""
     """Which values are far above the usual size."""
-    origin: Origin | None = None
-    """None if an older version accepted it."""
 
     @property
     def stored(self) -> str:
         """The text that the scripts store."""
-        text = f"{'' if self.copy_of is None else self.copy_of}\t{self.large}"
-        return text if self.origin is None else f"{text}\t{self.origin.pick} {self.origin.rows} {self.origin.told:.3f}"
+        origin = f"{self.origin.pick} {self.origin.rows} {self.origin.told:.3f}"
+        return f"{'' if self.copy_of is None else self.copy_of}\t{self.large}\t{origin}"
 
     @classmethod
     def of(cls, seq: int, stored: str) -> Suspect:
         """The inverse of `stored`. Raises ValueError on another text."""
-        copy, large, *rest = stored.split("\t")
-        origin = None
-        if rest:
-            pick, rows, told = rest[0].split(" ")
-            origin = Origin(int(pick), int(rows), float(told))
-        return cls(seq, int(copy) if copy else None, large, origin)
+        copy, large, origin = stored.split("\t")
+        pick, rows, told = origin.split(" ")
+        return cls(seq, Origin(int(pick), int(rows), float(told)), int(copy) if copy else None, large)
 
 
 @dataclass(slots=True)
@@ -141,7 +137,7 @@ class GeneratorState:
     """The log position `estimate` was made at; 0 while there is none."""
     estimate: str | None = None
     estimate_made: str = field(default="", compare=False)
-    """A name that no other estimate of the generator has; "": unknown, as an older version published it."""
+    """A name that no other estimate of the generator has; "" without an estimate."""
     damage: str | None = None
     """Why it cannot be scored; the next estimate removes this note."""
     handed: int = 0

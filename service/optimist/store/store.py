@@ -15,7 +15,7 @@ from optimist.store.cluster import Cluster
 from optimist.store.commands import Commands
 from optimist.store.errors import reaching_redis
 from optimist.store.experiments import Experiments
-from optimist.store.formats import USUAL
+from optimist.store.formats import FORMAT
 from optimist.store.index import Index
 from optimist.store.keys import EXPERIMENTS, PROBE, experiment_key
 from optimist.store.keys import FORMAT as FORMAT_KEY
@@ -116,7 +116,7 @@ class Store(Experiments, Picks, Logs, Scores, Mixtures, Routes, Snapshots, Previ
     async def mark_format(self) -> None:
         """Write the format into Redis again if it is missing, as after FLUSHALL under a running service."""
         if await self._commands.call("GET", FORMAT_KEY) is None:
-            await self._commands.call("SET", FORMAT_KEY, USUAL, "NX")
+            await self._commands.call("SET", FORMAT_KEY, FORMAT, "NX")
 
     def announcements(self, *channels: str) -> AbstractAsyncContextManager[Announcements]:
         """Listen to channels named in `keys`; see `announcements.announcements`."""

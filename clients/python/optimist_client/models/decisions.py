@@ -75,8 +75,7 @@ class DecisionInfo(Answer):
     warnings: Annotated[tuple[str, ...], Field(exclude_if=lambda value: not value)] = ()
     """Reasons to doubt it: batches that repeat earlier ones, generators that look identical."""
     verdicts: Annotated[tuple[Verdict, ...], Field(exclude_if=lambda value: not value)] = ()
-    """A verdict for each rival of the best generator. Only in a report, and not without standard errors or if an older
-    service decided."""
+    """A verdict for each rival of the best generator. Only in a report, and not without standard errors."""
     closest: ClosestRival | None = optional()
     """The comparison with the closest rival, by standard errors; there is one where there are verdicts, unless they are
     by intervals that hold at all sample sizes (`empirical-bernstein`, `betting`)."""

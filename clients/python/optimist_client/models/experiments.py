@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from optimist_client.config import RULES, ExperimentConfig
 from optimist_client.goals import mixture_growth
@@ -26,12 +26,12 @@ class ReferenceInfo(Answer):
     """Number of real samples behind the moments, if the upload gave it or contained the features."""
     embedding: EmbeddingName | None = None
     """The embedding that made the features, if the upload named it."""
-    scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = optional()
-    """Root mean square of the real features' entries; None if an older service received the upload."""
+    scale: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    """Root mean square of the real features' entries."""
     rows: Annotated[int, Field(ge=2)] | None = optional()
     """How many rows of features it holds beside the moments; None if it holds the moments alone."""
-    bytes: Annotated[int, Field(ge=0)] | None = optional()
-    """Its size in Redis; None if an older service received the upload."""
+    bytes: Annotated[int, Field(ge=0)]
+    """Its size in Redis."""
     digest: str
     """SHA-256 of the moments, or of the features where rows are held (`tensors.digest`)."""
     created: float
@@ -55,14 +55,6 @@ class Experiment(Answer):
     bandwidths: dict[str, float] = Field(default_factory=dict)
     """The σ of each kernel with `sigma` "median", once the first samples have fixed it: by the kernel's field, with the
     label of the metric and a dot before it where the metric is watched; that of contexts as "context"."""
-
-    @field_validator("config", mode="before")
-    @classmethod
-    def _known_fields(cls, config: Any) -> Any:
-        """Drop unknown fields from the config of a newer service. In a request they are an error."""
-        if not isinstance(config, dict):
-            return config
-        return {name: value for name, value in config.items() if name in ExperimentConfig.model_fields}
 
     def check_rules(self) -> None:
         """Raise ValueError if a newer version created it, by whose `rules` this one cannot go on with it."""

@@ -23,7 +23,7 @@ class Summary(Answer):
     name: Identifier
     goal: Goal = optional("best")
     metric: str
-    title: str = ""
+    title: str
     """The metric's name for display."""
     created: float
     tags: list[str] = optional([])

@@ -88,11 +88,8 @@ class Pick(Answer):
     """The `request_id` of the request that it answers."""
     opened: float
     """Unix time."""
-    nonce: str | None = optional()
-    """Told with the batch, because Redis can give the number to another pick after it loses its last writes.
-
-    None if an older service made the pick; then the batch is told without it.
-    """
+    nonce: str
+    """Told with the batch, because Redis can give the number to another pick after it loses its last writes."""
 
 
 class AskReply(Answer):

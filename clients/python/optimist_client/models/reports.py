@@ -38,7 +38,7 @@ class Report(Answer):
     """What the decision is about: the best generator, or with "mixture" the best blend (`mixture`). With "route" there
     is none, and `routes` says what routing gains."""
     metric: str
-    title: str = ""
+    title: str
     """The metric's name for display."""
     lower_is_better: bool
     scale: Scale = "linear"
@@ -65,7 +65,7 @@ class Report(Answer):
     decision, if it is unknown or a generator has no cost, and if it is not above the cost of the samples told."""
     decision_cost: float | None = optional()
     """Cost of the samples that had been told when it was decided, at the present costs per sample, as `cost`. None
-    before the decision, without costs, and if an older version decided."""
+    before the decision, and without costs."""
     regret: Regret | None
     """None until every generator has an estimate."""
     optimal_pick_ratio: float | None
@@ -131,7 +131,7 @@ class Report(Answer):
     @property
     def disagreement(self) -> str:
         """Which metrics name which generator as the best, where they do not all name the same; "" elsewhere."""
-        return disagreement(self.metric_title, self.decision.best, self.decision.confidence, self.watched.values())
+        return disagreement(self.title, self.decision.best, self.decision.confidence, self.watched.values())
 
     def _needs_pairs(self, contrast: Contrast, rows: dict[str, Standing]) -> bool:
         """Whether the difference excludes 0, and would not if the two scores were independent."""
@@ -154,11 +154,6 @@ class Report(Answer):
         apart = {one.generator: one.text for one in self.contrasts}
         leader = {self.leader: self.decision.rank}
         return {row.generator: leader.get(row.generator) or apart.get(row.generator, "…") for row in self.standings}
-
-    @property
-    def metric_title(self) -> str:
-        """`title`, or the name in capitals if an older service made the report."""
-        return self.title or self.metric.upper()
 
     @property
     def ranking(self) -> list[Standing]:
@@ -192,7 +187,7 @@ class Report(Answer):
         confidence = f" with {sure} confidence" if sure else ""
         answer = (
             f"{winner.generator} {verdict}{confidence} after {self.samples:,} samples: "
-            f"{self.metric_title} {winner.score:.3f}{interval}."
+            f"{self.title} {winner.score:.3f}{interval}."
         )
         said = [answer, self.why, *self.decision.verdict_sentences]
         said += [text for text in (self.overlap_text, self.disagreement) if text]

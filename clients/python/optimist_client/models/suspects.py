@@ -12,9 +12,9 @@ class SuspectBatch(Answer):
     position: int
     """Its position in the generator's log, counted from 1."""
     pick: int | None
-    """None if no pick asked for it. This field and the next two are also None if an older version accepted it."""
-    samples: int | None
-    told: float | None
+    """None if no pick asked for it."""
+    samples: int
+    told: float
     """When it was told, in Unix time."""
     findings: list[str]
     """What is odd about it: "repeats the batch at position 3", values far above the usual size."""

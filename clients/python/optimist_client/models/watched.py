@@ -48,11 +48,6 @@ class WatchedReport(Answer):
         return confidence_text(self.confidence)
 
     @property
-    def metric_title(self) -> str:
-        """`title`, called as in a `Report`."""
-        return self.title
-
-    @property
     def leader(self) -> str | None:
         """The generator that the others are compared with: the best one, or the best so far while not every generator
         has an estimate."""

@@ -29,7 +29,7 @@ PICKS = "/v1/experiments/{name}/picks"
 router = APIRouter(prefix=PICKS, tags=["picks"])
 
 INSTANCE = "The pick's `instance`: refuses it where the experiment was made again since"
-NONCE = "The pick's `nonce`: refuses it where the number stands for another pick by now; a tell brings it"
+NONCE = "The pick's `nonce`: refuses it where the number stands for another pick by now"
 
 
 @router.post("", response_model=AskReply)
@@ -87,7 +87,7 @@ class Told(BaseModel):
     worker: Annotated[WorkerName | None, Field(description="Whom the next pick is for")] = None
     generators: Annotated[list[GeneratorName] | None, Field(description="What it may be of, if not any")] = None
     instance: Annotated[str | None, Field(description=INSTANCE)] = None
-    nonce: Annotated[str, Field(pattern=r"^[0-9a-f]{0,64}$", description=NONCE)] = ""
+    nonce: Annotated[str, Field(pattern=r"^[0-9a-f]{1,64}$", description=NONCE)]
     embedding: Annotated[EmbeddingName | None, Field(description=EMBEDDING)] = None
     embeddings: Annotated[list[str], Field(description=EMBEDDINGS)] = []
 
@@ -109,7 +109,7 @@ async def tell(request: Request) -> Response:
         """The answer, what was asked with the tell, and the answer to come for that."""
         if given.next and experiment.config.goal == "route":
             raise invalid("next: a pick of the goal 'route' is for a prompt: ask for it with its context")
-        is_known = partial(context.store.check_pick, name, given.number, given.nonce)
+        is_known = partial(context.store.check_pick, name, given.number)
         named = given.embedding, given.embeddings
         incoming = await read_batch(request, experiment, context.settings, *named, is_known)
         batch = Batch(
@@ -118,7 +118,7 @@ async def tell(request: Request) -> Response:
         asked = None
         if given.next:
             # By it the repeat of a lost tell-and-ask finds the pick that it opened; nobody else can guess it.
-            again = f"after-{given.nonce or incoming.digest}"
+            again = f"after-{given.nonce}"
             asked = AskRequest(worker=given.worker, request_id=again, generators=given.generators)
         if given.instance not in (None, experiment.instance):
             raise NotFound("the experiment was deleted and made again since")

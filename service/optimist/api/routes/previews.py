@@ -78,7 +78,7 @@ async def get_previews(
     experiment = await context.experiment(name)
     kept: list[PreviewInfo] = []
     if experiment.config.previews:
-        stored = await context.store.previews(name, instance=experiment.instance)
+        stored = await context.store.previews(name)
         kept = await aside(LARGE + 1 if modes else 0, _all_listed, stored, modes)  # k-means takes up to 0.3 s
     answer = Previews.model_construct(most=experiment.config.previews, previews=kept)
     return respond(Body.of(answer.model_dump_json()), if_none_match)
@@ -118,9 +118,9 @@ async def get_preview(
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     """The bytes of a preview: PNG, JPEG, WebP, or plain text."""
-    experiment = await context.experiment(name)
+    await context.experiment(name)
     generator, pick, place = map(int, id.split("-"))
-    found = await context.store.preview(name, generator, pick, place, instance=experiment.instance)
+    found = await context.store.preview(name, generator, pick, place)
     if found is None:
         raise NotFound(f"experiment {name!r} has no preview {id!r}, or keeps it no longer")
     preview, body = found

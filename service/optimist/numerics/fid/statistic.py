@@ -158,24 +158,19 @@ class GaussianStatistic(Statistic):
 
     @property
     def bytes(self) -> int:
-        """Bytes of memory, without making the matrix that `state` has."""
-        held = sum(tensor.nbytes for tensor in self._beside().values())
-        return held if self._scatter is None else held + self._scatter.packed.nbytes
+        """Bytes of memory."""
+        return sum(tensor.nbytes for tensor in self.state().values())
 
     def state(self) -> dict[str, Tensor]:
         """The whole state by name, views where that can be: `layout` (int64), the rest float64."""
-        # The scatter as a whole matrix, as before it was kept as a triangle.
-        scatter = {} if self._scatter is None else {"scatter": self._scatter.dense()}
-        return self._beside() | scatter
-
-    def _beside(self) -> dict[str, Tensor]:
-        """The state of everything but the scatter."""
         tensors = {
             "layout": torch.tensor(self._layout(), dtype=torch.int64),
             "mean": self._mean,
             "trace": self._trace,
             "head": self._head.view(),
         }
+        if self._scatter is not None:
+            tensors["scatter"] = self._scatter.packed
         if self.samples > self.keep:
             tensors["tail"] = self.last_rows
         if self._even is not None:
@@ -196,7 +191,7 @@ class GaussianStatistic(Statistic):
         statistic._trace = state["trace"]
         statistic._head = Rows(state["head"], limit=max(keep, first))
         scatter = state.get("scatter")
-        statistic._scatter = None if scatter is None else SymmetricSum.pack(scatter)
+        statistic._scatter = None if scatter is None else SymmetricSum(dimension, packed=scatter)
         if samples > keep:
             statistic._tail = LastRows(state["tail"], last)
             even = (state["even_mean"], state["even_scatter"])

@@ -161,10 +161,7 @@ class KernelStatistic(Statistic):
             return statistic
         statistic._tail = LastRows(state["rows"], last)
         moments = [state[f"moment_{index}"] for index in range(2 if halves else 1)]
-        # Versions before moments were packed stored whole matrices.
-        statistic._moments = tuple(
-            SymmetricSum(width, packed=moment) if moment.ndim == 1 else SymmetricSum.pack(moment) for moment in moments
-        )
+        statistic._moments = tuple(SymmetricSum(width, packed=moment) for moment in moments)
         return statistic
 
     def _layout(self) -> tuple[int, int, int, int, int]:

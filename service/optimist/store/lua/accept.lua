@@ -16,8 +16,7 @@ local function accept(g, number, digest, rows, body, record, late, channel, expe
   local seq, bytes, samples, batches, due, chain, told, version, growth, keeps = unpack(redis.call(
     'HMGET', counts, g .. ':seq', g .. ':bytes', g .. ':samples', g .. ':batches', g .. ':due_samples', 'chain_' .. g,
     'told', 'version', 'growth', 'keep_log'))
-  -- A log that an older version began has no chain for its first entries.
-  chain = redis.sha1hex((chain and chain:match('^' .. seq .. ' (%x+)$') or '') .. digest)
+  chain = redis.sha1hex(chain:match(' (%x*)$') .. digest)
   seq, samples, batches, version = seq + 1, samples + rows, batches + 1, (version or 0) + 1
   bytes = string.format('%.0f', bytes + #body + #(context or ''))
   local entry = {'pick', number, 'rows', rows, 'digest', digest, 'chain', chain, 'bytes', bytes, 'body', body}

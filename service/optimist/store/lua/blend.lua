@@ -6,12 +6,7 @@
 -- arithmetic of policies/blend_counts.py, operation by operation, whose credits `blended` holds by ordinal. The shares
 -- sum to 1.
 -- request: a repeat gets the same answer, as long as `remembered` newer ones have not come. They stand there as
--- "#<request>", and in order in `order`. `instance`: an older service deletes the experiment without this hash.
--- Answers a count for each of `shares`.
-if redis.call('HGET', blended, 'instance') ~= instance then
-  redis.call('HSET', blended, 'instance', instance) -- first a write that is refused while memory is full
-  redis.call('DEL', blended)
-end
+-- "#<request>", and in order in `order`. Answers a count for each of `shares`.
 local repeated = redis.call('HGET', blended, '#' .. request)
 if repeated then
   return {'ok', repeated}
@@ -52,7 +47,7 @@ while left > 0 do
   taken[first], left = taken[first] + 1, left - 1
 end
 
-local fields = {'instance', instance}
+local fields = {}
 for i, one in ipairs(shares) do
   fields[#fields + 1], fields[#fields + 2] = one.generator, string.format('%.17g', owed[i] - taken[i])
   taken[i] = string.format('%.0f', taken[i])

@@ -6,17 +6,10 @@
 -- 1 if another owner's claim had run out}, or nothing where another owner holds the claim. A deadline further off than a
 -- claim can last means that the server's clock was set back: that claim has run out, too.
 
--- The counter that numbers claims. Where older versions must not score, because they know of no retractions, of no
--- watched metrics, of no mixtures, or of no routes, those that they count by are no numbers, so that none of them can
--- claim anything.
-local labels, known = all_labels(), {}
-for _, label in ipairs(labels) do
+local known = {}
+for _, label in ipairs(all_labels()) do
   known[label] = true
 end
-local counter = redis.call('HEXISTS', counts, 'route_growth') == 1 and 'claimed_routes'
-  or redis.call('HEXISTS', counts, 'mixture_growth') == 1 and 'claimed_mixtures'
-  or #labels > 1 and 'claimed_units'
-  or tonumber(redis.call('HGET', counts, 'claims')) and 'claims' or 'claimed'
 
 local function claim(g, label)
   if g ~= 'mixture' and g ~= 'routes' and redis.call('HEXISTS', generators, g) == 0 then
@@ -31,7 +24,7 @@ local function claim(g, label)
     return {'ok'}
   end
   if holder ~= owner then
-    number = string.format('%d', redis.call('HINCRBY', counts, counter, 1))
+    number = string.format('%d', redis.call('HINCRBY', counts, 'claims', 1))
   end
   deadline = string.format('%.6f', now() + seconds)
   redis.call('HSET', claims, unit, table.concat({number, deadline, owner}, ' '))

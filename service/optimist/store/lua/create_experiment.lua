@@ -1,5 +1,5 @@
 -- uses: enrol
--- keys: config counts contexts routes
+-- keys: config counts
 -- args: new_config growth instance keep_log batch_size labels mixture_growth route_growth names*
 
 -- Creates an experiment whose generators have `names`, in order. batch_size: '' where samples have no indices. labels: of
@@ -19,25 +19,15 @@ redis.call('HSET', counts, 'growth', growth, 'instance', instance, 'keep_log', k
 if batch_size ~= '' then
   redis.call('HSET', counts, 'batch_size', batch_size)
 end
--- A scorer that knows of no watched metrics would trim the log as soon as the primary one has a snapshot: its script
--- cannot number the claims of this experiment, see claim.lua.
 if labels ~= '' then
-  redis.call('HSET', counts, 'labels', labels, 'claims', 'watches: claimed_units', 'claimed', 'watches: claimed_units')
+  redis.call('HSET', counts, 'labels', labels)
 end
--- The same for scorers that know of no mixtures, by all the counters that they number claims with.
 if mixture_growth ~= '' then
-  local locked = 'mixes: claimed_mixtures'
-  redis.call('HSET', counts, 'mixture_growth', mixture_growth, 'claims', locked, 'claimed', locked,
-    'claimed_units', locked)
+  redis.call('HSET', counts, 'mixture_growth', mixture_growth)
 end
--- The same for scorers that know of no routes.
 if route_growth ~= '' then
-  local locked = 'routes: claimed_routes'
-  redis.call('HSET', counts, 'route_growth', route_growth, 'claims', locked, 'claimed', locked,
-    'claimed_units', locked, 'claimed_mixtures', locked)
+  redis.call('HSET', counts, 'route_growth', route_growth)
 end
--- A service that knows of no routes left these when it deleted an experiment of this name.
-redis.call('UNLINK', contexts, routes)
 for i, name in ipairs(names) do
   enrol(i - 1, name)
 end

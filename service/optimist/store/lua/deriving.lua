@@ -1,12 +1,12 @@
 -- uses: units
--- keys: counts log fitted
+-- keys: counts log
 
 -- What is derived from a log is stored only if the log still holds the batches that it was derived from.
 
 local outdated = {'superseded', 'Redis has lost batches, or kernels, that this was made of'}
 
--- Whether a generator's log has the chained digest `chain` at position `seq`. True for a `chain` of '': the log of an
--- older version has none.
+-- Whether a generator's log has the chained digest `chain` at position `seq`. True for a `chain` of '': that of
+-- an imported snapshot is not known.
 local function follows(g, seq, chain)
   if chain == '' then
     return true
@@ -32,8 +32,7 @@ local function is_void(g, seq)
 end
 
 -- Whether `kernels` is the SHA-1 of the kernels that `put_fitted` stored for this metric. True for '', where nothing had
--- to be fixed, and for kernels that an older version stored, without their SHA-1.
+-- to be fixed.
 local function fits(kernels, label)
-  local standing = redis.call('HGET', facts_of(label), by_label('fitted', label))
-  return kernels == '' or standing == kernels or not standing and redis.call('EXISTS', by_label(fitted, label)) == 1
+  return kernels == '' or redis.call('HGET', facts_of(label), by_label('fitted', label)) == kernels
 end

@@ -73,10 +73,8 @@ local function open(at_first)
       local pick = new_picks[number - expected]
       redis.call('HSET', picks, number, table.concat({pick.generator, group.request, pick.slice, pick.record}, '\t'))
       redis.call('ZADD', leases, deadline, number)
-      if pick.terms ~= '' then
-        redis.call('HSET', terms, number, pick.terms)
-        last = pick.terms:match('^%S+')
-      end
+      redis.call('HSET', terms, number, pick.terms)
+      last = pick.terms:match('^%S+')
       if pick.context ~= '' then
         redis.call('HSET', contexts, number, pick.context)
       end

@@ -47,10 +47,10 @@ local function hand_back(number, pick, rows)
   end
 end
 
--- Whether `nonce` is the one that an open pick was made with; picks of an older version have none. A Redis that has
--- lost its last writes assigns a number again, so that one number may stand for two picks.
+-- Whether `nonce` is the one that an open pick was made with; `agreed` is its entry in `terms`. A Redis that has lost its
+-- last writes assigns a number again, so that one number may stand for two picks.
 local function meets(agreed, nonce)
-  return not agreed or agreed:match('^%S+') == nonce
+  return agreed:match('^%S+') == nonce
 end
 
 -- The answer for a pick that Redis has lost: its number belongs to another pick now, or to none.

@@ -6,7 +6,7 @@
 -- the generator's sequence, '' for none. about: text of the caller. Answers the generator, and how many of these
 -- previews are there now.
 
--- Of each generator, previews:<g> has "<position> <rank> <index>\t<about>" by "<pick>-<place>", and `instance`;
+-- Of each generator, previews:<g> has "<position> <rank> <index>\t<about>" by "<pick>-<place>";
 -- previews:<g>:bodies has the bytes by the same names.
 
 local answer = (redis.call('HGET', settled, number) or ''):match('^[^\t]+\t(.*)$')
@@ -26,11 +26,6 @@ local g, position = batch_in(answer)
 local rows, samples = tonumber(answer:match('"rows":(%d+)')), tonumber(answer:match('"samples":(%d+)'))
 local list, bodies = previews .. ':' .. g, previews .. ':' .. g .. ':bodies'
 
--- An older version, which knows no previews, leaves them behind when it deletes an experiment.
-if redis.call('HGET', list, 'instance') ~= instance then
-  redis.call('UNLINK', list, bodies)
-end
-
 -- One half are the samples of least rank, exponential with a rate of 1 / (index + 1). A rank depends on the index alone,
 -- so that generators keep the same indices, and early ones are favoured, which slow generators have, too. Without an
 -- index the number of the sample takes its place. 48 bits of a digest are a number between 0 and 1.
@@ -42,10 +37,8 @@ local all, known = {}, {}
 local stored = redis.call('HGETALL', list)
 for i = 1, #stored, 2 do
   local seq, rank = stored[i + 1]:match('^(%d+) (%S+) %d*\t')
-  if seq then
-    known[stored[i]] = true
-    all[#all + 1] = {name = stored[i], seq = tonumber(seq), rank = tonumber(rank)}
-  end
+  known[stored[i]] = true
+  all[#all + 1] = {name = stored[i], seq = tonumber(seq), rank = tonumber(rank)}
 end
 local new = {}
 for _, item in ipairs(items) do
@@ -79,7 +72,7 @@ end
 for name, item in pairs(new) do
   if kept[name] then
     redis.call('HSET', bodies, name, item.body)
-    redis.call('HSET', list, 'instance', instance, name, item.entry)
+    redis.call('HSET', list, name, item.entry)
   end
 end
 for _, one in ipairs(all) do

@@ -37,10 +37,8 @@ local function leave_out_held(all)
     names[#names + 1] = 'made_' .. all[i]
   end
   for i, made in ipairs(redis.call('HMGET', counts, unpack(names))) do
-    local at = 2 * i
-    -- Older scorers name no estimate: the name in `counts` is then that of an earlier position.
-    if made and made == held[all[at - 1] + 1] and made:match('^%d+') == all[at]:match('^%d+') then
-      all[at] = ''
+    if made == held[all[2 * i - 1] + 1] then
+      all[2 * i] = ''
     end
   end
 end

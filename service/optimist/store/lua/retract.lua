@@ -7,9 +7,6 @@
 -- samples fix a part of one of the metrics. most: how many single batches of an experiment may be retracted.
 -- Answers the record, 1 if it was retracted before, 1 if a decision was dropped.
 
--- An older version must not score what it would misread: its script cannot number the claims of this experiment.
-local LOCKED = 'since a retraction: claimed'
-
 local function impossible(text)
   return {'not-retractable', text}
 end
@@ -170,11 +167,10 @@ local record = string.format(
   own, is_one and at or 0, is_one and entry.pick or 0, lost_rows, lost_batches, cjson.encode(who), now(),
   cjson.encode(reason), told, tostring(reopened))
 local digest = redis.sha1hex(record)
-chain = redis.sha1hex((chain and chain:match('^' .. seq .. ' (%x+)$') or '') .. digest)
+chain = redis.sha1hex(chain:match(' (%x*)$') .. digest)
 samples, batches = samples - lost_rows, batches - lost_batches
 
--- The first write is the one that Redis refuses when memory is full, so that it refuses all or nothing. Older versions
--- cannot read an entry without a body.
+-- The first write is the one that Redis refuses when memory is full, so that it refuses all or nothing.
 redis.call('XADD', log .. ':' .. g, own .. '-0', 'retracts', record, 'digest', digest, 'chain', chain, 'bytes', bytes)
 local is_due = samples >= 2
 redis.call('HSET', counts, g .. ':seq', own, g .. ':samples', samples, g .. ':batches', batches,
@@ -185,11 +181,6 @@ redis.call('HINCRBY', counts, g .. ':retracted', lost_rows)
 -- Whoever has made something of the batch must claim the generator anew, and begins from snapshot and log.
 if kernels == '1' then
   redis.call('DEL', claims)
-end
-local numbered = redis.call('HGET', counts, 'claims')
-if tonumber(numbered) then
-  redis.call('DEL', claims)
-  redis.call('HSET', counts, 'claimed', numbered, 'claims', LOCKED)
 end
 
 if not is_one then

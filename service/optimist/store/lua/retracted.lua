@@ -1,6 +1,6 @@
 -- keys: counts
 
--- What was retracted, in `counts` because older versions remove that along with the experiment:
+-- What was retracted, in `counts`:
 --   retracted_<g>_<position>  the record of a retraction as JSON, by the position of its batch, or by its own position
 --                             where it retracted the whole generator
 --   <g>:restart               position of the last retraction of the whole generator; 0, or absent, for none

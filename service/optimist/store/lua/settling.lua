@@ -5,10 +5,10 @@
 -- rows>", with 0 as the most for any number.
 local function refusal(number, agreed, nonce, rows)
   if not meets(agreed, nonce) then
-    return nonce ~= '' and lost(number) or {'refused', 'nonce: expected the one that pick ' .. number .. ' came with'}
+    return lost(number)
   end
-  local least, most = (agreed or ''):match('^%S+ (%d+) (%d+)')
-  if not least or tonumber(rows) >= tonumber(least) and (most == '0' or tonumber(rows) <= tonumber(most)) then
+  local least, most = agreed:match('^%S+ (%d+) (%d+)')
+  if tonumber(rows) >= tonumber(least) and (most == '0' or tonumber(rows) <= tonumber(most)) then
     return nil
   end
   local expected = least == most and most or 'at most ' .. most
