@@ -129,7 +129,7 @@ class Settings(BaseSettings):
     max_key_picks: int = Field(2000, ge=1)
     """Maximum number of open picks in an experiment for one access key. All callers without a key count as one."""
     max_lease: float = Field(3600.0, ge=1)
-    """Longest lease in seconds that a new experiment may set. Picks of existing experiments get no longer lease either."""
+    """Longest lease in seconds that a new experiment may set. Picks of all others get no longer lease either."""
     hint_after: int = Field(20_000, ge=0)
     """Number of samples from which on the report of an undecided experiment says what would decide it."""
     image_hosts: Annotated[tuple[HostName, ...], NoDecode] = ()
