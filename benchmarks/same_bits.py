@@ -7,9 +7,9 @@ OTHER is another checkout, or a record that `--save` wrote: of this checkout, an
 is 0 if all is equal, 1 if something differs or failed. PATTERN is one of the shell, or a part of the names.
 
 Both checkouts play the experiments of `bits/experiments.py` in this environment, each with its own copy of `bits/`
-where it has one, so that fields can be renamed there. They are played at the same time, each on one core with one thread, as
-results depend on the number of threads in their last digits. Of an experiment that differs, the first step that does is
-shown. Experiments that only one of the two has are named, and count as no difference.
+where it has one, so that fields can be renamed there. They are played at the same time, each on one core with one
+thread, as results depend on the number of threads in their last digits. Of an experiment that differs, the first step
+that does is shown. Experiments that only one of the two has are named, and count as no difference.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +34,8 @@ PLAYER = Path("benchmarks/bits/player.py")
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
+RESTARTED = ", restarted"
+"""How the names of experiments end that are the same as another one, but for a restart of the service."""
 Steps = list[tuple[str, dict[str, Any]]]
 Record = dict[str, Steps]
 """The steps of each experiment by its name."""
@@ -138,7 +140,7 @@ def _end(step: tuple[str, dict[str, Any]]) -> str:
 
 def _apart(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
     """The places where two values of records differ."""
-    if isinstance(one, dict) and isinstance(other, dict) and list(one) == list(other):
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         for name in one:
             yield from _apart(one[name], other[name], f"{path}, {name}" if path else name)
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
@@ -158,9 +160,13 @@ def shown(value: Any) -> str:
     return json.dumps(value)[:300]
 
 
-def compared(one: Mapping[str, Steps], other: Mapping[str, Steps]) -> dict[str, Difference]:
-    """Where the experiments that both have differ, by their names."""
+def compared(one: Record, other: Record) -> dict[str, Difference]:
+    """Where the experiments that both have differ, by their names; and where those differ that were played with and
+    without a restart of the service, in the same checkout."""
     found = {name: difference(one[name], other[name]) for name in one if name in other}
+    for record, where in ((one, "here"), (other, "there")):
+        for name in [name for name in record if f"{name}{RESTARTED}" in record]:
+            found[f"{name}{RESTARTED} {where}, and without"] = difference(record[f"{name}{RESTARTED}"], record[name])
     return {name: first for name, first in found.items() if first is not None}
 
 
@@ -199,13 +205,13 @@ def main() -> int:
         ).returncode
     if given.other is None and given.save is None:
         options.error("expected another checkout, or --save")
-    is_checkout = given.other is not None and given.other.is_dir()
-    records = both([HERE, *([given.other.resolve()] if is_checkout else [])], given.only)
+    checkouts = [HERE] if given.other is None or given.other.is_file() else [HERE, given.other.resolve()]
+    records = both(checkouts, given.only)
     if given.save is not None:
         given.save.write_text(json.dumps(records[0]))
     if given.other is None:
         return 0
-    if not is_checkout:
+    if given.other.is_file():
         stored = json.loads(given.other.read_text())
         records.append({name: stored[name] for name in stored if given.only is None or name in records[0]})
     return 0 if tell(*records) else 1

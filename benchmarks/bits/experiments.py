@@ -40,8 +40,8 @@ INDEPENDENT = World(8, shared=0.0)
 REAL, MOMENTS = W8.real(), W8.moments()
 NARROW, WIDE, OPEN = Gaussian(2.0, features=8), Gaussian(2.0, features=128), Gaussian("median", features=16)
 MIDDLE = Gaussian(2.0, features=32)
-EIGHT = {"dimension": 8}
-PAIR = {"prompt_dimension": PROMPT_WIDTH, "prompt_kernel": Gaussian(1.5, features=12), **EIGHT}
+EIGHT: dict[str, Any] = {"dimension": 8}
+PAIR: dict[str, Any] = {"prompt_dimension": PROMPT_WIDTH, "prompt_kernel": Gaussian(1.5, features=8), **EIGHT}
 OF_PAIRS = ("features", "prompts")
 PRICES = {"a": 1.0, "b": 4.0, "c": 0.5}
 EVERY: list[Metric] = [
@@ -80,25 +80,29 @@ def of(reads: str | tuple[str, ...], metric: Metric, rounds: int = 40, **setting
 
 
 def on_service(metric: Metric | str, how: Any = served.plain, **settings: Any) -> Served:
-    """Any metric of the features on a service."""
-    return Served(W8, {"metric": metric, **settings}, how)
+    """Any metric on a service."""
+    reads, restarts = settings.pop("reads", ("features",)), settings.pop("restarts", False)
+    return Served(settings.pop("world", W8), {"metric": metric, **settings}, how, reads, restarts=restarts)
 
 
 OMEGAS = np.random.default_rng(1).standard_normal((8, 9))
 LANDMARKS = W8.batch("d", range(12))["features"]
+SETS = memory.samples(W8)
+BY_PROMPT = Gaussian(1.5, features=8)
+CONDITIONAL = ConditionalVendi(kernel=NARROW, prompt_kernel=BY_PROMPT)
+INFORMATION = InformationVendi(kernel=NARROW, prompt_kernel=BY_PROMPT)
+LISTED: dict[str, Any] = {"prompts": PROMPTS, "prompts_are": "list", "batch_size": 4}
+EXACT = {"sigma": "median", "features": None}
 SCORES = {
-    "exact vendi": (("features",), {"metric": "vendi", "kernel": {"sigma": 2.0, "features": None}}),
-    "exact vendi of order 2": (
-        ("features",),
-        {"metric": "vendi", "order": 2.0, "kernel": {"sigma": "median", "features": None}},
-    ),
+    "exact vendi": (("features",), {"metric": "vendi", "kernel": EXACT}),
+    "exact vendi of order 2": (("features",), {"metric": "vendi", "order": 2.0, "kernel": {**EXACT, "sigma": 2.0}}),
     "rke by frequencies": (("features",), {"metric": "rke", "kernel": {"omegas": OMEGAS}}),
     "rke by landmarks": (
         ("features",),
         {"metric": "rke", "kernel": {"name": "nystrom", "sigma": 2.0, "landmarks": LANDMARKS}},
     ),
     "fid theorem": (("features",), {"metric": "fid", "reference": MOMENTS, "bound": "theorem", "tau": 2.0}),
-    "conditional": (
+    "conditional, fitted": (
         OF_PAIRS,
         {"metric": ConditionalVendi(kernel=MIDDLE, prompt_kernel=Gaussian("median", features=32))},
     ),
@@ -116,8 +120,8 @@ IN_MEMORY: dict[str, Asked | Made] = {
     "naive-ucb": fid(policy="naive-ucb"),
     "fid theorem with options": fid(bound="theorem", sigma2=1.5, tau=3.0, mean_gap=0.5, delta=0.1),
     "fid authors with options": fid(bound="authors", M=3.0, kappa=1.2, seed=2),
-    "fid top-two with costs, saved": Asked(W8, {"metric": FID(reference=REAL), "costs": PRICES}, saved_after=15),
-    "fid four generators to a decision": Asked(W4, {"metric": FID(reference=W4.real()), "tolerance": 0.3}, 70, generators=("a", "b", "c", "d")),
+    "fid with costs, saved": Asked(INDEPENDENT, {"metric": FID(reference=REAL), "costs": PRICES}, saved_after=15),
+    "fid, four generators": Asked(W4, {"metric": FID(reference=W4.real()), "tolerance": 0.3}, 70, generators=[*"abcd"]),
     "is": of("probabilities", InceptionScore(), policy="top-two"),
     "is-ucb": of("probabilities", InceptionScore(), policy="is-ucb"),
     "is naive": of("probabilities", InceptionScore(), bound="naive", paired=False),
@@ -127,7 +131,7 @@ IN_MEMORY: dict[str, Asked | Made] = {
     "rke nystrom": kernel(RKE(kernel=Nystrom(2.0, features=12))),
     "rke median": kernel(RKE(kernel=OPEN), 30, policy="ucb"),
     "rke-ucb": kernel(RKE(kernel=NARROW), policy="rke-ucb"),
-    "rke on a list of prompts": of("features", RKE(kernel=NARROW), prompts=PROMPTS, prompts_are="list", batch_size=4),
+    "rke on a list of prompts": kernel(RKE(kernel=NARROW), **LISTED),
     "vendi past its width": kernel(Vendi(kernel=NARROW)),
     "vendi below its width": kernel(Vendi(kernel=WIDE)),
     "vendi of order 2": kernel(Vendi(kernel=MIDDLE, order=2.0), policy="greedy"),
@@ -138,9 +142,11 @@ IN_MEMORY: dict[str, Asked | Made] = {
     "vendi cosine, every batch": kernel(Vendi(kernel=Cosine()), rescore_growth=0.0),
     "vendi nystrom median": kernel(Vendi(kernel=Nystrom("median", features=12)), 30),
     "vendi-ucb": kernel(Vendi(kernel=MIDDLE), policy="vendi-ucb"),
-    "conditional-vendi": of(OF_PAIRS, ConditionalVendi(kernel=MIDDLE, prompt_kernel=Gaussian(1.5, features=32))),
-    "conditional-vendi on a list": of(OF_PAIRS, ConditionalVendi(kernel=NARROW, prompt_kernel=Gaussian(1.5, features=8), order=2.0), prompts=PROMPTS, prompts_are="list", batch_size=4),
-    "information-vendi": of(OF_PAIRS, InformationVendi(kernel=NARROW, prompt_kernel=Gaussian(1.5, features=8), order=1.5)),
+    "conditional-vendi": of(
+        OF_PAIRS, ConditionalVendi(kernel=MIDDLE, prompt_kernel=Gaussian(1.5, features=32)), paired=False
+    ),
+    "conditional-vendi on a list": of(OF_PAIRS, CONDITIONAL.model_copy(update={"order": 2.0}), **LISTED),
+    "information-vendi": of(OF_PAIRS, INFORMATION.model_copy(update={"order": 1.5})),
     "kid": of("features", KID(reference=REAL)),
     "mmd median": of("features", MMD(reference=REAL, kernel=OPEN), policy="ucb"),
     "mmd cosine, normalised": of("features", MMD(reference=REAL, kernel=Cosine(), normalise=True, factor=10.0)),
@@ -149,57 +155,81 @@ IN_MEMORY: dict[str, Asked | Made] = {
     "density": of("features", Density(reference=REAL), paired=False),
     "coverage": of("features", Coverage(reference=REAL, at=50), 50),
     "mean": of("values", Mean(), policy="thompson"),
-    "mean empirical-bernstein": of("values", Mean(range=(0.0, 1.0), higher_is_better=False), bound="empirical-bernstein"),
+    "mean empirical-bernstein": of(
+        "values", Mean(range=(0.0, 1.0), higher_is_better=False), bound="empirical-bernstein"
+    ),
     "mean betting": of("values", Mean(range=(0.0, 1.0)), bound="betting"),
     "win-rate": of("values", WinRate(), tolerance="1%"),
     "fid, everything watched": of(READS_EVERY, FID(reference=REAL), 30, watch=EVERY),
-    "pairs, watched": of(("features", "prompts"), ConditionalVendi(kernel=NARROW, prompt_kernel=Gaussian(1.5, features=8)), 25, watch=[InformationVendi(kernel=NARROW, prompt_kernel=Gaussian(1.5, features=8)), KID(reference=REAL)]),
+    "pairs, watched": of(OF_PAIRS, CONDITIONAL, 25, watch=[INFORMATION, KID(reference=REAL)]),
     "mixture ogd": kernel(RKE(kernel=NARROW), goal="mixture", tolerance="3%"),
     "mixture uniform, vendi": kernel(Vendi(kernel=NARROW), goal="mixture", policy="uniform"),
     "mixture-ucb-cab": kernel(RKE(kernel=NARROW), 30, goal="mixture", policy="mixture-ucb-cab"),
-    "mixture-ucb-ogd": of("features", MMD(reference=REAL, kernel=MIDDLE), 30, goal="mixture", policy="mixture-ucb-ogd"),
+    "mixture-ucb-ogd": kernel(MMD(reference=REAL, kernel=MIDDLE), 30, goal="mixture", policy="mixture-ucb-ogd"),
     "mixture-greedy": fid(rounds=30, goal="mixture", policy="mixture-greedy", seed=2),
     "mixture unpaired, vendi of order 3": kernel(Vendi(kernel=MIDDLE, order=3.0), goal="mixture", paired=False),
-    "scores": Made(lambda: memory.scores(W8.batch("b", range(50), [index % 12 for index in range(50)]), SCORES)),
+    "scores": Made(partial(memory.scores, memory.samples(W8, array=None)["b"], SCORES)),
     "scores of several metrics": Made(partial(memory.several, W8)),
-    "contrasts of files": Made(lambda: memory.contrasts(memory.samples(W8), metric=FID(reference=REAL), paired=True)),
-    "contrasts, rke, not paired": Made(lambda: memory.contrasts(memory.samples(W8), metric=RKE(kernel=OPEN))),
-    "blend of sets by fid": Made(lambda: memory.blends(memory.samples(W8), metric="fid", reference=REAL, paired=True)),
-    "blend of sets by vendi": Made(lambda: memory.blends(memory.samples(W8), metric=Vendi(kernel=WIDE, order=0.5))),
-    "run": Made(lambda: memory.run(W8, metric="rke", kernel=NARROW.model_dump(), costs=PRICES, max_cost=300.0)),
-    "compare": Made(lambda: memory.compared(W8, metric="fid", watch="kid,rke", budget=160)),
-}  # fmt: skip
+    "contrasts of files": Made(partial(memory.contrasts, SETS, metric=FID(reference=REAL), paired=True)),
+    "contrasts, rke, not paired": Made(partial(memory.contrasts, SETS, metric=RKE(kernel=OPEN))),
+    "blend of sets by fid": Made(partial(memory.blends, SETS, metric="fid", reference=REAL, paired=True)),
+    "blend of sets by vendi": Made(partial(memory.blends, SETS, metric=Vendi(kernel=WIDE, order=0.5))),
+    "run": Made(partial(memory.run, W8, metric="rke", kernel=NARROW.model_dump(), costs=PRICES, max_cost=300.0)),
+    "compare": Made(partial(memory.compared, W8, metric="fid", watch="kid,rke", budget=160)),
+}
+EVERYTHING: dict[str, Any] = {"reference": REAL, "watch": EVERY, "reads": READS_EVERY}
 ON_SERVICE: dict[str, Served] = {
-    "served fid, everything watched": Served(W8, {"metric": FID(reference=REAL), "watch": EVERY}, served.plain, READS_EVERY),
-    "served fid, everything watched, restarted": Served(W8, {"metric": FID(reference=REAL), "watch": EVERY}, served.plain, READS_EVERY, restarts=True),
+    "served fid, everything watched": on_service("fid", **EVERYTHING),
+    "served fid, everything watched, restarted": on_service("fid", restarts=True, **EVERYTHING),
     "served fid, unpaired": on_service("fid", reference=REAL, paired=False, seed=4),
     "served fid-ucb": on_service("fid", reference=MOMENTS, policy="fid-ucb"),
     "served rke, modes": on_service("rke", served.with_modes, kernel=NARROW, **EIGHT),
-    "served rke median, restarted": Served(W8, {"metric": RKE(kernel=OPEN, **EIGHT), "batch_size": 20, "watch": [KEN(reference=REAL)]}, served.plain, restarts=True),
-    "served vendi-ucb, restarted": Served(W8, {"metric": "vendi", "order": math.inf, "kernel": NARROW, "policy": "vendi-ucb", **EIGHT}, served.plain, restarts=True),
-    "served mean until decided": Served(W8, {"metric": Mean(range=(0.0, 1.0)), "bound": "betting", "stop": True, "batch_size": 20, "tolerance": 0.05}, served.plain, ("values",)),
-    "retracted": Served(W8, {"metric": FID(reference=REAL), "watch": EVERY[:6]}, served.retracted, READS_EVERY[:2], restarts=True),
+    "served rke median, restarted": on_service(
+        RKE(kernel=OPEN, **EIGHT), batch_size=20, watch=[KEN(reference=REAL)], restarts=True
+    ),
+    "served vendi-ucb, restarted": on_service(
+        "vendi", order=math.inf, kernel=NARROW, policy="vendi-ucb", restarts=True, **EIGHT
+    ),
+    "served mean until decided": on_service(
+        Mean(range=(0.0, 1.0)), bound="betting", stop=True, batch_size=20, tolerance=0.05, reads=("values",)
+    ),
+    "retracted": on_service("fid", served.retracted, **EVERYTHING),
+    "retracted, restarted": on_service("fid", served.retracted, restarts=True, **EVERYTHING),
     "retracted, rke with the log": on_service(RKE(kernel=MIDDLE, **EIGHT), served.retracted, keep_log=True),
     "late": on_service("fid", served.late, reference=REAL, lease=LEASE),
     "given up": on_service("vendi", served.given_up, kernel=NARROW, **EIGHT),
     "generators changed": on_service(KID(reference=REAL), served.changed, budget=150),
-    "costs": on_service("fid", served.priced, reference=REAL, costs=PRICES, max_cost=400),
-    "costs not weighed": on_service("fid", served.priced, reference=REAL, costs=PRICES, max_cost=300, weigh_costs=False),
-    "exported": on_service("vendi", served.exported, kernel=MIDDLE, watch=[KID(reference=REAL)], keep_log=True, **EIGHT),
+    "costs": on_service("fid", served.priced, world=INDEPENDENT, reference=REAL, costs=PRICES, max_cost=400),
+    "costs not weighed": on_service(
+        "fid", served.priced, world=INDEPENDENT, reference=REAL, costs=PRICES, max_cost=300, weigh_costs=False
+    ),
+    "exported": on_service(
+        "vendi", served.exported, kernel=MIDDLE, watch=[KID(reference=REAL)], keep_log=True, **EIGHT
+    ),
     "exported from its snapshot": on_service(FID(reference=REAL), served.exported),
-    "prompts": Served(W8, {"metric": ConditionalVendi(kernel=Gaussian(2.0, features=12), **PAIR), "prompts": PROMPTS, "watch": [KID(reference=REAL)]}, served.plain, OF_PAIRS, restarts=True),
-    "list of prompts": on_service("rke", kernel=NARROW, prompts=PROMPTS, prompts_are="list", batch_size=4, **EIGHT),
+    "prompts": on_service(
+        ConditionalVendi(kernel=NARROW, **PAIR),
+        prompts=PROMPTS,
+        watch=[KID(reference=REAL)],
+        reads=OF_PAIRS,
+        restarts=True,
+    ),
+    "list of prompts": on_service("rke", kernel=NARROW, **LISTED, **EIGHT),
     "served mixture": on_service("rke", served.blended, kernel=NARROW, goal="mixture", **EIGHT),
-    "served mixture-ucb-cab, restarted": Served(W8, {"metric": RKE(kernel=NARROW, **EIGHT), "goal": "mixture", "policy": "mixture-ucb-cab"}, served.blended, restarts=True),
+    "served mixture, restarted": on_service(
+        "rke", served.blended, kernel=NARROW, goal="mixture", restarts=True, **EIGHT
+    ),
+    "served mixture-ucb-cab": on_service(
+        RKE(kernel=NARROW, **EIGHT), served.blended, goal="mixture", policy="mixture-ucb-cab"
+    ),
     "served mixture by fid": on_service(FID(reference=REAL), served.blended, goal="mixture", tolerance=0.5, seed=9),
     "route thompson": routes(metric="mean"),
+    "route thompson, median": routes(metric="mean", context_bandwidth="median"),
     "route ucb with costs": routes(metric="mean", policy="ucb", costs=PRICES, price=0.05),
     "route greedy, tries": routes(metric="win-rate", policy="greedy", tries=2, warmup=2, costs=PRICES, price=0.02),
     "route rff-ucb": routes(metric="mean", policy="rff-ucb"),
     "route promptwise": routes(metric="win-rate", policy="promptwise", costs=PRICES, price=0.02),
     "route best-single": routes(metric="mean", policy="best-single"),
     "route uniform": routes(metric="win-rate", policy="uniform", seed=8),
-}  # fmt: skip
-TWINS = {"served fid, everything watched, restarted": "served fid, everything watched"}
-"""What a restart must not change: an experiment, and the one without it."""
+}
 EXPERIMENTS: dict[str, Asked | Made | Served] = IN_MEMORY | ON_SERVICE

@@ -13,13 +13,14 @@ import json
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from experiments import EXPERIMENTS
-from served import Disturbed, Served, Service, Worker, serving
+from served import PAUSE, Disturbed, Served, Service, Worker, serving
 from words import Step, exact
 
 import optimist
@@ -70,7 +71,7 @@ class Play:
 
     def _begin(self, attempt: int) -> None:
         identifier = "".join(letter if letter.isalnum() else "-" for letter in self.name)
-        self._worker = Worker(self._optimist, self.one, f"{identifier}-{attempt}")
+        self._worker = Worker(self._optimist, self.one, f"{identifier}-{attempt}", PAUSE * attempt**2)
         self._rest = self.one.how(self._worker)
         next(self._rest, None)
         if not self.one.restarts:
@@ -94,19 +95,22 @@ def play_served(wanted: Mapping[str, Served]) -> Iterator[None]:
         plays.sort(key=lambda play: -play.one.settings.get("rescore_growth", 0.0) - ("lease" in play.one.settings))
         begun: list[tuple[Play, Future[None]]] = [(play, pool.submit(play.begin)) for play in plays]
         yield
-        restarted = [(play, future) for play, future in begun if play.one.restarts]
+        # All others are at their end, and these where it may be restarted, before it is.
         for play, future in begun:
             if not play.one.restarts:
-                record(play.name, lambda play=play, future=future: future.result() or play.end())
+                record(play.name, partial(ended, play, future))
+        restarted = [(play, future) for play, future in begun if play.one.restarts]
+        wait([future for _, future in restarted])
         if restarted:
-            [future.exception() for _, future in restarted]
             service.restart()
-        ended = [
-            (play, pool.submit(lambda play=play, future=future: future.result() or play.end()))
-            for play, future in restarted
-        ]
-        for play, future in ended:
-            record(play.name, future.result)
+        for play, steps in [(play, pool.submit(ended, play, future)) for play, future in restarted]:
+            record(play.name, steps.result)
+
+
+def ended(play: Play, begun: Future[None]) -> list[Step]:
+    """All steps of a play. Raises what ended it."""
+    begun.result()
+    return play.end()
 
 
 def main() -> None:

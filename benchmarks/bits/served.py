@@ -23,7 +23,7 @@ from world import PROMPT_WIDTH, PROMPTS, World
 from optimist_client import Experiment, Optimist, Pick
 
 PAUSE = 3.0
-"""Seconds in which a scorer that has nothing else to do makes the model of contexts that is due."""
+"""Seconds in which a scorer makes the model of contexts that is due, if the machine has nothing else to do."""
 LEASE = 6.0
 """Seconds of a lease that is to run out."""
 PATIENCE = 180.0
@@ -89,8 +89,9 @@ class Served:
 class Worker:
     """One worker of an experiment, which keeps the steps. Raises Disturbed where a pick was made too early."""
 
-    def __init__(self, optimist: Optimist, one: Served, name: str) -> None:
-        self.optimist, self.one, self.name = optimist, one, name
+    def __init__(self, optimist: Optimist, one: Served, name: str, pause: float) -> None:
+        """pause: seconds in which a scorer makes the model of contexts that is due."""
+        self.optimist, self.one, self.name, self.pause = optimist, one, name, pause
         how: dict[str, Any] = {"max_wait": 60, "stop": False, **one.settings}
         self.experiment: Experiment = optimist.create_experiment(name, list(one.generators), **how)
         self.steps: list[Step] = []
@@ -246,13 +247,16 @@ def exported(worker: Worker) -> Iterator[None]:
 def routed(worker: Worker) -> Iterator[None]:
     """Prompts are routed. Each round asks for as many picks as have been told, and only its last tell makes the next
     model of contexts due, as samples must double: so each round is chosen by one model of all before it."""
-    warmup = worker.one.settings.get("warmup", 3) * len(worker.one.generators)
+    settings = worker.one.settings
+    is_open = settings["context_bandwidth"] == "median"
+    warmup = 258 if is_open else settings.get("warmup", 3) * len(worker.one.generators)
+    sizes = [20] if is_open else [warmup, 2 * warmup, 4 * warmup, 5]
     rng, total = np.random.default_rng(3), 0
-    for size in [1] * warmup + [warmup, 2 * warmup, 4 * warmup, 5]:
+    for size in [1] * warmup + sizes:
         kinds = rng.integers(len(PROMPTS), size=size)
         contexts = [worker.one.world.batch("a", [kind], [kind])["prompts"][0] for kind in kinds]
         if size > 1:
-            time.sleep(PAUSE)
+            time.sleep(worker.pause)
         picks = [worker.seen(pick) for pick in worker.experiment.ask_all(contexts, [PROMPTS[kind] for kind in kinds])]
         if size > 1 and any(sum(pick.info.positions) not in (0, total) for pick in picks):
             raise Disturbed("the model of contexts was not made in time")

@@ -179,6 +179,11 @@ def told(reply: Any) -> Fields:
     return {"generator": reply.generator, "samples": reply.samples, "position": reply.position, "late": reply.late}
 
 
+def is_settled(found: Any) -> bool:
+    """Whether nothing more is to be waited for in a report: every estimate that is due has been made."""
+    return found.scored and all(one.is_settled for one in found.watched.values())
+
+
 def report(found: Any, *, place: str) -> list[Step]:
     """The steps of a report, whose names end with its `place`; not of its route table, which has its own time."""
     totals: Fields = {
