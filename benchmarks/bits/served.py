@@ -249,8 +249,8 @@ def routed(worker: Worker) -> Iterator[None]:
     model of contexts due, as samples must double: so each round is chosen by one model of all before it."""
     settings = worker.one.settings
     is_open = settings["context_bandwidth"] == "median"
-    warmup = 258 if is_open else settings.get("warmup", 3) * len(worker.one.generators)
-    sizes = [20] if is_open else [warmup, 2 * warmup, 4 * warmup, 5]
+    warmup = 51 if is_open else settings.get("warmup", 3) * len(worker.one.generators)
+    sizes = [warmup, 20] if is_open else [warmup, 2 * warmup, 4 * warmup, 5]
     rng, total = np.random.default_rng(3), 0
     for size in [1] * warmup + sizes:
         kinds = rng.integers(len(PROMPTS), size=size)
@@ -259,7 +259,9 @@ def routed(worker: Worker) -> Iterator[None]:
             time.sleep(worker.pause)
         picks = [worker.seen(pick) for pick in worker.experiment.ask_all(contexts, [PROMPTS[kind] for kind in kinds])]
         if size > 1 and any(sum(pick.info.positions) not in (0, total) for pick in picks):
-            raise Disturbed("the model of contexts was not made in time")
+            raise Disturbed(
+                f"the model of contexts is of {sorted({sum(pick.info.positions) for pick in picks})}, not {total}"
+            )
         for pick, kind in zip(picks, kinds, strict=True):
             good = 0.85 if (kind + ord(pick.generator)) % 3 else 0.3
             score = float(rng.random() < good) if worker.one.reads == ("successes",) else good + 0.1 * rng.random()
