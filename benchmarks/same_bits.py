@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 HERE = Path(__file__).resolve().parents[1]
 PLAYER = Path("benchmarks/bits/player.py")
@@ -174,11 +173,11 @@ def tell(one: Record, other: Record) -> bool:
     """Print how two records differ; whether they are equal."""
     console, apart = Console(), compared(one, other)
     common = [name for name in one if name in other]
-    if apart:
-        table = Table("experiment", "first difference", "this checkout", "the other one")
-        for name, first in apart.items():
-            table.add_row(name, f"{first.step}: {first.field}" if first.field else first.step, first.one, first.other)
-        console.print(table)
+    for name, first in apart.items():
+        where = f"{first.step}, {first.field}" if first.field else first.step
+        # Values are whole on any terminal, as in a file.
+        told = f"{name}: {where}\n    this checkout: {first.one}\n    the other one: {first.other}"
+        console.print(told, markup=False, highlight=False, soft_wrap=True)
     for where, names in (("here", [*one.keys() - other.keys()]), ("there", [*other.keys() - one.keys()])):
         if names:
             console.print(f"Only {where}: {', '.join(sorted(names))}.")

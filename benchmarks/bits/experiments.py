@@ -178,7 +178,17 @@ IN_MEMORY: dict[str, Asked | Made] = {
     "compare": Made(partial(memory.compared, W8, metric="fid", watch="kid,rke", budget=160)),
 }
 EVERYTHING: dict[str, Any] = {"reference": REAL, "watch": EVERY, "reads": READS_EVERY}
+LARGE: dict[str, Any] = {
+    "world": W32,
+    "reference": W32.real(),
+    "batch_size": 120,
+    "watch": [RKE(kernel=NARROW), Precision(reference=W32.real())],
+}
+"""Logs so large that they are replaced by snapshots."""
 ON_SERVICE: dict[str, Served] = {
+    "snapshots": on_service("fid", **LARGE),
+    "snapshots, restarted": on_service("fid", restarts=True, **LARGE),
+    "snapshots, retracted": on_service("fid", served.retracted, restarts=True, **LARGE, keep_log=True),
     "served fid, everything watched": on_service("fid", **EVERYTHING),
     "served fid, everything watched, restarted": on_service("fid", restarts=True, **EVERYTHING),
     "served fid, unpaired": on_service("fid", reference=REAL, paired=False, seed=4),
@@ -206,7 +216,7 @@ ON_SERVICE: dict[str, Served] = {
     "exported": on_service(
         "vendi", served.exported, kernel=MIDDLE, watch=[KID(reference=REAL)], keep_log=True, **EIGHT
     ),
-    "exported from its snapshot": on_service(FID(reference=REAL), served.exported),
+    "exported from its snapshot": on_service("fid", served.exported, **LARGE),
     "prompts": on_service(
         ConditionalVendi(kernel=NARROW, **PAIR),
         prompts=PROMPTS,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import words
 from words import Step
-from world import PROMPTS, World
+from world import PROMPTS, ROWS, World
 
 import optimist
 from optimist import Evaluation
@@ -120,7 +120,7 @@ def run(world: World, **settings: Any) -> Iterator[Step]:
     def sampled(name: str) -> Callable[[int, int], Any]:
         def sample(size: int, seed: int) -> Any:
             drawn.append((f"pick {next(numbers)}", {"generator": name, "size": size, "seed": seed}))
-            return world.batch(name, [(seed + row) % 1500 for row in range(size)])["features"]
+            return world.batch(name, [(seed + row) % ROWS for row in range(size)])["features"]
 
         return sample
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-ROWS = 1500
+ROWS = 6000
 """Indices that have samples."""
 CLASSES, PROMPT_WIDTH, OTHER_WIDTH = 5, 3, 6
 PROMPTS = [f"prompt {number}" for number in range(12)]
