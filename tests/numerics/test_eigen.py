@@ -12,7 +12,6 @@ from optimist.numerics.spectra import (
     eigen_basis,
     eigen_coordinates,
     gram_square_sum,
-    lapack,
     products,
     symmetric_product,
 )
@@ -136,14 +135,3 @@ def test_a_triangular_factor_on_both_sides(shape: tuple[int, int], monkeypatch: 
     upper, lower = products.times_upper(half[:3, : shape[0]], factor), products.times_lower(half[:3], factor)
     assert torch.allclose(upper, half[:3, : shape[0]] @ factor, rtol=1e-12, atol=1e-12)
     assert torch.allclose(lower, half[:3] @ factor.T, rtol=1e-12, atol=1e-12)
-
-
-def test_lapack_has_as_many_threads_as_torch():
-    before = torch.get_num_threads()
-    try:
-        for threads in (1, 2, 1):
-            torch.set_num_threads(threads)
-            Tridiagonal(torch.eye(3, dtype=torch.float64))
-            assert all(library.num_threads == threads for library in lapack._libraries())
-    finally:
-        torch.set_num_threads(before)

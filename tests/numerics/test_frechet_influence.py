@@ -77,3 +77,13 @@ def test_the_analysis_is_the_dense_one(power: float, real: int):
     assert found.plain_error == pytest.approx(math.sqrt(variance / N + second / N**2), rel=1e-7)
     assert found.influence is not None
     assert float((found.influence - influence).abs().max()) < 1e-7 * math.sqrt(variance)
+
+
+def test_equal_rows_have_no_spectrum_but_a_distance():
+    metric = FrechetDistance(Reference(np.zeros(8), np.eye(8)))
+    statistic = metric.statistic()
+    statistic.update(torch.full((600, 8), 2.0))
+    found = metric.analyse_paired(statistic, {"features": torch.zeros(256, 8)})
+    assert found.estimate == pytest.approx(8 * 4.0 + 8.0)
+    assert found.influence is not None
+    assert len(found.influence) == 256

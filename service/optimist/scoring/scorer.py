@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
-from optimist.numerics.threads import share_cores
+from optimist.numerics.threads import limit_threads
 from optimist.scoring.budget import cool_down, kept
 from optimist.scoring.catching_up import CatchingUp
 from optimist.scoring.experiments import Arguments, Experiments, Result
@@ -60,10 +60,11 @@ class Scorer:
     def __init__(
         self, store: Store, threads: int = 2, *, device: torch.device | str = "cpu", warm_bytes: int | None = None
     ) -> None:
-        share_cores(threads)
+        # In each one thread, however many cores there are: the last bits of an estimate depend on how many compute it.
+        limit_threads(1)
         self._store = store
         self._owner = uuid.uuid4().hex
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="scorer")
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="scorer", initializer=limit_threads, initargs=(1,))
         self._queue = FairQueue(threads)
         self._experiments = Experiments(store, self._in_thread, torch.device(device))
         self._warm_bytes = math.inf if warm_bytes is None else warm_bytes

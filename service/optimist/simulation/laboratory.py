@@ -9,6 +9,7 @@ from typing import Any, Literal, overload
 
 from optimist.evaluation import Question
 from optimist.numerics.checks import check_whole
+from optimist.numerics.threads import one_thread
 from optimist.simulation.asked import Asked, SimulationWarning, check_amounts
 from optimist.simulation.contenders import contenders
 from optimist.simulation.mixtures import MixtureResult, TrueBlends, checked_truth, compare
@@ -17,7 +18,7 @@ from optimist.simulation.result import Result
 from optimist.simulation.run import Run
 from optimist.simulation.runner import Runner
 from optimist.simulation.sources import Source, SourceSet
-from optimist.simulation.trial import Trial, one_thread
+from optimist.simulation.trial import Trial
 from optimist.simulation.truth import TrueScore, gaps, given_scores, true_score
 from optimist.simulation.watched import Watched
 from optimist_client.config import Goal

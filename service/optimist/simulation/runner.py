@@ -9,6 +9,8 @@ from joblib import Parallel, delayed
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from optimist.numerics.threads import one_thread
+
 Done = TypeVar("Done")
 
 
@@ -33,9 +35,12 @@ class Runner:
         shown = self._progress.add_task(what, total=len(work))
         done: dict[int, Done] = {}
         parallel: Any = Parallel(n_jobs=self._jobs, return_as="generator_unordered")
-        for place, found in parallel(delayed(_numbered)(place, piece) for place, piece in enumerate(work)):
-            done[place] = found
-            self._progress.advance(shown)
+        # Each piece computes on one thread. Where joblib runs them in threads of this process, the end of one must not
+        # give more to the others.
+        with one_thread():
+            for place, found in parallel(delayed(_numbered)(place, piece) for place, piece in enumerate(work)):
+                done[place] = found
+                self._progress.advance(shown)
         return [done[place] for place in range(len(work))]
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from optimist.evaluation import Evaluation
+from optimist.numerics.threads import one_thread
 from optimist.simulation.contenders import Contender
 from optimist.simulation.sources.base import Draw, Source
 
@@ -110,15 +108,3 @@ def _ends(evaluation: Evaluation) -> NDArray[np.float64]:
             ends = (estimate.value, estimate.lower, estimate.upper)
             rows[place] = [estimate.natural(end) for end in ends]
     return rows
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one thread: it is faster at these sizes, and the last bits depend on the number of threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1):
-            yield
-    finally:
-        torch.set_num_threads(threads)

@@ -26,7 +26,6 @@ from optimist.numerics.spectra import (
     symmetric_product,
     times_lower,
 )
-from optimist.numerics.threads import both
 
 BUFFER = 256
 """Number of last rows from which the influence function's variance is computed."""
@@ -156,17 +155,16 @@ class FrechetInfluence:
         buffers = [whitened[0][-BUFFER:], *whitened[1:]]
         trace = float(moment.trace())
 
-        def renewed() -> tuple[Tensor, list[Tensor]]:
-            if trace <= VANISHING:
-                return moment.new_zeros(0), [each.new_zeros(len(each)) for each in buffers]
+        eigenvalues, shares = _covariance_shares(moment, whitened[0], m)
+        if trace > VANISHING:
             weight, scale = min(1.0, reference.rank / n), trace / reference.square_trace
             mixed = (1.0 - weight) * moment + (weight * scale) * reference.square
             squares, *coordinates = eigen_coordinates(mixed, *buffers)
             kept = squares > 1e-9 * squares[-1]
             roots = squares[kept].sqrt()
-            return roots, [(each[:, kept].square() / roots).sum(-1) for each in coordinates]
-
-        (eigenvalues, shares), (roots, quadratic) = both(lambda: _covariance_shares(moment, whitened[0], m), renewed)
+            quadratic = [(each[:, kept].square() / roots).sum(-1) for each in coordinates]
+        else:
+            roots, quadratic = moment.new_zeros(0), [each.new_zeros(len(each)) for each in buffers]
         return _Geometry(
             mean=statistic.mean,
             trace=statistic.scatter_trace / m,

@@ -13,7 +13,6 @@ from functools import cache
 from importlib import import_module
 
 import torch
-from threadpoolctl import LibController, ThreadpoolController
 from torch import Tensor
 
 _LAPACK = import_module("scipy.linalg.cython_lapack")
@@ -73,7 +72,6 @@ def _with_workspace(name: str, *arguments: bytes | int | Tensor) -> None:
 
 def _call(name: str, *arguments: bytes | int | Tensor) -> None:
     """Call a routine, `info` left out. Raises ArithmeticError where that tells of a failure."""
-    _share_threads()
     info = ctypes.c_int()
     _routine(name)(*map(_place, arguments), ctypes.byref(info))
     if info.value:
@@ -94,17 +92,3 @@ def _routine(name: str) -> Callable[..., None]:
     name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
     address_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", api))
     return ctypes.CFUNCTYPE(None)(address_of(capsule, name_of(capsule)))
-
-
-def _share_threads() -> None:
-    """Let the BLAS of scipy have as many threads as torch: it has a pool of its own, one thread a core by default."""
-    for library in _libraries():
-        if library.num_threads != torch.get_num_threads():
-            library.set_num_threads(torch.get_num_threads())
-
-
-@cache
-def _libraries() -> list[LibController]:
-    """Without numpy's own: what it has computed before would not be the same bits again."""
-    found = ThreadpoolController().select(user_api="blas").lib_controllers
-    return [library for library in found if "numpy" not in library.filepath]

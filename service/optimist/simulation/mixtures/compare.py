@@ -7,13 +7,13 @@ import math
 import numpy as np
 
 from optimist.evaluation import Question
+from optimist.numerics.threads import one_thread
 from optimist.simulation.mixtures.result import MixtureResult
 from optimist.simulation.mixtures.run import Judge
 from optimist.simulation.mixtures.trial import MixtureTrial
 from optimist.simulation.mixtures.truth import TrueBlends, true_blends
 from optimist.simulation.plan import Plan
 from optimist.simulation.runner import Runner
-from optimist.simulation.trial import one_thread
 from optimist_client.tolerance import share_of
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.mixtures.mixture import Mixture
-from optimist.simulation.trial import Trial, one_thread
+from optimist.numerics.threads import one_thread
+from optimist.simulation.trial import Trial
 
 
 @dataclass(frozen=True)
