@@ -26,13 +26,13 @@ from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from optimist import Evaluation, score
+from optimist.numerics.threads import limit_threads
 from optimist.simulation.digits.networks import softmax
 from optimist.simulation.digits.prompted import TEXTS
 from optimist.simulation.digits.world import load
@@ -291,7 +291,7 @@ def results(tasks: Sequence[Callable[[], Any]], what: str) -> Iterator[Any]:
     # One thread in each process: threads that share a core cost much more than they save.
     with (
         ProcessPoolExecutor(
-            os.cpu_count(), multiprocessing.get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
+            os.cpu_count(), multiprocessing.get_context("spawn"), initializer=limit_threads, initargs=(1,)
         ) as pool,
         Progress(*columns, console=Console(stderr=True)) as bar,
     ):

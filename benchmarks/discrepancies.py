@@ -42,6 +42,7 @@ from optimist.numerics.kid.score import KernelDistance
 from optimist.numerics.mmd.score import MeanDiscrepancy
 from optimist.numerics.real_data import RealData
 from optimist.numerics.registry import Setting, make_metric, make_reference
+from optimist.numerics.threads import limit_threads
 from optimist.policies.contrasts import contrasts_of
 from optimist.simulation.digits.generators import TruncatedVAE
 from optimist.simulation.digits.world import load
@@ -334,7 +335,7 @@ def main() -> None:
     parser.add_argument("--references", action="store_true")
     parser.add_argument("--beside", action="store_true")
     given = parser.parse_args()
-    torch.set_num_threads(1)
+    limit_threads(1)
     console = Console(width=200)
     if given.references:
         console.print(references(given.repeats))

@@ -32,6 +32,7 @@ from rich.table import Table
 from calibration import PAIR_KERNELS, GaussianPairsTestBed, GaussianTestBed, PromptedDigitsTestBed
 from optimist.evaluation import Question, declared_of
 from optimist.numerics.bound import Bound
+from optimist.numerics.threads import limit_threads
 from optimist.simulation.digits.world import load
 
 ORDERS = (0.5, 1.0, 1.25, 1.5)
@@ -265,7 +266,7 @@ def main() -> None:
     parser.add_argument("--pairs", action="store_true", help="scores of pairs instead")
     parser.add_argument("--cost", action="store_true", help="time an estimate instead")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    limit_threads(1)
     table = cost() if options.cost else calibration(options.data, options.repeats, options.pairs)
     Console(width=200).print(table)
 

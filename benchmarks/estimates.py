@@ -1,12 +1,15 @@
 """The time of one complete FID estimate: value, both errors, and the influence of 256 common rows.
 
     python benchmarks/estimates.py [--against CHECKOUT] [--threads 1] [--repeats 3] [--dimension 2048] [--wall]
+    python benchmarks/estimates.py --in-pool-thread --samples 850 1300 --repeats 1 --turns 6 --against CHECKOUT
 
-Rows: sample counts, as multiples of d. The jackknife's part is computed once per stream while it has 300 samples or
-more, and is not counted there. Peers, timed in turns in the same process: `eigh` of one matrix of min(n, d) rows by
-torch, and `scipy.linalg.sqrtm` at a quarter of d, multiplied by 64, which alone is what pytorch-fid computes: no error
-comes with it. With another checkout of this project both are measured in turns, each turn in a process of its own.
-Times are medians of processor seconds; with --wall of wall-clock seconds, which several threads can lower.
+Rows: sample counts, by default some multiples of d. With --in-pool-thread all is computed in a thread of a scorer's
+pool, on as many threads as the scorer gives it, otherwise in the main thread. The jackknife's part is computed once per
+stream while it has 300 samples or more, and is not counted there. Peers, timed in turns in the same process: `eigh` of
+one matrix of min(n, d) rows by torch, and `scipy.linalg.sqrtm` at a quarter of d, multiplied by 64, which alone is what
+pytorch-fid computes: no error comes with it. With another checkout of this project both are measured in turns, each
+turn in a process of its own. Times are medians of processor seconds, with the lowest and the highest turn; with --wall
+of wall-clock seconds, which several threads can lower.
 """
 
 from __future__ import annotations
@@ -25,12 +28,33 @@ from pathlib import Path
 from typing import Any
 
 FRACTIONS = (0.05, 0.14, 0.5, 1.0, 1.2, 2.0)
-"""Sample counts, as multiples of d."""
+"""Sample counts by default, as multiples of d."""
 COMMON = 256
 
 
-def measured(dimension: int, threads: int, repeats: int, clock: Callable[[], float]) -> dict[str, list[float]]:
-    """Median seconds by kind, one for each of `FRACTIONS`, of the project that is imported here."""
+def in_this_thread(threads: int, measure: Callable[[], dict[str, list[float]]]) -> dict[str, list[float]]:
+    """Measure with `threads` threads for torch and every BLAS."""
+    import scipy.linalg  # noqa: F401  # loads its BLAS
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    torch.set_num_threads(threads)
+    with threadpool_limits(threads):
+        return measure()
+
+
+def in_pool_thread(measure: Callable[[], dict[str, list[float]]]) -> dict[str, list[float]]:
+    """Measure in a thread of a scorer's pool."""
+    from redis.asyncio import Redis
+
+    from optimist.scoring.scorer import Scorer
+    from optimist.store import Store
+
+    return Scorer(Store(Redis()))._pool.submit(measure).result()
+
+
+def measured(dimension: int, counts: list[int], repeats: int, clock: Callable[[], float]) -> dict[str, list[float]]:
+    """Median seconds by kind, one for each of `counts` samples, of the project that is imported here."""
     import numpy as np
     import scipy.linalg
     import torch
@@ -40,15 +64,13 @@ def measured(dimension: int, threads: int, repeats: int, clock: Callable[[], flo
     from optimist.numerics.fid.statistic import GaussianStatistic
     from trial import features
 
-    torch.set_num_threads(threads)
     real = features(4 * dimension, dimension, 1.0, np.random.default_rng(1))
     score = FrechetDistance(Reference(real.mean(0), np.cov(real.T, bias=True)))
-    rows = torch.from_numpy(features(2 * dimension, dimension, 1.05, np.random.default_rng(0)))
+    rows = torch.from_numpy(features(max(counts), dimension, 1.05, np.random.default_rng(0)))
     common = {"features": torch.from_numpy(features(COMMON, dimension, 1.05, np.random.default_rng(2)))}
     part = score.reference.covariance[: dimension // 4, : dimension // 4].numpy()
     found: dict[str, list[float]] = {"estimate": [], "eigh": [], "sqrtm": []}
-    for fraction in FRACTIONS:
-        samples = round(fraction * dimension)
+    for samples in counts:
         statistic = GaussianStatistic(dimension, keep=score.reference.rank)
         statistic.update(rows[:samples])
         calls: dict[str, Callable[[], Any]] = {
@@ -72,9 +94,8 @@ def turn(checkout: Path, arguments: list[str]) -> dict[str, list[float]]:
     """One turn of a checkout, in a process of its own."""
     path = os.pathsep.join(str(checkout / folder) for folder in ("service", "clients/python"))
     command = [sys.executable, __file__, "--here", *arguments]
-    threads = {"OPENBLAS_NUM_THREADS": arguments[arguments.index("--threads") + 1]}
     answer = subprocess.run(
-        command, env={**os.environ, **threads, "PYTHONPATH": path}, check=True, stdout=subprocess.PIPE, text=True
+        command, env={**os.environ, "PYTHONPATH": path}, check=True, stdout=subprocess.PIPE, text=True
     )
     return json.loads(answer.stdout)
 
@@ -91,42 +112,52 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="estimates of each size in a turn")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--dimension", type=int, default=2048)
+    parser.add_argument("--samples", type=int, nargs="*")
+    parser.add_argument("--in-pool-thread", action="store_true")
     parser.add_argument("--wall", action="store_true")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    counts = options.samples or [round(fraction * options.dimension) for fraction in FRACTIONS]
     if options.here:
         clock = time.perf_counter if options.wall else time.process_time
-        print(json.dumps(measured(options.dimension, options.threads, options.repeats, clock)))
+        measure = partial(measured, options.dimension, counts, options.repeats, clock)
+        found = in_pool_thread(measure) if options.in_pool_thread else in_this_thread(options.threads, measure)
+        print(json.dumps(found), flush=True)
         return
     here = Path(__file__).resolve().parents[1]
     checkouts = [here] if options.against is None else [options.against.resolve(), here]
-    arguments = [f"--{name}={getattr(options, name)}" for name in ("repeats", "dimension")]
-    arguments += ["--threads", str(options.threads), *(["--wall"] if options.wall else [])]
-    found: dict[Path, list[dict[str, list[float]]]] = {checkout: [] for checkout in checkouts}
+    arguments = [f"--{name}={getattr(options, name)}" for name in ("repeats", "dimension", "threads")]
+    arguments += [f"--{name.replace('_', '-')}" for name in ("wall", "in_pool_thread") if getattr(options, name)]
+    arguments += ["--samples", *map(str, counts)]
+    turns: dict[Path, list[dict[str, list[float]]]] = {checkout: [] for checkout in checkouts}
     for number in track(range(options.turns), description="turns"):
         for checkout in checkouts[:: 1 if number % 2 else -1]:
-            found[checkout].append(turn(checkout, arguments))
+            turns[checkout].append(turn(checkout, arguments))
 
     def median(checkout: Path, kind: str, place: int) -> float:
-        return statistics.median(one[kind][place] for one in found[checkout])
+        return statistics.median(one[kind][place] for one in turns[checkout])
+
+    def shown(checkout: Path, place: int) -> str:
+        times = sorted(one["estimate"][place] for one in turns[checkout])
+        return f"{statistics.median(times):.3f} ({times[0]:.3f}–{times[-1]:.3f})"
 
     clock_name = "wall-clock" if options.wall else "processor"
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, {options.threads} threads"
+    machine = f"{platform.machine()}, {os.cpu_count()} cores"
+    machine += ", a thread of the scorer's pool" if options.in_pool_thread else f", {options.threads} threads"
     table = Table(title=f"One FID estimate, d = {options.dimension}, {clock_name} seconds; {machine}")
     columns = ("samples", "seconds", "eigh", "÷ eigh", "sqrtm ÷ this")
     for column in (*columns, *(["before", "÷ before"] if options.against else [])):
         table.add_column(column)
-    for place, fraction in enumerate(FRACTIONS):
+    for place, samples in enumerate(counts):
         ours, eigh, root = (median(here, kind, place) for kind in ("estimate", "eigh", "sqrtm"))
-        cells = [f"{ours:.3f}", f"{eigh:.3f}", f"{ours / eigh:.2f}", f"{root / ours:.0f}"]
+        cells = [shown(here, place), f"{eigh:.3f}", f"{ours / eigh:.2f}", f"{root / ours:.0f}"]
         if options.against:
-            before = median(checkouts[0], "estimate", place)
             ratios = [
                 new["estimate"][place] / old["estimate"][place]
-                for old, new in zip(found[checkouts[0]], found[here], strict=True)
+                for old, new in zip(turns[checkouts[0]], turns[here], strict=True)
             ]
-            cells += [f"{before:.3f}", f"{statistics.median(ratios):.2f}"]
-        table.add_row(str(round(fraction * options.dimension)), *cells)
+            cells += [shown(checkouts[0], place), f"{statistics.median(ratios):.2f}"]
+        table.add_row(str(samples), *cells)
     Console(width=140).print(table)
 
 

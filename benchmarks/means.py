@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from optimist.numerics.mean.score import MeanScore
 from optimist.numerics.mean.sequences import Betting, ConfidenceSequence, EmpiricalBernstein
+from optimist.numerics.threads import limit_threads
 from optimist_client.metrics import Mean
 
 DELTA = 0.05
@@ -112,7 +113,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--repeats", type=int, default=200)
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    limit_threads(1)
     if options.data is None:
         streams(options.streams, options.length)
     else:

@@ -19,7 +19,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -28,6 +27,7 @@ from optimist.dispatch.mixture_curve import curve_point
 from optimist.evaluation import Question, Track
 from optimist.evaluation.blends import mixture_of
 from optimist.evaluation.question import prepared, with_real_data
+from optimist.numerics.threads import limit_threads
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import LogEntry
 from optimist_client import tensors
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=2500)
     parser.add_argument("--metrics", nargs="+", default=["rke"], choices=["rke", "vendi", "mmd", "fid"])
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    limit_threads(1)
     title = f"{options.generators} generators, {2 * options.features} columns, {options.samples} samples each"
     table = Table(title=title, box=box.SIMPLE)
     for head in (

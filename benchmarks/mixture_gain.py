@@ -40,6 +40,7 @@ from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.pairing import COMMON
 from optimist.numerics.real_data import RealData
 from optimist.numerics.registry import Setting, make_metric, make_reference
+from optimist.numerics.threads import limit_threads
 from optimist.policies import Stopping
 from optimist_client.metrics import FID, MMD, RKE, Gaussian, Metric, Vendi
 
@@ -274,7 +275,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--cap", type=int, default=8_000, help="samples of all generators at which a run ends")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    limit_threads(1)
     (pooled if options.pooled else stopping if options.stopping else calibration)(options)
 
 

@@ -22,7 +22,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -34,6 +33,7 @@ from optimist import Evaluation, simulate
 from optimist.evaluation import Question
 from optimist.numerics.mixtures.programme import least
 from optimist.numerics.mixtures.quadratic import Quadratic
+from optimist.numerics.threads import limit_threads
 from optimist.policies.blend_rules import Ranges, drawn, optimistic_weights, steepest
 from optimist.simulation.mixtures import TrueBlends
 from optimist.simulation.sources import Draw
@@ -245,7 +245,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--data", type=Path, help="directory with mnist_lenet_generators.npz and llmfao_minilm.npz")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    limit_threads(1)
     if options.rules:
         rules(options.trials)
         return

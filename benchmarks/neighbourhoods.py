@@ -35,6 +35,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.neighbours.balls import Balls
 from optimist.numerics.real_data import RealData
 from optimist.numerics.registry import Setting, make_metric, make_reference
+from optimist.numerics.threads import limit_threads
 from optimist.policies.contrasts import contrasts_of
 from optimist_client.metrics import KEN, Coverage, Density, Gaussian, Metric, Precision
 
@@ -201,7 +202,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--pairs", action="store_true")
     given = parser.parse_args()
-    torch.set_num_threads(1)
+    limit_threads(1)
     console = Console(width=200)
     if given.pairs:
         console.print(pairs(given.repeats))

@@ -18,12 +18,12 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import torch
 from joblib import Parallel, delayed
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from optimist import Evaluation
+from optimist.numerics.threads import limit_threads
 from optimist.simulation.digits.generators import TruncatedVAE
 from optimist.simulation.digits.world import KERNEL, Digits, load
 from optimist_client.metrics import find
@@ -57,7 +57,7 @@ def main() -> None:
 
 def samples_to_decide(metric: str, paired: bool, run: int) -> int | None:
     """Samples of all levels together until the decision; None if it is not made."""
-    torch.set_num_threads(1)
+    limit_threads(1)
     digits = load(progress=False)
     rows = {
         f"{level}": _rows(digits, metric, level, run if paired else [run, place]) for place, level in enumerate(LEVELS)

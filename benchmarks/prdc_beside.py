@@ -25,6 +25,7 @@ from rich.table import Table
 
 from optimist.numerics.real_data import RealData
 from optimist.numerics.registry import Setting, make_metric, make_reference
+from optimist.numerics.threads import limit_threads
 from optimist.simulation.digits.world import load
 from optimist_client.metrics import Coverage, Density, Metric, Precision
 
@@ -76,7 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="directory with further samples")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    limit_threads(1)
     table = Table(title=f"k = {NEIGHBOURS}, batches of {BATCH}", box=box.MARKDOWN)
     names = ("precision", "density", "coverage")
     for column in ("samples", "real", "n", *names, "largest difference from prdc", "s", "prdc: s"):

@@ -31,6 +31,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.feature_maps import GaussianFourier
 from optimist.numerics.kernel.score import RenyiKernelEntropy
 from optimist.numerics.pairs.score import ConditionalVendi
+from optimist.numerics.threads import limit_threads
 from optimist.policies.contrasts import Contrasts
 
 DIMENSION, FEATURES, SIGMA = 8, 64, 3.0
@@ -99,7 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=100, help="number of streams of each row")
     repeats = parser.parse_args().repeats
-    torch.set_num_threads(1)
+    limit_threads(1)
     table = Table(title=f"rms z (mean z), {repeats} streams", box=box.MARKDOWN)
     for column in ("metric", "prompts", "n", "sample", "list", "difference, independent", "contrast"):
         table.add_column(column)

@@ -8,7 +8,7 @@ batches including its refresh; if there is no refresh, over `PLAIN_BATCHES`. The
 timed alternately with it: `scipy.linalg.sqrtm` as pytorch-fid calls it, torchmetrics' FrechetInceptionDistance (update
 and compute), vendi-score on the n × n kernel, whitening and `eigvalsh`, `eigh` and `eigvalsh` of the kernel covariance,
 and a rank-5 float64 pass, which is the update itself. Packages that are not installed are skipped (pip install
-'optimist[benchmark]'). scipy uses OPENBLAS_NUM_THREADS threads; set it before the start.
+'optimist[benchmark]').
 With --cpu-time the times are processor time: use it with one thread on a machine with other work.
 sqrtm takes minutes at d = 2048: it is timed at a quarter of d and multiplied by 64, because its cost grows as d³.
 Features are normal with power-law spectra. Relative errors are against float64 `eigvalsh` of the smaller matrix.
@@ -36,6 +36,7 @@ from optimist.numerics.fid.score import FrechetDistance
 from optimist.numerics.kernel.maps import make_feature_map
 from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
 from optimist.numerics.spectra import following
+from optimist.numerics.threads import limit_threads
 
 BATCH = 5
 CHECKS = 3
@@ -279,7 +280,7 @@ def main() -> None:
     parser.add_argument("--counts", nargs="*", type=int, help="sample counts of the FID rows")
     parser.add_argument("--rows", nargs="*", default=["fid", "vendi", "rke"], choices=["fid", "vendi", "rke"])
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    limit_threads(arguments.threads)
     if arguments.cpu_time:
         global clock
         clock = time.process_time

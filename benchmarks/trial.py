@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from threadpoolctl import threadpool_limits
 
 from optimist import Evaluation
 
@@ -67,6 +68,7 @@ def main() -> None:
     parser.add_argument("--policies", nargs="*", default=list(POLICIES), choices=[*POLICIES, "greedy", "fid-ucb"])
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    threadpool_limits(arguments.threads)
     rounds, dimension = (200, 256) if arguments.quick else (arguments.rounds, arguments.dimension)
     real = features(4 * dimension, dimension, 1.0, np.random.default_rng(1))
     moments = (real.mean(0), np.cov(real.T, bias=True))

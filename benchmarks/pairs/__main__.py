@@ -36,7 +36,6 @@ from pathlib import Path
 import misses
 import outcomes
 import prices
-import torch
 from beds import BEDS, TEXTS, bed_named
 from check import check
 from rich import box
@@ -44,6 +43,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table as Shown
 from streams import Stream, Table
+
+from optimist.numerics.threads import limit_threads
 
 TABLES = {
     "errors": (misses.HEADS, misses.errors),
@@ -89,7 +90,7 @@ def streams_of(bed: str, file: str, count: int, keep: Path | None, jobs: int) ->
     """The tables of all streams of a bed."""
     # One thread in each process: threads that share a core cost much more than they save.
     with ProcessPoolExecutor(
-        jobs, multiprocessing.get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
+        jobs, multiprocessing.get_context("spawn"), initializer=limit_threads, initargs=(1,)
     ) as pool:
         tasks = [pool.submit(Stream(bed, file, number, keep)) for number in range(count)]
         return [task.result() for task in track(tasks, bed, console=Console(stderr=True))]
