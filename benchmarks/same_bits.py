@@ -151,11 +151,8 @@ def _apart(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any
 
 def shown(value: Any) -> str:
     """A value of a record: a float in both forms."""
-    try:
-        if isinstance(value, str):
-            return f"{value} = {float.fromhex(value)!r}"
-    except ValueError:
-        pass
+    if isinstance(value, str) and value.removeprefix("-").startswith("0x"):
+        return f"{value} = {float.fromhex(value)!r}"
     return json.dumps(value)[:300]
 
 

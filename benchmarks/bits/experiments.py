@@ -205,7 +205,9 @@ ON_SERVICE: dict[str, Served] = {
     ),
     "retracted": on_service("fid", served.retracted, **EVERYTHING),
     "retracted, restarted": on_service("fid", served.retracted, restarts=True, **EVERYTHING),
-    "retracted, rke with the log": on_service(RKE(kernel=MIDDLE, **EIGHT), served.retracted, keep_log=True),
+    "retracted, rke with the log": on_service(
+        RKE(kernel=MIDDLE, **EIGHT), served.retracted, keep_log=True, rescore_growth=0.3
+    ),
     "late": on_service("fid", served.late, reference=REAL, lease=LEASE),
     "given up": on_service("vendi", served.given_up, kernel=NARROW, **EIGHT),
     "generators changed": on_service(KID(reference=REAL), served.changed, budget=150),

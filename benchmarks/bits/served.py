@@ -190,6 +190,12 @@ def given_up(worker: Worker) -> Iterator[None]:
         worker.tell(picks[2])
         worker.tell(picks[0], rows=max(1, picks[0].size - 1))
         worker.report()
+    for pick in [worker.ask(generators=["a"]) for _ in range(3)]:
+        if pick is not None:
+            pick.give_up()
+    # The lowest indices come from the newest pick now, and are handed out again before those of earlier ones.
+    if (again := worker.ask(generators=["a"])) is not None:
+        again.give_up()
     worker.rounds(10)
     worker.report()
     yield
