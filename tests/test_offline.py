@@ -323,9 +323,8 @@ def test_a_row_without_direction_is_named(tmp_path: Path):
     assert "row 1 is" in error
 
 
-def test_files_or_a_redis_but_not_both_nor_neither(real: Path):
-    for arguments in ((), (real, "--redis-url=redis://127.0.0.1:1")):
-        assert "expected FILES to score" in " ".join(run("score", *arguments, code=2)[1].split())
+def test_without_files_there_is_nothing_to_score():
+    assert "Missing argument 'files'" in run("score", code=2)[1]
 
 
 @pytest.mark.long

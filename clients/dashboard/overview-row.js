@@ -18,7 +18,7 @@ export const COLUMNS = [
 
 // What a search looks in.
 export const wordsOf = (one) =>
-  [one.name(one), one.state, one.damaged && "damaged", leaderOf(one).text, ...(one.tags ?? []), one.note]
+  [one.name, one.title, one.state, one.damaged && "damaged", leaderOf(one).text, ...(one.tags ?? []), one.note]
     .filter(Boolean).join(" ").toLowerCase();
 
 function leaderOf({ goal, decision }) {
@@ -44,7 +44,7 @@ export function row(experiment, isSelected, does) {
       tags.length > 0 && chips(tags, does.tag),
     ]),
     cell("State", "", badges(experiment.state, experiment.damaged)),
-    cell("Metric", "measured"(experiment)),
+    cell("Metric", "measured", experiment.title),
     cell("Leader", text ? "leader" : "leader none", text ? h("div", {}, h("div", {}, text), more && h("div", { class: "quiet" }, more))
       : h("span", { class: "quiet" }, "None yet")),
     cell("Score", experiment.score === null ? "none" : "", scored(experiment)),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
+from pydantic import ValidationError
 
 from optimist.api.door.keys import Caller
 from optimist.api.newest import Newest
@@ -30,6 +31,7 @@ from optimist.dispatch.watched import WatchedEstimates
 from optimist.settings import Settings
 from optimist.store import MIXTURES_MADE, ROUTES_MADE, SCORED, NotFound, Settled, Store, name_of, namespace_of
 from optimist_client.models import Experiment, ExperimentConfig, Mixture, Report, Routes, TellReply
+from optimist_client.validation import each_in_words
 
 REMEMBERED = 256
 """Experiments whose last state is kept, so that the next one is parsed only where it differs."""
@@ -80,8 +82,8 @@ class Context:
     async def experiment(self, name: str) -> Experiment:
         """The experiment called `name`, as it is now. Raises `NotFound`.
 
-        Raises ApiError with status 503 if a newer version created it under rules that this one does not know: a newer
-        process answers when the request is sent again.
+        Raises ApiError with status 503 if a newer version created it, with fields or under rules that this one does not
+        know: a newer process answers when the request is sent again.
         """
         text = await self.store.config(name)
         if text is None:
@@ -90,12 +92,15 @@ class Context:
             raise NotFound(f"no experiment is called {name!r}")
         known = self._recent.get(name)
         if known is None or known[0] != text:
-            found = Experiment.model_validate_json(text)
+            try:
+                found = Experiment.model_validate_json(text)
+            except ValidationError as error:
+                detail = f"{name!r}: {each_in_words(error.errors(include_url=False))}: is it of a newer version?"
+                raise ApiError(503, "unreadable", "Cannot be read by this version", detail, action="retry") from None
             try:
                 found.check_rules()
             except ValueError as error:
-                detail = f"{error}"
-                raise ApiError(503, "newer-rules", "Created by a newer version", detail, action="retry") from None
+                raise ApiError(503, "newer-rules", "Created by a newer version", f"{error}", action="retry") from None
             known = self._recent.put(name, (text, found))
         return known[1]
 
