@@ -47,7 +47,7 @@ class Settings(BaseSettings):
     workers: int = Field(1, ge=1, le=256)
     """Number of API processes of `optimist serve` that share the port, one for each core that requests can have.
 
-    On Linux the kernel distributes the connections over them. All use the same Redis and the same scorer.
+    Whichever of them is free accepts the next connection. All use the same Redis and the same scorer.
     """
     scoring: bool = True
     """Whether the service starts a scorer as a separate process. If not, run `optimist scorer` elsewhere."""

@@ -1,9 +1,11 @@
-"""`optimist serve --workers 2`: both answer, count together, are started again, and end in order."""
+"""`optimist serve --workers 2`: both answer and count together, one stands in for the other, they end in order."""
 
 from __future__ import annotations
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -54,7 +56,7 @@ def test_two_api_processes_are_one_service(tmp_path: Path):
         until(lambda: scraped(service.url)("optimist_scoring_seconds_count", metric="fid") > 0)
 
         os.kill(first[0], signal.SIGKILL)
-        rounds(service, ROUNDS)  # what connects to the dead one waits for the next
+        rounds(service, ROUNDS)
         until(lambda: len(service.api_pids()) == 2)
         assert first[1] in service.api_pids()
         total = scraped(service.url)
@@ -69,6 +71,37 @@ def test_two_api_processes_are_one_service(tmp_path: Path):
         assert not any(is_alive(pid) for pid in children if pid is not None)
         assert "Traceback" not in service.log()
         assert service.log().count("starting it again") == 1
+
+
+def connect(service: Service, count: int = 64) -> list[int]:
+    """The statuses of requests at the same moment, each on a new connection. Raises one that has no answer in 30 s."""
+    with ThreadPoolExecutor(count) as pool:
+        return [*pool.map(lambda _: httpx.get(f"{service.url}/v1/experiments", timeout=30).status_code, range(count))]
+
+
+@pytest.mark.long
+@pytest.mark.faults
+def test_new_connections_are_answered_while_a_process_is_stopped_dead_or_starting(tmp_path: Path):
+    with serving(tmp_path, "--workers=2", "--no-scoring") as service, ExitStack() as resumed:
+        assert service.process is not None
+
+        def stop(pid: int) -> None:
+            os.kill(pid, signal.SIGSTOP)
+            resumed.callback(os.kill, pid, signal.SIGCONT)
+
+        answered = [200] * 64
+        first, second = service.api_pids()
+        os.kill(first, signal.SIGSTOP)
+        assert connect(service) == answered
+        # No successor is started meanwhile: the parent is stopped, which has the socket open.
+        stop(service.process.pid)
+        os.kill(first, signal.SIGKILL)
+        assert connect(service) == answered
+        os.kill(service.process.pid, signal.SIGCONT)
+        until(lambda: len(service.api_pids()) == 2)
+        (starting,) = {*service.api_pids()} - {second}
+        stop(starting)
+        assert connect(service) == answered
 
 
 @pytest.mark.long

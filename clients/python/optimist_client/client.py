@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from optimist_client import models
+from optimist_client.differences import differences, refusal
 from optimist_client.drivers import BlockingTransport
-from optimist_client.errors import FixError
+from optimist_client.errors import ConflictError, FixError, NotFoundError
 from optimist_client.experiment import AsyncExperiment, Experiment
 from optimist_client.operations import Awaiting, Blocking, operation
-from optimist_client.reference_names import ReferenceNames
+from optimist_client.reference_names import ReferenceNames, Upload
 from optimist_client.transport import Transport
 from optimist_client.validation import valid
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from optimist_client.metrics import Metric
+    from optimist_client.references import Sent
 
 FEW_PIECES = 32
 """Number of pieces, each of at most a megabyte, up to which an upload shows no progress by itself."""
@@ -75,35 +77,33 @@ class ServiceOperations(Generic[ExperimentT]):
             given = Path(file)
         elif features is None and (mean is None or covariance is None):
             raise ValueError("expected features, or both mean and covariance, or a file")
-        if keep_rows:
-            return await self._upload_rows(name, given, embedding, progress)
-        return await self._upload(name, given, embedding, samples)
+        # Import numpy only when an array is sent: importing it takes as long as importing the rest of the SDK.
+        from optimist_client.references import as_sent
+
+        sent = await self._transport.apply(as_sent, given, keep_rows)
+        return await self._upload(name, sent._replace(samples=sent.samples or samples), embedding, progress)
 
     async def _upload(
-        self, name: str, reference: Any, embedding: str | None, samples: int | None = None
+        self, name: str, sent: Sent, embedding: str | None, progress: bool | None = None
     ) -> models.ReferenceInfo:
-        # Import numpy only when an array is sent: importing it takes as long as importing the rest of the SDK.
+        if "features" in sent.arrays:
+            return await self._upload_rows(name, sent, embedding, progress)
         from optimist_client import tensors
-        from optimist_client.references import moments_of
 
-        moments = await self._transport.apply(moments_of, reference)
-        body = tensors.encode({"mean": moments.mean, "covariance": moments.covariance})
-        known = {"name": name, "samples": moments.samples or samples, "embedding": embedding}
+        known = {"name": name, "samples": sent.samples, "embedding": embedding}
         params = {key: value for key, value in known.items() if value is not None}
         answer = await self._transport.call(
-            "POST", "/v1/references", body=body, media_type=tensors.MEDIA_TYPE, params=params
+            "POST", "/v1/references", body=tensors.encode(sent.arrays), media_type=tensors.MEDIA_TYPE, params=params
         )
         return models.ReferenceInfo.model_validate(answer)
 
     async def _upload_rows(
-        self, name: str, reference: Any, embedding: str | None, progress: bool | None = None
+        self, name: str, sent: Sent, embedding: str | None, progress: bool | None
     ) -> models.ReferenceInfo:
         from optimist_client import tensors
         from optimist_client.progress import shown
-        from optimist_client.references import rows_of
 
-        rows = await self._transport.apply(rows_of, reference)
-        digest = await self._transport.apply(tensors.digest, {"features": rows})
+        rows, digest = sent.arrays["features"], sent.digest
         shape = {"rows": len(rows), "dimension": rows.shape[1], "dtype": rows.dtype.name}
         begun = models.UploadRequest.model_validate({**shape, "digest": digest, "embedding": embedding})
         path = f"/v1/references/{name}/uploads"
@@ -141,6 +141,8 @@ class ServiceOperations(Generic[ExperimentT]):
     ) -> ExperimentT:
         """Create an experiment, or open the existing one with the same name and config.
 
+        Opening needs no more than to read it: every worker may run the same program, whose first run by an admin
+        creates the experiment. Only references that are not there yet are uploaded.
         `metric` is a metric of `optimist_client.metrics`, such as `Vendi(kernel=Gaussian(sigma=10), dimension=64)`, or
         its name with its settings as further arguments, such as `metric="vendi", kernel=…, dimension=64`.
         `reference`, given in the metric or here, is required by metrics that compare with real data, as FID does.
@@ -154,8 +156,9 @@ class ServiceOperations(Generic[ExperimentT]):
         generators are never decided); `max_magnitude`: a batch with a value more than this many times the usual size of
         features is refused (default 1e6); and `refuse_copies`: whether a batch that repeats an earlier one of its
         generator is refused instead of causing a warning. `tags` and a `note` are for finding it again; an experiment
-        that exists keeps its own (`Experiment.annotate`). Raises `FixError` for invalid settings, `ConflictError` if an
-        experiment of this name exists with another config.
+        that exists keeps its own (`Experiment.annotate`). Raises `FixError` for invalid settings, or if the key may not
+        create it; `ConflictError`, which says what differs, if an experiment of this name exists with another config
+        or other data as its reference.
         """
         # Imported here, because importing the metrics takes as long as importing the rest of the SDK.
         from optimist_client.metrics.base import metric_of, setting_names
@@ -171,20 +174,62 @@ class ServiceOperations(Generic[ExperimentT]):
         if isinstance(watch := config.get("watch"), Collection) and not isinstance(watch, str):
             given["watch"] = [found.without_data(each) for each in watch]
         wanted = _valid(given)
+        references = await self._read(found.uploads)
+        try:
+            answer = await self._transport.call("GET", f"/v1/experiments/{wanted.name}")
+        except NotFoundError:
+            return self._opened(await self._create(wanted, references))
+        standing = models.Experiment.model_validate(answer)
+        # As the service would read it.
+        canonical = models.ExperimentConfig.model_validate_json(wanted.model_dump_json())
+        digests = {reference: sent.digest for reference, sent in references.items()}
+        if differing := differences(standing, canonical, digests):
+            raise ConflictError(refusal(wanted.name, differing))
+        return self._experiment(self._transport, standing)
+
+    async def _read(self, uploads: Sequence[Upload]) -> dict[str, Sent]:
+        """Real data as it would be sent, by the names of the references. Raises `FixError` for what is none."""
+        if not uploads:
+            return {}
+        from optimist_client.references import as_sent
+
+        try:
+            return {each.name: await self._transport.apply(as_sent, each.data, each.keep_rows) for each in uploads}
+        except ValueError as error:
+            raise FixError(f"reference: {error}") from None
+
+    async def _create(self, wanted: models.ExperimentConfig, references: Mapping[str, Sent]) -> Any:
+        """Upload the references, then create the experiment, unless somebody else was faster; returns the answer.
+
+        Raises `FixError` with status 403 and what to do about it if the key may not.
+        """
         embeddings = {
             metric.setting("reference"): wanted.embedding_names.get(metric.first_name)
             for metric in reversed([*wanted.metrics.values()])
         }
-        for named, data, keep_rows in found.uploads:
-            upload = self._upload_rows if keep_rows else self._upload
-            try:
-                await upload(named, data, embeddings.get(named))
-            except ValueError as error:
-                raise FixError(f"reference: {error}") from None
         # Let pydantic write the JSON: `order` may be infinite, which plain JSON cannot represent.
         body = wanted.model_dump_json().encode()
-        answer = await self._transport.call("POST", "/v1/experiments", body=body, media_type="application/json")
-        return self._opened(answer)
+        try:
+            for name, sent in references.items():
+                if not await self._stands(name, sent.digest):
+                    await self._upload(name, sent, embeddings.get(name))
+            return await self._transport.call("POST", "/v1/experiments", body=body, media_type="application/json")
+        except FixError as error:
+            if error.problem is None or error.problem.status != 403:
+                raise
+            raise FixError(
+                f"{error}. This key sees no experiment called {wanted.name!r} and may not create it: "
+                "ask an admin to create it, then run this again",
+                error.problem,
+            ) from None
+
+    async def _stands(self, name: str, digest: str) -> bool:
+        """Whether a reference of this name and these contents was uploaded before. The service refuses another one."""
+        try:
+            standing = await self._transport.call("GET", f"/v1/references/{name}")
+        except NotFoundError:
+            return False
+        return models.ReferenceInfo.model_validate(standing).digest == digest
 
     @operation
     async def experiment(self, name: str) -> ExperimentT:

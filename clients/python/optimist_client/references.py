@@ -20,6 +20,28 @@ class Moments(NamedTuple):
     samples: int | None = None
 
 
+class Sent(NamedTuple):
+    """Real data as it is sent, with its digest (`tensors.digest`): `features` to be kept, or `mean` and `covariance`.
+
+    `samples`: how many samples moments come from, if known.
+    """
+
+    arrays: Arrays
+    samples: int | None
+    digest: str
+
+
+def as_sent(reference: Any, keep_rows: bool) -> Sent:
+    """What is sent of a reference: its features where rows are kept, else its moments. Raises ValueError."""
+    if keep_rows:
+        rows = rows_of(reference)
+        arrays, samples = {"features": rows}, len(rows)
+    else:
+        mean, covariance, samples = moments_of(reference)
+        arrays = {"mean": mean, "covariance": covariance}
+    return Sent(arrays, samples, tensors.digest(arrays))
+
+
 def names_file(reference: object) -> bool:
     """Whether `reference` is the path of a file rather than the name of an uploaded reference."""
     return isinstance(reference, Path) or (isinstance(reference, str) and reference.endswith(SUFFIXES))

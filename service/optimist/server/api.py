@@ -58,7 +58,7 @@ def run_api(
         ws="none",
         log_config=None,
         access_log=False,
-        # Connections do not spread evenly over the processes, but no process has all of them.
+        # Its part, although connections do not spread quite evenly: see docs/operations.md.
         limit_concurrency=-(-settings.max_connections // board.processes),
         timeout_keep_alive=75,  # a round of sampling takes longer than uvicorn's default of 5 s
         timeout_graceful_shutdown=GRACE,

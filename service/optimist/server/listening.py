@@ -17,11 +17,10 @@ from optimist.store import CannotStart
 
 
 @contextmanager
-def bound(host: str, port: int, processes: int = 1) -> Iterator[list[list[socket.socket]]]:
-    """For each process sockets that are bound to all addresses of `host`; they do not listen yet.
+def bound(host: str, port: int) -> Iterator[list[socket.socket]]:
+    """Sockets that are bound to all addresses of `host`; they do not listen yet.
 
-    So a port that is in use is noticed before anything else is waited for. Between those of several processes the
-    kernel shares out connections (on Linux: by a hash of the client's address and port). Raises CannotStart.
+    So a port that is in use is noticed before anything else is waited for. Raises CannotStart.
     """
 
     async def bind() -> list[socket.socket]:
@@ -32,30 +31,14 @@ def bound(host: str, port: int, processes: int = 1) -> Iterator[list[list[socket
         return copies
 
     try:
-        first = asyncio.run(bind())
-        if processes > 1:
-            for one in first:  # only now: another service must not share the port
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        groups = [first, *([_beside(one) for one in first] for _ in range(processes - 1))]
+        sockets = asyncio.run(bind())
     except OSError as error:
         raise _cannot_listen(host, port, error) from None
     try:
-        yield groups
+        yield sockets
     finally:
-        for group in groups:
-            for one in group:
-                one.close()
-
-
-def _beside(first: socket.socket) -> socket.socket:
-    """Another socket on the address of the first."""
-    one = socket.socket(first.family, first.type)
-    for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
-        one.setsockopt(socket.SOL_SOCKET, option, 1)
-    if first.family == socket.AF_INET6:
-        one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    one.bind(first.getsockname())
-    return one
+        for one in sockets:
+            one.close()
 
 
 def address(host: str, port: int, is_secure: bool) -> str:

@@ -50,8 +50,8 @@ def serve(settings: Settings) -> None:
     path = directory() / "board"
     board = Board(settings.workers, path=path)
     with ending_in_order(), ExitStack() as stack:
-        groups = stack.enter_context(bound(settings.host, settings.port, settings.workers))
-        host, port = groups[0][0].getsockname()[:2]
+        sockets = stack.enter_context(bound(settings.host, settings.port))
+        host, port = sockets[0].getsockname()[:2]
         url = stack.enter_context(redis_of(settings))
         if not settings.is_open:
             asyncio.run(_need_keys(url, settings))
@@ -64,9 +64,9 @@ def serve(settings: Settings) -> None:
             _log.info("Optimist %s on %s (Redis: %s%s)", VERSION, where, _where(settings), processes)
 
         if settings.workers == 1:
-            run_api(settings, url, board, groups[0], announce)
+            run_api(settings, url, board, sockets, announce)
         else:
-            with workers(url, settings, path, groups):
+            with workers(url, settings, path, sockets):
                 announce()
                 threading.Event().wait()
 

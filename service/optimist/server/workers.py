@@ -1,4 +1,4 @@
-"""Several API processes on one port, each kept alive; see `optimist.server.worker` for one of them."""
+"""Several API processes on one listening socket, each kept alive; see `optimist.server.worker` for one of them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from optimist.settings import Settings
 
 
 @contextmanager
-def workers(
-    redis_url: str, settings: Settings, board: Path, groups: Sequence[Sequence[socket.socket]]
-) -> Iterator[None]:
-    """API processes that all listen, one for each group of sockets, for as long as the context.
+def workers(redis_url: str, settings: Settings, board: Path, sockets: Sequence[socket.socket]) -> Iterator[None]:
+    """API processes, `settings.workers` of them, for as long as the context. All accept from the same sockets.
 
-    This process keeps the sockets open: what connects to one whose process has died waits for the next. In the end
-    requests in progress are answered. Raises CannotStart where one cannot begin.
+    A new connection thus waits for none that is dead, hangs or starts. This process keeps the sockets open: what
+    connects while all are dead waits for the next one. In the end requests in progress are answered. Raises CannotStart
+    where one cannot begin.
     """
+    files = [each.fileno() for each in sockets]
     started: list[Kept] = []
     try:
-        for number, group in enumerate(groups):
-            files = [each.fileno() for each in group]
+        for number in range(settings.workers):
             order = {
                 "redis_url": redis_url,
                 "settings": settings.model_dump_json(),
@@ -42,10 +41,9 @@ def workers(
             one.ready.result()
         yield
     finally:
-        # Whoever connects from now on is refused, and does not wait for a process that is gone.
-        for group in groups:
-            for each in group:
-                each.close()
+        # Whoever connects once the processes have stopped accepting is refused, and waits for none that is gone.
+        for each in sockets:
+            each.close()
         for one in started:
             one.begin_to_stop()
         for one in started:

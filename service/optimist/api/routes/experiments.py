@@ -24,6 +24,7 @@ from optimist.policies import check_policy
 from optimist.store import Conflict
 from optimist_client import tensors
 from optimist_client.config import RULES
+from optimist_client.differences import differences, refusal
 from optimist_client.models import (
     Contrast,
     Experiment,
@@ -34,7 +35,6 @@ from optimist_client.models import (
     Report,
     SuspectBatch,
 )
-from optimist_client.validation import brief
 
 router = APIRouter(prefix="/v1/experiments", tags=["experiments"], route_class=ModelRoute)
 
@@ -70,24 +70,9 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
                 )
     (controls,) = await context.store.labels([config.name])
     existing = labelled(await context.experiment(config.name), controls)
-    # These are no part of the question, and somebody may have changed them.
-    config = config.model_copy(update={"tags": existing.config.tags, "note": existing.config.note})
-    if existing.config != config:
-        raise Conflict(
-            f"experiment {config.name!r} exists with another config, which differs in "
-            f"{', '.join(_differences(existing.config, config))}: choose another name, or the same config"
-        )
+    if found := differences(existing, config):
+        raise Conflict(refusal(config.name, found))
     return existing
-
-
-def _differences(existing: ExperimentConfig, wanted: ExperimentConfig) -> list[str]:
-    """The fields in which two configs differ, with both values where they are short."""
-    found = []
-    for name in ExperimentConfig.model_fields:
-        stored, asked = getattr(existing, name), getattr(wanted, name)
-        if stored != asked:
-            found.append(f"{name} ({brief(stored)}, not {brief(asked)})")
-    return found
 
 
 def _check_lease(lease: float, most: float) -> None:
