@@ -26,7 +26,6 @@ OTHER = REAL + 1e-9
 SEVERAL: dict[str, Any] = {
     "metric": FID(reference=REAL),
     "watch": [RKE(kernel=Gaussian(sigma=4)), KID(reference=REAL)],
-    "order": 1,
     "costs": {"old": 1, "new": np.float64(2)},
     "tags": ["first"],
 }
