@@ -201,6 +201,8 @@ def main() -> int:
         ).returncode
     if given.other is None and given.save is None:
         options.error("expected another checkout, or --save")
+    if given.other is not None and not given.other.exists():
+        options.error(f"{given.other}: no such checkout or record")
     checkouts = [HERE] if given.other is None or given.other.is_file() else [HERE, given.other.resolve()]
     records = both(checkouts, given.only)
     if given.save is not None:
