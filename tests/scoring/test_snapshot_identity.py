@@ -34,8 +34,8 @@ def landmarks() -> Nystrom:
 
 
 CASES: dict[str, tuple[Callable[[], Score], Callable[..., Bound], str]] = {
-    "fid": (fid, InfluenceBound, "7ccd9da204114ce96e9d774ae299741929ae2abd97a39446b1eb348ecc804411"),
-    "fid, theorem": (fid, FrechetTheoremBound, "b5174da0335a8f254c5af1e69c1fcfb1abe18dae5be642d9d233d8a69cd230b5"),
+    "fid": (fid, InfluenceBound, "4209c214b47336e5d46eb190d4d43c882def378b7d7ea3aea19e55aa91255003"),
+    "fid, theorem": (fid, FrechetTheoremBound, "3713139b0b9efcb402c1f28e7bd028a183e40d1bf1ca97a8d7a531a52a886065"),
     "is": (
         lambda: InceptionScore(4),
         InfluenceBound,
@@ -44,17 +44,17 @@ CASES: dict[str, tuple[Callable[[], Score], Callable[..., Bound], str]] = {
     "rke": (
         lambda: RenyiKernelEntropy(fourier()),
         InfluenceBound,
-        "1195ec238549866d868aec6322937defa1fdd485a2cec7a2938e4d982de77386",
+        "9aac8c2490e90a7d3bf93d3c6cc4dc18d3a93d34d229b746f6692d3c4d833bbc",
     ),
     "vendi": (
         lambda: VendiScore(Cosine(3)),
         InfluenceBound,
-        "c2c6955812ef32f445e2646fcce833c3a27a4e9e6db2ca667b1730acbeccf1f5",
+        "972de4f6c2dd9733b28afe0d9ba0502a54b037403e7e3f59ffedd07217b20bb1",
     ),
     "vendi, landmarks": (
         lambda: VendiScore(landmarks()),
         InfluenceBound,
-        "759460ce3ced6698acb61622561d460ec1a903f556882a2cb0a693e1828cbda6",
+        "9d29c342e2160eff966b44eab75803148a4f0d080921e2e93c9a9ba7961a31e2",
     ),
     "vendi, halves": (
         lambda: VendiScore(fourier(), order=3.0),
