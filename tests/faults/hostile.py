@@ -23,8 +23,6 @@ from optimist_client import tensors
 
 from .tenants import Tenants
 
-from keys import new_key  # isort: skip  (found by `tenants`)
-
 NPZ = "application/x-npz"
 PIECE = 2**18
 NOISY = {
@@ -140,12 +138,11 @@ def json_asks(tenants: Tenants) -> dict[bool, list[tuple[str, bytes]]]:
 
 
 @contextmanager
-def asking(tenants: Tenants, asks: Sequence[tuple[str, bytes]]) -> Iterator[Counter[str]]:
-    """One worker's key of `noisy` sends these asks in turn, one after another, during the context; counts answers."""
+def asking(tenants: Tenants, key: str, asks: Sequence[tuple[str, bytes]]) -> Iterator[Counter[str]]:
+    """One key of `noisy` sends these asks in turn, one after another, during the context; counts answers."""
     over, answers = threading.Event(), Counter[str]()
 
     def work() -> None:
-        key = new_key(tenants.directory, "worker", "noisy")
         headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
         with httpx.Client(base_url=tenants.service.url, headers=headers, timeout=60.0) as client:
             for path, body in itertools.cycle(asks):

@@ -13,10 +13,24 @@ from optimist_client import tensors
 
 from .figures import Outcome
 from .hostile import (
-    NEVER, NOISY, NPZ, Scale, answer, asking, hammering, json_asks, moments, said, status, stop_short, zeros
-)  # fmt: skip
+    NEVER,
+    NOISY,
+    NPZ,
+    Scale,
+    answer,
+    asking,
+    hammering,
+    json_asks,
+    moments,
+    said,
+    status,
+    stop_short,
+    zeros,
+)
 from .tenants import QUIET, Neighbour, two_tenants
 from .usage import peak, reset_peak, resident
+
+from keys import new_key  # isort: skip  (found by `tenants`)
 
 
 def zero_archives(scale: Scale) -> Outcome:
@@ -191,11 +205,12 @@ def large_asks(scale: Scale) -> Outcome:
     periods: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     found: dict[str, Counter[str]] = defaultdict(Counter)
     with two_tenants() as tenants:
-        bodies = json_asks(tenants)
+        bodies, key = json_asks(tenants), new_key(tenants.directory, "worker", "noisy")
         with Neighbour(tenants) as neighbour:
+            time.sleep(2.0)
             for _ in range(turns):
                 for what, allowed in kinds.items():
-                    with asking(tenants, [] if allowed is None else bodies[allowed]) as answers:
+                    with asking(tenants, key, [] if allowed is None else bodies[allowed]) as answers:
                         begun = time.monotonic()
                         time.sleep(scale.hammer / 4)
                         periods[what].append((begun, time.monotonic()))
@@ -211,7 +226,9 @@ def large_asks(scale: Scale) -> Outcome:
             for kind in ("ask", "tell")
         }
         text = ", ".join(f"{kind} {ratio:.1f} ×" for kind, ratio in ratios.items())
-        outcome.note(f"p99 against quiet, median of {turns} turns: {text}; {said(found[what])}", **{f"{what}: p99": ratios})
+        outcome.note(
+            f"p99 against quiet, median of {turns} turns: {text}; {said(found[what])}", **{f"{what}: p99": ratios}
+        )
     return outcome
 
 

@@ -39,6 +39,8 @@ WIDENED_WEIGHT = 5
 """Bytes of memory per byte of safetensors with bfloat16, which is converted to float32."""
 UNPACKED_WEIGHT = 3
 """Bytes of memory per unpacked byte of an `.npz`: as received, in C order, and encoded for the log."""
+MOST_NUMBERS = 2**18
+"""Values of a body in JSON, which takes much longer to read than the other formats."""
 TEXT_WEIGHT = 8
 """Bytes of memory per byte of ids: as received, as Python strings, as UTF-8, padded, joined and encoded for the log."""
 
@@ -92,7 +94,7 @@ def _from_npz(archive: npz.Archive, max_rows: int) -> Arrays:
 
 def _from_json(body: bytes, max_rows: int) -> Arrays:
     try:
-        fields: Any = parsed(body)
+        fields: Any = parsed(body, MOST_NUMBERS)
     except (ValueError, RecursionError) as error:
         raise invalid(f"expected a JSON object of arrays: {error}") from None
     if not isinstance(fields, dict):

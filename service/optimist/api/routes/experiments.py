@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Response
 
 from optimist.api.asked import metric_called
-from optimist.api.bodies.objects import ModelRoute
+from optimist.api.bodies.objects import LongRoute
 from optimist.api.context import Context, ContextDep, StoreDep
 from optimist.api.entities import Body, respond
 from optimist.api.problems import invalid
@@ -37,7 +37,7 @@ from optimist_client.models import (
 )
 from optimist_client.validation import brief
 
-router = APIRouter(prefix="/v1/experiments", tags=["experiments"], route_class=ModelRoute)
+router = APIRouter(prefix="/v1/experiments", tags=["experiments"], route_class=LongRoute)
 
 
 @router.post("")
