@@ -212,7 +212,7 @@ def large_asks(scale: Scale) -> Outcome:
                 for what, allowed in kinds.items():
                     with asking(tenants, key, [] if allowed is None else bodies[allowed]) as answers:
                         begun = time.monotonic()
-                        time.sleep(scale.hammer / 4)
+                        time.sleep(scale.hammer / 3)
                         periods[what].append((begun, time.monotonic()))
                     found[what] += answers
     outcome.waited(neighbour, *periods["quiet"][0], "quiet")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
 from optimist.api.bodies.aside import LARGE, aside
-from optimist.api.bodies.objects import MOST_VALUES, check_size
+from optimist.api.bodies.objects import JSON_WORK, MOST_VALUES, check_size
 from optimist.api.door.headers import header
 from optimist.api.door.limits import Body
 from optimist.api.problems import ApiError, invalid
@@ -70,11 +70,11 @@ async def read_ask(request: Request, experiment: Experiment, given: Asked) -> tu
     whole = await body.whole()
     if whole.strip() in (b"", b"null"):
         return AskRequest(), None
-    wanted, contexts = await aside(len(whole), _of_json, whole, width)
+    wanted, contexts = await aside(JSON_WORK * len(whole), _of_json, whole, width)
     if not is_routed:
         for field in (CONTEXTS, "prompts"):
             if getattr(wanted, field) is not None:
-                raise invalid(f"{field}: {_only_of_routers(goal)}")
+                raise invalid(f"{field}: {_only_of_routers(goal, 'them')}")
     return wanted, contexts
 
 
@@ -95,8 +95,8 @@ def bytes_of(experiment: Experiment, request: AskRequest, contexts: AskedContext
     return len(contexts) * PICK_BYTES + numbers + texts * (1 + experiment.config.tries)
 
 
-def _only_of_routers(goal: str) -> str:
-    return f"only asks of the goal 'route' have them; the goal is {goal!r}"
+def _only_of_routers(goal: str, what: str = CONTEXTS) -> str:
+    return f"only asks of the goal 'route' have {what}; the goal is {goal!r}"
 
 
 def _of_json(body: bytes, width: int) -> tuple[AskRequest, AskedContexts | None]:

@@ -17,7 +17,7 @@ from optimist.api.board import Board
 from optimist.api.bodies import npz
 from optimist.api.door.access import FRESH
 from optimist.api.door.headers import header
-from optimist.api.problems import ApiError
+from optimist.api.problems import of_http
 from optimist.insight.metrics import BODY_BYTES
 from optimist.settings import Settings
 from optimist_client import tensors
@@ -118,8 +118,7 @@ class Body:
         """
         self._limit, self._hint = min(self._largest, most), hint
         if max(self._taken, self._announced) > self._limit:
-            refused = self._too_large()
-            raise ApiError(413, "content-too-large", "Content Too Large", refused.detail, headers=refused.headers)
+            raise of_http(self._too_large())
 
     async def __call__(self) -> Message:
         """The next message of the request, which may say that the client has gone."""
