@@ -36,7 +36,7 @@ async def ask(http: Request, request: AskRequest | None = None) -> Response:  # 
 
     With the goal "route" it needs `contexts`, the embedding of each prompt, and answers at once with one pick for each.
     They are in the JSON, or in a body of safetensors: `contexts` (n, d), and perhaps `texts` (n, k), the prompts in
-    UTF-8 with zeros behind. A body of JSON has at most 64 KiB, and 1 MiB with the goal "route"; of others 413.
+    UTF-8 with zeros behind. A body of JSON has at most 64 KiB, and 1 MiB with the goal "route"; larger ones get 413.
     """
     context, given, key = context_of(http), read_parameters(Asked, http), http.scope["caller"].key
 
