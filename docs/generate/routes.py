@@ -75,6 +75,7 @@ done
 curl -fsS $api/experiments/by-npz/report | python3 -c 'import json, sys; print(json.load(sys.stdin)["why"])'
 ```
 
+JSON takes long to read, so that it is limited ([security.md](security.md#limits)): send many numbers in another format.
 Answers that are lost may be asked for again: a tell is known by its pick, an ask by a `request_id` in its body.
 """
 

@@ -109,6 +109,12 @@ ATTACKS = (
         misleading.revoked_key,
     ),
     Attack(
+        "json-asks",
+        "one worker's key sends asks in JSON one after another: of 16 MiB, and as large as they may be",
+        "size of an ask by the goal of its experiment, known before it is read; values of JSON counted before parsing",
+        starving.large_asks,
+    ),
+    Attack(
         "everything",
         "one tenant, all at once: eight slow bodies, asks for 1000 picks, uploads of d = 2048, zips of zeros",
         "all of these; target: p99 at most 5 × quiet",

@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import json
 import socket
 import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import httpx
 import numpy as np
@@ -117,6 +118,45 @@ def status(send: Callable[[], httpx.Response]) -> str:
         return str(send().status_code)
     except httpx.HTTPError:
         return "no answer"
+
+
+def json_asks(tenants: Tenants) -> dict[bool, list[tuple[str, bytes]]]:
+    """Asks in JSON of a router and of an experiment for the best, each with its path: of 16 MiB, and, under True, as
+    large as they may be.
+    """
+    route = {"metric": "mean", "goal": "route", "context": 384, "context_features": 8}
+    for name, config in {"router": route, "best": {"metric": "is", "dimension": 10}}.items():
+        config = {"name": name, "generators": ["a", "b"], **config}
+        tenants.noisy.post("/v1/experiments", json=config).raise_for_status()
+    rows = np.random.default_rng(0).standard_normal((130, 384)).astype(np.float32)
+    allowed = {"router": {"contexts": rows.tolist()}, "best": {"generators": [f"{n:060}" for n in range(1000)]}}
+    largest = [(f"/v1/experiments/{name}/picks", json.dumps(body).encode()) for name, body in allowed.items()]
+    long = b'{"contexts":[[' + b"0.5," * (2**22 - 8) + b"0.5]]}"
+    return {True: largest, False: [(path, long) for path, _ in largest]}
+
+
+@contextmanager
+def asking(tenants: Tenants, key: str, asks: Sequence[tuple[str, bytes]]) -> Iterator[Counter[str]]:
+    """One key of `noisy` sends these asks in turn, one after another, during the context; counts answers."""
+    over, answers = threading.Event(), Counter[str]()
+
+    def work() -> None:
+        headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+        with httpx.Client(base_url=tenants.service.url, headers=headers, timeout=60.0) as client:
+            for path, body in itertools.cycle(asks):
+                if over.is_set():
+                    return
+                answers[status(partial(client.post, path, content=body))] += 1
+
+    thread = threading.Thread(target=work, daemon=True)
+    if asks:
+        thread.start()
+    try:
+        yield answers
+    finally:
+        over.set()
+        if asks:
+            thread.join(30.0)
 
 
 @contextmanager

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from statistics import median
 
 import numpy as np
 
 from optimist_client import tensors
 
 from .figures import Outcome
-from .hostile import NEVER, NOISY, NPZ, Scale, answer, hammering, moments, said, status, stop_short, zeros
+from .hostile import (
+    NEVER,
+    NOISY,
+    NPZ,
+    Scale,
+    answer,
+    asking,
+    hammering,
+    json_asks,
+    moments,
+    said,
+    status,
+    stop_short,
+    zeros,
+)
 from .tenants import QUIET, Neighbour, two_tenants
 from .usage import peak, reset_peak, resident
+
+from keys import new_key  # isort: skip  (found by `tenants`)
 
 
 def zero_archives(scale: Scale) -> Outcome:
@@ -177,6 +194,40 @@ def feature_maps(scale: Scale) -> Outcome:
         text = f"{count} maps of {size:.0f} MiB, {sum(report['scored'] for report in reports)} scored"
         outcome.note(f"{text}: scorer +{grown:,.0f} MiB at most, +{left:,.0f} in the end", peak=grown, end=left)
     outcome.waited(neighbour, begun, ended)
+    return outcome
+
+
+def large_asks(scale: Scale) -> Outcome:
+    """One worker's key sends asks in JSON one after another: of 16 MiB, and as large as they may be; three turns."""
+    outcome, turns = Outcome(), 3
+    kinds: dict[str, bool | None] = {"quiet": None, "asks of 16 MiB": False, "largest asks allowed": True}
+    periods: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    with two_tenants() as tenants:
+        bodies, key = json_asks(tenants), new_key(tenants.directory, "worker", "noisy")
+        with Neighbour(tenants) as neighbour:
+            time.sleep(2.0)
+            for _ in range(turns):
+                for what, allowed in kinds.items():
+                    with asking(tenants, key, [] if allowed is None else bodies[allowed]) as answers:
+                        begun = time.monotonic()
+                        time.sleep(scale.hammer / 3)
+                        periods[what].append((begun, time.monotonic()))
+                    found[what] += answers
+    outcome.waited(neighbour, *periods["quiet"][0], "quiet")
+    for what in list(kinds)[1:]:
+        outcome.waited(neighbour, *periods[what][0], what)
+        ratios = {
+            kind: median(
+                neighbour.between(*attacked, kind).p99 / neighbour.between(*calm, kind).p99
+                for calm, attacked in zip(periods["quiet"], periods[what], strict=True)
+            )
+            for kind in ("ask", "tell")
+        }
+        text = ", ".join(f"{kind} {ratio:.1f} ×" for kind, ratio in ratios.items())
+        outcome.note(
+            f"p99 against quiet, median of {turns} turns: {text}; {said(found[what])}", **{f"{what}: p99": ratios}
+        )
     return outcome
 
 

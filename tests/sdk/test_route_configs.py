@@ -9,7 +9,7 @@ import pytest
 from configs import config_of
 
 from optimist import Evaluation
-from optimist_client import ExperimentConfig, FixError, Optimist
+from optimist_client import ExperimentConfig, FixError, Optimist, tensors
 from optimist_client.contexts import asked
 from optimist_client.goals import ROUTING
 from optimist_client.metrics import Mean, WinRate
@@ -92,11 +92,10 @@ def test_contexts_are_arrays_lists_or_tensors():
         list(tensor),
         [np.array(row) for row in rows],
     ):
-        assert asked(config, given, None) == {"contexts": rows}
-    assert asked(config, np.full((1, 3), 0.1), ["p" * 3000]) == {
-        "contexts": [[float(np.float32(0.1))] * 3],
-        "prompts": ["p" * 2000],
-    }
+        assert asked(config, given, None) == tensors.encode({"contexts": np.array(rows, np.float32)})
+    sent = tensors.decode(asked(config, np.full((2, 3), 0.1), ["é\0" * 3000, ""]) or b"")
+    assert sent["contexts"].tolist() == [[float(np.float32(0.1))] * 3] * 2
+    assert tensors.unpack_ids(sent[tensors.TEXTS]) == ["é " * 1000, ""]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +117,7 @@ def test_a_wrong_context_is_said_before_it_is_sent(contexts: Any, expected: str)
 
 def test_contexts_belong_to_routers_and_texts_to_contexts():
     router, other = config_of(**ROUTE), config_of(name="b", generators=["x"], metric="mean")
-    assert asked(other, None, None) == {}
+    assert asked(other, None, None) is None
     for contexts, prompts in (([[1.0]], None), (None, ["a cat"])):
         with pytest.raises(FixError, match="'b' has the goal 'best': an ask has a context only with the goal 'route'"):
             asked(other, contexts, prompts)

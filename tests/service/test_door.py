@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import weakref
 
 import httpx
@@ -15,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from optimist.api.board import Board
 from optimist.api.bodies.arrays import body_of
-from optimist.api.bodies.objects import MOST_LISTS, parsed
+from optimist.api.bodies.objects import MOST_FIELDS, MOST_VALUES, parsed
 from optimist.api.door.access import Access
 from optimist.api.door.limits import Limits
 from optimist.api.door.service import Service, Straight
@@ -93,6 +94,21 @@ def test_parameters_are_read_like_a_query(query: str):
     assert (found.a, found.b) == (expected.getlist("a"), expected.get("b", "none"))
 
 
-def test_millions_of_lists_are_refused():
-    with pytest.raises(ValueError, match="at most 1048576 opening brackets, found 1048578"):
-        parsed(b"[" + b"[]," * (MOST_LISTS + 1) + b"0]")
+@pytest.mark.parametrize("item", [b"0", b"[]", b"{}", b'""', b'"\\\\"', b'"\\""'])
+def test_values_are_counted_before_they_are_parsed(item: bytes):
+    whole = b"[" + b",".join([item] * (MOST_VALUES // 3)) + b"]"
+    assert len(parsed(whole)) == MOST_VALUES // 3
+    with pytest.raises(ValueError, match="at most 65,536 values in JSON"):
+        parsed(b"[" + b",".join([item] * (MOST_VALUES + 1)) + b"]")
+
+
+def test_fields_are_counted_before_they_are_parsed():
+    with pytest.raises(ValueError, match="at most 2,000 fields in JSON"):
+        parsed(b"{" + b",".join([b'"" \t: 0'] * (MOST_FIELDS + 1)) + b"}")
+
+
+@pytest.mark.parametrize("start", range(4))
+def test_what_is_in_a_text_is_no_value(start: int):
+    """Whatever stands at the end of a piece."""
+    text = "x" * start + r",:[{\"" * (2 * MOST_VALUES)
+    assert parsed(json.dumps({"text": text}).encode()) == {"text": text}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -103,7 +104,7 @@ def test_what_does_not_fit_an_ask_is_refused_in_words(http: httpx.Client, name: 
     # Only the first of what may be millions of errors.
     assert refusal(contexts=[["x"] * WIDTH] * 3) == "body.contexts.0.0: expected a number, got 'x'"
     assert "finite" in refusal(contexts=[[1.0, 2.0, 3.0, float("nan")]])
-    assert refusal(contexts=[[1.0, 2.0, 3.0, 1e39]]) == "contexts: expected numbers that float32 can hold"
+    assert refusal(contexts=[[1.0, 2.0, 3.0, 1e39]]) == "contexts: expected finite numbers that float32 can hold"
     assert refusal(contexts=rows(2), prompts=["one"]) == "prompts: expected one for each of the 2 contexts, got 1"
     assert "at most 1000" in refusal(contexts=rows(1001))
     assert "unknown field" in refusal(context=rows(1))
@@ -118,6 +119,90 @@ def test_what_does_not_fit_an_ask_is_refused_in_words(http: httpx.Client, name: 
     assert (append.status_code, append.json()["detail"][:36]) == (422, "with the goal 'route' every batch is")
 
 
+def of_tensors(http: httpx.Client, name: str, **arrays: Any) -> httpx.Response:
+    """The answer to an ask with these arrays."""
+    params, headers = {"request_id": "tensors", "generators": ["b"]}, {"content-type": tensors.MEDIA_TYPE}
+    return http.post(f"/experiments/{name}/picks", params=params, content=tensors.encode(arrays), headers=headers)
+
+
+def test_contexts_as_tensors_get_the_picks_of_contexts_as_json(http: httpx.Client, not_scoring: Service, name: str):
+    contexts, prompts = rows(5), ["one", "", "två", "four\n", "five"]
+    for kind in ("json", "tensors"):
+        made(http, f"{name}-{kind}")
+        warm_up(http, f"{name}-{kind}")
+        publish(not_scoring, f"{name}-{kind}")
+        until(lambda kind=kind: asked(http, f"{name}-{kind}", rows(1))["picks"][0].get("model"))
+    there = asked(http, f"{name}-json", contexts, prompts=prompts, request_id="json", generators=["a", "b"])["picks"]
+    sent = {"contexts": np.array(contexts), tensors.TEXTS: tensors.pack_texts(prompts)}
+    params, headers = {"request_id": "r", "generators": ["a", "b"]}, {"content-type": tensors.MEDIA_TYPE}
+    here = http.post(
+        f"/experiments/{name}-tensors/picks", params=params, content=tensors.encode(sent), headers=headers
+    ).json()["picks"]
+    for field in ("generator", "probability", "prompts", "size", "start"):
+        assert [pick.get(field) for pick in here] == [pick.get(field) for pick in there]
+    assert [pick["request_id"] for pick in here] == ["r"] * 5
+
+
+def test_tensors_that_do_not_fit_an_ask_are_refused_in_words(http: httpx.Client, name: str):
+    made(http, name)
+
+    def refusal(**arrays: Any) -> str:
+        reply = of_tensors(http, name, **arrays)
+        assert reply.status_code == 422
+        return reply.json()["detail"]
+
+    fits, texts = np.zeros((2, WIDTH)), tensors.pack_texts(["one"])
+    expected = f"contexts: expected an array of at most 1,000 rows of {WIDTH} numbers, got one of shape "
+    assert refusal(contexts=np.zeros((2, 3))) == f"{expected}(2, 3)"
+    assert refusal(contexts=np.zeros(WIDTH)) == f"{expected}({WIDTH},)"
+    assert refusal(contexts=np.zeros((0, WIDTH))) == f"{expected}(0, {WIDTH})"
+    assert refusal(contexts=np.zeros((1001, WIDTH))) == f"{expected}(1001, {WIDTH})"
+    assert refusal(contexts=np.full((1, WIDTH), 1e39)) == "contexts: expected finite numbers that float32 can hold"
+    assert refusal(contexts=fits, texts=texts) == "prompts: expected one for each of the 2 contexts, got 1"
+    assert refusal(contexts=fits, features=fits) == "features: expected no arrays but contexts and texts"
+    assert refusal(texts=texts)[:36] == "contexts: expected the embedding of "
+    assert "at most 8192 bytes" in refusal(contexts=fits, texts=tensors.pack_texts(["", "x" * 9000]))
+    assert [pick["generator"] for pick in of_tensors(http, name, contexts=fits).json()["picks"]] == ["b", "b"]
+    # 413 where there would be more than 1,000 contexts with their texts.
+    assert (
+        of_tensors(http, name, contexts=np.zeros((2**18, WIDTH)), texts=np.zeros((2**18, 8), "u1")).status_code == 413
+    )
+
+
+@pytest.mark.parametrize("length", ["content-length: 16777216", "transfer-encoding: chunked"])
+def test_an_ask_is_refused_before_its_body_is_read(http: httpx.Client, not_scoring: Service, name: str, length: str):
+    """A body that is never sent to its end: with a length not at all, in chunks a little more than 64 KiB."""
+    http.post("/experiments", json={"name": name, "generators": ["a", "b"], "metric": "mean"}).raise_for_status()
+    made(http, f"{name}-router")
+    refusals = {
+        name: ("413", "at most 65536 bytes: only asks of the goal 'route' have contexts; the goal is 'best'"),
+        f"{name}-router": ("413", "at most 1048576 bytes; send contexts as application/x-safetensors"),
+        f"{name}-unknown": ("404", "no experiment is called"),
+    }
+    for experiment, (status, detail) in refusals.items():
+        with socket.create_connection(("127.0.0.1", not_scoring.port), timeout=30) as connection:
+            head = f"POST /v1/experiments/{experiment}/picks HTTP/1.1\r\nhost: 127.0.0.1\r\n{length}\r\n\r\n"
+            connection.sendall(head.encode())
+            if "chunked" in length and status == "413":
+                sent = 2**16 if experiment == name else 2**20
+                connection.sendall(b"%x\r\n%s\r\n" % (sent, b" " * sent) + b"1\r\n \r\n")
+            answer = ""
+            while not answer.endswith("}"):
+                answer += connection.recv(2**16).decode()
+        assert answer.split()[1] == status
+        assert detail in answer
+
+
+def test_an_ask_of_16_mib_is_answered_by_its_size(http: httpx.Client, name: str):
+    http.post("/experiments", json={"name": name, "generators": ["a", "b"], "metric": "mean"}).raise_for_status()
+    made(http, f"{name}-router")
+    body = b'{"contexts":[[' + b"0.5," * (2**22 - 8) + b"0.5]]}"
+    for experiment, status in {name: 413, f"{name}-router": 413, f"{name}-unknown": 404}.items():
+        assert http.post(f"/experiments/{experiment}/picks", content=body).status_code == status
+    reply = http.post(f"/experiments/{name}-router/picks", content=b'{"contexts":[[' + b"0," * 10_000 + b"0]]}")
+    assert (reply.status_code, reply.json()["detail"][:38]) == (422, "expected at most 7,064 values in JSON;")
+
+
 def test_contexts_are_refused_where_nothing_is_routed(http: httpx.Client, name: str):
     http.post(
         "/experiments", json={"name": name, "generators": ["a", "b"], "metric": {"name": "mean"}}
@@ -126,6 +211,11 @@ def test_contexts_are_refused_where_nothing_is_routed(http: httpx.Client, name: 
     assert (reply.status_code, reply.json()["detail"]) == (
         422,
         "contexts: only asks of the goal 'route' have them; the goal is 'best'",
+    )
+    reply = of_tensors(http, name, contexts=np.zeros((1, WIDTH)))
+    assert (reply.status_code, reply.json()["detail"]) == (
+        415,
+        "expected JSON: only asks of the goal 'route' have contexts; the goal is 'best'",
     )
     assert http.get(f"/experiments/{name}/routes").status_code == 422
 

@@ -49,7 +49,7 @@ def name(client: Optimist, name: str) -> str:
 def test_the_answer_is_short(service: Service, name: str, method: str, path: str, body: object):
     headers = {"idempotency-key": "wrong"}
     reply = httpx.request(method, f"{service.url}{path.format(name=name)}", json=body, headers=headers)
-    assert reply.status_code == 422, reply.text
+    assert reply.status_code in (413, 422), reply.text
     assert len(reply.content) < 1500
 
 

@@ -8,41 +8,44 @@ from typing import TYPE_CHECKING, Any
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
     from optimist_client.config import ExperimentConfig
 
 SENT = 2000
-"""Characters of a prompt that are sent; the service keeps no more."""
+"""Characters of a prompt that are sent."""
 
 
 def asked(
     config: ExperimentConfig, contexts: ArrayLike | Sequence[ArrayLike] | None, prompts: Sequence[str] | None
-) -> dict[str, Any]:
-    """The fields `contexts` and `prompts` of an ask in an experiment with this config.
+) -> bytes | None:
+    """The body of an ask in an experiment with this config, as safetensors; None where nothing is routed.
 
     Raises `FixError` if contexts are given where nothing is routed, or none where prompts are; ValueError unless they
     are finite numbers (n, `config.context`), with a text for each if there are texts.
     """
     if config.goal != "route":
         if contexts is None and prompts is None:
-            return {}
+            return None
         raise FixError(f"{config.name!r} has the goal {config.goal!r}: an ask has a context only with the goal 'route'")
     if contexts is None:
         raise FixError(
             f"{config.name!r} chooses a generator for each prompt: use ask(context=…) with the prompt's embedding of "
             f"{config.context} numbers"
         )
+    # Imported here because a program that only reads reports does not need numpy.
+    from optimist_client.tensors import TEXTS, encode, pack_texts
+
     rows = _rows(config.context, contexts)
     if prompts is not None and (isinstance(prompts, str) or len(prompts) != len(rows)):
         raise ValueError(f"prompts: expected a list with a text for each of the {len(rows)} contexts")
-    texts = {} if prompts is None else {"prompts": [prompt[:SENT] for prompt in prompts]}
-    return {"contexts": rows, **texts}
+    texts = {} if prompts is None else {TEXTS: pack_texts([prompt[:SENT].replace("\0", " ") for prompt in prompts])}
+    return encode({"contexts": rows, **texts})
 
 
-def _rows(width: int | None, contexts: ArrayLike | Sequence[ArrayLike]) -> list[list[float]]:
+def _rows(width: int | None, contexts: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.float32]:
     """Contexts (n, width) as the service keeps them, in float32."""
-    # Imported here because a program that only reads reports does not need numpy.
     import numpy as np
 
     from optimist_client.tensors import as_array
@@ -58,7 +61,7 @@ def _rows(width: int | None, contexts: ArrayLike | Sequence[ArrayLike]) -> list[
                 found = found.astype(np.float32)
             if not np.isfinite(found).all():
                 raise ValueError("context: expected finite numbers in the range of float32")
-            return found.tolist()
+            return found
     if not shapes:
         raise ValueError("contexts: expected at least one, got none")
     got = " and ".join(map(str, sorted(shapes)))

@@ -150,8 +150,8 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         While other workers' open picks use up the budget, it waits. Raises `FixError` without a context where the goal
         is "route", and with one elsewhere; ValueError for a context of another width or that is not finite.
         """
-        known = asked(self.info.config, None if context is None else [context], None if prompt is None else [prompt])
-        drawn = await self._waited(worker, generators, known, [prompt])
+        body = asked(self.info.config, None if context is None else [context], None if prompt is None else [prompt])
+        drawn = await self._waited(worker, generators, body, [prompt])
         return drawn[0] if drawn else None
 
     @operation
@@ -214,15 +214,18 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         self,
         worker: str | None,
         generators: Sequence[str] | None,
-        known: Mapping[str, Any],
+        body: bytes | None,
         prompts: Sequence[str | None] | None,
     ) -> list[PickT]:
-        """The picks for one request, once there are some; none if the experiment has ended. `prompts` are whole."""
+        """The picks for one request, once there are some; none if the experiment has ended.
+
+        body: contexts, as `asked` returns them. prompts: their texts, which are whole.
+        """
         names = None if generators is None else list(generators)
-        asks = {"worker": worker, "request_id": _unique(), "generators": names, **known}
+        asks = {"worker": worker, "request_id": _unique(), "generators": names}
         request = valid(models.AskRequest, asks)
         while True:
-            reply = await self._reply(request)
+            reply = await self._reply(request, body=body)
             if reply.picks:
                 texts = prompts or [None] * len(reply.picks)
                 return [self._drawn(*each, request) for each in zip(reply.picks, texts, strict=False)]
@@ -230,9 +233,15 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
                 return []
             await self._transport.sleep(reply.retry_after)
 
-    async def _reply(self, request: models.AskRequest, patience: float | None = None) -> models.AskReply:
-        sent = request.model_dump(exclude_none=True)
-        answer = await self._transport.call("POST", f"/v1/experiments/{self.name}/picks", json=sent, patience=patience)
+    async def _reply(
+        self, request: models.AskRequest, patience: float | None = None, body: bytes | None = None
+    ) -> models.AskReply:
+        sent, path = request.model_dump(exclude_unset=True, exclude_none=True), f"/v1/experiments/{self.name}/picks"
+        if body is None:
+            answer = await self._transport.call("POST", path, json=sent, patience=patience)
+        else:
+            tensors = {"body": body, "media_type": "application/x-safetensors"}
+            answer = await self._transport.call("POST", path, params=sent, patience=patience, **tensors)
         self._seen = models.AskReply.model_validate(answer)
         return self._seen
 

@@ -15,6 +15,10 @@ from safetensors import SafetensorError, deserialize
 MEDIA_TYPE = "application/x-safetensors"
 IDS = "ids"
 """The tensor with the ids of the rows, as bytes because safetensors has no text type."""
+TEXTS = "texts"
+"""That with the prompts of the contexts of an ask."""
+LONGEST_TEXT = 8192
+"""Maximum bytes of one of these."""
 LONGEST_ID = 1024
 """Maximum bytes of an id."""
 LONGEST_HEADER = 2**16
@@ -35,7 +39,7 @@ def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     kinds, buffers = {}, []
     # Arrays with the largest items come first, so that each array is aligned.
     for name, array in sorted(arrays.items(), key=lambda item: -item[1].itemsize):
-        kind = "U8" if name == IDS and array.dtype == np.uint8 else _KINDS.get(array.dtype)
+        kind = "U8" if name in (IDS, TEXTS) and array.dtype == np.uint8 else _KINDS.get(array.dtype)
         if kind is None:
             raise ValueError(f"{name}: expected float16, float32 or float64, got {array.dtype}")
         kinds[name] = kind, array.shape
@@ -77,27 +81,32 @@ def pack_ids(ids: Sequence[str]) -> NDArray[np.uint8]:
 
     Raises ValueError for an id that contains a zero byte or is longer than `LONGEST_ID` bytes.
     """
-    encoded = [text.encode() for text in ids]
-    if any(b"\0" in text for text in encoded):
-        raise ValueError("ids: expected text without zero bytes")
-    for row, text in enumerate(encoded):
+    for row, text in enumerate(ids):
         # All rows are padded to the longest one, so a single very long id would use a lot of memory.
-        if len(text) > LONGEST_ID:
+        if (size := len(text.encode())) > LONGEST_ID:
             raise ValueError(
-                f"ids: expected at most {LONGEST_ID} bytes each, got {len(text)} in row {row}. An id names a sample: "
+                f"ids: expected at most {LONGEST_ID} bytes each, got {size} in row {row}. An id names a sample: "
                 "keep images themselves elsewhere, and tell their paths or URLs, which the dashboard can show"
             )
+    return pack_texts(ids, IDS)
+
+
+def pack_texts(texts: Sequence[str], name: str = TEXTS) -> NDArray[np.uint8]:
+    """Encode texts in the same way, of any length. Raises ValueError for a zero byte."""
+    encoded = [text.encode() for text in texts]
+    if any(b"\0" in text for text in encoded):
+        raise ValueError(f"{name}: expected text without zero bytes")
     longest = max(map(len, encoded), default=0)
     padded = b"".join(text.ljust(longest, b"\0") for text in encoded)
     return np.frombuffer(padded, np.uint8).reshape(len(encoded), longest)
 
 
-def unpack_ids(rows: NDArray[np.uint8]) -> list[str]:
-    """The inverse of `pack_ids`. Raises ValueError if a row is not UTF-8."""
+def unpack_ids(rows: NDArray[np.uint8], name: str = IDS) -> list[str]:
+    """The inverse of `pack_ids`, and of `pack_texts`. Raises ValueError if a row is not UTF-8."""
     try:
         return [row.tobytes().rstrip(b"\0").decode() for row in rows]
     except UnicodeDecodeError as error:
-        raise ValueError(f"ids: expected UTF-8: {error}") from None
+        raise ValueError(f"{name}: expected UTF-8: {error}") from None
 
 
 def shapes(body: bytes) -> dict[str, tuple[int, ...]]:
@@ -117,7 +126,7 @@ def shapes(body: bytes) -> dict[str, tuple[int, ...]]:
 def decode(body: bytes) -> dict[str, NDArray[Any]]:
     """Decode the arrays of a safetensors body. bfloat16 becomes float32. Raises ValueError for an invalid body.
 
-    All arrays are floats, except for `IDS`, whose packed rows are bytes.
+    All arrays are floats, except for `IDS` and `TEXTS`, whose packed rows are bytes.
     """
     header = int.from_bytes(body[:8], "little")
     if header > LONGEST_HEADER:
@@ -167,7 +176,7 @@ def _array(name: str, tensor: Mapping[str, object]) -> NDArray[Any]:
     kind, shape, data = tensor["dtype"], tensor["shape"], tensor["data"]
     assert isinstance(shape, list)
     assert isinstance(data, bytes | bytearray)
-    if name == IDS:
+    if name in (IDS, TEXTS):
         if kind != "U8":
             raise ValueError(f"{name}: expected U8, UTF-8 text padded with zeros, got {kind}")
         return np.frombuffer(data, np.uint8).reshape(shape)

@@ -27,6 +27,7 @@ Prompt = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 EmbeddingName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """A name for how features (and prompt embeddings) are computed: a network with its weights and preprocessing."""
 WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+RequestId = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")]
 Cost = Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]
 """The cost of one sample in a unit of the user's choice, such as seconds or cents."""
 CostLimit = Annotated[float, Field(gt=0, le=1e30, allow_inf_nan=False)]

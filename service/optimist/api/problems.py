@@ -57,6 +57,14 @@ def invalid(detail: str) -> ApiError:
     return ApiError(422, "invalid", "The request is not valid", detail)
 
 
+def of_http(error: HTTPException) -> ApiError:
+    """The same error, to be raised where nothing is awaited that FastAPI reads."""
+    title = HTTPStatus(error.status_code).phrase
+    action: Action = "retry" if error.status_code in (408, 503) else "fix"
+    slug = title.lower().replace(" ", "-")
+    return ApiError(error.status_code, slug, title, str(error.detail), action, error.headers)
+
+
 def gone_away() -> ApiError:
     """A 400 error: the client disconnected before the response was sent."""
     return ApiError(400, "disconnected", "The client disconnected", action="retry")
@@ -75,10 +83,7 @@ def install(app: FastAPI) -> None:
 def answer_to(error: Exception) -> Response:
     """The response to an error of any kind, a problem document."""
     if isinstance(error, HTTPException):
-        title = HTTPStatus(error.status_code).phrase
-        action: Action = "retry" if error.status_code in (408, 503) else "fix"
-        slug = title.lower().replace(" ", "-")
-        error = ApiError(error.status_code, slug, title, str(error.detail), action, error.headers)
+        error = of_http(error)
     elif isinstance(error, StoreError):
         error = problem_of(error)
     elif isinstance(error, RequestValidationError):

@@ -69,7 +69,7 @@ class Assignment:
 
         key: id of the access key that asks. contexts: of the request; it gets one pick for each instead.
         """
-        kept = self._state.open_picks.owned(request)
+        kept = self._state.open_picks.owned(request, contexts is not None)
         self.returned += [pick.number for pick in kept]
         # A repeated request gets the same picks again, even if they are fewer than it asked for.
         if any(pick.request_id == request.request_id for pick in kept):

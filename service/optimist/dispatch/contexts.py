@@ -29,6 +29,11 @@ class AskedContexts:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def nbytes(self) -> tuple[int, int]:
+        """About the bytes of the embeddings, and of the texts."""
+        return self.rows.nbytes, sum(map(len, self._texts or ()))
+
     def __getitem__(self, place: int) -> AskedContext:
         return AskedContext(self, place)
 

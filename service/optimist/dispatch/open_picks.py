@@ -66,13 +66,13 @@ class OpenPicks:
         """How many open picks a worker has."""
         return len(self._of_worker.get(worker, ()))
 
-    def owned(self, request: AskRequest) -> list[Pick]:
+    def owned(self, request: AskRequest, has_contexts: bool = False) -> list[Pick]:
         """The open picks that this request gets again: those of its worker, and those opened for its request id.
 
         With contexts these are new prompts, and only the same request gets picks again.
         """
         found = dict(self._of_request.get(request.request_id or "", {}))
-        if request.contexts is not None:
+        if has_contexts:
             return list(found.values())
         if request.worker is not None:
             found |= self._of_worker.get(request.worker, {})

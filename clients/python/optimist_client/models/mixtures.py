@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints, computed_field
+from pydantic import Field, computed_field
 
 from optimist_client import mixture_display
 from optimist_client.metrics import Scale
 from optimist_client.models.decisions import confidence_text, recipe, shown, shown_with
-from optimist_client.wire import Answer, GeneratorName, Identifier, Wire, optional
+from optimist_client.wire import Answer, GeneratorName, Identifier, RequestId, Wire, optional
 
 ONE = 0.995
 """Weight from which on a blend is called one generator alone."""
@@ -139,7 +139,7 @@ class BlendRequest(Wire):
     """How many samples are to be made next, from all generators together."""
 
     size: Annotated[int, Field(ge=1, le=1_000_000)]
-    request_id: Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")] | None = optional()
+    request_id: RequestId | None = optional()
     """Makes the request idempotent: if it is repeated after a lost reply, it returns the same counts."""
 
 

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from optimist_client.models.decisions import DecisionInfo
 from optimist_client.models.experiments import State
-from optimist_client.wire import Answer, GeneratorName, Identifier, Wire, WorkerName, optional
+from optimist_client.wire import Answer, GeneratorName, Identifier, RequestId, Wire, WorkerName, optional
 
 # Only the first error is reported: a body may have millions of numbers.
 Context = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, fail_fast=True)]
@@ -20,7 +20,7 @@ class AskRequest(Wire):
 
     worker: WorkerName | None = None
     """Unique per loop. A worker that asks again gets its open picks again, up to `count`; None: always new picks."""
-    request_id: Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")] | None = None
+    request_id: RequestId | None = None
     """Makes the request idempotent: if it is repeated after a lost reply, it returns the same picks."""
     count: Annotated[int, Field(ge=1, le=1000)] = 1
     generators: Annotated[list[GeneratorName], Field(min_length=1, max_length=1000, fail_fast=True)] | None = None
@@ -28,7 +28,7 @@ class AskRequest(Wire):
     contexts: Annotated[list[Context], Field(min_length=1, max_length=1000, fail_fast=True)] | None = optional()
     """With the goal "route", the embedding of each prompt that a pick is wanted for. There is one pick for each, in
     this order; `count` is left out. A worker that asks again with the same `request_id` gets the same picks, with
-    another one new picks."""
+    another one new picks. A body of JSON has at most 1 MiB and 65,536 values; more contexts go as safetensors."""
     prompts: (
         Annotated[list[Annotated[str, StringConstraints(max_length=4096)]], Field(min_length=1, max_length=1000)] | None
     ) = optional()

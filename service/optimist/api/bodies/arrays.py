@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from optimist.api.bodies import npz
 from optimist.api.bodies.aside import LARGE, aside
-from optimist.api.bodies.objects import parsed
+from optimist.api.bodies.objects import JSON_WORK, parsed
 from optimist.api.door.headers import header
 from optimist.api.door.limits import NPZ_WEIGHT, Body, Share
 from optimist.api.problems import ApiError, invalid
@@ -39,6 +39,8 @@ WIDENED_WEIGHT = 5
 """Bytes of memory per byte of safetensors with bfloat16, which is converted to float32."""
 UNPACKED_WEIGHT = 3
 """Bytes of memory per unpacked byte of an `.npz`: as received, in C order, and encoded for the log."""
+MOST_NUMBERS = 2**18
+"""Values of a body in JSON, which takes much longer to read than the other formats."""
 TEXT_WEIGHT = 8
 """Bytes of memory per byte of ids: as received, as Python strings, as UTF-8, padded, joined and encoded for the log."""
 
@@ -66,9 +68,9 @@ async def read_arrays(request: Request, settings: Settings, check: Check | None 
                 await check(tensors.shapes(body))
             return await aside(len(body), tensors.decode, body)
         if kind == "application/json":
-            if check is not None and len(body) > LARGE:
+            if check is not None and JSON_WORK * len(body) > LARGE:
                 await check({})
-            return await aside(len(body), _from_json, body, settings.max_rows)
+            return await aside(JSON_WORK * len(body), _from_json, body, settings.max_rows)
         if kind == npz.MEDIA_TYPE:
             archive = npz.Archive.of(body, settings.max_body)
             if check is not None and archive.size > LARGE:
@@ -92,7 +94,7 @@ def _from_npz(archive: npz.Archive, max_rows: int) -> Arrays:
 
 def _from_json(body: bytes, max_rows: int) -> Arrays:
     try:
-        fields: Any = parsed(body)
+        fields: Any = parsed(body, MOST_NUMBERS)
     except (ValueError, RecursionError) as error:
         raise invalid(f"expected a JSON object of arrays: {error}") from None
     if not isinstance(fields, dict):
@@ -115,20 +117,20 @@ def _ids(value: Any, max_rows: int) -> NDArray[np.uint8]:
 
 def _array(name: str, value: Any) -> NDArray[np.floating]:
     try:
+        # numpy would convert booleans, null and "1.5" to numbers, and for one text all numbers to texts.
+        if kinds := _kinds(value) - {int, float}:
+            raise ValueError(f"found {'a boolean' if bool in kinds else 'ragged or non-numeric values'}")
         array = np.asarray(value)
-        if array.dtype.kind not in "fiu":  # numpy would convert "1.5" and null to numbers
-            raise ValueError(f"found {'ragged or non-numeric values' if array.dtype == object else array.dtype}")
-        if _holds_booleans(value):  # numpy converts booleans to numbers if the list also has numbers
-            raise ValueError("found a boolean")
+        if array.dtype == object:
+            raise ValueError("found an integer of more than 64 bits")
         return array.astype(np.float64, copy=False)
     except (ValueError, TypeError, OverflowError) as error:
         raise invalid(f"{name}: expected a rectangular array of numbers: {error}") from None
 
 
-def _holds_booleans(value: Any) -> bool:
-    """Whether a rectangular (nested) list from JSON contains booleans."""
+def _kinds(value: Any) -> set[type]:
+    """The types of what a (nested) list from JSON contains, with `list` where other values stand beside lists."""
     if not isinstance(value, list):
-        return False
-    if value and isinstance(value[0], list):
-        return any(map(_holds_booleans, value))
-    return bool in set(map(type, value))
+        return {type(value)}
+    kinds = set(map(type, value))
+    return set[type]().union(*map(_kinds, value)) if kinds == {list} else kinds

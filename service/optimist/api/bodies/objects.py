@@ -1,39 +1,67 @@
-"""Bodies of JSON: a large one is parsed in a thread, and refused at once where an object has far too many fields.
+"""Bodies of JSON: what one holds is counted before it is parsed, and a large one is parsed in a thread.
 
-Validation makes an error for each unknown field: millions of them would hold the event loop for a minute.
+To parse millions of values holds all threads, and validation makes an error for each unknown field.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, ClassVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
 from optimist.api.bodies.aside import LARGE, aside
+from optimist.api.door.limits import Body
 
+MOST_VALUES = 2**16
+"""Values of a body: numbers, texts, lists and objects. The prompts of an experiment are the most, 20,000."""
 MOST_FIELDS = 2000
-"""Fields of an object. The costs of an experiment have the most, one for each generator."""
+"""Fields of all objects of a body. The costs of an experiment are the most, one for each generator."""
+JSON_WORK = 8
+"""How much longer a byte of JSON takes than one of other bodies."""
+_LEAST_VALUE, _LEAST_FIELD = 2, 5
+"""Bytes of `0,` and `"":0,`."""
+_PIECE = 2**16
 
-MOST_LISTS = 2**20
-"""Opening brackets in a body, those in texts included: no hook is called of a list, so millions hold the GIL."""
+
+def check_size(body: bytes, most: int = MOST_VALUES) -> None:
+    """Raise ValueError if a JSON text has more than `most` values, or more than `MOST_FIELDS` fields.
+
+    It counts what stands outside of texts, a piece at a time, so that other threads go on.
+    """
+    if len(body) < min(_LEAST_VALUE * most, _LEAST_FIELD * MOST_FIELDS):
+        return
+    values, fields, in_text, left = 1, 0, False, b""
+    for start in range(0, len(body), _PIECE):
+        piece = left + body[start : start + _PIECE]
+        left = b"\\" if (len(piece) - len(piece.rstrip(b"\\"))) % 2 else b""  # it belongs to what comes next
+        piece = piece[: len(piece) - len(left)]
+        if b"\\" in piece:
+            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = piece.split(b'"')
+        outside = b" ".join(parts[in_text::2])
+        in_text ^= len(parts) % 2 == 0
+        values += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
+        fields += outside.count(b":")
+        if values > most:
+            raise ValueError(f"expected at most {most:,} values in JSON")
+        if fields > MOST_FIELDS:
+            raise ValueError(f"expected at most {MOST_FIELDS:,} fields in JSON")
 
 
-def parsed(body: bytes) -> Any:
-    """The value of a JSON text. Raises JSONDecodeError, also beyond `MOST_FIELDS` of an object and `MOST_LISTS`."""
-    if (found := body.count(b"[")) > MOST_LISTS:
-        raise json.JSONDecodeError(f"at most {MOST_LISTS} opening brackets, found {found}", "", 0)
+def parsed(body: bytes, most: int = MOST_VALUES) -> Any:
+    """The value of a JSON text. Raises JSONDecodeError, also where `check_size` raises."""
+    try:
+        check_size(body, most)
+    except ValueError as error:
+        raise json.JSONDecodeError(str(error), "", 0) from None
     # Without calls into Python code, json.loads would hold the GIL until it has finished and block all other threads.
-    hooks: dict[str, Any] = {"parse_float": _calling(float), "parse_int": _calling(int)} if len(body) > LARGE else {}
-    return json.loads(body, object_pairs_hook=_object, **hooks)
-
-
-def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(fields) > MOST_FIELDS:
-        raise json.JSONDecodeError(f"at most {MOST_FIELDS} fields of an object, found {len(fields)}", "", 0)
-    return dict(fields)
+    hooks: dict[str, Any] = (
+        {"parse_float": _calling(float), "parse_int": _calling(int)} if JSON_WORK * len(body) > LARGE else {}
+    )
+    return json.loads(body, **hooks)
 
 
 def _calling(kind: Callable[[str], float]) -> Callable[[str], float]:
@@ -43,17 +71,28 @@ def _calling(kind: Callable[[str], float]) -> Callable[[str], float]:
 class _Parsed(Request):
     async def json(self) -> Any:
         body = await self.body()
-        return await aside(len(body), parsed, body)
+        return await aside(JSON_WORK * len(body), parsed, body)
 
 
 class ModelRoute(APIRoute):
-    """A route whose body FastAPI reads as a model."""
+    """A route whose body FastAPI reads as a model, of at most `most` bytes."""
+
+    most: ClassVar[int] = LARGE
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """FastAPI's handler, which gets requests that parse JSON by `parsed`."""
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
+            if self.body_field is not None:
+                body: Body = request.scope["body"]
+                body.expect(self.most)
             return await handler(_Parsed(request.scope, request.receive))
 
         return handle
+
+
+class LongRoute(ModelRoute):
+    """One whose model has long texts: prompts, or images in base64."""
+
+    most = 2**24

@@ -17,6 +17,7 @@ from optimist.api.board import Board
 from optimist.api.bodies import npz
 from optimist.api.door.access import FRESH
 from optimist.api.door.headers import header
+from optimist.api.problems import of_http
 from optimist.insight.metrics import BODY_BYTES
 from optimist.settings import Settings
 from optimist_client import tensors
@@ -98,7 +99,8 @@ class Body:
         """
         self._receive = receive
         self._share = share
-        self._limit = limit
+        self._limit = self._largest = limit
+        self._hint = ""
         self._weight = weight
         self._announced = announced
         self._patience = self._left = patience
@@ -108,6 +110,15 @@ class Body:
         self._taken = self._pieces = 0
         self._more = True
         self._whole: bytes | None = None
+
+    def expect(self, most: int, hint: str = "") -> None:
+        """From now on take at most `most` bytes, if that is less than any body may have. hint: what else to send.
+
+        Raises `ApiError` 413 if more is announced, or has come.
+        """
+        self._limit, self._hint = min(self._largest, most), hint
+        if max(self._taken, self._announced) > self._limit:
+            raise of_http(self._too_large())
 
     async def __call__(self) -> Message:
         """The next message of the request, which may say that the client has gone."""
@@ -131,7 +142,7 @@ class Body:
         # A fast transfer does not allow a longer pause later: the budget never exceeds `patience`.
         self._left = min(self._patience, self._left - (now - begun) + size / SLOWEST)
         if max(self._taken + size, self._announced) > self._limit:
-            raise _refusal(413, f"expected a body of at most {self._limit} bytes")
+            raise self._too_large()
         self._taken += size
         # The body is decoded only when it is complete, so that until then it is counted once.
         self._share.hold(self._taken * (min(self._weight, 1) if self._more else self._weight))
@@ -157,6 +168,9 @@ class Body:
     def release(self) -> None:
         """The request is answered: release its memory."""
         self._share.release()
+
+    def _too_large(self) -> HTTPException:
+        return _refusal(413, f"expected a body of at most {self._limit} bytes{self._hint}")
 
     async def _piece(self) -> bytes:
         message = await self()

@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Response
 
 from optimist.api.asked import metric_called
-from optimist.api.bodies.objects import ModelRoute
+from optimist.api.bodies.objects import LongRoute
 from optimist.api.context import Context, ContextDep, StoreDep
 from optimist.api.entities import Body, respond
 from optimist.api.problems import invalid
@@ -36,7 +36,7 @@ from optimist_client.models import (
     SuspectBatch,
 )
 
-router = APIRouter(prefix="/v1/experiments", tags=["experiments"], route_class=ModelRoute)
+router = APIRouter(prefix="/v1/experiments", tags=["experiments"], route_class=LongRoute)
 
 
 @router.post("")

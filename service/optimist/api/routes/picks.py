@@ -7,18 +7,16 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
-from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, body_of
-from optimist.api.bodies.aside import LARGE, aside
+from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
+from optimist.api.bodies.asks import IN_OPENAPI, Asked, bytes_of, check_contexts, read_ask
 from optimist.api.bodies.batches import EMBEDDING, EMBEDDINGS, read_batch
-from optimist.api.bodies.contexts import bytes_of, read_contexts
-from optimist.api.bodies.objects import MOST_FIELDS
 from optimist.api.context import Context, ContextDep, context_of
 from optimist.api.door.service import Straight
 from optimist.api.problems import invalid
 from optimist.api.routes.parameters import parameters_in_openapi, read_parameters
+from optimist.dispatch.contexts import AskedContexts
 from optimist.store import Batch, NotFound
 from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply
 from optimist_client.wire import EmbeddingName, GeneratorName, WorkerName
@@ -32,50 +30,29 @@ INSTANCE = "The pick's `instance`: refuses it where the experiment was made agai
 NONCE = "The pick's `nonce`: refuses it where the number stands for another pick by now"
 
 
-@router.post("", response_model=AskReply)
-async def ask(name: Identifier, http: Request, request: AskRequest | None = None) -> Response:
+@router.post("", response_model=AskReply, openapi_extra=IN_OPENAPI)
+async def ask(http: Request, request: AskRequest | None = None) -> Response:  # FastAPI reads the signature only
     """The next picks, or the decision and no pick when the experiment has ended.
 
     With the goal "route" it needs `contexts`, the embedding of each prompt, and answers at once with one pick for each.
+    They are in the JSON, or in a body of safetensors: `contexts` (n, d), and perhaps `texts` (n, k), the prompts in
+    UTF-8 with zeros behind. A body of JSON has at most 64 KiB, and 1 MiB with the goal "route"; larger ones get 413.
     """
-    return _answer(await _asked(context_of(http), name, request or AskRequest(), http.scope["caller"].key))
+    context, given, key = context_of(http), read_parameters(Asked, http), http.scope["caller"].key
 
-
-class Asked(BaseModel):
-    """The parameters of an ask."""
-
-    name: Identifier
-
-
-async def ask_straight(request: Request) -> Response:
-    """As `ask` does. FastAPI takes six times as long to read the numbers of a context."""
-    name = read_parameters(Asked, request).name
-    body = await body_of(request)
-    try:
-        wanted = AskRequest() if body.strip() in (b"", b"null") else await aside(len(body), _ask_of, body)
-    except ValidationError as error:
-        if error.error_count() > MOST_FIELDS:
-            raise invalid(
-                f"{error.error_count()} fields are wrong: expected {', '.join(AskRequest.model_fields)}"
-            ) from None
-        # What was found is left out where it is large: it may be millions of numbers.
-        errors = error.errors(include_url=False, include_input=len(body) <= LARGE)
-        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in errors]) from None
-    return _answer(await _asked(context_of(request), name, wanted, request.scope["caller"].key))
-
-
-def _ask_of(body: bytes) -> AskRequest:
-    return AskRequest.model_validate_json(body)
-
-
-async def _asked(context: Context, name: str, wanted: AskRequest, key: str) -> AskReply:
     async def answered(experiment: Experiment) -> AskReply:
-        contexts = read_contexts(experiment, wanted)
-        # Less is kept free of asks than of tells: that an experiment has ended should be heard for longer.
-        async with context.vitals.room_for(bytes_of(experiment, wanted), reserve=0.5):
-            return await context.dispatcher(experiment).ask(wanted, key, contexts)
+        return await _asked(context, experiment, key, *await read_ask(http, experiment, given))
 
-    return await context.with_recent(name, answered)
+    return _answer(await context.with_recent(given.name, answered))
+
+
+async def _asked(
+    context: Context, experiment: Experiment, key: str, wanted: AskRequest, contexts: AskedContexts | None = None
+) -> AskReply:
+    check_contexts(experiment, contexts)
+    # Less is kept free of asks than of tells: that an experiment has ended should be heard for longer.
+    async with context.vitals.room_for(bytes_of(experiment, wanted, contexts), reserve=0.5):
+        return await context.dispatcher(experiment).ask(wanted, key, contexts)
 
 
 class Told(BaseModel):
@@ -134,11 +111,11 @@ async def tell(request: Request) -> Response:
     except NotFound:
         then = None
     if then is None:  # the experiment is another one by now
-        then = await _asked(context, name, asked, key)
+        then = await context.with_recent(name, lambda fresh: _asked(context, fresh, key, asked))
     return _answer(reply.model_copy(update={"next": then}))
 
 
-straight = [Straight(f"{PICKS}/{{number}}/batch", tell), Straight(PICKS, ask_straight)]
+straight = [Straight(f"{PICKS}/{{number}}/batch", tell), Straight(PICKS, ask)]
 """The busiest one first, because every request is matched against them."""
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args
 from fastapi import APIRouter, Header, Path, Query, Response
 
 from optimist.api.bodies.aside import LARGE, aside
-from optimist.api.bodies.objects import ModelRoute
+from optimist.api.bodies.objects import LongRoute
 from optimist.api.bodies.previews import About, modes_of, read_previews
 from optimist.api.context import ContextDep
 from optimist.api.entities import Body, respond
@@ -30,7 +30,7 @@ SAFE = {
     "cache-control": "private, no-cache",
 }
 
-router = APIRouter(prefix="/v1/experiments/{name}", tags=["previews"], route_class=ModelRoute)
+router = APIRouter(prefix="/v1/experiments/{name}", tags=["previews"], route_class=LongRoute)
 
 
 @router.put("/picks/{number}/previews")

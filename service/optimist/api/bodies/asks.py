@@ -1,0 +1,165 @@
+"""Reads asks, and the contexts that they bring with the goal "route": the embeddings of the prompts of their picks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field, ValidationError
+
+from optimist.api.bodies.aside import LARGE, aside
+from optimist.api.bodies.objects import JSON_WORK, MOST_VALUES, check_size
+from optimist.api.door.headers import header
+from optimist.api.door.limits import Body
+from optimist.api.problems import ApiError, invalid
+from optimist.api.routes.parameters import parameters_in_openapi
+from optimist.dispatch.contexts import AskedContexts
+from optimist_client import tensors
+from optimist_client.models import AskRequest, Experiment, Identifier
+from optimist_client.wire import GeneratorName, RequestId, WorkerName
+
+MOST_CONTEXTS = 1000
+MOST_NUMBERS = 2**19
+"""Numbers of all contexts of one ask."""
+PLAIN = 2**16
+"""Bytes of an ask without contexts."""
+JSON = 2**20
+"""Bytes of one that has contexts as JSON, which are parsed within a few milliseconds."""
+PICK_BYTES = 4096
+"""About what a pick takes in Redis, and on its disk, without its context."""
+CONTEXTS = "contexts"
+_IN_JSON = "; send contexts as application/x-safetensors"
+_OF_TENSORS = "In a request with a body of safetensors: as the field of this name in JSON"
+
+
+class Asked(BaseModel):
+    """The parameters of an ask."""
+
+    name: Identifier
+    worker: Annotated[WorkerName | None, Field(description=_OF_TENSORS)] = None
+    request_id: Annotated[RequestId | None, Field(description=_OF_TENSORS)] = None
+    generators: Annotated[list[GeneratorName] | None, Field(description=_OF_TENSORS)] = None
+
+
+IN_OPENAPI: dict[str, Any] = parameters_in_openapi(Asked, "name") | {
+    "requestBody": {"content": {tensors.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
+}
+"""OpenAPI description of what `read_ask` accepts beside JSON."""
+
+
+async def read_ask(request: Request, experiment: Experiment, given: Asked) -> tuple[AskRequest, AskedContexts | None]:
+    """An ask in this experiment, and its contexts if it brings any. What it may hold at most follows from the goal.
+
+    Raises `ApiError` 413, 415 or 422, RequestValidationError, HTTPException 408, 413 or 503.
+    """
+    body: Body = request.scope["body"]
+    goal, width = experiment.config.goal, experiment.config.context or 0
+    is_routed = goal == "route"
+    if (header(request.scope, b"content-type") or "").startswith(tensors.MEDIA_TYPE):
+        if not is_routed:
+            raise ApiError(415, "media-type", "Unsupported media type", f"expected JSON: {_only_of_routers(goal)}")
+        numbers, texts = min(MOST_NUMBERS, MOST_CONTEXTS * width), MOST_CONTEXTS * tensors.LONGEST_TEXT
+        body.expect(tensors.LONGEST_HEADER + 8 * numbers + texts)
+        whole = await body.whole()
+        return await aside(len(whole), _of_tensors, whole, given, width)
+    body.expect(JSON if is_routed else PLAIN, _IN_JSON if is_routed else f": {_only_of_routers(goal)}")
+    whole = await body.whole()
+    if whole.strip() in (b"", b"null"):
+        return AskRequest(), None
+    wanted, contexts = await aside(JSON_WORK * len(whole), _of_json, whole, width)
+    if not is_routed:
+        for field in (CONTEXTS, "prompts"):
+            if getattr(wanted, field) is not None:
+                raise invalid(f"{field}: {_only_of_routers(goal, 'them')}")
+    return wanted, contexts
+
+
+def check_contexts(experiment: Experiment, contexts: AskedContexts | None) -> None:
+    """Raise `ApiError` 422 if an ask lacks the contexts that its experiment needs."""
+    if contexts is None and experiment.config.goal == "route":
+        raise invalid(
+            "contexts: expected the embedding of each prompt that a pick is wanted for, "
+            f"{experiment.config.context:,} numbers each; the goal is 'route'"
+        )
+
+
+def bytes_of(experiment: Experiment, request: AskRequest, contexts: AskedContexts | None) -> int:
+    """About what the picks of an ask take in Redis, with what is kept of their contexts."""
+    if contexts is None:
+        return request.count * PICK_BYTES
+    numbers, texts = contexts.nbytes
+    return len(contexts) * PICK_BYTES + numbers + texts * (1 + experiment.config.tries)
+
+
+def _only_of_routers(goal: str, what: str = CONTEXTS) -> str:
+    return f"only asks of the goal 'route' have {what}; the goal is {goal!r}"
+
+
+def _of_json(body: bytes, width: int) -> tuple[AskRequest, AskedContexts | None]:
+    """The ask in a body of JSON. pydantic reads the numbers of a context six times as fast as FastAPI would."""
+    try:
+        # Numbers, the lists that they are in, prompts, generators; and what fields there are beside.
+        check_size(body, min(MOST_VALUES, MOST_CONTEXTS * (width + 3) + 64))
+    except ValueError as error:
+        raise invalid(f"{error}{_IN_JSON if width else ''}") from None
+    wanted = _valid(lambda: AskRequest.model_validate_json(body), has_input=len(body) <= LARGE)
+    if wanted.contexts is None or not width:
+        return wanted, None
+    for place, context in enumerate(wanted.contexts):
+        if len(context) != width:
+            raise invalid(f"contexts.{place}: expected {width:,} numbers, got {len(context):,}")
+    return _with_contexts(wanted, np.array(wanted.contexts, dtype=np.float64))
+
+
+def _of_tensors(body: bytes, given: Asked, width: int) -> tuple[AskRequest, AskedContexts | None]:
+    """The ask whose contexts (n, width) are a tensor, and the texts of their prompts perhaps another."""
+    try:
+        arrays = tensors.decode(body)
+        texts = arrays.pop(tensors.TEXTS, None)
+        prompts = None if texts is None else _texts(texts)
+    except ValueError as error:
+        raise invalid(str(error)) from None
+    rows = arrays.pop(CONTEXTS, None)
+    if arrays:
+        raise invalid(f"{next(iter(arrays))}: expected no arrays but {CONTEXTS} and {tensors.TEXTS}")
+    if rows is not None and (rows.ndim != 2 or rows.shape[1] != width or not 1 <= len(rows) <= MOST_CONTEXTS):
+        raise invalid(
+            f"contexts: expected an array of at most {MOST_CONTEXTS:,} rows of {width:,} numbers, got one of shape "
+            f"{rows.shape}"
+        )
+    fields = given.model_dump(exclude={"name"}) | ({} if prompts is None else {"prompts": prompts})
+    wanted = _valid(lambda: AskRequest.model_validate(fields), has_input=False)
+    return (wanted, None) if rows is None else _with_contexts(wanted, rows)
+
+
+def _texts(rows: NDArray[np.uint8]) -> list[str]:
+    if rows.ndim != 2 or rows.shape[1] > tensors.LONGEST_TEXT:
+        raise ValueError(f"{tensors.TEXTS}: expected (n, k), of at most {tensors.LONGEST_TEXT} bytes each")
+    return tensors.unpack_ids(rows, tensors.TEXTS)
+
+
+def _with_contexts(wanted: AskRequest, rows: NDArray[np.floating]) -> tuple[AskRequest, AskedContexts]:
+    texts: Sequence[str] | None = wanted.prompts
+    if texts is not None and len(texts) != len(rows):
+        raise invalid(f"prompts: expected one for each of the {len(rows):,} contexts, got {len(texts):,}")
+    if rows.size > MOST_NUMBERS:
+        most = max(1, MOST_NUMBERS // rows.shape[1])
+        raise invalid(f"contexts: expected at most {most:,} of {rows.shape[1]:,} numbers in one ask, got {len(rows):,}")
+    with np.errstate(over="ignore"):
+        rows = rows.astype(np.float32)
+    if not np.isfinite(rows).all():
+        raise invalid("contexts: expected finite numbers that float32 can hold")
+    return wanted.model_copy(update={CONTEXTS: None, "prompts": None}), AskedContexts(rows, texts)
+
+
+def _valid(read: Any, has_input: bool) -> AskRequest:
+    """What `read` returns. Raises RequestValidationError: it may leave out what was found, which may be large."""
+    try:
+        return read()
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_input=has_input)
+        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in errors]) from None
