@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
+from configs import config_of, experiment_of
 
 from optimist.api.context import Context
 from optimist.api.problems import ApiError
 from optimist.api.vitals import Vitals
 from optimist.settings import Settings
 from optimist.store import Store
-from optimist_client.models import Experiment, ExperimentConfig
 
 
 async def test_an_unknown_field_is_left_to_newer_processes(store: Store):
-    config = ExperimentConfig(name="x", generators=["a", "b"], metric="is", dimension=3)
-    known = json.loads(Experiment(config=config, dimension=3, created=0.0, instance="i").model_dump_json())
+    config = config_of(name="x", generators=["a", "b"], metric="is", dimension=3)
+    known = json.loads(experiment_of(config).model_dump_json())
     known["config"]["of_tomorrow"] = 1
     await store.create_experiment("x", json.dumps(known), ["a", "b"], 0.0, instance="i")
     settings = Settings.model_validate({})

@@ -172,7 +172,9 @@ def test_tensors_that_do_not_fit_an_ask_are_refused_in_words(http: httpx.Client,
 @pytest.mark.parametrize("length", ["content-length: 16777216", "transfer-encoding: chunked"])
 def test_an_ask_is_refused_before_its_body_is_read(http: httpx.Client, not_scoring: Service, name: str, length: str):
     """A body that is never sent to its end: with a length not at all, in chunks a little more than 64 KiB."""
-    http.post("/experiments", json={"name": name, "generators": ["a", "b"], "metric": "mean"}).raise_for_status()
+    http.post(
+        "/experiments", json={"name": name, "generators": ["a", "b"], "metric": {"name": "mean"}}
+    ).raise_for_status()
     made(http, f"{name}-router")
     refusals = {
         name: ("413", "at most 65536 bytes: only asks of the goal 'route' have contexts; the goal is 'best'"),
@@ -194,7 +196,9 @@ def test_an_ask_is_refused_before_its_body_is_read(http: httpx.Client, not_scori
 
 
 def test_an_ask_of_16_mib_is_answered_by_its_size(http: httpx.Client, name: str):
-    http.post("/experiments", json={"name": name, "generators": ["a", "b"], "metric": "mean"}).raise_for_status()
+    http.post(
+        "/experiments", json={"name": name, "generators": ["a", "b"], "metric": {"name": "mean"}}
+    ).raise_for_status()
     made(http, f"{name}-router")
     body = b'{"contexts":[[' + b"0.5," * (2**22 - 8) + b"0.5]]}"
     for experiment, status in {name: 413, f"{name}-router": 413, f"{name}-unknown": 404}.items():
