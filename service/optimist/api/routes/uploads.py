@@ -186,8 +186,8 @@ async def _completed(request: Request, name: str, digest: str, context: Context,
         ]
         body_digest = await queue.run(request, gathered.body_digest, b"".join(parts))
         chunks = 1 + layout.pieces + len(parts)
-        is_kept = await store.references.finish(name, digest, info.model_dump_json(), body_digest, chunks)
-    return info if is_kept else await stored_reference(store, name)
+        await store.references.finish(name, digest, info.model_dump_json(), body_digest, chunks)
+    return await stored_reference(store, name)  # of two processes one has written the description
 
 
 async def _put_rest(uploads: Uploads, name: str, digest: str, number: int, part: bytes) -> bytes:
