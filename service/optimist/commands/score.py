@@ -33,6 +33,7 @@ from optimist.commands.shared import (
     extras,
     said_plainly,
     settings_of,
+    without_password,
 )
 from optimist_client.config import BoundName
 from optimist_client.metrics import find
@@ -73,7 +74,7 @@ def score(
     ] = False,
     device: Device = None,
     as_json: AsJson = False,
-    redis_url: Annotated[str | None, typer.Option(help=DEPRECATED, hidden=True)] = None,
+    redis_url: Annotated[str | None, typer.Option(help=DEPRECATED, hidden=True, callback=without_password)] = None,
     metrics_port: Annotated[int | None, typer.Option(min=1, max=65535, help=DEPRECATED, hidden=True)] = None,
     metrics_host: Annotated[str, typer.Option(help=DEPRECATED, hidden=True)] = METRICS_HOST,
     log_format: Annotated[LogFormat | None, typer.Option(help=DEPRECATED, hidden=True)] = None,

@@ -205,15 +205,11 @@ def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis
     except BaseException:
         embedded.stop()
         raise
-    old = (
-        ""
-        if program.version >= MAINTAINED
-        else (
-            "; its line gets no security fixes any more: install Redis 7 or newer (apt install redis-server), which is then "
-            "used and takes the data over"
-        )
-    )
-    _log.log(logging.WARNING if old else logging.INFO, "%s serves the data in %s%s", program, directory, old)
+    if program.version >= MAINTAINED:
+        _log.info("%s serves the data in %s", program, directory)
+    else:
+        advice = "its line gets no more security fixes: install Redis 7 or newer, which then takes the data over"
+        _log.warning("%s serves the data in %s; %s", program, directory, advice)
     return embedded
 
 
