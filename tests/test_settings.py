@@ -89,3 +89,32 @@ def test_a_scorer_finds_its_redis_in_the_variable(monkeypatch: pytest.MonkeyPatc
     assert "OPTIMIST_REDIS_URL" in CliRunner().invoke(app, ["scorer"]).stderr
     monkeypatch.setenv("OPTIMIST_REDIS_URL", "http://nowhere")
     assert "expected a redis://" in CliRunner().invoke(app, ["scorer"]).stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("redis://h:6379/2", "redis://:p%40s%2Fw@h:6379/2"),
+        ("rediss+cluster://me@h:6379?ssl_ca_certs=a", "rediss+cluster://me:p%40s%2Fw@h:6379?ssl_ca_certs=a"),
+        ("unix:///run/redis.sock", "unix://:p%40s%2Fw@/run/redis.sock"),
+        ("redis://:other@h:6379", "redis://:other@h:6379"),
+        ("redis://h:6379?password=other", "redis://h:6379?password=other"),
+    ],
+)
+def test_the_password_of_redis_is_put_into_its_url(url: str, expected: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPTIMIST_REDIS_PASSWORD", "p@s/w")
+    assert settings_of(redis_url=url).redis_url == expected
+    monkeypatch.setenv("OPTIMIST_REDIS_URL", url)
+    settings = Settings()
+    assert settings.redis_url == expected
+    assert Settings.model_validate(settings.model_dump(mode="json")).redis_url == expected, "as children get it"
+    assert "p@s/w" not in f"{settings.redis_password}"
+
+
+@pytest.mark.parametrize("command", [["serve"], ["scorer"], ["score"], ["keys", "list"]])
+@pytest.mark.parametrize("url", ["redis://:hush@h:1", "redis://me:hush@h:1", "redis://h:1?password=hush"])
+def test_no_password_is_taken_from_a_command_line(command: list[str], url: str):
+    result = CliRunner().invoke(app, [*command, f"--redis-url={url}"])
+    assert result.exit_code == 2
+    assert "OPTIMIST_REDIS_PASSWORD" in result.stderr
+    assert "hush" not in result.stderr

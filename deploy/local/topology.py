@@ -150,7 +150,7 @@ def topology(folder: Path) -> Iterator[Deployment]:
 
     (folder / "data").mkdir()
     options = ["--port", f"{redis_port}", "--bind", "127.0.0.1", "--dir", f"{folder / 'data'}"]
-    redis = member("redis", [find_program(), f"{DOCKER / 'redis' / 'redis.conf'}", *options], answers)
+    redis = member("redis", [find_program().path, f"{DOCKER / 'redis' / 'redis.conf'}", *options], answers)
     apis = [
         member(
             f"api-{number}",

@@ -7,8 +7,9 @@ import ipaddress
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import Field, SecretStr, StringConstraints, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 HostName = Annotated[str, StringConstraints(pattern=r"^([\w.-]+|\[[0-9A-Fa-f:.]+\])(:\d+)?$")]
@@ -37,6 +38,8 @@ class Settings(BaseSettings):
     """Address to listen on."""
     port: int = Field(8000, ge=0, le=65535)
     """Port to listen on; 0 selects a free port."""
+    redis_password: SecretStr | None = None
+    """Password of Redis, for a URL that has none. Command lines can be read by other users: give it as a variable."""
     redis_url: str | None = None
     """URL of a running Redis server (redis://, rediss:// or unix://) or cluster (redis+cluster://).
 
@@ -107,6 +110,8 @@ class Settings(BaseSettings):
     """Largest request body, in bytes."""
     max_reference: int = Field(4 * 2**30, ge=1024)
     """Largest reference with its rows, in bytes. It is uploaded in pieces, and a scorer holds it in memory."""
+    max_uploads: int = Field(32, ge=1)
+    """Maximum number of unfinished uploads of references for one access key. All callers without a key count as one."""
     max_archive: int = Field(64 * 2**30, ge=1024)
     """Largest archive that can be imported, in bytes. It is stored in the temporary directory, not in memory."""
     max_rows: int = Field(65_536, ge=1)
@@ -147,6 +152,16 @@ class Settings(BaseSettings):
     log_requests: bool = False
     """Whether to log every request."""
 
+    @field_validator("redis_url")
+    @classmethod
+    def _with_password(cls, url: str | None, known: ValidationInfo) -> str | None:
+        password: SecretStr | None = known.data.get("redis_password")
+        if url is None or password is None or has_password(url):
+            return url
+        scheme, separator, rest = url.partition("://")
+        user, _, place = rest.rpartition("@")
+        return f"{scheme}{separator}{user}:{quote(password.get_secret_value(), safe='')}@{place}"
+
     @field_validator("image_hosts", "metrics", mode="before")
     @classmethod
     def _split(cls, names: Any) -> Any:
@@ -156,6 +171,11 @@ class Settings(BaseSettings):
     def is_open(self) -> bool:
         """Whether the service accepts requests without an access key."""
         return self.insecure or (is_loopback(self.host) and not self.require_keys)
+
+
+def has_password(url: str) -> bool:
+    """Whether a URL of Redis has a password, before its host or among its options."""
+    return ":" in url.partition("://")[2].rpartition("@")[0] or "password=" in url
 
 
 def split(names: str) -> tuple[str, ...]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from compose_spec import PyCompose
+from redis import Redis
+from redis.exceptions import AuthenticationError
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "docker" / "compose.yaml"
@@ -93,3 +98,53 @@ def test_both_deployments_give_redis_the_same_settings():
     assert first["appendonly"] == "yes"
     assert first["appendfsync"] == "always"
     assert first["maxmemory-policy"] == "noeviction"
+
+
+def test_the_password_of_redis_is_on_no_command_line(compose: dict[str, Any]):
+    password = "${OPTIMIST_REDIS_PASSWORD:?write it into docker/.env (docs/operations.md)}"
+    services = compose["services"]
+    assert services["redis"]["environment"] == {"REDISCLI_AUTH": password}
+    for name in ("api-1", "api-2", "scorer"):
+        assert services[name]["environment"]["OPTIMIST_REDIS_PASSWORD"] == password
+        assert "--redis-url" not in services[name].get("command", [])
+    assert "docker/.env" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="needs redis-server")
+@pytest.mark.parametrize("deployment", ["compose", "kubernetes"])
+def test_redis_starts_with_its_password_and_shows_it_nowhere(deployment: str, compose: dict[str, Any], tmp_path: Path):
+    """The very command of the container, with a port and a directory of the test."""
+    if deployment == "compose":
+        command = [word.replace("$$", "$") for word in compose["services"]["redis"]["command"]]
+        conf = ROOT / "docker" / "redis" / "redis.conf"
+    else:
+        folder = ROOT / "deploy" / "kubernetes" / "components" / "redis"
+        documents = [one for one in yaml.safe_load_all((folder / "redis.yaml").read_text()) if one]
+        [stateful] = [one for one in documents if one["kind"] == "StatefulSet"]
+        command = stateful["spec"]["template"]["spec"]["containers"][0]["command"]
+        conf = folder / "redis.conf"
+    own = tmp_path / "redis.conf"
+    own.write_text(f"{conf.read_text()}\nport 0\nunixsocket {tmp_path}/socket\ndir {tmp_path}\n")
+    *shell, script = command
+    process = subprocess.Popen(
+        [*shell, script.replace("/etc/redis/redis.conf", f"{own}")],
+        env={**os.environ, "REDISCLI_AUTH": "0123456789abcdef"},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "socket").exists():
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        with Redis(unix_socket_path=f"{tmp_path}/socket") as stranger, pytest.raises(AuthenticationError):
+            stranger.ping()
+        with Redis(unix_socket_path=f"{tmp_path}/socket", password="0123456789abcdef") as redis:
+            assert redis.ping()
+            assert redis.config_get("appendfsync") == {"appendfsync": "always"}
+        listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+        assert "redis-server" in listed
+        assert "0123456789abcdef" not in listed
+    finally:
+        process.terminate()  # it reaches Redis, which took the shell's place
+        assert process.wait(60) == 0

@@ -98,3 +98,12 @@ def test_the_gpu_component_gives_each_scorer_one(tmp_path: Path):
     assert container["resources"]["limits"]["nvidia.com/gpu"] == 1
     assert {"name": "OPTIMIST_DEVICE", "value": "cuda"} in container["env"]
     assert any(variable["name"] == "OPTIMIST_REDIS_URL" for variable in container["env"])
+
+
+def test_no_container_has_a_password_in_its_arguments():
+    for path in KUBERNETES.rglob("*.yaml"):
+        for document in yaml.safe_load_all(path.read_text()):
+            if document and document.get("kind") in PODS and "template" in document["spec"]:
+                for container in document["spec"]["template"]["spec"]["containers"]:
+                    words = [*container.get("command", []), *container.get("args", [])]
+                    assert not any("--requirepass" in word or "REDIS_URL" in word for word in words), path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sqlite3
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 
 import optimist
 from optimist.local.cache import EmbeddingCache
+from optimist.local.embedding import Embedding
 from optimist.local.order import order_of
+from optimist.local.sources import source_of
 from optimist_client.embedders import Function
 from optimist_client.files import FileError
 
@@ -184,9 +187,9 @@ def test_the_oldest_embeddings_are_dropped(tmp_path: Path):
     with EmbeddingCache(tmp_path / "c.sqlite", limit=200) as cache:
         for digest, row in rows.items():
             cache.write("e", {digest: row})
-            cache.read("e", [bytes([0]) * 32])  # used all the time
-        left = cache.read("e", [*rows])
-        assert cache.read("other", [*rows]) == {}
+            cache.read("e", [bytes([0]) * 32], 10)  # used all the time
+        left = cache.read("e", [*rows], 10)
+        assert cache.read("other", [*rows], 10) == {}
     assert {digest[0] for digest in left} == {0, 7, 8, 9}
     np.testing.assert_array_equal(left[bytes([8]) * 32], rows[bytes([8]) * 32])
 
@@ -196,8 +199,37 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path):
     file.write_bytes(b"no database at all, but long enough to have been one" * 100)
     for expected in ({}, {b"d": [1.0]}):
         with EmbeddingCache(file) as cache:
-            assert {digest: row.tolist() for digest, row in cache.read("e", [b"d"]).items()} == expected
+            assert {digest: row.tolist() for digest, row in cache.read("e", [b"d"], 1).items()} == expected
             cache.write("e", {b"d": np.ones(1, np.float32)})
+
+
+def test_cached_rows_of_a_wrong_length_are_made_anew(folders: Path):
+    embedder = Pixels()
+    whole = compare(folders, embed=embedder)
+    made = embedder.seen
+    with sqlite3.connect(folders / "cache" / "embeddings.sqlite") as base:
+        rows = base.execute("SELECT rowid, row FROM embeddings").fetchall()
+        damaged = [rows[0][1][:-1], rows[1][1][:-4], rows[2][1] + bytes(4), b"\xff" * 64]
+        for (number, _), row in zip(rows, damaged, strict=False):
+            base.execute("UPDATE embeddings SET row = ? WHERE rowid = ?", (row, number))
+    again = compare(folders, embed=embedder, resume=False)
+    assert (again.made, embedder.seen - made) == (4, 4)
+    assert again.report == whole.report
+    assert compare(folders, embed=embedder, resume=False).made == 0
+
+
+def test_large_samples_are_embedded_a_few_at_a_time(tmp_path: Path):
+    batches: list[int] = []
+
+    def means(batch: list[np.ndarray]) -> np.ndarray:
+        batches.append(len(batch))
+        return np.array([[image.mean(), image.std()] for image in batch])
+
+    large = [np.full((4096, 8192), number, np.uint8) for number in range(3)]
+    source = source_of("a", large * 4, "images")
+    rows = Embedding(means).arrays(source, source.names)["features"]
+    assert rows[:, 0].tolist() == [0.0, 1.0, 2.0] * 4
+    assert max(batches) == 5
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from optimist_client.metrics import Cosine, Vendi
 VENDI = {"metric": "vendi", "dimension": 4, "kernel": {"name": "gaussian", "sigma": 1.0}}
 NUMBERS = ("dimension", "order", "truncation", "delta", "batch_size", "warmup", "rescore_growth", "budget")
 NUMBERS += ("max_cost", "seed", "max_wait", "lease", "max_magnitude")
+DECEIVING = "\x00\x1b\x7f\x80\x85\x9f\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069"
+"""Letters by which a name is shown as another one, or moves a terminal's cursor."""
 WRONG: list[tuple[dict[str, Any], str]] = [
     *[({field: "many"}, f"{field}: expected a (whole )?number, got 'many'") for field in NUMBERS],
     *[({field: -1}, rf"{field}: expected (at least|a number above) [\d.e-]+, got -1") for field in NUMBERS],
@@ -126,12 +128,26 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "reference: nowhere.npz: no such",
     ),
     ({"tags": "abc"}, "tags: expected a list, got 'abc'"),
-    ({"tags": ["a,b"]}, r"tags\.0: expected text without commas and control characters, got 'a,b'"),
+    ({"tags": ["a,b"]}, r"tags\.0: expected text without .*, and without commas, got 'a,b'"),
     ({"tags": [" a"]}, r"tags\.0: expected a tag without white space around it, got ' a'"),
     ({"tags": [""]}, r"tags\.0: expected text of at least 1"),
     ({"tags": [str(number) for number in range(33)]}, "tags: expected at most 32"),
     ({"note": "a" * 10_001}, "note: expected text of at most 10000 characters"),
     ({"note": "a\x00"}, r"note: expected text without control characters, got 'a\\x00'"),
+    ({"note": "a\x9b2J"}, r"note: expected text without control characters, got 'a\\x9b2J'"),
+    *[
+        (
+            given,
+            rf"{field}: expected text without control characters, line separators and characters that change .*, got",
+        )
+        for letter in DECEIVING
+        for given, field in (
+            ({"generators": ["x", f"x{letter}y"]}, r"generators\.1"),
+            ({"embedding": f"x{letter}y"}, "embedding"),
+            ({"embeddings": {"features": f"x{letter}y"}}, r"embeddings\.features"),
+            ({"tags": [f"x{letter}y"]}, r"tags\.0"),
+        )
+    ],
     ({"batchsize": 5}, "batchsize: unknown field, did you mean batch_size?"),
 ]
 
@@ -144,6 +160,14 @@ def test_a_wrong_config_is_said_in_words(settings: dict[str, Any], expected: str
         optimist.create_experiment(**config)
     for raw in ("Value error", "validation error", "pydantic", "Input should", "\n"):
         assert raw not in str(refused.value)
+
+
+def test_names_of_every_script_are_accepted():
+    for name in ("génération", "שלום", "مرحبا", "模型 2", "क्‍ष", "👩‍🎨", "a\u200dz", "a\xa0b"):
+        config = models.ExperimentConfig(
+            name="a", generators=[name], tags=[name], embedding=name, note=f"{name}\r\n\t\u202b{name}\u202c", **VENDI
+        )
+        assert config.generators == [name]
 
 
 def test_every_field_of_a_config_has_been_tried():

@@ -91,6 +91,7 @@ TABLE = {
     # Nothing was begun under this digest.
     ("PUT", "/v1/references/{name}/uploads/{digest}/{piece}"): Route("admin", f"{UPLOAD}/0", 404, 404),
     ("POST", "/v1/references/{name}/uploads/{digest}"): Route("admin", UPLOAD, 404, 404),
+    ("DELETE", "/v1/references/{name}/uploads/{digest}"): Route("admin", UPLOAD, 204, 204),
     ("GET", "/v1/experiments"): Route("viewer", "/v1/experiments", elsewhere=200, of_all=True),
     ("GET", "/v1/overview"): Route("viewer", "/v1/overview", elsewhere=200, of_all=True),
     ("GET", "/"): Route(None, "/"),

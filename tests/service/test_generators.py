@@ -289,3 +289,22 @@ def test_asks_that_wait_survive_what_changes_meanwhile(not_scoring: Service, nam
         assert following is not None
         assert following.info.stale is False
         assert experiment.report().scored is True
+
+
+@pytest.mark.parametrize("letter", ["\x9b", "\u061c", "\u200f", "\u2028", "\u202e", "\u2067"])
+def test_names_that_would_be_shown_as_others_are_refused(
+    experiment: Experiment, http: httpx.Client, name: str, letter: str
+):
+    deceiving, at = f"good{letter}bad", f"/v1/experiments/{name}"
+    generator = http.post(f"{at}/generators", json={"name": deceiving})
+    asked = [
+        (generator, "name"),
+        (http.patch(at, json={"tags": [deceiving]}), "tags.0"),
+        (http.post(f"{at}/picks", json={"worker": deceiving}), "worker"),
+        (http.post("/v1/references", params={"name": "r", "embedding": deceiving}, json={}), "embedding"),
+    ]
+    for answer, field in asked:
+        assert answer.status_code == 422
+        assert f"{field}: expected text without control characters, line separators" in answer.json()["detail"]
+    http.patch(at, json={"note": f"a line\nand {deceiving}"} if letter != "\x9b" else {"note": "\n"}).raise_for_status()
+    assert [one.generator for one in experiment.report().standings] == ["a", "b"]

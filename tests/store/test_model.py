@@ -65,7 +65,7 @@ class Server:
 
     def __init__(self, directory: str) -> None:
         self.socket = f"{directory}/s"
-        self._command = [find_program(), "--port", "0", "--unixsocket", self.socket, "--dir", directory]
+        self._command = [find_program().path, "--port", "0", "--unixsocket", self.socket, "--dir", directory]
         # What was written without a sync outlives the process, though not the machine, and is much faster.
         self._command += ["--appendonly", "yes", "--appendfsync", "no", "--save", ""]
         self.start()

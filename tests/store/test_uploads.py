@@ -8,15 +8,16 @@ import hashlib
 import pytest
 from redis.asyncio import Redis
 
-from optimist.store import Conflict, NotFound, Store
+from optimist.store import Conflict, Full, NotFound, Store
 from optimist.store.uploads import KEPT_SECONDS
 
 PIECES = [b"head", b"rows", b"rest"]
+OWNER = "0123456789ab"
 DIGEST = hashlib.sha256(b"".join(PIECES)).hexdigest()
 
 
 async def send(store: Store, *numbers: int, upload: str = "u") -> None:
-    assert await store.references.uploads.begin("real", upload, "plan") == "plan"
+    assert await store.references.uploads.begin("real", upload, "plan", OWNER, 9) == "plan"
     for number in numbers:
         await store.references.uploads.put("real", upload, number, PIECES[number])
 
@@ -25,11 +26,15 @@ async def test_an_upload_becomes_the_reference(store: Store, redis: Redis):
     await send(store, 2, 0, 1)
     assert await store.references.meta("real") is None
     assert await store.references.all() == {}
-    (key,) = await redis.keys("*")
+    (key,) = await redis.keys("*:upload:*")
     assert 0 < await redis.ttl(key) <= KEPT_SECONDS
     assert await store.references.finish("real", "u", "{}", DIGEST, 3)
     assert await store.references.get("real") == ("{}", b"headrowsrest")
-    assert set(await redis.keys("*")) == {b"optimist:reference:real", b"optimist:references"}
+    assert set(await redis.keys("*")) == {
+        b"optimist:reference:real",
+        b"optimist:references",
+        b"optimist:uploads:0123456789ab",
+    }
     assert await redis.ttl("optimist:reference:real") == -1
     assert await redis.hget("optimist:reference:real", "plan") is None
 
@@ -37,7 +42,7 @@ async def test_an_upload_becomes_the_reference(store: Store, redis: Redis):
 async def test_an_upload_goes_on_where_it_stopped(store: Store):
     uploads = store.references.uploads
     await send(store, 0)
-    assert await uploads.begin("real", "u", "another plan") == "plan"
+    assert await uploads.begin("real", "u", "another plan", OWNER, 9) == "plan"
     assert await uploads.numbers("real", "u") == {0}
     await send(store, 0, 1)
     assert await uploads.numbers("real", "u") == {0, 1}
@@ -60,7 +65,7 @@ async def test_what_has_expired_is_not_begun_by_a_piece(store: Store, redis: Red
     with pytest.raises(NotFound):
         await store.references.uploads.put("real", "u", 1, b"rows")
     assert await store.references.uploads.plan("real", "u") is None
-    assert await redis.keys("*") == []
+    assert await redis.keys("*:upload:*") == []
 
 
 async def test_of_two_uploads_the_first_is_kept(store: Store, redis: Redis):
@@ -73,7 +78,9 @@ async def test_of_two_uploads_the_first_is_kept(store: Store, redis: Redis):
         return_exceptions=True,
     )
     assert sorted(type(result) for result in results if result is not True) == [Conflict]
-    assert len(await redis.keys("*")) == 2, "the other upload is deleted"
+    assert set(await redis.keys("*reference*")) == {b"optimist:reference:real", b"optimist:references"}, (
+        "the other upload is deleted"
+    )
 
 
 async def test_the_same_twice_is_one(store: Store):
@@ -82,3 +89,23 @@ async def test_the_same_twice_is_one(store: Store):
     await send(store, 0, 1, 2)
     assert not await store.references.finish("real", "u", "second", DIGEST, 3)
     assert await store.references.meta("real") == "first"
+
+
+async def test_the_unfinished_uploads_of_a_key_have_a_limit(store: Store, redis: Redis):
+    uploads = store.references.uploads
+    begun = [uploads.begin("real", f"{number}", "plan", OWNER, 3) for number in range(8)]
+    answers = await asyncio.gather(*begun, return_exceptions=True)
+    assert sorted(map(str, answers)).count("plan") == 3
+    assert sum(isinstance(answer, Full) for answer in answers) == 5
+    unfinished = await uploads.unfinished(OWNER)
+    for name, digest in unfinished:
+        assert await uploads.begin(name, digest, "plan", OWNER, 3) == "plan", "to go on with one takes no place"
+    assert await uploads.begin("real", "other", "plan", "another key", 3) == "plan"
+    await uploads.drop(*unfinished[0])
+    await uploads.ended(*unfinished[0], OWNER)
+    assert await uploads.begin("real", "next", "plan", OWNER, 3) == "plan"
+    # One that has expired takes no place, either.
+    _, (name, digest), *_ = unfinished
+    await uploads.drop(name, digest)
+    await redis.zadd(f"optimist:uploads:{OWNER}", {f"{name}:{digest}": 1.0})
+    assert await uploads.begin("real", "last", "plan", OWNER, 3) == "plan"

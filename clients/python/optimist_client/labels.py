@@ -25,7 +25,7 @@ def _distinct(tags: list[str]) -> list[str]:
 
 
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=TAG), AfterValidator(_plain)]
-"""A tag: at most 64 characters, without commas and control characters."""
+"""A tag: at most 64 characters, as in names (`validation.NAME`), without commas."""
 Tags = Annotated[list[Tag], Field(max_length=MOST_TAGS), AfterValidator(_distinct)]
 """Distinct tags, in the order in which they are shown."""
 Note = Annotated[str, StringConstraints(max_length=10_000, pattern=NOTE)]

@@ -13,6 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from optimist_client import images
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -139,17 +141,25 @@ def encoded(preview: Any) -> bytes | str:
     preview: a text (the first 64 KiB of it), the bytes of a PNG, JPEG or WebP file, the path of an image file, a PIL
     image, or an array or tensor (height, width), (height, width, channels) or (channels, height, width) of uint8, or of
     floats from 0 to 1. Images that are larger than 64 KiB, or have to be encoded, become thumbnails of at most 256
-    pixels a side, which needs Pillow. Raises ValueError for anything else, and without Pillow where it is needed.
+    pixels a side, which needs Pillow. Raises ValueError for anything else, for images of more than `images.PIXELS`, and
+    without Pillow where it is needed.
     """
+    origin = f"{preview}: " if isinstance(preview, Path) else ""
     if isinstance(preview, str):
         return preview.encode(errors="replace")[:LARGEST].decode(errors="ignore") or " "
     if isinstance(preview, Path):
-        preview = preview.read_bytes()
+        with preview.open("rb") as file:
+            preview = file.read(images.LARGEST + 1)  # one byte more than an image has
     if isinstance(preview, bytes | bytearray | memoryview):
         body = bytes(preview)
         if image_kind(body) is not None and len(body) <= LARGEST:
             return body
-        return _thumbnail(_pillow().open(io.BytesIO(body)))
+        _pillow()
+        try:
+            with images.opened(body) as image:
+                return _thumbnail(image)
+        except ValueError as error:
+            raise ValueError(f"previews: {origin}{error}") from None
     if hasattr(preview, "thumbnail") and hasattr(preview, "convert"):  # a PIL image
         return _thumbnail(preview)
     return _thumbnail(_pillow().fromarray(_pixels(preview)))
@@ -168,12 +178,11 @@ def _digest(number: int) -> bytes:
 
 def _pillow() -> Any:
     try:
-        from PIL import Image
+        return images.pillow()
     except ImportError:
         raise ValueError(
             "previews: Pillow encodes images (pip install pillow); without it give the bytes of PNG, JPEG or WebP files"
         ) from None
-    return Image
 
 
 def _pixels(preview: Any) -> Any:

@@ -14,11 +14,17 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
 IDENTIFIER = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-TAG = r"^[^\x00-\x1f\x7f,]+$"
-NOTE = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
+_DECEIVING = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""What no name may hold, as it would be shown as another one: control characters, separators of lines and paragraphs,
+and what changes the direction of text."""
+NAME = rf"^[^{_DECEIVING}]+$"
+TAG = rf"^[^{_DECEIVING},]+$"
+NOTE = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"
+_SHOWN = "text without control characters, line separators and characters that change the direction of text"
 _PATTERNS = {
     IDENTIFIER: "at most 64 letters, digits, dots, dashes and underscores, with a letter or digit first",
-    TAG: "text without commas and control characters",
+    NAME: _SHOWN,
+    TAG: f"{_SHOWN}, and without commas",
     NOTE: "text without control characters",
 }
 _LIMITS = {

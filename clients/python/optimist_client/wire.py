@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from optimist_client.validation import IDENTIFIER
+from optimist_client.validation import IDENTIFIER, NAME
 
 Identifier = Annotated[str, StringConstraints(pattern=IDENTIFIER)]
 """A name that needs no escaping in a URL: letters, digits, dot, dash and underscore, at most 64 characters."""
@@ -19,14 +19,12 @@ def _no_step(name: str) -> str:
     return name
 
 
-GeneratorName = Annotated[
-    str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$"), AfterValidator(_no_step)
-]
+GeneratorName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=NAME), AfterValidator(_no_step)]
 Prompt = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 """A prompt's text, or an id that the workers understand."""
-EmbeddingName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+EmbeddingName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NAME)]
 """A name for how features (and prompt embeddings) are computed: a network with its weights and preprocessing."""
-WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NAME)]
 RequestId = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")]
 Cost = Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]
 """The cost of one sample in a unit of the user's choice, such as seconds or cents."""

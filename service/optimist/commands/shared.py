@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
-from optimist.settings import Settings
+from optimist.settings import Settings, has_password
 from optimist_client.metrics import declared
 from optimist_client.validation import each_in_words
 
@@ -25,8 +25,24 @@ Device = Annotated[
     typer.Option(help="Device to compute on: cpu, cuda or cuda:<i>; by default OPTIMIST_DEVICE, or cpu."),
 ]
 
+
+def without_password(url: str | None) -> str | None:
+    """The URL. Raises BadParameter if it has a password: other users of the machine can read command lines."""
+    if url is not None and has_password(url):
+        raise typer.BadParameter(
+            "expected a URL without a password, as other users can read command lines: set OPTIMIST_REDIS_PASSWORD, or "
+            "OPTIMIST_REDIS_URL to the whole URL"
+        )
+    return url
+
+
 RedisUrl = Annotated[
-    str | None, typer.Option(help="URL of a Redis that is running, instead of the embedded one in --data-dir.")
+    str | None,
+    typer.Option(
+        help="URL of a Redis that is running, instead of the embedded one in --data-dir. Its password is read from "
+        "OPTIMIST_REDIS_PASSWORD.",
+        callback=without_password,
+    ),
 ]
 
 if TYPE_CHECKING:

@@ -41,13 +41,18 @@ class EmbeddingCache:
             self._base = _opened(file)
         self._bytes = self._total()
 
-    def read(self, embedder: str, digests: Sequence[bytes]) -> dict[bytes, Rows]:
-        """The rows that are there, by digest."""
+    def read(self, embedder: str, digests: Sequence[bytes], width: int) -> dict[bytes, Rows]:
+        """The rows of `width` finite numbers that are there, by digest. Others are taken as not there, so that they are
+        made anew: of a write that was torn, or of another embedder with the same name.
+        """
         found: dict[bytes, Rows] = {}
         for digest in digests:
             asked = "SELECT row FROM embeddings WHERE embedder = ? AND digest = ?"
-            if (row := self._base.execute(asked, (embedder, digest)).fetchone()) is not None:
-                found[digest] = np.frombuffer(row[0], "<f4")
+            kept = self._base.execute(asked, (embedder, digest)).fetchone()
+            if kept is not None and isinstance(kept[0], bytes) and len(kept[0]) == 4 * width:
+                row = np.frombuffer(kept[0], "<f4")
+                if np.isfinite(row).all():
+                    found[digest] = row
         if found:
             now = time.time()
             with self._base:

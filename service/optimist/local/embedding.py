@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from numpy.typing import NDArray
 from optimist.local.cache import EmbeddingCache
 from optimist.local.sources import Kind, Source
 from optimist_client import embedders
-from optimist_client.embedders import Embedder
+from optimist_client.embedders import Classifier, Embedder
 from optimist_client.files import FileError
 
 _VERSION = "1"
 """Of reading and framing images: increase it where the same file would get another embedding."""
+_TOGETHER = 2**27
+"""Bytes of samples after which those that were read are embedded, before more of them are read."""
 
 
 def _texts(weights: str | Path | None, **how: Any) -> Embedder:
@@ -99,42 +102,68 @@ class Embedding:
     found: int = 0
 
     def __post_init__(self) -> None:
-        if self.probabilities and not isinstance(self.embed, embedders.Classifier):
+        if self.probabilities and not isinstance(self.embed, Classifier):
             raise ValueError("embed: the Inception score needs class probabilities: expected inception or efficientnet")
 
-    @property
+    @cached_property
     def name(self) -> str:
-        """What the embeddings are cached under; "" for a function without a name, whose embeddings are not cached."""
+        """What the embeddings are cached under; "" for a function without a name or a `dimension`, whose embeddings
+        are not cached."""
         name = getattr(self.embed, "name", "")
-        if not name:
+        if not name or not self._width:
             return ""
         parts = [name, _VERSION, "probabilities" if self.probabilities else ""]
         return "/".join([*parts, "" if self.weights is None else _fingerprint(Path(self.weights))])
 
+    @cached_property
+    def _width(self) -> int:
+        """Numbers of a cached row; 0 if the embedder does not say how many it makes."""
+        width = getattr(self.embed, "dimension", 0)
+        return width + (self.embed.classes if self.probabilities and isinstance(self.embed, Classifier) else 0)
+
     def arrays(self, source: Source, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """The arrays of these samples: "features" (n, d), and "probabilities" if they are wanted.
 
-        Those that were not cached are embedded together. Raises FileError for a sample that cannot be read, ValueError
-        for one that cannot be embedded, each with its name.
+        Those that were not cached are embedded together, fewer at a time where they are large. Raises FileError for a
+        sample that cannot be read or embedded, with its name.
         """
-        raw = {name: source.raw(name) for name in names}
-        digests = {name: hashlib.sha256(content).digest() for name, content in raw.items() if content and self.name}
-        known = self.cache.read(self.name, [*digests.values()]) if self.cache is not None and digests else {}
-        missing = [name for name in names if digests.get(name) not in known]
-        made = dict(zip(missing, self._rows(source, raw, missing), strict=True)) if missing else {}
-        if self.cache is not None:
-            self.cache.write(self.name, {digests[name]: row for name, row in made.items() if name in digests})
-        self.made, self.found = self.made + len(missing), self.found + len(names) - len(missing)
-        rows = np.stack([made[name] if name in made else known[digests[name]] for name in names])
+        rows: dict[str, NDArray[np.float32]] = {}
+        missing: dict[str, tuple[bytes, Any]] = {}  # the digest and the sample by name
+        weight = 0
+        for name in names:
+            raw = source.raw(name)
+            digest = hashlib.sha256(raw).digest() if raw and self.name else b""
+            if self.cache is not None and digest and (known := self.cache.read(self.name, [digest], self._width)):
+                rows[name] = known[digest]
+                self.found += 1
+                continue
+            missing[name] = digest, source.sample(name, raw)
+            weight += len(raw) + getattr(missing[name][1], "nbytes", 0)
+            if weight > _TOGETHER:
+                rows |= self._made(source, missing)
+                missing, weight = {}, 0
+        if missing:
+            rows |= self._made(source, missing)
+        return self._arrays(np.stack([rows[name] for name in names]))
+
+    def _arrays(self, rows: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
         if not self.probabilities:
             return {"features": rows}
         width = self.embed.dimension  # pyright: ignore[reportFunctionMemberAccess,reportAttributeAccessIssue]
         return {"features": rows[:, :width], "probabilities": rows[:, width:]}
 
-    def _rows(self, source: Source, raw: Mapping[str, bytes], names: Sequence[str]) -> NDArray[np.float32]:
-        samples = [source.sample(name, raw[name]) for name in names]
+    def _made(self, source: Source, missing: Mapping[str, tuple[bytes, Any]]) -> dict[str, NDArray[np.float32]]:
+        """The rows of samples by name, which are made now, and kept where they have a digest."""
+        made = dict(zip(missing, self._rows(source, missing), strict=True))
+        if self.cache is not None:
+            self.cache.write(self.name, {digest: made[name] for name, (digest, _) in missing.items() if digest})
+        self.made += len(made)
+        return made
+
+    def _rows(self, source: Source, missing: Mapping[str, tuple[bytes, Any]]) -> NDArray[np.float32]:
+        names, samples = [*missing], [sample for _, sample in missing.values()]
         try:
-            if self.probabilities and isinstance(self.embed, embedders.Classifier):
+            if self.probabilities and isinstance(self.embed, Classifier):
                 rows = np.concatenate(self.embed.features_and_probabilities(samples), axis=1)
             else:
                 rows = np.asarray(self.embed(samples), np.float32)

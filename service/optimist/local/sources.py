@@ -10,19 +10,28 @@ import hashlib
 import io
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
+from optimist_client import images
 from optimist_client.files import FileError
 
 Kind = Literal["images", "texts"]
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".npy")
 """The endings of files that are images. `.npy` holds an array (h, w) or (h, w, 3)."""
 TEXTS = (".txt",)
-_LARGEST = 2**28
-"""Bytes of one member of a zip: a larger one is no image."""
+_MEMBERS = 2**22
+"""The most images of a zip."""
+_LONGEST = 2**20
+"""The most characters of a line of text."""
+_RATIO = 100
+"""What packed samples may unpack to, as a multiple of their packed size, where it is more than these many bytes:"""
+_MEMBER, _TOGETHER = 2**24, 2**28
+"""of one member of a zip, and of all samples of a file. Encoded images hardly shrink, texts to a tenth."""
+_CELLS = 16
+"""Rows of a parquet file that are unpacked at a time."""
 
 
 class Source(ABC):
@@ -72,7 +81,8 @@ class Files(Source):
     def raw(self, name: str) -> bytes:
         """The content of the file."""
         try:
-            return self._files[name].read_bytes()
+            with self._files[name].open("rb") as file:
+                return _limited(f"{self._files[name]}", file)
         except OSError as error:
             raise FileError(f"{self._files[name]}: {error}") from None
 
@@ -93,13 +103,18 @@ class Zip(Source):
         super().__init__(name, f"{file}")
         try:
             self._zip = zipfile.ZipFile(file)
-        except (OSError, zipfile.BadZipFile) as error:
+            self._packed = file.stat().st_size
+        except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
             raise FileError(f"{file}: expected a zip of images: {error}") from None
 
     @cached_property
     def _members(self) -> dict[str, zipfile.ZipInfo]:
         found = [one for one in self._zip.infolist() if PurePosixPath(one.filename).suffix.lower() in IMAGES]
         found = [one for one in found if not one.is_dir() and not _hidden(PurePosixPath(one.filename).parts)]
+        if len(found) > _MEMBERS:
+            raise FileError(f"{self.origin}: expected at most {_MEMBERS:,} images, found {len(found):,}")
+        # Members may share their packed bytes, so that each is of a plausible size and all together are not.
+        _check_ratio(self.origin, sum(one.file_size for one in found), self._packed, _TOGETHER)
         tops = {PurePosixPath(one.filename).parts[0] for one in found}
         # A folder that was packed as a whole has all its files below one name, which says nothing.
         top = f"{tops.pop()}/" if len(tops) == 1 and all("/" in one.filename for one in found) else ""
@@ -113,12 +128,17 @@ class Zip(Source):
     def raw(self, name: str) -> bytes:
         """The content of the member."""
         member = self._members[name]
-        if member.file_size > _LARGEST:
-            raise FileError(f"{self.origin}: {member.filename}: expected an image, found {member.file_size:,} bytes")
+        origin = f"{self.origin}: {member.filename}"
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # zipfile unpacks others at once
+            raise FileError(f"{origin}: expected it stored or deflated, found method {member.compress_type}")
+        _check_ratio(origin, member.file_size, member.compress_size, _MEMBER)
         try:
-            return self._zip.read(member)
+            with self._zip.open(member) as file:
+                return _limited(origin, file)
+        except FileError:
+            raise
         except Exception as error:  # damaged members raise errors of zipfile and zlib
-            raise FileError(f"{self.origin}: {member.filename}: {error}") from None
+            raise FileError(f"{origin}: {error}") from None
 
     def sample(self, name: str, raw: bytes) -> Any:
         """The image."""
@@ -213,26 +233,63 @@ def _digest(parts: Any) -> str:
     return sha.hexdigest()
 
 
+def _limited(origin: str, file: IO[bytes]) -> bytes:
+    """What the file holds, of which no more is read than an image has. Raises FileError for more."""
+    content = file.read(images.LARGEST + 1)
+    if len(content) > images.LARGEST:
+        raise FileError(f"{origin}: expected an image of at most {images.LARGEST:,} bytes, found more")
+    return content
+
+
+def _check_ratio(origin: str, unpacked: int, packed: int, least: int) -> None:
+    """Raise FileError if that unpacks to more than `least` bytes, and to more than samples do."""
+    if unpacked > least and unpacked > _RATIO * packed:
+        expected = f"expected samples that unpack to at most {_RATIO} times their size"
+        raise FileError(f"{origin}: {expected}, found {unpacked:,} bytes in {packed:,}")
+
+
 def _image(origin: str, suffix: str, raw: bytes) -> Any:
     """An image as an array (h, w) or (h, w, 3), by what the bytes are."""
     import numpy as np
 
     try:
-        if suffix.lower() == ".npy":
-            return np.load(io.BytesIO(raw), allow_pickle=False)
-        from PIL import Image
-
-        with Image.open(io.BytesIO(raw)) as image:
-            return np.asarray(image.convert("RGB"))
+        return _array(raw) if suffix.lower() == ".npy" else np.asarray(images.decoded(raw, "RGB"))
     except ModuleNotFoundError:
         raise FileError(f"{origin}: reading images needs Pillow: pip install 'optimist[embed-offline]'") from None
-    except Exception as error:  # damaged images raise errors of many kinds
-        raise FileError(f"{origin}: expected an image that can be read: {error}") from None
+    except ValueError as error:
+        raise FileError(f"{origin}: {error}") from None
+
+
+def _array(raw: bytes) -> Any:
+    """The array of an `.npy` file. Raises ValueError for what is no image, before memory is taken for it."""
+    import numpy as np
+    from numpy.lib import format as npy
+
+    try:
+        head = io.BytesIO(raw)
+        reads = npy.read_array_header_1_0 if npy.read_magic(head) == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = reads(head)
+    except Exception as error:  # the header is parsed as a Python literal
+        raise ValueError(f"expected an image that can be read as .npy: {error}") from None
+    if len(shape) not in (2, 3) or min(shape) < 1 or max(shape[2:], default=3) > 4 or dtype.kind not in "fiu":
+        raise ValueError(f"expected an array (h, w) or (h, w, 3) of numbers, found {dtype} of shape {shape}")
+    images.check_pixels(shape[1], shape[0])
+    try:
+        return np.load(io.BytesIO(raw), allow_pickle=False)
+    except Exception as error:
+        raise ValueError(f"expected an image that can be read as .npy: {error}") from None
 
 
 def _lines(file: Path) -> list[str]:
+    """The lines of a file without white space around them; empty ones at its end are left out. Raises FileError."""
+    lines: list[str] = []
     try:
-        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+        with file.open(encoding="utf-8") as stream:
+            while line := stream.readline(_LONGEST + 1):
+                if len(line) > _LONGEST:
+                    expected = f"expected one sample on each line, of at most {_LONGEST:,} characters"
+                    raise FileError(f"{file}: line {len(lines) + 1} is longer: {expected}")
+                lines.append(line.strip())
     except UnicodeDecodeError as error:
         raise FileError(f"{file}: expected text in UTF-8: {error}") from None
     while lines and not lines[-1]:
@@ -253,13 +310,9 @@ def _column(file: Path, kind: Kind) -> list[Any]:
     """The column of a parquet file that holds texts, or encoded images (as bytes, or in a struct with `bytes`)."""
     try:
         import pyarrow as pa
-        from pyarrow.parquet import read_table
+        from pyarrow.parquet import ParquetFile
     except ModuleNotFoundError:
         raise FileError(f"{file}: reading Parquet files needs pyarrow: pip install 'optimist[parquet]'") from None
-    try:
-        table = read_table(file)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise FileError(f"{file}: expected a readable .parquet file: {error}") from None
 
     def holds(type_: Any) -> bool:
         if kind == "texts":
@@ -268,14 +321,33 @@ def _column(file: Path, kind: Kind) -> list[Any]:
         binary = (pa.types.is_binary, pa.types.is_large_binary)
         return any(check(type_) for check in binary) or any(one.name == "bytes" for one in inner)
 
-    columns = [field.name for field in table.schema if holds(field.type)]
-    preferred = [name for name in columns if name in ("text", "image")]
-    columns = preferred or columns
+    values: list[Any] = []
+    try:
+        with ParquetFile(file) as table:
+            name = _sample_column(file, kind, table.schema_arrow, holds)
+            packed, unpacked = file.stat().st_size, 0
+            for batch in table.iter_batches(_CELLS, columns=[name], use_threads=False):
+                unpacked += batch.nbytes
+                _check_ratio(f"{file}: column {name!r}", unpacked, packed, _TOGETHER)
+                cells = batch.column(0).to_pylist()
+                values += [one["bytes"] if isinstance(one, dict) else one for one in cells]
+    except (OSError, pa.ArrowException) as error:
+        raise FileError(f"{file}: expected a readable .parquet file: {error}") from None
+    most, unit = (_LONGEST, "characters") if kind == "texts" else (images.LARGEST, "bytes")
+    for row, value in enumerate(values):
+        if not value:
+            raise FileError(f"{file}: column {name!r}: row {row + 1} has no value")
+        if len(value) > most:
+            raise FileError(f"{file}: column {name!r}: row {row + 1}: expected at most {most:,} {unit}")
+    return values
+
+
+def _sample_column(file: Path, kind: Kind, schema: Any, holds: Callable[[Any], bool]) -> str:
+    """The name of the column that holds the samples. Raises FileError."""
+    columns = [field.name for field in schema if holds(field.type)]
+    columns = [name for name in columns if name in ("text", "image")] or columns
     if len(columns) != 1:
-        found = ", ".join(f"{field.name} ({field.type})" for field in table.schema)
+        found = ", ".join(f"{field.name} ({field.type})" for field in schema)
         called = "text" if kind == "texts" else "image"
         raise FileError(f"{file}: expected one column of {kind}, or one called {called!r}; found {found}")
-    values = [one["bytes"] if isinstance(one, dict) else one for one in table.column(columns[0]).to_pylist()]
-    if missing := [row for row, value in enumerate(values) if not value]:
-        raise FileError(f"{file}: column {columns[0]!r}: row {missing[0] + 1} has no value")
-    return values
+    return columns[0]

@@ -96,4 +96,4 @@ def _option(settings: Settings) -> str:
     if shown(settings.redis_url) == settings.redis_url:
         return f"--redis-url {shlex.quote(settings.redis_url)}"
     # Logs must not show passwords.
-    return f"--redis-url {shlex.quote(shown(settings.redis_url))}  (add the user, password and options of your URL)"
+    return f"--redis-url {shlex.quote(shown(settings.redis_url))}  (add the user and options of your URL)"

@@ -30,7 +30,7 @@ from redis.retry import Retry
 from optimist.store import dies_with_parent
 from optimist.store.directory_lock import DirectoryLock, holder_of
 from optimist.store.errors import CannotStart
-from optimist.store.redis_program import ServerLog, find_program, options, refuse_downgrade
+from optimist.store.redis_program import MAINTAINED, Program, ServerLog, find_program, options, refuse_downgrade
 
 _log = logging.getLogger(__name__)
 _SOCKET = "redis.sock"
@@ -47,13 +47,13 @@ DEATHS = 5
 class EmbeddedRedis:
     """A redis-server child, whose directory is locked until `stop`. A context manager; made by `start_embedded`.
 
-    `pid`: process id of the present redis-server, which changes with each new start.
+    `program`: what it runs. `pid`: process id of the present redis-server, which changes with each new start.
     """
 
-    def __init__(self, program: str, directory: Path, lock: DirectoryLock) -> None:
+    def __init__(self, program: Program, directory: Path, lock: DirectoryLock) -> None:
         self.pid = 0
         self.started: Future[None] = Future()
-        self._program = program
+        self.program = program
         self._directory = directory
         self._lock = lock
         self._runtime = _make_runtime()
@@ -146,7 +146,7 @@ class EmbeddedRedis:
 
     def _spawn(self, log: Path) -> subprocess.Popen[bytes] | None:
         """Start a redis-server that clients cannot reach yet; None after `stop` was called."""
-        command = [self._program, *options(self._directory, self._starting_socket, log, self._lock.clean)]
+        command = [self.program.path, *options(self._directory, self._starting_socket, log, self._lock.clean)]
         with self._spawning, log.open("ab") as output:
             if self._stopping.is_set():
                 return None
@@ -180,6 +180,7 @@ class EmbeddedRedis:
 def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis:
     """Start redis-server on a data directory, made if missing, and return once it answers. Blocks; for any thread.
 
+    It is the newest redis-server or valkey-server that `find_program` finds, which the log names.
     Every acknowledged write is on disk (`appendfsync always`). When redis-server dies it is started again, for ever,
     after pauses of up to `LONGEST` seconds while it keeps dying.
     wait_seconds: how long to wait for another service to give the directory free, as one killed a moment ago does;
@@ -204,6 +205,11 @@ def start_embedded(directory: Path, wait_seconds: float = 10.0) -> EmbeddedRedis
     except BaseException:
         embedded.stop()
         raise
+    if program.version >= MAINTAINED:
+        _log.info("%s serves the data in %s", program, directory)
+    else:
+        advice = "its line gets no more security fixes: install Redis 7 or newer, which then takes the data over"
+        _log.warning("%s serves the data in %s; %s", program, directory, advice)
     return embedded
 
 

@@ -144,3 +144,8 @@ def reference_key(name: str) -> str:
 def upload_key(name: str, upload: str) -> str:
     """Key of a reference on its way: its hash tag is the whole key it will be renamed to, hence the same slot."""
     return f"{{{reference_key(name)}}}:upload:{upload}"
+
+
+def uploads_key(owner: str) -> str:
+    """Key of the index of the unfinished uploads of an access key, by its id."""
+    return f"optimist:uploads:{owner}"

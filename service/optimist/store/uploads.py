@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from optimist.store import keys
 from optimist.store.commands import Commands
+from optimist.store.index import Index
 
 KEPT_SECONDS = 24 * 3600
 """How long an upload is kept after its newest piece."""
+_CREATION_SECONDS = 60
+"""How long a place among the unfinished uploads is kept for one that is not begun."""
 _CHUNK = "chunk:"
 
 
@@ -20,11 +23,28 @@ class Uploads:
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
 
-    async def begin(self, name: str, digest: str, plan: str) -> str:
-        """Begin an upload, or go on with one that is there. Returns the plan that it was begun with."""
+    async def begin(self, name: str, digest: str, plan: str, owner: str, most: int) -> str:
+        """Begin an upload, or go on with one that is there. Returns the plan that it was begun with.
+
+        owner: the id of the access key that it counts for. Raises Full where that has `most` others unfinished.
+        """
+        standing = await self.plan(name, digest)
+        if standing is None:
+            await self._index(owner).reserve(self._full(name, digest), most)
+            await self._commands.call("EXPIRE", keys.uploads_key(owner), 2 * KEPT_SECONDS)
         key = self._key(name, digest)
         begun = [("HSETNX", key, "plan", plan), ("EXPIRE", key, KEPT_SECONDS), ("HGET", key, "plan")]
         return (await self._commands.call_many(begun, transaction=True))[-1].decode()
+
+    async def unfinished(self, owner: str) -> list[tuple[str, str]]:
+        """Name and digest of each upload that counts for an access key, oldest first."""
+        parts = [member.rpartition(":") for member in await self._index(owner).names()]
+        return [(name, digest) for name, _, digest in parts]
+
+    async def ended(self, name: str, digest: str, owner: str) -> None:
+        """Let an upload that is completed or deleted count no more for the access key, if it did."""
+        index, full = self._index(owner), self._full(name, digest)
+        await index.remove(full, await index.since(full))
 
     async def plan(self, name: str, digest: str) -> str | None:
         """The plan of an upload; None if there is none, or it has expired."""
@@ -53,5 +73,16 @@ class Uploads:
         """Delete an upload."""
         await self._commands.call("UNLINK", self._key(name, digest))
 
+    def _index(self, owner: str) -> Index:
+        return Index(self._commands, keys.uploads_key(owner), _key_of, _CREATION_SECONDS)
+
+    def _full(self, name: str, digest: str) -> str:
+        return f"{self._commands.full(name)}:{digest}"
+
     def _key(self, name: str, digest: str) -> str:
         return keys.upload_key(self._commands.full(name), digest)
+
+
+def _key_of(full: str) -> str:
+    name, _, digest = full.rpartition(":")
+    return keys.upload_key(name, digest)

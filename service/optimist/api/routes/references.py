@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, read_arrays
 from optimist.api.bodies.moments import Queue, memory_of, stored
 from optimist.api.context import ContextDep, SettingsDep, StoreDep
+from optimist.api.door.access import CallerDep
 from optimist.api.door.limits import Share
 from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, stored_reference
@@ -26,6 +27,7 @@ async def create_reference(
     context: ContextDep,
     store: StoreDep,
     settings: SettingsDep,
+    caller: CallerDep,
     name: Annotated[Identifier, Query(description="The name that experiments refer to")],
     samples: Annotated[int | None, Query(ge=1, description="Number of real samples behind the moments")] = None,
     embedding: Annotated[EmbeddingName | None, Query(description="Name of the features' embedding")] = None,
@@ -40,7 +42,7 @@ async def create_reference(
     if keep:
         if set(arrays) != {"features"}:
             raise invalid(f"rows: only features have rows to keep; found {', '.join(sorted(arrays)) or 'nothing'}")
-        return await keep_rows(request, context, store, name, arrays["features"], embedding)
+        return await keep_rows(request, context, store, caller, name, arrays["features"], embedding)
     rows = len(arrays["features"]) if "features" in arrays and arrays["features"].ndim else None
     share: Share = request.scope["memory"]
     share.hold_more(memory_of(arrays))

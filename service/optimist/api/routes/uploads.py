@@ -12,6 +12,7 @@ import json
 import time
 from dataclasses import asdict
 from typing import Annotated
+from weakref import WeakValueDictionary
 
 import numpy as np
 from fastapi import APIRouter, Path, Request
@@ -24,11 +25,13 @@ from optimist.api.bodies.kept_rows import FEATURES, Gathered, Layout
 from optimist.api.bodies.moments import Queue
 from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep, SettingsDep, StoreDep
-from optimist.api.door.limits import Share
-from optimist.api.problems import invalid
+from optimist.api.door.access import CallerDep
+from optimist.api.door.keys import Caller
+from optimist.api.door.limits import SMALL, Share
+from optimist.api.problems import ApiError, invalid
 from optimist.api.references import check_same, standing_reference, stored_reference
 from optimist.numerics.batches import BatchError, check_rows
-from optimist.store import Conflict, NotFound, Store
+from optimist.store import Conflict, Full, NotFound, Store
 from optimist.store.references import CHUNK_BYTES
 from optimist.store.uploads import Uploads
 from optimist_client import tensors
@@ -37,14 +40,19 @@ from optimist_client.models.references import Digest
 from optimist_client.validation import in_words
 
 router = APIRouter(prefix="/v1/references/{name}/uploads", tags=["references"], route_class=ModelRoute)
+Locks = WeakValueDictionary[tuple[str, str, str], asyncio.Lock]
+"""Of the uploads that this process is completing, by namespace, name and digest."""
 NONE = "there is no such upload, or it has expired: begin it again"
 
 
 @router.post("")
-async def begin_upload(name: Identifier, wanted: UploadRequest, context: ContextDep, store: StoreDep) -> UploadState:
+async def begin_upload(
+    name: Identifier, wanted: UploadRequest, context: ContextDep, store: StoreDep, caller: CallerDep
+) -> UploadState:
     """Begin to upload a reference with its rows, or go on with an upload: the answer says which pieces are missing.
 
-    An upload is kept for a day after its newest piece. 409 if another reference has this name.
+    An upload is kept for a day after its newest piece. 409 if another reference has this name, or if the access key has
+    as many unfinished uploads as it may have. 422 for rows that the service could not make a reference of.
     """
     settings = context.settings
     if wanted.dimension > settings.max_dimension:
@@ -52,6 +60,11 @@ async def begin_upload(name: Identifier, wanted: UploadRequest, context: Context
     layout = Layout.of(wanted, settings.max_body)
     if layout.bytes > settings.max_reference:
         raise invalid(f"rows: expected a reference of at most {settings.max_reference} bytes, got {layout.bytes}")
+    if layout.memory > max(settings.max_memory, SMALL):
+        raise invalid(
+            f"dimension: expected rows whose moments take at most {settings.max_memory} bytes of memory "
+            f"(OPTIMIST_MAX_MEMORY), those of dimension {wanted.dimension} take {layout.memory}"
+        )
     if standing := await standing_reference(store, name):
         check_same(standing, wanted.digest, wanted.embedding)
         return UploadState(piece_rows=layout.piece_rows, pieces=layout.pieces, missing=[])
@@ -61,7 +74,10 @@ async def begin_upload(name: Identifier, wanted: UploadRequest, context: Context
         return await uploads.plan(name, wanted.digest) is not None
 
     async with context.vitals.room_for(layout.bytes, is_begun):
-        begun = await uploads.begin(name, wanted.digest, plan)
+        try:
+            begun = await uploads.begin(name, wanted.digest, plan, caller.key, settings.max_uploads)
+        except Full:
+            raise await _too_many(uploads, caller.key, settings.max_uploads) from None
     layout, embedding = _unpacked(begun)
     if (layout.rows, layout.dimension, layout.dtype) != (wanted.rows, wanted.dimension, wanted.dtype) or (
         embedding != wanted.embedding
@@ -93,14 +109,39 @@ async def put_piece(
         await store.references.uploads.put(name, digest, piece + 1, body)
 
 
+@router.delete("/{digest}", status_code=204)
+async def delete_upload(name: Identifier, digest: Digest, store: StoreDep, caller: CallerDep) -> None:
+    """Delete an unfinished upload with the pieces that were sent. Deleting it again succeeds."""
+    await store.references.uploads.drop(name, digest)
+    await store.references.uploads.ended(name, digest, caller.key)
+
+
 @router.post("/{digest}")
 async def complete_upload(
-    request: Request, name: Identifier, digest: Digest, context: ContextDep, store: StoreDep
+    request: Request, name: Identifier, digest: Digest, context: ContextDep, store: StoreDep, caller: CallerDep
 ) -> ReferenceInfo:
     """Make the reference of an upload all of whose pieces were sent; it may take minutes.
 
-    409 while pieces are missing. 422 if the rows do not have the digest; then the upload is deleted.
+    Requests that complete the same upload, one after the other or at once, get the same answer. 409 while pieces are
+    missing. 422 if the rows do not have the digest; then the upload is deleted.
     """
+    locks: Locks = request.app.state.completions
+    # One after the other: those that waited find the reference, and take no memory of their own.
+    async with locks.setdefault((caller.namespace, name, digest), asyncio.Lock()):
+        try:
+            info = await _completed(request, name, digest, context, store)
+        except (NotFound, Conflict):
+            # Another API process may have completed it meanwhile, by which the upload has become the reference.
+            standing = await standing_reference(store, name)
+            if standing is None or standing.digest != digest:
+                raise
+            info = standing
+    await store.references.uploads.ended(name, digest, caller.key)
+    return info
+
+
+async def _completed(request: Request, name: str, digest: str, context: Context, store: Store) -> ReferenceInfo:
+    """The reference of an upload, made now or by an earlier request. Raises as `complete_upload` does."""
     uploads = store.references.uploads
     if standing := await standing_reference(store, name):
         check_same(standing, digest, None)
@@ -145,8 +186,8 @@ async def complete_upload(
         ]
         body_digest = await queue.run(request, gathered.body_digest, b"".join(parts))
         chunks = 1 + layout.pieces + len(parts)
-        is_kept = await store.references.finish(name, digest, info.model_dump_json(), body_digest, chunks)
-    return info if is_kept else await stored_reference(store, name)
+        await store.references.finish(name, digest, info.model_dump_json(), body_digest, chunks)
+    return await stored_reference(store, name)  # of two processes one has written the description
 
 
 async def _put_rest(uploads: Uploads, name: str, digest: str, number: int, part: bytes) -> bytes:
@@ -160,7 +201,13 @@ async def _put_rest(uploads: Uploads, name: str, digest: str, number: int, part:
 
 
 async def keep_rows(
-    request: Request, context: Context, store: Store, name: str, rows: NDArray[np.floating], embedding: str | None
+    request: Request,
+    context: Context,
+    store: Store,
+    caller: Caller,
+    name: str,
+    rows: NDArray[np.floating],
+    embedding: str | None,
 ) -> ReferenceInfo:
     """Store a reference with its rows (n, d), all of which came in one request. Raises `ApiError` 422."""
     if rows.ndim != 2:
@@ -171,14 +218,26 @@ async def keep_rows(
         wanted = UploadRequest.model_validate({**shape, "digest": digest, "embedding": embedding})
     except ValidationError as error:
         raise invalid(f"features: {in_words(error)}") from None
-    state = await begin_upload(name, wanted, context, store)
+    state = await begin_upload(name, wanted, context, store, caller)
     layout = Layout(wanted.rows, wanted.dimension, wanted.dtype, state.piece_rows)
     for piece in state.missing:
         start = piece * layout.piece_rows
         arrays: Arrays = {FEATURES: rows[start : start + layout.piece_rows]}
         body = await aside(arrays[FEATURES].nbytes, _checked, arrays, layout, piece)
         await store.references.uploads.put(name, digest, piece + 1, body)
-    return await complete_upload(request, name, digest, context, store)
+    return await complete_upload(request, name, digest, context, store, caller)
+
+
+async def _too_many(uploads: Uploads, owner: str, most: int) -> ApiError:
+    unfinished = await uploads.unfinished(owner)
+    shown = ", ".join(f"{name} ({digest[:12]}…)" for name, digest in unfinished[:4]) + ", …" * (len(unfinished) > 4)
+    return ApiError(
+        409,
+        "too-many-uploads",
+        "Too many unfinished uploads",
+        f"expected at most {most} unfinished uploads of references with one access key (OPTIMIST_MAX_UPLOADS): "
+        f"complete or delete one of {shown}; each is dropped a day after its newest piece",
+    )
 
 
 def _checked(arrays: Arrays, layout: Layout, piece: int) -> bytes:
