@@ -182,7 +182,6 @@ class Model(RuleBasedStateMachine):
         self.spent: set[str] = set()
         self.decision: str | None = None
         self.decided: list[int] = []  # the positions of the estimates that the decision was made by
-        self.locked = False
         self.stopped = False
         self.kept: tuple[dict[str, Any], dict[bytes, bytes]] | None = None
         self.lost: list[tuple[int, str]] = []
@@ -259,7 +258,7 @@ class Model(RuleBasedStateMachine):
 
     @initialize(indexed=st.booleans(), watches=st.booleans(), routes=st.booleans())
     def create(self, indexed: bool, watches: bool, routes: bool) -> None:
-        self.indexed, self.locked = indexed, watches or routes
+        self.indexed = indexed
         self.labels = ["kid"] if watches else []
         self.gs = [self.new(), self.new()]
         size = SIZE if indexed else None
@@ -695,10 +694,8 @@ class Model(RuleBasedStateMachine):
         number = generator.log[position - 1][0] if position else 0
         generator.log.append((0, RETRACTION, b""))
         generator.voids = len(generator.log)
-        for other in [generator] if self.locked else self.gs:
-            for scored in other.by.values():
-                scored.holder = None
-        self.locked = True
+        for scored in generator.by.values():
+            scored.holder = None
         first = max(position, 1)
         self.routes = {what: made for what, made in self.routes.items() if made[0].get(g, 0) < first}
         for scored in generator.by.values():
@@ -751,7 +748,7 @@ class Model(RuleBasedStateMachine):
     def model(self) -> dict[str, Any]:
         """What Redis should hold."""
         names = "gs picks requests overdue ended expired known returned appended tokens spent routes "
-        names += "decision decided locked stopped"
+        names += "decision decided stopped"
         return {name: vars(self)[name] for name in names.split()}
 
     @rule(now=seldom)
