@@ -43,6 +43,7 @@ async def test_whatever_breaks_every_acknowledged_batch_counts_once():
     assert outcome.acknowledged - outcome.lost >= SHORT.rounds
     assert len(outcome.faults) == SHORT.faults
     assert outcome.retracted > 0
+    assert sum(outcome.told_lost) >= 2
     assert all(fault.next_tell is not None for fault in outcome.faults)
 
 

@@ -11,6 +11,12 @@ local function release(number, pick)
   return leased
 end
 
+-- The nonce that an open pick was made with, by its entry in `terms`. A Redis that has lost its last writes assigns a
+-- number again, so that one number may stand for two picks.
+local function nonce_in(agreed)
+  return agreed:match('^%S+')
+end
+
 -- Adds a number to a list of at most `limit`. The oldest beyond that is removed, with its entry in `remembered`.
 local function queue(list, limit, number, remembered)
   if redis.call('RPUSH', list, number) > limit then
@@ -26,8 +32,10 @@ local function queue(list, limit, number, remembered)
   end
 end
 
--- Removes a pick and remembers how it ended. `entry` is what a repeat is answered from.
-local function conclude(number, entry, limit)
+-- Removes a pick and remembers how it ended: "<nonce>\t<digest>\t<answer>", where a repeat of its tell gets `answer`
+-- again; of a pick that was given up the digest is '' and `answer` the reason.
+local function conclude(number, digest, answer, limit)
+  local entry = table.concat({nonce_in(redis.call('HGET', terms, number)), digest, answer}, '\t')
   redis.call('HDEL', picks, number)
   redis.call('HDEL', terms, number)
   redis.call('HDEL', contexts, number)
@@ -47,23 +55,21 @@ local function hand_back(number, pick, rows)
   end
 end
 
--- Whether `nonce` is the one that an open pick was made with; `agreed` is its entry in `terms`. A Redis that has lost its
--- last writes assigns a number again, so that one number may stand for two picks.
-local function meets(agreed, nonce)
-  return agreed:match('^%S+') == nonce
-end
-
 -- The answer for a pick that Redis has lost: its number belongs to another pick now, or to none.
 local function lost(number)
   return {'gone', 'pick ' .. number .. ' is unknown: Redis has lost the pick that had this number'}
 end
 
 -- The answer for a pick that is no longer open: a repeated tell, or give-up, gets the first answer again.
--- `digest` is that of the batch told now, '' where the pick is given up.
+-- `digest` is that of the batch told now, '' where the pick is given up. `nonce` may be '' only then.
 local function recall(number, digest, nonce)
   local entry = redis.call('HGET', settled, number)
   if entry then
-    local known, answer = entry:match('^([^\t]*)\t(.*)$')
+    local made_by, known, answer = entry:match('^([^\t]*)\t([^\t]*)\t(.*)$')
+    -- Equal digests do not show that it is the same pick: a batch may be a single 0 or 1.
+    if made_by ~= nonce and (nonce ~= '' or digest ~= '') then
+      return lost(number)
+    end
     local refused = known ~= '' and refused_again(answer, known == digest)
     if refused then
       return refused

@@ -1,22 +1,24 @@
--- uses: prelude retracted
--- keys: previews settled picks
--- args: number most items*(place index about body)
+-- uses: prelude picks
+-- keys: previews settled picks terms
+-- args: number nonce most items*(place index about body)
 
 -- Keeps previews of samples of a pick that was told. most: how many are kept of one generator. index: of the sample in
 -- the generator's sequence, '' for none. about: text of the caller. Answers the generator, and how many of these
--- previews are there now.
+-- previews are there now. nonce: the pick's, or '' for whichever pick has the number.
 
 -- Of each generator, previews:<g> has "<position> <rank> <index>\t<about>" by "<pick>-<place>";
 -- previews:<g>:bodies has the bytes by the same names.
 
-local answer = (redis.call('HGET', settled, number) or ''):match('^[^\t]+\t(.*)$')
-if not answer then
-  if redis.call('HEXISTS', picks, number) == 1 then
-    return {'conflict', 'pick ' .. number .. ' has no batch yet: previews are sent after it'}
-  elseif redis.call('HEXISTS', settled, number) == 1 then
-    return {'conflict', 'pick ' .. number .. ' was given up: it has no samples'}
-  end
+local made_by, digest, answer = (redis.call('HGET', settled, number) or ''):match('^([^\t]*)\t([^\t]*)\t(.*)$')
+local agreed = redis.call('HGET', terms, number)
+if not answer and not agreed then
   return {'gone', 'pick ' .. number .. ' is not known, or no longer'}
+elseif nonce ~= '' and nonce ~= (made_by or nonce_in(agreed)) then
+  return lost(number)
+elseif agreed then
+  return {'conflict', 'pick ' .. number .. ' has no batch yet: previews are sent after it'}
+elseif digest == '' then
+  return {'conflict', 'pick ' .. number .. ' was given up: it has no samples'}
 end
 local refused = refused_again(answer, true)
 if refused then

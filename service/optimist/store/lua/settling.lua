@@ -4,7 +4,7 @@
 -- The refusal of a batch that is not what its pick asked for, nil where it is. `agreed`: "<nonce> <least rows> <most
 -- rows>", with 0 as the most for any number.
 local function refusal(number, agreed, nonce, rows)
-  if not meets(agreed, nonce) then
+  if nonce_in(agreed) ~= nonce then
     return lost(number)
   end
   local least, most = agreed:match('^%S+ (%d+) (%d+)')
@@ -43,6 +43,6 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
   if is_its_own then
     hand_back(number, pick, rows)
   end
-  conclude(number, digest .. '\t' .. answer, tonumber(limit))
+  conclude(number, digest, answer, tonumber(limit))
   return {'ok', answer, 0, version, suspicion}
 end
