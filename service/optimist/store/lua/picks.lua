@@ -1,4 +1,4 @@
--- uses: retracted
+-- uses: retracted told
 -- keys: leases requests picks terms contexts returned settled settled_order states counts
 
 -- Ends the lease of a pick, and removes the request that a repeated ask would be answered from.
@@ -43,16 +43,21 @@ local function conclude(number, digest, answer, limit)
   queue(settled_order, limit, number, settled)
 end
 
--- `returned` holds the slices of a generator's sequence for other picks to take, under the number of a pick that ended
--- without samples for them, or under the negative number of a pick that took only a part of what it found.
+-- `returned` holds runs of a generator's sequence (told.lua) for other picks to take, the first one first, under the
+-- number of a pick that ended without samples for them, or under the negative number of a pick that took only a part of
+-- what it found.
 
--- Stores the slice of a pick that ended without a batch, less its first `rows`, for which it had samples.
+-- Stores the slice of a pick that ended without a batch, less its first `rows`, for which it had samples, and less what
+-- was told meanwhile. Answers whether there was any of the latter.
 local function hand_back(number, pick, rows)
   local g, start, size = pick:match('^(%d+)\t[^\t]*\t(%d+) (%d+)\t')
   rows = tonumber(rows or 0)
-  if start and rows < tonumber(size) and redis.call('HGET', states, g) ~= 'retired' then
-    redis.call('HSET', returned, number, string.format('%s %.0f %.0f', g, start + rows, size - rows))
+  if not start or rows >= tonumber(size) or redis.call('HGET', states, g) == 'retired' then
+    return false
   end
+  local runs = untold(g, start + rows, size - rows)
+  keep_returned(number, g, runs)
+  return runs[2] ~= size - rows
 end
 
 -- The answer for a pick that Redis has lost: its number belongs to another pick now, or to none.

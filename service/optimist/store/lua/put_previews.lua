@@ -25,7 +25,22 @@ if refused then
   return refused
 end
 local g, position = batch_in(answer)
-local rows, samples = tonumber(answer:match('"rows":(%d+)')), tonumber(answer:match('"samples":(%d+)'))
+if not g then
+  return {'conflict', 'nothing of the batch of pick ' .. number .. ' counts: its samples were told before'}
+end
+local samples = tonumber(answer:match('"samples":(%d+)'))
+local rows = answer:match('"rows":(%d+)') + answer:match('"uncounted":(%d+)')
+local runs = runs_in(answer:match('"counted":"([%d ]*)"'))
+
+-- Whether the sample at a place of the batch counts.
+local function counts_at(place)
+  for i = 1, #runs, 2 do
+    if place >= runs[i] and place < runs[i] + runs[i + 1] then
+      return true
+    end
+  end
+  return #runs == 0
+end
 local list, bodies = previews .. ':' .. g, previews .. ':' .. g .. ':bodies'
 
 -- One half are the samples of least rank, exponential with a rate of 1 / (index + 1). A rank depends on the index alone,
@@ -47,7 +62,7 @@ for _, item in ipairs(items) do
   local name = number .. '-' .. item.place
   if tonumber(item.place) >= rows then
     return {'refused', 'place: pick ' .. number .. ' was told ' .. rows .. ' samples, counted from 0; got ' .. item.place}
-  elseif not known[name] then
+  elseif not known[name] and counts_at(tonumber(item.place)) then
     local seed = item.index ~= '' and item.index or name
     local rank = rank_of(seed, tonumber(item.index) or samples - rows + item.place)
     known[name], new[name] = true, item
