@@ -381,7 +381,9 @@ class Model(RuleBasedStateMachine):
     @precondition(lambda self: self.picks)
     @rule(choice=choices, digest=digests)
     def tell(self, choice: int, digest: str) -> None:
-        number = self.chosen(choice)
+        self.tell_one(self.chosen(choice), digest)
+
+    def tell_one(self, number: int, digest: str) -> None:
         nonce = self.picks[number].nonce if number in self.picks else ""
         settled = self.attempt(
             settle(
@@ -574,9 +576,27 @@ class Model(RuleBasedStateMachine):
             assert self.run(self.store.reopen("m", self.decision or ""))
             self.stopped, self.decision = False, None
 
-    @rule(g=generators, key=digests, digest=digests, start=st.none() | st.integers(0, 30))
-    def append(self, g: int, key: str, digest: str, start: int | None) -> None:
-        g %= len(self.gs)
+    @precondition(lambda self: self.indexed)
+    @rule(choice=choices, wanted=st.integers(1, SIZE), told=st.lists(digests, min_size=1, max_size=3))
+    def outlast(self, choice: int, wanted: int, told: list[str]) -> None:
+        """A pick outlasts its lease, its slice goes to the next ones, whole or in part, and some of them are told."""
+        leased = [n for n, pick in self.picks.items() if pick.status == "leased" and pick.start is not None]
+        if leased:
+            number = leased[choice % len(leased)]
+            self.run(self.redis.zadd("optimist:{m}:leases", {str(number): 1}, xx=True))
+            self.picks[number].status = "overdue"
+            self.overdue.append(number)
+            self.read_state()
+            g, last = self.picks[number].generator, len(self.picks)
+            self.ask([g], sliced=True, wanted=wanted, stale=False)
+            self.ask([g], sliced=True, wanted=wanted, stale=False)
+            for place, digest in enumerate(told):
+                again = [number, *range(last + 1, len(self.picks) + 1)]
+                self.tell_one(again[(choice + place) % len(again)], digest)
+
+    @rule(g=generators, key=choices, digest=digests, start=st.none() | st.integers(0, 30))
+    def append(self, g: int, key: int | str, digest: str, start: int | None) -> None:
+        g, key = g % len(self.gs), f"{key}"[0]
         rows, measures = ROWS[digest], MEASURES[digest]
         settled = self.attempt(
             self.store.append("m", g, key, digest, rows, digest.encode(), start=start, measures=measures)
