@@ -201,6 +201,7 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
     outcome.acknowledged, outcome.lost, outcome.dropped = len(ledger.acknowledged), survivors.lost, ledger.dropped
     outcome.late, outcome.duplicates, outcome.stale = ledger.late, ledger.duplicates, ledger.stale
     outcome.faults, outcome.waits, outcome.tries = ledger.faults, ledger.waits, crew.tries
+    outcome.uncounted = ledger.uncounted
     outcome.rollbacks, outcome.told_lost = redis.rollbacks, lost_picks.told
     return outcome
 

@@ -17,7 +17,7 @@ EVERY = 0.1
 
 @dataclass
 class LostPicks:
-    """Tells one lost pick after each rollback, once with its own batch and once with that of the pick that has its number.
+    """Tells one lost pick after each rollback, once with its own batch, once with that of the pick that has its number.
 
     The other pick was told by then. A service that compares only contents would acknowledge the equal batch.
     """
