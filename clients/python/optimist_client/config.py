@@ -123,7 +123,8 @@ class ExperimentConfig(Wire):
     keep_log: bool = False
     """Whether every batch is kept, so that the experiment can be replayed; otherwise the log is trimmed."""
     lease: Annotated[float, Field(ge=1, le=7 * 86400)] = 900.0
-    """Seconds after which a pick no longer counts as open; a later tell is accepted and marked late.
+    """Seconds after which a pick no longer counts as open; a later tell is accepted and marked late, less the samples
+    that another worker has told meanwhile.
 
     The service refuses a new experiment whose lease exceeds `OPTIMIST_MAX_LEASE`, an hour by default.
     """
@@ -146,8 +147,8 @@ class ExperimentConfig(Wire):
     others'."""
     seeds: bool | dict[GeneratorName, bool] = optional(True)
     """Whether a generator makes the same sample again from the same seed (and prompt); False for all, or by generator,
-    where it ignores seeds, as most APIs do. Its batches then count without indices: it is not compared by common samples,
-    and a batch counts whole, whatever other workers have told. A generator that is left out takes seeds."""
+    where it ignores seeds, as many APIs do. Its batches then count without indices: it is not compared by common
+    samples, and a batch counts whole, whatever others have told. A generator that is left out takes seeds."""
     weigh_costs: bool = optional(True)
     """Whether `top-two` samples expensive generators less, where every active generator has a cost above 0."""
 

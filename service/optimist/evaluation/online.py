@@ -52,8 +52,8 @@ class Evaluation(Session):
     `prompts_are` "list" the score is that on exactly the `prompts`, a list of texts or ids; samples should go through
     it in passes, and `tell` must be told which prompt each belongs to. `paired` says that sample i of every generator
     was made with the same seed, or prompt: under the bound "influence", generators are then compared by index. It is
-    harmless where it is not true. `seeds` is False, for all generators or by name, where they ignore seeds: their samples
-    have no indices. `watch` are further metrics, as objects, of the same samples; a batch then holds the
+    harmless where it is not true. `seeds` is False, for all generators or by name, where they ignore seeds: their
+    samples have no indices. `watch` are further metrics, as objects, of the same samples; a batch then holds the
     arrays of all (`Metric.array_names`) by name. They have the bound "influence" and estimates of their own, which
     equal those of an evaluation by that metric alone, and decide nothing. `direction` ("minimize", "maximize") is that
     of the metric, or is refused; a `Mean` that was not given `higher_is_better` takes it. `next_start` gives the index

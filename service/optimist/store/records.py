@@ -10,7 +10,6 @@ from optimist.store.checking import Measures
 from optimist.store.errors import StoreError
 from optimist.store.state import ExperimentState, Suspect
 
-
 Runs = tuple[int, ...]
 """Whole numbers, ascending: the first and the length of each run of them, one after the other."""
 

@@ -35,8 +35,8 @@ class OpenPick:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Indices of a generator's sequence that are to be handed out again. A pick may have returned several such runs; the
-    first of them is handed out first."""
+    """Indices of a generator's sequence that are to be handed out again. A pick may have returned several such runs,
+    of which the first is handed out first."""
 
     pick: int
     """The pick that was given up, whose lease ran out (a late batch takes its slice back), or that was told fewer rows

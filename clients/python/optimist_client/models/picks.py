@@ -107,8 +107,8 @@ class AskReply(Answer):
 class TellReply(Answer):
     """A batch was accepted and is durable. A repeat of the same tell gets the same reply.
 
-    No index of a generator counts twice. Where another batch was told with indices of this one, as when the pick's lease
-    had ended and its slice went to another worker, only the other rows count.
+    No index of a generator counts twice. Where another batch was told with some of them before, as when the pick's
+    lease had ended and its slice went to another worker, only the other rows count.
     """
 
     pick: int

@@ -73,8 +73,8 @@ async def append(
     Requests with the same idempotency key, batch and `start` count once. A key is remembered for a day.
 
     With `start` the samples are compared with those of the same indices of other generators. Picks of the generator go
-    on at the next multiple of the batch size after them; indices that are left out before them go to no pick. Samples of
-    indices that were told before do not count.
+    on at the next multiple of the batch size after them; indices that are left out before them go to no pick.
+    Samples of indices that were told before do not count.
     """
     experiment = await context.experiment(name)
     if experiment.config.goal == "route":
