@@ -166,10 +166,10 @@ def test_picks_in_order_are_one_interval():
     assert common.state()["told"].tolist() == [[0, 25]]
 
 
-@pytest.mark.parametrize("indices", [(-1, 2), (0, 4), (0, -1), (LARGEST_INDEX - 2, 3)])
+@pytest.mark.parametrize("indices", [(-1, 2), (0, 4), (0, -1), (LARGEST_INDEX - 2, 3), (0, 2, 1, 1), (0, 2, 5, 2)])
 def test_indices_that_cannot_be_are_refused(indices: Indices):
     track = mean_track()
-    with pytest.raises(ValueError, match="expected indices of at most 3 rows from 0 to"):
+    with pytest.raises(ValueError, match="expected ascending indices of at most 3 rows from 0 to"):
         tell(track, [1.0, 2.0, 3.0], indices)
     assert (track.samples, track.statistic.samples) == (0, 0)
     tell(track, [1.0, 2.0], (0, 2))

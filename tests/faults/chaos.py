@@ -34,6 +34,7 @@ from optimist_client import tensors
 
 from . import checks
 from .adversary import KINDS, Adversary
+from .lost_picks import LostPicks
 from .outcomes import Outcome, record, recovery_table, run_table
 from .processes import Deployment, RedisServer, ending
 from .proxy import Proxy
@@ -152,6 +153,8 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
                 Client(front.port), ledger, random.Random(f"retract {seed}"), plan.rounds / plan.retractions
             )
             retracting = asyncio.create_task(retractor.run())
+            lost_picks = LostPicks(Client(front.port), ledger, QUESTIONS)
+            telling = asyncio.create_task(lost_picks.run())
             try:
                 async with asyncio.timeout(plan.limit):
                     await crew.finish()
@@ -161,12 +164,15 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
                 crew.dismiss()
                 attack.cancel()
                 retracting.cancel()
-                await asyncio.gather(attack, retracting, return_exceptions=True)
+                telling.cancel()
+                await asyncio.gather(attack, retracting, telling, return_exceptions=True)
                 await adversary.heal()
             if not attack.cancelled():
                 attack.result()  # raises the error that ended the faults too early
             if not retracting.cancelled():
                 retracting.result()
+            if not telling.cancelled():
+                telling.result()
             await deployment.ready()
             outcome.doubtful = await checks.settle_doubts(client, QUESTIONS, ledger)
             reports = await checks.calm(client, QUESTIONS, plan.lease + 60.0)
@@ -189,12 +195,14 @@ async def run(seed: int, plan: Plan, progress: Callable[[int], None] = lambda do
                 ]
             client.abort()
             retractor.client.abort()
+            lost_picks.client.abort()
             outcome.exits = [line for child in (*deployment.children, redis.child) for line in child.exits]
     outcome.seconds = time.monotonic() - began
     outcome.acknowledged, outcome.lost, outcome.dropped = len(ledger.acknowledged), survivors.lost, ledger.dropped
     outcome.late, outcome.duplicates, outcome.stale = ledger.late, ledger.duplicates, ledger.stale
     outcome.faults, outcome.waits, outcome.tries = ledger.faults, ledger.waits, crew.tries
-    outcome.rollbacks = redis.rollbacks
+    outcome.uncounted = ledger.uncounted
+    outcome.rollbacks, outcome.told_lost = redis.rollbacks, lost_picks.told
     return outcome
 
 

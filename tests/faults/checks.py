@@ -79,7 +79,7 @@ def check_counts(reports: dict[str, Any], survivors: Survivors) -> list[str]:
             arm = name, standing["generator"]
             log = survivors.logs.get(arm, {})
             counted = survivors.counted(arm)
-            rows = sum(told.size for told in counted.values())
+            rows = sum(map(len, counted.values()))
             entries = log.keys() | survivors.retracted.get(arm, {}).keys()
             if entries != set(range(1, len(entries) + 1)):
                 missing = sorted(set(range(1, max(entries) + 1)) - entries)

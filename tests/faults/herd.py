@@ -114,7 +114,7 @@ def in_sequence(question: Question, ledger: Ledger, numbers: Sequence[int]) -> d
     for entry in sorted(entries, key=lambda entry: entry.position):
         logs[entry.told.generator].append(entry)
     replayed = {
-        name: [(told.size, told.seed, told.start) for told in (entry.told for entry in log)]
+        name: [(told.size, told.seed, told.start, range(told.size)) for told in (entry.told for entry in log)]
         for name, log in logs.items()
     }
     estimates = question.replay(replayed, config.rescore_growth)[None]

@@ -45,7 +45,9 @@ def told(
     """Record a pick, and that its batch was acknowledged."""
     pick = handed(ledger, number, generator, nonce=nonce, sent=sent)
     answer = {"pick": number, "generator": counted_for or generator, "position": position}
-    reply = Reply(answer | {"late": False, "duplicate": False}, time.monotonic() if sent is None else sent, 0.0)
+    reply = Reply(
+        answer | {"late": False, "duplicate": False, "uncounted": 0}, time.monotonic() if sent is None else sent, 0.0
+    )
     ledger.told(pick, reply)
     return pick
 

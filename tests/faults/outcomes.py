@@ -27,6 +27,10 @@ class Outcome:
     """Retractions that remain."""
     dropped: int = 0
     """Picks that rollbacks removed before they were told."""
+    told_lost: list[int] = field(default_factory=list)
+    """Of each rollback, how many tells of a pick that it removed were refused though its number was told again."""
+    uncounted: int = 0
+    """Batches none of which counts, because others were told with their indices."""
     late: int = 0
     duplicates: int = 0
     doubtful: int = 0
@@ -71,13 +75,14 @@ def recovery_table(outcomes: list[Outcome]) -> Table:
 def run_table(outcomes: list[Outcome]) -> Table:
     """The table with one row per seed."""
     table = Table(title="runs", box=box.MARKDOWN)
-    for column in ("seed", "rounds", "s", "faults", "lost", "tries again", "repeats", "late", "doubtful", "stale",
+    for column in ("seed", "rounds", "s", "faults", "lost", "told lost", "tries again", "repeats", "late",
+                   "uncounted", "doubtful", "stale",
                    "wait p50", "p99", "longest", "score off by", "error", "wrong"):  # fmt: skip
         table.add_column(column, justify="right", no_wrap=True)
     for o in outcomes:
         worst = [f"{o.differences.get(name, float('nan')):.0e}" for name in ("score", "error")]
-        counts = (o.acknowledged, round(o.seconds), len(o.faults), o.lost, sum(o.tries.values()), o.duplicates, o.late,
-                  o.doubtful, o.stale)  # fmt: skip
+        counts = (o.acknowledged, round(o.seconds), len(o.faults), o.lost, sum(o.told_lost), sum(o.tries.values()),
+                  o.duplicates, o.late, o.uncounted, o.doubtful, o.stale)  # fmt: skip
         longest = f"{max(o.waits, default=0.0):.2f}"
         table.add_row(
             str(o.seed), *map(str, counts), *_quantiles(list(o.waits)), longest, *worst, str(len(o.violations))

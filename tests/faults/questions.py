@@ -16,8 +16,8 @@ from optimist_client.metrics import RKE, Cosine, Gaussian, Metric, Vendi
 
 GENERATORS = ("a", "b", "c")
 BATCH = 5
-Replayed = tuple[int, int, int | None]
-"""Size, seed and start of a batch; no start where its samples have no index."""
+Replayed = tuple[int, int, int | None, range]
+"""Size, seed and start of a batch, no start where its samples have no index; and which of its rows count."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,11 @@ class Question:
             rescore_growth=growth,
         )
         for generator, batches in log.items():
-            for size, seed, start in batches:
-                evaluation.tell(generator, self.batch(generator, size, seed), start=start)
+            for size, seed, start, rows in batches:
+                batch = {
+                    name: array[rows.start : rows.stop] for name, array in self.batch(generator, size, seed).items()
+                }
+                evaluation.tell(generator, batch, start=None if start is None else start + rows.start)
         return {None: evaluation.estimates(), **evaluation.watched}
 
 

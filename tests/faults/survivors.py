@@ -34,6 +34,8 @@ class Survivors:
     """
 
     logs: dict[Arm, dict[int, tuple[int, Told]]] = field(default_factory=lambda: defaultdict(dict))
+    uncounted: dict[Arm, dict[int, int | None]] = field(default_factory=lambda: defaultdict(dict))
+    """How many rows of each were answered not to count; None where that is not known."""
     lost: int = 0
     violations: list[str] = field(default_factory=list)
     retracted: Found = field(default_factory=dict)
@@ -42,32 +44,56 @@ class Survivors:
         """The number of those batches in an experiment."""
         return sum(len(log) for (name, _), log in self.logs.items() if name == experiment)
 
-    def counted(self, arm: Arm) -> dict[int, Told]:
-        """The batches of a generator that are not retracted, by log position."""
+    def counted(self, arm: Arm) -> dict[int, range]:
+        """The batches of a generator that are not retracted, by log position: which of their rows count."""
         gone = set(self.retracted.get(arm, {}).values())
-        return {at: told for at, (_, told) in sorted(self.logs.get(arm, {}).items()) if at not in gone}
+        return {at: rows for at, (_, rows) in self.parts(arm).items() if at not in gone}
+
+    def parts(self, arm: Arm) -> dict[int, tuple[Told, range]]:
+        """The batches of a generator by log position, and which of their rows count, told one after the other: those
+        of an index that was told before, and not retracted, do not. Raises ValueError for rows with gaps."""
+        log, retracted = self.logs.get(arm, {}), self.retracted.get(arm, {})
+        found: dict[int, tuple[Told, range]] = {}
+        indices: set[int] = set()
+        for position in sorted([*log, *retracted]):
+            if position in retracted:
+                if retracted[position] in found:
+                    indices.difference_update(_indices(*found[retracted[position]]))
+                continue
+            told = log[position][1]
+            rows = [row for row in range(told.size) if told.start is None or told.start + row not in indices]
+            if not rows or rows[-1] - rows[0] != len(rows) - 1:
+                raise ValueError(f"{arm}: the rows of {told} at {position} that count are {rows}")
+            found[position] = told, range(rows[0], rows[-1] + 1)
+            indices.update(_indices(*found[position]))
+        return found
 
     def replayed(self, experiment: str, growth: float) -> dict[str, list[Replayed]]:
         """Each batch by generator, in log order, up to the last estimate that is due."""
         return {name: self._replayed((experiment, name), growth) for name in GENERATORS}
 
     def _replayed(self, arm: Arm, growth: float) -> list[Replayed]:
-        log, retracted = self.logs.get(arm, {}), self.retracted.get(arm, {})
-        batches: dict[int, Told] = {}
+        parts, retracted = self.parts(arm), self.retracted.get(arm, {})
+        batches: dict[int, tuple[Told, range]] = {}
         samples = last_due = 0
-        due: list[Told] = []
-        for position in sorted([*log, *retracted]):
+        due: list[tuple[Told, range]] = []
+        for position in sorted([*parts, *retracted]):
             if position in retracted:
-                told = batches.pop(retracted[position], None)
-                samples -= 0 if told is None else told.size
+                gone = batches.pop(retracted[position], None)
+                samples -= 0 if gone is None else len(gone[1])
                 last_due = samples if samples >= 2 else 0
                 due = list(batches.values()) if last_due else []
                 continue
-            batches[position] = log[position][1]
-            samples += log[position][1].size
+            batches[position] = parts[position]
+            samples += len(parts[position][1])
             if is_due(samples, last_due, growth):
                 last_due, due = samples, list(batches.values())
-        return [(told.size, told.seed, told.start) for told in due]
+        return [(told.size, told.seed, told.start, rows) for told, rows in due]
+
+
+def _indices(told: Told, rows: range) -> set[int]:
+    """The indices of these rows of a batch."""
+    return set() if told.start is None else {told.start + row for row in rows}
 
 
 def find_survivors(reports: dict[str, Any], ledger: Ledger, retracted: Found = NOTHING) -> Survivors:
@@ -104,6 +130,7 @@ def find_survivors(reports: dict[str, Any], ledger: Ledger, retracted: Found = N
                 found.violations.append(f"{arm}: {batch} stands at {position}, where {key} was acknowledged for good")
         if position <= ends.get(arm, 0) or not all(_may_be_lost(entry, ledger.rollbacks) for _, entry in winners):
             found.logs[arm][position] = batch
+            found.uncounted[arm][position] = winners[0][1].uncounted
     found.lost = len(ledger.acknowledged) - sum(map(len, found.logs.values()))
     found.violations += [
         f"{arm}: the batch at {position} is retracted, and was never acknowledged"
@@ -112,6 +139,12 @@ def find_survivors(reports: dict[str, Any], ledger: Ledger, retracted: Found = N
         if position not in found.logs.get(arm, {})
     ]
     found.violations += _told_twice(found)
+    found.violations += [
+        f"{arm}: {uncounted} rows of the batch at {position} were answered not to count, of which {rows} count"
+        for arm, answered in found.uncounted.items()
+        for position, (told, rows) in found.parts(arm).items()
+        if (uncounted := answered[position]) not in (None, told.size - len(rows))
+    ]
     return found
 
 

@@ -43,7 +43,20 @@ async def test_whatever_breaks_every_acknowledged_batch_counts_once():
     assert outcome.acknowledged - outcome.lost >= SHORT.rounds
     assert len(outcome.faults) == SHORT.faults
     assert outcome.retracted > 0
+    assert sum(outcome.told_lost) >= 2
     assert all(fault.next_tell is not None for fault in outcome.faults)
+
+
+@pytest.mark.long
+@pytest.mark.faults
+async def test_batches_that_outlast_their_leases_count_each_index_once():
+    """16 workers, late and repeated batches: the numbers are those of a serial replay, bit for bit."""
+    plan = replace(SHORT, workers=16, faults=4, kinds=("cut replies to workers",), lease=1.0, slow=0.3, retractions=20)
+    outcome = await run(1, plan)
+    assert outcome.violations == []
+    assert outcome.uncounted > 0
+    assert outcome.duplicates > outcome.uncounted
+    assert set(outcome.differences.values()) == {0.0}
 
 
 class TestChecks:

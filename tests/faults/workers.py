@@ -45,6 +45,8 @@ class Acknowledged:
     position: int
     epochs: Epochs
     at: float
+    uncounted: int | None = 0
+    """How many of its rows do not count; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ class Ledger:
     late: int = 0
     duplicates: int = 0
     stale: int = 0
+    uncounted: int = 0
+    """Batches none of which counts, because others were told with their indices."""
     dropped: int = 0
     """Picks that a rollback removed before they were told."""
     _epoch: int = 0
@@ -117,16 +121,19 @@ class Ledger:
         self.unresolved.pop(key, None)
         self._start_anew()
         now = time.monotonic()
-        entry = Acknowledged(told, answer["position"], self.epochs(reply.sent), now)
+        self.late += answer["late"]
+        self.duplicates += answer["duplicate"]
+        self.waits.append(reply.seconds)
+        if answer["position"] is None:
+            self._leave_out(pick, answer)
+            return
+        entry = Acknowledged(told, answer["position"], self.epochs(reply.sent), now, answer["uncounted"])
         if answer["generator"] != told.generator:
             self.violations.append(f"generators mixed: {key}, told as {told}, was counted for {answer['generator']}")
         elif answer["pick"] != pick.number:
             self.violations.append(f"{key}, told as {told}, was answered with {answer}")
         else:
             self._acknowledge(key, entry)
-        self.late += answer["late"]
-        self.duplicates += answer["duplicate"]
-        self.waits.append(reply.seconds)
         arm, is_present = (key[0], told.generator), entry.epochs == (self.epoch, self.epoch)
         if is_present:
             self.last[arm] = max(self.last.get(arm, 0), entry.position)
@@ -135,6 +142,16 @@ class Ledger:
                 fault.next_tell = now - fault.at
             if is_present:
                 fault.known.setdefault(arm, entry.position - 1)
+
+    def _leave_out(self, pick: Picked, answer: dict[str, Any]) -> None:
+        """Record that nothing of a batch counts. What was acknowledged of it before must have been lost."""
+        self.uncounted += 1
+        if answer["uncounted"] != pick.told.size or pick.told.start is None:
+            self.violations.append(f"{pick.key}, told as {pick.told}, was answered with {answer}")
+        if entries := self.acknowledged.get(pick.key):
+            if any(entry.epochs[0] >= self.epoch for entry in entries):
+                self.violations.append(f"{pick.key} was acknowledged as {entries}, and does not count now")
+            entries.clear()
 
     def picked(self, question: Question, pick: dict[str, Any], sent: float) -> Picked:
         """Record a pick asked for at `sent`. A pick that another worker got, or that has changed, is a violation."""
@@ -178,7 +195,7 @@ class Ledger:
         if found is None:
             return False
         self.unresolved.pop(pick.key, None)
-        entry = Acknowledged(pick.told, int(found[1]), (self.epoch, self.epoch), time.monotonic())
+        entry = Acknowledged(pick.told, int(found[1]), (self.epoch, self.epoch), time.monotonic(), None)
         self.acknowledged[pick.key] = [entry]
         return True
 

@@ -182,6 +182,18 @@ class World:
     ],
     config={"rescore_growth": 0.0},
 )
+@example(  # another batch has told three of the four indices of the first pick
+    steps=[("ask", None, 3), ("append", 0, 1), ("ask", None, 1), ("tell", False, 0), ("ask", None, 1)],
+    config={},
+)
+@example(  # all of them, and the batch is told together with the next one
+    steps=[("ask", None, 3), ("append", 0, 0), ("append", 0, 1), ("ask", None, 1), ("tell together", [0, 1])],
+    config={},
+)
+@example(  # those that a batch leaves
+    steps=[("ask", None, 3), ("append", 0, 2), ("ask", None, 1), ("tell in part", 1, 0), ("ask", None, 3)],
+    config={},
+)
 @given(
     steps=STEPS,
     config=st.sampled_from(

@@ -152,6 +152,49 @@ def test_what_a_scorer_took_of_lost_batches_goes_with_them(service: Service, red
         assert progress["told"] == 24
 
 
+def test_a_batch_of_a_lost_pick_is_not_answered_by_an_equal_one(service: Service, redis: OldRedis):
+    """Two workers tell a single 1 for the same number, each for its own pick: one of them counts."""
+    with Optimist(service.url) as client:
+        config = {"metric": "mean", "range": (0, 1), "policy": "uniform", "batch_size": 1}
+        experiment = client.create_experiment("equal", ["a", "b"], **config)
+        redis.keep()
+        lost = experiment.ask(worker="first", generators=["a"])
+        assert lost is not None
+        for name in ("a", "b"):
+            redis.go_back()
+            standing = experiment.ask(worker="second", generators=[name])
+            assert standing is not None
+            assert standing.number == lost.number
+            standing.tell([1.0])
+            with pytest.raises(StopError, match="lost"):
+                lost.tell([1.0])
+            assert [row.samples for row in experiment.report().standings] == [int(name == "a"), int(name == "b")]
+
+
+def test_run_goes_on_after_its_number_went_to_an_equal_batch(service: Service, redis: OldRedis):
+    with Optimist(service.url) as client:
+        experiment = client.create_experiment(
+            "run-equal", ["a", "b"], metric="mean", range=(0, 1), policy="uniform", batch_size=1, stop=False, budget=12
+        )
+        redis.keep()
+        calls = 0
+
+        def sample(size: int, seed: int) -> np.ndarray:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                redis.go_back()
+                other = experiment.ask(worker="other", generators=["b"])
+                assert other is not None
+                assert other.number == 1
+                other.tell([1.0])
+            return np.ones((size, 1))
+
+        report = experiment.run({"a": sample, "b": sample})
+        assert (report.samples, report.open_picks, report.state) == (12, 0, "out of budget")
+        assert calls == 12
+
+
 def test_run_goes_on_after_its_pick_was_lost(service: Service, redis: OldRedis):
     with Optimist(service.url) as client:
         experiment = client.create_experiment("run", ["a"], reference=REFERENCE, stop=False, budget=60)

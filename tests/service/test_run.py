@@ -15,7 +15,9 @@ import httpx
 import numpy as np
 import pytest
 from processes import Service
+from redis import Redis
 
+from optimist.store import running_url
 from optimist_client import ConflictError, Experiment, FixError, GeneratorError, Optimist, Pick
 from optimist_client.embedders import Function
 
@@ -50,10 +52,12 @@ def wait_until(reached: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def reason_of(experiment: Experiment, number: int) -> str:
+def reason_of(service: Service, experiment: Experiment, number: int) -> str:
     """Why a pick was given up, as the service remembers it."""
     first = experiment.ask(worker="asks for a reason")
-    pick = Pick(experiment._transport, first.info.model_copy(update={"number": number}), "features")
+    with Redis.from_url(running_url(service.directory)) as redis:
+        nonce = redis.hget(f"optimist:{{{experiment.name}}}:settled", str(number)).decode().split("\t")[0]
+    pick = Pick(experiment._transport, first.info.model_copy(update={"number": number, "nonce": nonce}), "features")
     with pytest.raises(ConflictError) as refused:
         pick.tell(np.zeros((5, 4)))
     first.give_up()
@@ -116,7 +120,7 @@ def test_an_interrupt_while_a_tell_is_answered_gives_the_next_pick_back(client: 
     assert (report.rounds, report.open_picks) == (4, 0)
 
 
-def test_a_generator_that_raises_is_named_and_its_pick_given_back(experiment: Experiment):
+def test_a_generator_that_raises_is_named_and_its_pick_given_back(service: Service, experiment: Experiment):
     def broken(size: int, seed: int) -> np.ndarray:
         raise MemoryError("CUDA out of memory")
 
@@ -126,7 +130,7 @@ def test_a_generator_that_raises_is_named_and_its_pick_given_back(experiment: Ex
     assert isinstance(failure.value.__cause__, MemoryError)
     report = experiment.report()
     assert report.open_picks == 0
-    assert "CUDA out of memory" in reason_of(experiment, 1 + report.rounds)
+    assert "CUDA out of memory" in reason_of(service, experiment, 1 + report.rounds)
     with pytest.raises(GeneratorError, match="embedding raised ZeroDivisionError"):
         experiment.run(GENERATORS, embed=lambda rows: 1 / 0)
 

@@ -277,6 +277,20 @@ def test_an_exported_experiment_brings_what_was_told_and_what_was_asked(tmp_path
     assert held(bed.sources["a"], "probabilities")[:, 0] == pytest.approx([1 / 3, 1 / 3, 1 / 3 + 0.02, 1 / 3 + 0.02])
 
 
+def test_rows_that_do_not_count_are_left_out(tmp_path: Path):
+    """The second batch was told with a gap, which the third one has filled."""
+    whole = [entry(1, 0.0, indices=(0, 2)), entry(2, 0.01, indices=(2, 2))]
+    parted = [
+        entry(1, 0.0, indices=(0, 2)),
+        entry(2, 0.01, indices=(3, 1), counted=(1, 1), rows=1),
+        entry(3, 0.01, indices=(2, 1), counted=(0, 1), rows=1),
+    ]
+    found = [sources.experiment(archived(tmp_path / f"{n}.zip", log, whole)) for n, log in enumerate((whole, parted))]
+    first, second = (held(one.sources["a"], "probabilities") for one in found)
+    assert [one.is_paired() for one in found] == [True, True]
+    np.testing.assert_array_equal(first, second)
+
+
 def test_the_rows_of_a_paired_experiment_are_aligned_by_their_indices(tmp_path: Path):
     late = [entry(1, 0.0, indices=(0, 2)), entry(2, 0.02, indices=(4, 2)), entry(3, 0.01, indices=(2, 2))]
     path = archived(tmp_path / "x.zip", late, [entry(1, 0.03, indices=(0, 2))])

@@ -26,10 +26,14 @@ def new_pick(generator: int, record: str = "{}", *slice_: int, **given: Any) -> 
 
 
 async def nonce_of(store: Store, experiment: str, pick: int) -> str:
-    """The nonce of an open pick; "ended" of any other."""
+    """The nonce of a pick that is open, or whose end is remembered; "unknown" of any other."""
     commands = store._commands
-    terms = await commands.call("HGET", commands.key(experiment, "terms"), pick)
-    return "ended" if terms is None else terms.decode().split(" ")[0]
+    terms, settled = await commands.call_many(
+        [("HGET", commands.key(experiment, part), pick) for part in ("terms", "settled")]
+    )
+    if terms is not None:
+        return terms.decode().split(" ")[0]
+    return "unknown" if settled is None else settled.decode().split("\t")[0]
 
 
 async def settle(

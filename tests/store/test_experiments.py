@@ -63,7 +63,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, labels=["kid"])
     groups = [AskGroup(f"ask {n}", [new_pick(g, "{}"), new_pick(g, "{}", 0, 5)]) for n, g in enumerate((0, 1, 1))]
     await open_picks(store, "one", 0, groups, lease_seconds=60)
-    for pick in (1, 3):
+    for pick in (1, 3, 4):
         await settle(store, "one", pick, "digest", 5, b"body")
     await store.give_up("one", 2, "tired")
     for key in ("key", "copy"):
@@ -101,8 +101,8 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     of_chunks = sorted(tuple(chunk.split(":")[1:-2]) for chunk in chunks)
     assert of_chunks == [("0",), ("0", "kid"), ("1",), ("1", "kid")], "of snapshots and of uploads"
     curves = {f"curve:{unit}" for unit in ("0", "0:kid", "mixture", "mixture:kid", "routes")}
-    kinds = {*EXPERIMENT_PARTS, *curves, "log:0", "log:1", "fitted:kid", "previews:0", "previews:0:bodies"}
-    kinds -= {"log", "curve", "snapshot", "previews"}
+    kinds = {*EXPERIMENT_PARTS, *curves, "log:0", "log:1", "told:1", "fitted:kid", "previews:0", "previews:0:bodies"}
+    kinds -= {"log", "told", "curve", "snapshot", "previews"}
     assert parts - chunks == kinds, "every kind of key"
     assert await store.delete_experiment("one")
     assert await redis.keys("*") == []

@@ -70,12 +70,39 @@ async def test_a_pick_number_that_is_given_again_takes_no_batch_of_the_pick_that
     assert (settled.generator, settled.samples) == (1, 5)
 
 
-async def test_a_repeat_is_known_by_its_contents_whatever_nonce_it_brings(experiment: Store):
+@pytest.mark.parametrize("ended", ["told", "told another batch", "given up"])
+async def test_the_end_of_a_pick_is_not_taken_for_that_of_another_one_of_its_number(
+    experiment: Store, redis: Redis, ended: str
+):
+    """Equal digests show nothing: that of a batch of a single 0 or 1 is usually equal to another's."""
+    back = await remembered(redis)
+    lost = await opened(experiment, 0, "aa")
+    await back()
+    number = await opened(experiment, 0, "bb")
+    assert number == lost
+    if ended == "given up":
+        await experiment.give_up("x", number, "tired", nonce="bb")
+    else:
+        await settle(experiment, "x", number, "same" if ended == "told" else "other", 1, b"body", nonce="bb")
+    before = await experiment.state("x")
+    for nonce in ("aa", ""):
+        with pytest.raises(Gone, match="lost the pick"):
+            await settle(experiment, "x", number, "same", 1, b"body", nonce=nonce)
+    with pytest.raises(Gone, match="lost the pick"):
+        await experiment.give_up("x", number, "tired", nonce="aa")
+    with pytest.raises(Gone, match="lost the pick"):
+        await experiment.put_previews("x", number, [], 2, instance=before.instance, nonce="aa")
+    assert await experiment.state("x") == before
+
+
+async def test_a_repeat_of_a_pick_gets_its_first_answer(experiment: Store):
     number = await opened(experiment, 0, "aa")
     told = await settle(experiment, "x", number, "digest", 5, b"body", nonce="aa")
-    for nonce in ("aa", "", "cc"):
-        again = await settle(experiment, "x", number, "digest", 5, b"body", nonce=nonce)
-        assert (again.seq, again.duplicate) == (told.seq, True)
+    again = await settle(experiment, "x", number, "digest", 5, b"body", nonce="aa")
+    assert (again.seq, again.duplicate) == (told.seq, True)
+    given_up = await opened(experiment, 0, "bb")
+    for nonce in ("bb", "bb", ""):
+        await experiment.give_up("x", given_up, "tired", nonce=nonce)
 
 
 async def test_a_tell_brings_the_nonce_of_its_pick(experiment: Store):

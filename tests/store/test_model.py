@@ -9,7 +9,7 @@ import itertools
 import subprocess
 import tempfile
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,21 @@ class Server:
         Path(self.socket).unlink(missing_ok=True)
 
 
+def runs_of(numbers: Iterable[int]) -> tuple[int, ...]:
+    """The first and the length of each run of these numbers."""
+    runs: list[int] = []
+    for number in sorted(numbers):
+        if runs and runs[-2] + runs[-1] == number:
+            runs[-1] += 1
+        else:
+            runs += [number, 1]
+    return tuple(runs)
+
+
+def pairs(runs: Sequence[int]) -> list[tuple[int, int]]:
+    return list(zip(runs[::2], runs[1::2], strict=True))
+
+
 @dataclass
 class Scored:
     """What is derived of a generator by one metric."""
@@ -108,9 +123,13 @@ class Generator:
     contents: dict[str, int] = field(default_factory=dict)
     """Position by digest, as the copy check knows it."""
     copied: set[int] = field(default_factory=set)
-    indices: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """The first index and the indexed rows of a batch, by position."""
-
+    rows: dict[int, int] = field(default_factory=dict)
+    """How many rows of a batch count, by position."""
+    indices: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """The runs of the indices of a batch, and of the rows that count where not all do, by position."""
+    parts: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    told: set[int] = field(default_factory=set)
+    """The indices that were told."""
     contexts: dict[int, bytes] = field(default_factory=dict)
     """Of the batch's pick, by position."""
 
@@ -123,7 +142,7 @@ class Generator:
 
     @property
     def samples(self) -> int:
-        return sum(ROWS[digest] for at, (_, digest, _) in enumerate(self.log, start=1) if not self.is_retracted(at))
+        return sum(rows for at, rows in self.rows.items() if not self.is_retracted(at))
 
     @property
     def trimmed(self) -> int:
@@ -134,9 +153,21 @@ class Generator:
         contexts = sum(len(context) for seq, context in self.contexts.items() if seq > after)
         return sum(len(body) for *_, body in self.log[after:]) + contexts
 
-    def accept(self, number: int, digest: str) -> int:
+    def accept(self, number: int, digest: str, start: int | None, size: int) -> int:
+        """The position of a batch whose first `size` rows have the indices from `start` on; 0 if none of it counts."""
+        indexed = 0 if start is None else min(size, ROWS[digest])
+        rows = [row for row in range(ROWS[digest]) if row >= indexed or (start or 0) + row not in self.told]
+        if not rows:
+            return 0
         self.log.append((number, digest, digest.encode()))
         seq = len(self.log)
+        self.rows[seq] = len(rows)
+        new = [start + row for row in rows if start is not None and row < indexed]
+        self.told.update(new)
+        if new:
+            self.indices[seq] = runs_of(new)
+        if len(rows) < ROWS[digest]:
+            self.parts[seq] = runs_of(rows)
         if digest in self.contents and not self.is_retracted(self.contents[digest]):
             self.copied.add(seq)
         else:
@@ -174,7 +205,7 @@ class Model(RuleBasedStateMachine):
         self.ended: list[int] = []
         self.expired: list[int] = []
         self.known: set[int] = set()  # picks that may be told, or whose end is remembered
-        self.returned: dict[int, Returned] = {}
+        self.returned: dict[int, list[Returned]] = {}
         self.appended: dict[tuple[int, str], tuple[str, int | None, int, int]] = {}
         self.tokens: dict[tuple[str, int, str], str] = {}
         self.routes: dict[str, tuple[dict[int, int], str]] = {}  # of the model and the table: positions and text
@@ -224,7 +255,25 @@ class Model(RuleBasedStateMachine):
     def hand_back(self, number: int, rows: int = 0) -> None:
         pick = self.picks[number]
         if pick.start is not None and rows < pick.size and self.gs[pick.generator].state != "retired":
-            self.returned[number] = Returned(number, pick.start + rows, pick.size - rows)
+            self.keep_returned(number, set(range(pick.start + rows, pick.start + pick.size)))
+
+    def keep_returned(self, number: int, indices: set[int]) -> None:
+        """Hands these indices out again, less those that were told, instead of what the pick has returned."""
+        self.returned.pop(number, None)
+        runs = runs_of(indices - self.gs[self.picks[abs(number)].generator].told)
+        if runs:
+            self.returned[number] = [Returned(number, *run) for run in pairs(runs)]
+
+    def returned_by(self, number: int) -> set[int]:
+        return {index for one in self.returned.get(number, []) for index in range(one.start, one.start + one.size)}
+
+    def forget_returned(self, g: int) -> None:
+        for number in [n for n in self.returned if self.picks[abs(n)].generator == g]:
+            kept, before = self.returned_by(number), list(self.returned)
+            if kept & self.gs[g].told:
+                self.keep_returned(number, kept)
+            # Redis keeps the entry where it was; `ask` takes the first one.
+            self.returned = {n: self.returned[n] for n in before if n in self.returned}
 
     def drop_returned(self, g: int) -> None:
         self.returned = {n: r for n, r in self.returned.items() if self.picks[abs(n)].generator != g}
@@ -299,13 +348,14 @@ class Model(RuleBasedStateMachine):
             if not (sliced and self.indexed):
                 picks.append(new_pick(g, "{}", nonce=nonce, context=context))
                 continue
-            whole = Returned(0, handed[g], SIZE) if back is None else returned.pop(back)
+            whole, *rest = [Returned(0, handed[g], SIZE)] if back is None else returned.pop(back)
             handed[g] += SIZE if back is None else 0
             size = min(wanted, whole.size)
             left = whole.size - size
             picks.append(new_pick(g, "{}", whole.start, size, again=back, left=left, nonce=nonce, context=context))
-            if size < whole.size:
-                returned[-number] = Returned(-number, whole.start + size, whole.size - size)
+            rest = [Returned(0, whole.start + size, left), *rest] if left else rest
+            if rest:
+                returned[-number] = [replace(one, pick=-number) for one in rest]
         opened = self.run(open_picks(self.store, "m", rounds - stale, [AskGroup(request, picks)], 60, last=last))
         inactive = any(self.gs[pick.generator].state != "active" for pick in picks)
         if stale or self.decision is not None or self.stopped or inactive:
@@ -330,7 +380,9 @@ class Model(RuleBasedStateMachine):
     @precondition(lambda self: self.picks)
     @rule(choice=choices, digest=digests)
     def tell(self, choice: int, digest: str) -> None:
-        number = self.chosen(choice)
+        self.tell_one(self.chosen(choice), digest)
+
+    def tell_one(self, number: int, digest: str) -> None:
         nonce = self.picks[number].nonce if number in self.picks else ""
         settled = self.attempt(
             settle(
@@ -341,7 +393,7 @@ class Model(RuleBasedStateMachine):
             assert settled is refused
             return
         pick = self.picks[number]
-        if pick.status == "told" and self.gs[pick.generator].is_retracted(pick.seq):
+        if pick.status == "told" and pick.seq and self.gs[pick.generator].is_retracted(pick.seq):
             assert settled is Retracted
             return
         if pick.status == "given up" or (pick.status == "told" and pick.digest != digest):
@@ -351,12 +403,14 @@ class Model(RuleBasedStateMachine):
             assert (settled.seq, settled.duplicate) == (pick.seq, True)
             return
         g = self.gs[pick.generator]
-        pick.digest, pick.seq = digest, g.accept(number, digest)
-        assert (settled.seq, settled.samples, settled.duplicate) == (pick.seq, g.samples, False)
-        if pick.start is not None:
-            g.indices[pick.seq] = pick.start, min(pick.size, ROWS[digest])
-        if pick.context:
+        pick.digest, pick.seq = digest, g.accept(number, digest, pick.start, pick.size)
+        assert (settled.seq, settled.samples, settled.duplicate) == (pick.seq, g.samples, not pick.seq)
+        assert (settled.rows, settled.uncounted) == (rows := g.rows.get(pick.seq, 0), ROWS[digest] - rows)
+        if pick.context and pick.seq:
             g.contexts[pick.seq] = pick.context
+        has_retracted = any(other.retracted for other in self.gs)
+        if pick.seq in g.indices and (pick.status != "leased" or has_retracted):
+            self.forget_returned(pick.generator)
         assert settled.late == (pick.status != "leased")
         is_its_own = pick.status != "expired" or self.returned.pop(number, None) is not None
         if pick.status != "expired":
@@ -375,7 +429,7 @@ class Model(RuleBasedStateMachine):
             return
         pick = self.picks[number]
         status = pick.status
-        told = Retracted if self.gs[pick.generator].is_retracted(pick.seq) else Conflict
+        told = Retracted if pick.seq and self.gs[pick.generator].is_retracted(pick.seq) else Conflict
         assert answer is (told if status == "told" else None)
         if status in ("leased", "overdue"):
             self.release(number)
@@ -408,13 +462,17 @@ class Model(RuleBasedStateMachine):
             forgotten = self.queue(self.expired, number)
             if forgotten is not None and self.picks[forgotten].status == "expired":
                 self.known.discard(forgotten)
-        stored = self.run(self.store.state("m"))
+        stored = self.run(self.store.state("m", told=True))
         told = sum(entry[1] != RETRACTION for g in self.gs for entry in g.log)
         assert (stored.rounds, stored.told, stored.counted) == (len(self.picks), told, sum(g.counted for g in self.gs))
         assert [pick.number for pick in stored.open_picks] == [n for n, p in self.picks.items() if p.status == "leased"]
         assert (stored.decision, stored.controls) == (self.decision, {"stopped": "yes"} if self.stopped else {})
         for ordinal, (g, seen) in enumerate(zip(self.gs, stored.generators, strict=True)):
-            returned = [self.returned[n] for n in sorted(self.returned) if self.picks[abs(n)].generator == ordinal]
+            numbers = [n for n in sorted(self.returned) if self.picks[abs(n)].generator == ordinal]
+            returned = [one for n in numbers for one in self.returned[n]]
+            runs = runs_of(g.told)
+            told = [(start, start + size) for start, size in pairs(runs)]
+            assert seen.told == told
             primary, n = g.by[""], g.counted
             assert (seen.name, seen.state, seen.handed, seen.returned) == (str(ordinal), g.state, g.handed, returned)
             assert (seen.samples, seen.batches, seen.seq) == (g.samples, n, len(g.log))
@@ -422,7 +480,7 @@ class Model(RuleBasedStateMachine):
                 g.restart,
                 sum(digest == RETRACTION for _, digest, _ in g.log),
             )
-            assert seen.retracted == sum(ROWS[digest] for _, digest, _ in g.log) - g.samples
+            assert seen.retracted == sum(g.rows.values()) - g.samples
             assert seen.copies == len(g.copied)
             assert (seen.due_seq, seen.due_samples) == ((len(g.log), g.samples) if n else (0, 0))
             assert (seen.estimate_seq, seen.estimate, seen.damage) == (*primary.estimate, primary.damage)
@@ -517,15 +575,33 @@ class Model(RuleBasedStateMachine):
             assert self.run(self.store.reopen("m", self.decision or ""))
             self.stopped, self.decision = False, None
 
-    @rule(g=generators, key=digests, digest=digests, start=st.none() | st.integers(0, 30))
-    def append(self, g: int, key: str, digest: str, start: int | None) -> None:
-        g %= len(self.gs)
+    @precondition(lambda self: self.indexed)
+    @rule(choice=choices, wanted=st.integers(1, SIZE), told=st.lists(digests, min_size=1, max_size=3))
+    def outlast(self, choice: int, wanted: int, told: list[str]) -> None:
+        """A pick outlasts its lease, its slice goes to the next ones, whole or in part, and some of them are told."""
+        leased = [n for n, pick in self.picks.items() if pick.status == "leased" and pick.start is not None]
+        if leased:
+            number = leased[choice % len(leased)]
+            self.run(self.redis.zadd("optimist:{m}:leases", {str(number): 1}, xx=True))
+            self.picks[number].status = "overdue"
+            self.overdue.append(number)
+            self.read_state()
+            g, last = self.picks[number].generator, len(self.picks)
+            self.ask([g], sliced=True, wanted=wanted, stale=False)
+            self.ask([g], sliced=True, wanted=wanted, stale=False)
+            for place, digest in enumerate(told):
+                again = [number, *range(last + 1, len(self.picks) + 1)]
+                self.tell_one(again[(choice + place) % len(again)], digest)
+
+    @rule(g=generators, key=choices, digest=digests, start=st.none() | st.integers(0, 30))
+    def append(self, g: int, key: int | str, digest: str, start: int | None) -> None:
+        g, key = g % len(self.gs), f"{key}"[0]
         rows, measures = ROWS[digest], MEASURES[digest]
         settled = self.attempt(
             self.store.append("m", g, key, digest, rows, digest.encode(), start=start, measures=measures)
         )
         known = self.appended.get((g, key))
-        if known is not None and self.gs[g].is_retracted(known[3]):
+        if known is not None and known[3] and self.gs[g].is_retracted(known[3]):
             assert settled is Retracted
             return
         if known is not None and known[:2] != (digest, start):
@@ -534,17 +610,19 @@ class Model(RuleBasedStateMachine):
         if known is None and start is not None and not self.indexed:
             assert settled is Refused
             return
-        assert settled.duplicate == (known is not None)
+        is_known = known is not None
         if known is None:
-            seq = self.gs[g].accept(0, digest)
+            seq = self.gs[g].accept(0, digest, start, rows)
             self.appended[g, key] = known = (digest, start, g, seq)
             if start is not None:
-                self.gs[g].indices[seq] = start, rows
+                if seq:
+                    self.forget_returned(g)
                 end = start + rows
                 self.gs[g].handed = max(self.gs[g].handed, end + -end % SIZE)
             if len(self.appended) > LIMIT:
                 del self.appended[next(iter(self.appended))]
         assert (settled.generator, settled.seq) == known[2:]
+        assert settled.duplicate == (is_known or not settled.seq)
 
     @rule(g=generators, label=labels, owner=owners, ended=st.sampled_from(["", "released", "lapsed"]))
     def claim(self, g: int, label: str, owner: str, ended: str) -> None:
@@ -631,7 +709,9 @@ class Model(RuleBasedStateMachine):
         else:
             found = [(e.pick, RETRACTION if e.retracts else e.digest, e.body) for e in entries]
             assert found == log[after:]
-            assert [e.indices for e in entries] == [self.gs[g].indices.get(e.seq) for e in entries]
+            assert [e.rows for e in entries] == [self.gs[g].rows.get(e.seq, 0) for e in entries]
+            assert [e.indices for e in entries] == [self.gs[g].indices.get(e.seq, ()) for e in entries]
+            assert [e.counted for e in entries] == [self.gs[g].parts.get(e.seq, ()) for e in entries]
             assert [e.context for e in entries] == [self.gs[g].contexts.get(e.seq, b"") for e in entries]
 
     @precondition(lambda self: self.picks)
@@ -643,7 +723,7 @@ class Model(RuleBasedStateMachine):
             answer = self.attempt(self.store.retract("m", pick=number))
             if told is None:
                 assert answer is NotFound
-            elif number not in self.ended or told.status != "told":
+            elif number not in self.ended or told.status != "told" or not told.seq:
                 assert answer is NotRetractable
             else:
                 self.retracted(told.generator, told.seq, answer)
@@ -686,7 +766,7 @@ class Model(RuleBasedStateMachine):
         generator = self.gs[g]
         assert not already
         lost = 1 if position else generator.counted
-        samples = ROWS[generator.log[position - 1][1]] if position else generator.samples
+        samples = generator.rows[position] if position else generator.samples
         assert (retraction.position, retraction.batches, retraction.samples) == (position, lost, samples)
         rests = g >= len(self.decided) or max(position, 1) <= self.decided[g]
         assert retraction.reopened == (self.decision is not None and rests)
@@ -705,23 +785,28 @@ class Model(RuleBasedStateMachine):
         if position:
             generator.retracted.add(position)
             generator.copied.discard(position)
-            if number and self.picks[number].start is not None and generator.state != "retired":
-                start, size = generator.indices[position]
-                left = self.returned[number].size if number in self.returned else 0
-                self.returned[number] = Returned(number, start, size + left)
+            runs = generator.indices.get(position, ())
+            indices = {i for start, size in pairs(runs) for i in range(start, start + size)}
+            generator.told -= indices
+            if number and generator.state != "retired":
+                indices |= self.returned_by(number)
+                self.returned[number] = [Returned(number, *run) for run in pairs(runs_of(indices))]
+                if not indices:
+                    del self.returned[number]
             return
         generator.restart, generator.handed = len(generator.log), 0
+        generator.told.clear()
         generator.copied.clear()
         self.drop_returned(g)
 
     @precondition(lambda self: self.lost)
-    @rule(data=st.data())
-    def tell_what_was_lost(self, data: st.DataObject) -> None:
-        """A pick that Redis has lost, though another may have its number: nothing is counted."""
+    @rule(data=st.data(), digest=digests)
+    def tell_what_was_lost(self, data: st.DataObject, digest: str) -> None:
+        """A pick that Redis has lost, though another may have its number, and the same batch: nothing is counted."""
         number, nonce = data.draw(st.sampled_from(self.lost))
-        assert self.attempt(settle(self.store, "m", number, "lost", 3, b"lost", nonce=nonce)) in (Gone, Conflict)
-        told = self.attempt(self.store.give_up("m", number, "lost", nonce=nonce))
-        assert told in (Gone, Conflict) or (told is None and self.picks[number].status == "given up")
+        told = settle(self.store, "m", number, digest, ROWS[digest], digest.encode(), nonce=nonce)
+        assert self.attempt(told) is Gone
+        assert self.attempt(self.store.give_up("m", number, "lost", nonce=nonce)) is Gone
 
     @rule(now=seldom)
     def remember(self, now: bool) -> None:

@@ -27,7 +27,10 @@ from optimist.store import (
 )
 from optimist.store.restoration import Restoration
 
-ENTRIES = [LogEntry(seq, pick=2 * seq, rows=5, digest=f"digest {seq}", body=bytes([seq]) * 100) for seq in (4, 5)]
+ENTRIES = [
+    LogEntry(4, pick=8, rows=5, digest="digest 4", body=bytes([4]) * 100),
+    LogEntry(5, 10, 5, "digest 5", bytes([5]) * 100, indices=(16, 1, 20, 4), counted=(1, 1, 5, 4)),
+]
 HISTORY = b"sevenby" * 5
 STATE = ExperimentState(
     rounds=12,
@@ -44,7 +47,8 @@ STATE = ExperimentState(
             estimate_seq=4,
             estimate='{"value": 1}',
             handed=40,
-            returned=[Returned(3, 10, 5)],
+            returned=[Returned(3, 10, 5), Returned(4, 15, 1), Returned(4, 17, 2)],
+            told=[(0, 10), (16, 17), (20, 36)],
             snapshot_seq=3,
             log_bytes=200,
             aside=[SetAside(2, "torn")],
@@ -57,7 +61,7 @@ STATE = ExperimentState(
             copies=1,
             twins={1: 2},
         ),
-        GeneratorState(1, "b", 0, 0, 0, 0, 0, state="paused"),
+        GeneratorState(1, "b", 0, 0, 0, 0, 0, state="paused", is_seedless=True),
     ],
     decision='{"best": "a"}',
     controls={"budget": "99"},
@@ -80,7 +84,7 @@ async def restore(store: Store, stored: ExperimentState = STATE) -> bool:
 
 async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
     assert await restore(store)
-    assert await store.state("x") == STATE
+    assert await store.state("x", told=True) == STATE
     assert (await store.config("x"), await store.experiments()) == ("config", ["x"])
     assert await store.snapshot("x", 0) == Snapshot(3, bytes(range(256)) * 20_000)
     assert await store.read_log("x", 0, 3) == ENTRIES
@@ -98,6 +102,9 @@ async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
     assert await open_picks(store, "x", 12, [AskGroup("ask", [new_pick(0, "{}", 10, 5, again=3)])], 60)
     told = await settle(store, "x", 13, "digest", 7, b"body")
     assert (told.seq, told.samples, told.batches) == (6, 32, 6)
+    assert await open_picks(store, "x", 13, [AskGroup("told", [new_pick(0, "{}", 6, 3)])], 60)
+    overlapping = await settle(store, "x", 14, "digest", 3, b"body")
+    assert (overlapping.rows, overlapping.seq, overlapping.duplicate) == (0, 0, True)
     claim = await store.claim("x", 0, "scorer", 60)
     assert claim is not None
     assert claim.instance == "instance"

@@ -42,12 +42,16 @@ class ChangeOperations(ResultOperations):
         return report
 
     @operation
-    async def add_generator(self, generator: str, cost: float | None = None) -> models.Report:
+    async def add_generator(
+        self, generator: str, cost: float | None = None, *, seeds: bool | None = None
+    ) -> models.Report:
         """Add a generator, optionally with its cost per sample. An existing generator is not changed.
 
+        seeds: False if it ignores seeds, as in `create_experiment`; None: as if it had been left out there.
         Raises `FixError` without a cost if the experiment has `max_cost`.
         """
-        wanted = {"name": generator} | ({} if cost is None else {"cost": cost})
+        wanted: dict[str, Any] = {"name": generator} | ({} if cost is None else {"cost": cost})
+        wanted |= {} if seeds is None else {"seeds": seeds}
         answer = await self._transport.call("POST", f"/v1/experiments/{self.name}/generators", json=wanted)
         return models.Report.model_validate(answer)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -123,7 +123,8 @@ class ExperimentConfig(Wire):
     keep_log: bool = False
     """Whether every batch is kept, so that the experiment can be replayed; otherwise the log is trimmed."""
     lease: Annotated[float, Field(ge=1, le=7 * 86400)] = 900.0
-    """Seconds after which a pick no longer counts as open; a later tell is accepted and marked late.
+    """Seconds after which a pick no longer counts as open; a later tell is accepted and marked late, less the samples
+    that another worker has told meanwhile.
 
     The service refuses a new experiment whose lease exceeds `OPTIMIST_MAX_LEASE`, an hour by default.
     """
@@ -144,6 +145,10 @@ class ExperimentConfig(Wire):
     """Whether sample i of every generator gets the same seed (and prompt), and generators are compared by the samples
     that they have in common. False: every generator gets seeds of its own, and its score is independent of the
     others'."""
+    seeds: bool | dict[GeneratorName, bool] = optional(True)
+    """Whether a generator makes the same sample again from the same seed (and prompt); False for all, or by generator,
+    where it ignores seeds, as many APIs do. Its batches then count without indices: it is not compared by common
+    samples, and a batch counts whole, whatever others have told. A generator that is left out takes seeds."""
     weigh_costs: bool = optional(True)
     """Whether `top-two` samples expensive generators less, where every active generator has a cost above 0."""
 
@@ -171,6 +176,7 @@ class ExperimentConfig(Wire):
             raise ValueError("generators: expected distinct names")
         if unknown := sorted(set(self.costs or {}) - set(self.generators)):
             raise ValueError(f"costs: no generator is called {', '.join(unknown)}")
+        check_seeds(self.seeds, self.generators)
         if self.max_cost is not None and (unpriced := [g for g in self.generators if g not in (self.costs or {})]):
             raise ValueError(f"max_cost: every generator needs a cost; {', '.join(unpriced)} have none")
         metric = self.metric
@@ -193,6 +199,11 @@ class ExperimentConfig(Wire):
         return self
 
     @property
+    def seedless(self) -> frozenset[str]:
+        """The generators that ignore seeds."""
+        return seedless_of(self.seeds, self.generators)
+
+    @property
     def metrics(self) -> dict[str, Metric]:
         """All metrics by their labels, the one that decides first."""
         return {metric.shown_label: metric for metric in (self.metric, *self.watch)}
@@ -209,6 +220,23 @@ class ExperimentConfig(Wire):
         if self.prompts is None or self.prompts_are == "sample" or not metric.scores_lists:
             return None
         return len(self.prompts)
+
+
+def seedless_of(seeds: bool | Mapping[str, bool], generators: Sequence[str]) -> frozenset[str]:
+    """The generators that ignore seeds, of those with these names."""
+    if isinstance(seeds, bool):
+        return frozenset(() if seeds else generators)
+    return frozenset(name for name in generators if not seeds.get(name, True))
+
+
+def check_seeds(seeds: bool | Mapping[str, bool], generators: Sequence[str]) -> None:
+    """Raise ValueError unless `seeds` is a bool, or one for each of some of these generators."""
+    if isinstance(seeds, bool):
+        return
+    if not isinstance(seeds, Mapping) or not all(isinstance(one, bool) for one in seeds.values()):
+        raise ValueError(f"seeds: expected True, False, or one of them by generator, got {seeds!r}")
+    if unknown := sorted(set(seeds) - set(generators)):
+        raise ValueError(f"seeds: no generator is called {', '.join(unknown)}")
 
 
 def check_prompts_are(prompts_are: str, has_prompts: bool, bound: str) -> None:

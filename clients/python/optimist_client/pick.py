@@ -149,8 +149,7 @@ class PickOperations:
             request = await self._transport.apply(request_of, previews, self.info.start, self.prompts, arrays)
             if request["previews"]:
                 path = f"/v1/experiments/{self.info.experiment}/picks/{self.number}/previews"
-                named = {"instance": self.info.instance}
-                await self._transport.call("PUT", path, json=request, params=named, patience=2.0)
+                await self._transport.call("PUT", path, json=request, params=self._identity, patience=2.0)
         except Exception as error:
             # The same text each time, which Python shows once.
             warnings.warn(f"previews of {self.info.experiment!r} were not kept: {error}", stacklevel=2)

@@ -204,9 +204,10 @@ class Context:
             generator=names[settled.generator],
             samples=settled.samples,
             batches=settled.batches,
-            position=settled.seq,
+            position=settled.seq or None,
             late=settled.late,
             duplicate=settled.duplicate,
+            uncounted=settled.uncounted,
         )
 
     def dispatcher(self, experiment: Experiment) -> Dispatcher:

@@ -57,6 +57,10 @@ class ArchivedGenerator(Wire):
     handed: Count
     returned: list[tuple[int, Count, Position]]
     """Indices without samples so far, as in `Returned`."""
+    told: Annotated[list[tuple[Count, Position]], NOT_EMPTY] = Field(default_factory=list)
+    """The indices that were told, as in `GeneratorState`."""
+    is_seedless: Annotated[bool, NOT_EMPTY] = False
+    """Whether it ignores seeds."""
     estimate_position: Count
     estimate: str | None
     aside: dict[Position, str]
@@ -123,8 +127,10 @@ class PageEntry(Wire):
     retracts: Annotated[str | None, NOT_EMPTY] = None
     prompts: Annotated[str, Field(pattern=r"^([0-9]{1,5}(,[0-9]{1,5})*)?$"), NOT_EMPTY] = ""
     """`LogEntry.prompts`."""
-    indices: Annotated[tuple[Count, Count] | None, NOT_EMPTY] = None
+    indices: Annotated[tuple[Count, ...], NOT_EMPTY] = ()
     """`LogEntry.indices`."""
+    counted: Annotated[tuple[Count, ...], NOT_EMPTY] = ()
+    """`LogEntry.counted`."""
     context_bytes: Annotated[Count, NOT_EMPTY] = 0
 
     @classmethod
@@ -140,6 +146,7 @@ class PageEntry(Wire):
             retracts=entry.retracts,
             prompts=entry.prompts,
             indices=entry.indices,
+            counted=entry.counted,
             context_bytes=len(entry.context),
         )
 
@@ -191,4 +198,6 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: Sequence[int],
         retracted=retracted,
         restart=known.restart,
         retractions=[Retraction.of(ordinal, record) for record in known.retractions],
+        is_seedless=known.is_seedless,
+        told=known.told,
     )

@@ -68,7 +68,7 @@ class Exporter:
         await asyncio.to_thread(self._writer.finish, contents, cut_history(history, batches))
 
     async def _state(self) -> ExperimentState:
-        stored = await self._store.state(self._name)
+        stored = await self._store.state(self._name, told=True)
         if stored.instance != self._experiment.instance:
             raise NotFound(f"experiment {self._name!r} was deleted during the export")
         return stored
@@ -117,6 +117,8 @@ class Exporter:
             state=state.state,
             handed=state.handed,
             returned=_returned(stored, state),
+            told=state.told,
+            is_seedless=state.is_seedless,
             estimate_position=state.estimate_seq,
             estimate=state.estimate,
             aside={entry.seq: entry.reason for entry in state.aside},

@@ -240,6 +240,7 @@ class Archive:
                 retracts=entry.retracts,
                 prompts=entry.prompts,
                 indices=entry.indices,
+                counted=entry.counted,
                 context=context,
             )
             for entry, body, context in zip(entries, bodies, contexts, strict=True)

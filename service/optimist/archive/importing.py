@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 
 from optimist.archive.file import Archive, ArchiveError
 from optimist.archive.references import check_columns, checked_references, lacking
@@ -92,6 +93,9 @@ def _check(experiment: Experiment, stored: ExperimentState, watched: Mapping[Uni
         if set(watched) != {(generator.ordinal, label) for generator in stored.generators for label in stored.labels}:
             raise ValueError("the watched metrics do not match the config")
         for generator in stored.generators:
+            ends = [end for interval in generator.told for end in interval]
+            if any(end <= before for before, end in pairwise(ends)):
+                raise ValueError(f"the told indices of {generator.name!r} are not disjoint intervals in order")
             for known in (generator, *(watched[generator.ordinal, label] for label in stored.labels)):
                 sound = known.estimate is None or Estimate.from_dict(json.loads(known.estimate)).is_sound()
                 if not sound or not known.estimate_seq <= generator.due_seq:

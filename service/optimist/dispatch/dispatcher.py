@@ -227,7 +227,7 @@ class Dispatcher:
         """Whether the store's state equals `_state`: all of these steps were taken, and nobody else took one."""
         assert self._state is not None
         stored, settled = self._state.stored, [one for one in done.settled if isinstance(one, Settled)]
-        if done.before != stored.mark:
+        if done.before != stored.mark or not done.is_foreseen:
             return False
         stored.mark = done.after
         return is_opened or (bool(settled) and settled[-1].version == stored.version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, insort
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 from optimist.dispatch.goals import Awaited, Goal, goal_of, shares_of
@@ -79,7 +80,10 @@ class PolicyState:
         self._live_decision: DecisionInfo | None = None
 
     def settle(self, batch: Batch) -> bool:
-        """Count a batch as told for its pick. Returns False, and changes nothing, if the pick is not open."""
+        """Count a batch as told for its pick. Returns False, and changes nothing, if the pick is not open.
+
+        It is counted whole. Only the store knows whether its indices were told before (`Exchanged.is_foreseen`).
+        """
         removed = self.open_picks.remove(batch.pick)
         if removed is None:
             return False
@@ -121,12 +125,16 @@ class PolicyState:
         stored.last = new.nonce
         leased = OpenPick(pick.number, new.generator, pick.request_id, new.record, deadline, new.nonce, new.key)
         stored.open_picks.append(leased)
+        rest: list[Returned] = []
         if new.again is not None:
+            _, *rest = [part for part in generator.returned if part.pick == new.again]
             generator.returned = [part for part in generator.returned if part.pick != new.again]
         elif new.start is not None:
             generator.handed += new.size + new.left
         if new.start is not None and new.left:
             _hand_back(generator, Returned(-pick.number, new.start + new.size, new.left))
+        for part in rest:
+            _hand_back(generator, replace(part, pick=-pick.number))
         self.open_picks.add(pick, leased)
         self._renew_arm(generator)
 

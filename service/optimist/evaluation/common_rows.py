@@ -11,8 +11,9 @@ from torch import Tensor
 from optimist.numerics.kernel.listed import UNKNOWN
 from optimist.numerics.pairing import COMMON
 
-Indices = tuple[int, int]
-"""The index of a batch's first row, and how many rows have indices from there on; the others have none."""
+Indices = tuple[int, ...]
+"""The indices of a batch's rows: the first and the length of each run of them, one after the other, ascending. The rows
+behind them have none."""
 Indexed = tuple[Tensor, dict[str, Tensor]]
 """Indices (m,), ascending, and rows (m, …) of these by array."""
 LARGEST_INDEX = 2**53
@@ -48,10 +49,13 @@ class CommonRows:
         """Raise ValueError unless these can be the indices of a batch of `rows` rows."""
         if indices is None:
             return
-        first, count = indices
-        if not (first >= 0 and 0 <= count <= rows and first + count <= LARGEST_INDEX):
+        end, is_right = 0, sum(indices[1::2]) <= rows
+        for first, count in runs_of(indices):
+            is_right = is_right and first >= end and count >= 0
+            end = first + count
+        if not (is_right and end <= LARGEST_INDEX):
             raise ValueError(
-                f"expected indices of at most {rows} rows from 0 to {LARGEST_INDEX - 1}, got {count} from {first} on"
+                f"expected ascending indices of at most {rows} rows from 0 to {LARGEST_INDEX - 1}, got {indices}"
             )
 
     def add(self, batch: Mapping[str, Tensor], indices: Indices | None, listed: Tensor | None = None) -> None:
@@ -59,13 +63,20 @@ class CommonRows:
 
         listed: the index (n,) of each row's prompt in the list; None where they are not known.
         """
-        if indices is None or indices[1] == 0:
+        row = 0
+        for first, count in runs_of(indices or ()):
+            self._add(batch, first, count, row, listed)
+            row += count
+
+    def _add(self, batch: Mapping[str, Tensor], first: int, count: int, row: int, listed: Tensor | None) -> None:
+        """Add `count` rows of a batch, from `row` on, which have the indices from `first` on."""
+        if count == 0:
             return
-        first, end = indices[0], sum(indices)
+        end = first + count
         held = self._held() if first < COMMON else []
         added = sorted(set(range(first, min(end, COMMON))).difference(held))
         if added:
-            place = torch.tensor(added) - first
+            place = torch.tensor(added) - first + row
             # Picks in order add at the end: most batches need no sorting, which takes most of the time.
             is_sorted = not held or held[-1] < added[0]
             order = slice(None) if is_sorted else torch.tensor([*held, *added]).argsort()
@@ -114,6 +125,11 @@ class CommonRows:
         if low < high:
             start, stop = min(start, self._starts[low]), max(stop, self._stops[high - 1])
         self._starts[low:high], self._stops[low:high] = [start], [stop]
+
+
+def runs_of(runs: Sequence[int]) -> list[tuple[int, int]]:
+    """The first and the length of each run. Raises ValueError where one of them has no length."""
+    return list(zip(runs[::2], runs[1::2], strict=True))
 
 
 def shared_rows(tracks: Sequence[Indexed | None]) -> list[dict[str, Tensor]]:

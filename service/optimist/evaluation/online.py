@@ -18,7 +18,7 @@ from optimist.numerics.devices import find_device
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, sized
 from optimist.policies import Stopping, blended
-from optimist_client.config import MAX_MAGNITUDE, check_prompts_are
+from optimist_client.config import MAX_MAGNITUDE, check_prompts_are, check_seeds, seedless_of
 from optimist_client.metrics import Metric
 from optimist_client.models import Blend
 from optimist_client.tensors import IDS, unpack_ids
@@ -26,7 +26,7 @@ from optimist_client.tolerance import checked as checked_tolerance
 
 _GIVEN = (
     *("goal", "policy", "bound", "batch_size", "warmup", "rescore_growth", "delta", "tolerance", "seed"),
-    *("max_magnitude", "prompts", "prompts_are", "paired", "costs", "options"),
+    *("max_magnitude", "prompts", "prompts_are", "paired", "seeds", "costs", "options"),
 )
 """The arguments that a saved evaluation is made with again, beside generators and metrics."""
 
@@ -52,7 +52,8 @@ class Evaluation(Session):
     `prompts_are` "list" the score is that on exactly the `prompts`, a list of texts or ids; samples should go through
     it in passes, and `tell` must be told which prompt each belongs to. `paired` says that sample i of every generator
     was made with the same seed, or prompt: under the bound "influence", generators are then compared by index. It is
-    harmless where it is not true. `watch` are further metrics, as objects, of the same samples; a batch then holds the
+    harmless where it is not true. `seeds` is False, for all generators or by name, where they ignore seeds: their
+    samples have no indices. `watch` are further metrics, as objects, of the same samples; a batch then holds the
     arrays of all (`Metric.array_names`) by name. They have the bound "influence" and estimates of their own, which
     equal those of an evaluation by that metric alone, and decide nothing. `direction` ("minimize", "maximize") is that
     of the metric, or is refused; a `Mean` that was not given `higher_is_better` takes it. `next_start` gives the index
@@ -90,6 +91,7 @@ class Evaluation(Session):
         prompts: Sequence[str] | None = None,
         prompts_are: str = "sample",
         paired: bool = True,
+        seeds: bool | Mapping[str, bool] = True,
         costs: Mapping[str, float] | None = None,
         direction: str | None = None,
         **options: float,
@@ -119,6 +121,9 @@ class Evaluation(Session):
             raise ValueError(f"metric {declared.name!r} does not take prompts")
         if not isinstance(paired, bool):
             raise ValueError(f"paired: expected True or False, got {paired!r}")
+        check_seeds(seeds, names)
+        self._seedless = seedless_of(seeds, names)
+        paired = paired and seeds is not False
         self._list_length = len(prompts or ()) if prompts_are == "list" else None
         self._declared = metrics
         tracks: dict[str, Tracks] = {}  # by label, the one that decides first
@@ -181,7 +186,7 @@ class Evaluation(Session):
         indices = checked_start(start, rows, self._ends[generator])
         first = self._samples[generator]
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]
-        told = Told(tensors, ids, listed, indices)
+        told = Told(tensors, ids, listed, None if generator in self._seedless else indices)
         # What may be refused comes first, for all metrics.
         begun = {label: tracks.begun(generator, told) for label, tracks in self._metrics.items()}
         for label, tracks in self._metrics.items():

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.evaluation.common_rows import Indices
+from optimist.evaluation.common_rows import Indices, runs_of
 from optimist.evaluation.question import Question, prepared
 from optimist.evaluation.track import Track
 from optimist.numerics.real_data import RealData, Reference
@@ -39,7 +39,7 @@ class Logged(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many rows were accepted."""
+        """How many rows count."""
         ...
 
     @property
@@ -58,8 +58,13 @@ class Logged(Protocol):
         ...
 
     @property
-    def indices(self) -> Indices | None:
-        """The index of its first row in the generator's sequence, and how many rows have one; None: no row."""
+    def indices(self) -> Indices:
+        """The indices of the first rows that count in the generator's sequence; the others have none."""
+        ...
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """Which rows of the body count, as runs of first and length; empty: all."""
         ...
 
     @property
@@ -155,7 +160,7 @@ def unpack_kernels(open_question: Question, fitted: bytes) -> Question:
 
 
 def batch_of(entry: Logged) -> tuple[dict[str, Tensor], list[str]]:
-    """The tensors (n, …) of a logged batch by name, float64, and the ids of its rows.
+    """The tensors (n, …) of the rows of a logged batch that count by name, float64, and their ids.
 
     A row without an id gets "<pick>:<row>", or "@<seq>:<row>" by its log position where no pick asked for it. Raises
     ValueError if the body cannot be read, or if its numbers or its count of rows differ from those accepted.
@@ -164,23 +169,44 @@ def batch_of(entry: Logged) -> tuple[dict[str, Tensor], list[str]]:
     if tensors.digest(arrays) != entry.digest:
         raise ValueError("the batch is not the one that was accepted: its digest differs")
     # The digest does not cover the count of rows, which decides when estimates are due.
-    if any(len(array) != entry.rows for array in arrays.values()):
+    counted = _counted_of(entry)
+    size, is_exact = (entry.rows, True) if counted is None else (int(counted[-1]) + 1, False)
+    lengths = {len(array) for array in arrays.values()}
+    if len(lengths) != 1 or min(lengths) < size or (is_exact and max(lengths) > size):
         found = ", ".join(f"{len(array)} of {name}" for name, array in arrays.items())
-        raise ValueError(f"the batch is not the one that was accepted: expected {entry.rows} rows, found {found}")
+        expected = f"{size} rows" if is_exact else f"at least {size} rows"
+        raise ValueError(f"the batch is not the one that was accepted: expected {expected}, found {found}")
     ids = arrays.pop(tensors.IDS, None)
-    names = [""] * entry.rows if ids is None else tensors.unpack_ids(ids)
+    names = [""] * max(lengths) if ids is None else tensors.unpack_ids(ids)
+    kept = range(entry.rows) if counted is None else counted.tolist()
+    if counted is not None:
+        arrays = {name: array[counted] for name, array in arrays.items()}
     origin = f"{entry.pick}" if entry.pick else f"@{entry.seq}"
     return (
         # Copied by torch, whose memory has the same alignment in every process: equal bits depend on it.
         {name: torch.tensor(array, dtype=torch.float64) for name, array in arrays.items()},
         # A reservoir refuses zero bytes in ids, but this batch was accepted with them and must count.
-        [name.replace("\0", " ") or f"{origin}:{row}" for row, name in enumerate(names)],
+        [names[row].replace("\0", " ") or f"{origin}:{row}" for row in kept],
     )
 
 
+def _counted_of(entry: Logged) -> NDArray[np.int64] | None:
+    """The rows of the body that count, ascending; None for all. Raises ValueError where they are not `entry.rows`."""
+    if not entry.counted:
+        return None
+    runs = [np.arange(first, first + count) for first, count in runs_of(entry.counted)]
+    rows = np.concatenate(runs)
+    if len(rows) != entry.rows or len(rows) == 0 or (np.diff(rows) <= 0).any():
+        raise ValueError(f"the rows that count are not {entry.rows}: {entry.counted}")
+    return rows
+
+
 def prompt_indices_of(entry: Logged) -> Tensor | None:
-    """The index of each row's prompt in a fixed list (rows,); None where they are not known."""
-    return torch.tensor([int(index) for index in entry.prompts.split(",")]) if entry.prompts else None
+    """The index of the prompt of each row that counts in a fixed list (rows,); None where they are not known."""
+    if not entry.prompts:
+        return None
+    found, counted = torch.tensor([int(index) for index in entry.prompts.split(",")]), _counted_of(entry)
+    return found if counted is None else found[torch.from_numpy(counted)]
 
 
 def routed_prompt_of(entry: Logged) -> RoutedPrompt:

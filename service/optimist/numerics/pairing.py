@@ -55,7 +55,7 @@ class Pairing:
     end: int = 0
     """1 + the largest index told; equal to the samples if none is missing."""
     unindexed: int = 0
-    """Samples that count without an index of their own: told without a pick, or an index told twice."""
+    """Samples that count without an index of their own: told without a pick, or beyond what it asked for."""
     trail: tuple[Earlier, ...] = ()
     """Earlier estimates at counts that depend on nothing else, by samples."""
     reference: NDArray[np.float32] | None = None

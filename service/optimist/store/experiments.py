@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from optimist.store import keys
 from optimist.store.commands import Commands
@@ -47,6 +47,7 @@ class Experiments:
         labels: Sequence[str] = (),
         mixture_growth: float | None = None,
         route_growth: float | None = None,
+        seedless: Set[str] = frozenset(),
     ) -> bool:
         """Create an experiment with generators 0, 1, 2, …; False if it exists already with the same config.
 
@@ -55,7 +56,8 @@ class Experiments:
         do not trim the log, which holds the record of each pick too. batch_size: picks begin at multiples of it in the
         sequence of their generator; None: samples have no indices. labels: of the metrics that are watched.
         mixture_growth: for the goal "mixture", by which part the samples of all generators grow until it is made again.
-        route_growth: the same for the goal "route" and its model. Raises Conflict if another config has the name.
+        route_growth: the same for the goal "route" and its model. seedless: the generators that ignore seeds; their
+        samples have no indices. Raises Conflict if another config has the name.
         """
         created = await self._commands.experiment_script(
             "create_experiment",
@@ -69,6 +71,7 @@ class Experiments:
             mixture_growth="" if mixture_growth is None else repr(float(mixture_growth)),
             route_growth="" if route_growth is None else repr(float(route_growth)),
             names=generators,
+            seedless=[int(name in seedless) for name in generators],
         )
         # The index may be in another slot. It comes after the config: creating again repairs a crash in between.
         await self._index.add(self._commands.full(experiment))
@@ -107,21 +110,24 @@ class Experiments:
         await self._index.remove(full, since)
         return bool(existed[0])
 
-    async def state(self, experiment: str, known: ExperimentState | None = None) -> ExperimentState:
+    async def state(
+        self, experiment: str, known: ExperimentState | None = None, *, told: bool = False
+    ) -> ExperimentState:
         """Free the leases that ran out, then read everything that decisions are made from, all of one moment.
 
         known: a state read before, whose open picks, estimates, mixture and routes are taken from it instead of being
-        read again.
+        read again. told: read `GeneratorState.told`, too.
         """
-        answer = await self._commands.experiment_script(
+        answer, intervals = await self._commands.experiment_script(
             "state",
             experiment,
+            wants_told=int(told),
             remembered=self._settled_limit,
             held_mixture=held_mixture(known),
             held_routes=held_routes(known),
             held=held(known),
         )
-        return parse_state(answer[0], known)
+        return parse_state(answer, known, intervals if told else None)
 
     async def watched(
         self,
@@ -148,15 +154,17 @@ class Experiments:
         found = await self._commands.call("HMGET", self._commands.key(experiment, "checks"), *names)
         return {name: text.decode() for name, text in zip(names, found, strict=True) if text is not None}
 
-    async def add_generator(self, experiment: str, name: str, *, most: int = 1000, cost: float | None = None) -> int:
-        """Add a generator, with what one of its samples costs, and return its ordinal.
+    async def add_generator(
+        self, experiment: str, name: str, *, most: int = 1000, cost: float | None = None, is_seedless: bool = False
+    ) -> int:
+        """Add a generator, with what one of its samples costs and whether it ignores seeds, and return its ordinal.
 
         An existing generator keeps its ordinal and cost. Raises Conflict for the name of a retired one, Full if there
         are `most` already.
         """
         control, value = ("", "") if cost is None else (f"{COST}{name}", repr(cost))
         ordinal = await self._commands.experiment_script(
-            "add_generator", experiment, name=name, most=most, control=control, value=value
+            "add_generator", experiment, name=name, most=most, control=control, value=value, seedless=int(is_seedless)
         )
         return ordinal[0]
 

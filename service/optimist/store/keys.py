@@ -51,8 +51,8 @@ EXPERIMENT_PARTS = (
     "leases",  # sorted set: number → deadline; only these pend
     "turn",  # string that expires: who may open the next picks, after a lost compare-and-set
     "requests",  # hash: request id → "number,number", for as long as these are leased
-    "returned",  # hash: number → "<g> <start> <size>", indices to be handed out again; see picks.lua
-    "settled",  # hash: number → "<digest>\t<answer>", of a pick given up "\t<reason>"
+    "returned",  # hash: number → "<g> <runs>", indices to be handed out again; see picks.lua
+    "settled",  # hash: number → "<nonce>\t<digest>\t<answer>", of a pick given up "<nonce>\t\t<reason>"
     "settled_order",  # list: numbers of `settled`, oldest first
     "expired_order",  # list: numbers of picks whose lease ran out, oldest first
     "appended",  # hash: "<g>\t<idempotency key>" → "<digest>\t<answer>"
@@ -73,6 +73,7 @@ EXPERIMENT_PARTS = (
     "suspects",  # hash: "<g>:<seq>" of an odd batch → what is odd about it, as `note` in checking.lua writes it
     "previews",  # not a key itself: previews:<g> and previews:<g>:bodies are hashes, see put_previews.lua
     "log",  # not a key itself: log:<g> are streams with ids <seq>-0
+    "told",  # not a key itself: told:<g> are sorted sets of the indices that were told, see told.lua
     "curve",  # not a key itself: curve:<unit> are lists of "<told> <seq> <point>", of all generators see parts.lua
     "snapshot",  # not a key itself: snapshot:<unit>:<unique>:<i> are strings, the chunks of a snapshot
 )

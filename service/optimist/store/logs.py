@@ -7,7 +7,7 @@ from typing import Any
 from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.errors import LogGap, NotFound
-from optimist.store.records import LogEntry, chained
+from optimist.store.records import LogEntry, Runs, chained
 
 _FIRST_PAGE = 4
 
@@ -113,13 +113,11 @@ def _log_entry(seq: int, fields: dict[bytes, Any]) -> LogEntry:
         record=None if record is None else record.decode(),
         chain=chain,
         prompts=fields.get(b"prompts", b"").decode(),
-        indices=_indices(fields.get(b"indices")),
+        indices=_runs(fields.get(b"indices", b"")),
+        counted=_runs(fields.get(b"counted", b"")),
         context=fields.get(b"context", b""),
     )
 
 
-def _indices(stored: bytes | None) -> tuple[int, int] | None:
-    if stored is None:
-        return None
-    start, count = stored.split()
-    return int(start), int(count)
+def _runs(stored: bytes) -> Runs:
+    return tuple(map(int, stored.split()))

@@ -30,8 +30,12 @@ PREFIX = "retracted_"
 """Prefix of a count that holds the record of a retraction, before the ordinal and a position."""
 
 
-def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> ExperimentState:
+def parse_state(
+    answer: Sequence[Any], known: ExperimentState | None = None, told: Sequence[Sequence[bytes]] | None = None
+) -> ExperimentState:
     """The state in the answer of `read_state` in reading.lua.
+
+    told: the told intervals of each generator, as state.lua answers them; None: they were not read.
 
     known: a state read before, whose `held` estimates, mixture and routes were left out; these, and its open picks, are
     taken from it.
@@ -74,6 +78,8 @@ def parse_state(answer: Sequence[Any], known: ExperimentState | None = None) -> 
                 retracted=count.get("retracted", 0),
                 restart=count.get("restart", 0),
                 retractions=retracted.get(ordinal, []),
+                is_seedless="seedless" in count,
+                told=[] if told is None else _intervals(told[ordinal]),
             )
         )
     return ExperimentState(
@@ -213,9 +219,15 @@ def parse_watched(answer: Sequence[Any], known: Mapping[Unit, WatchedState]) -> 
 def _slices(returned: dict[str, str]) -> dict[int, list[Returned]]:
     found: dict[int, list[Returned]] = {}
     for pick in sorted(returned, key=int):
-        generator, start, size = map(int, returned[pick].split(" "))
-        found.setdefault(generator, []).append(Returned(int(pick), start, size))
+        generator, *runs = map(int, returned[pick].split(" "))
+        slices = [Returned(int(pick), *run) for run in zip(runs[::2], runs[1::2], strict=True)]
+        found.setdefault(generator, []).extend(slices)
     return found
+
+
+def _intervals(told: Sequence[bytes]) -> list[tuple[int, int]]:
+    each = (map(int, interval.split()) for interval in told)
+    return [(start, stop) for start, stop in each]
 
 
 def _set_aside(aside: dict[str, str]) -> dict[int, list[SetAside]]:

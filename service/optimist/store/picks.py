@@ -50,7 +50,9 @@ class Picks:
 
         The result of each accepted batch is `Settled`: log, counts, due position and history change together. A batch
         counts although the lease ran out, a decision was latched, or the generator was paused or retired. A repeated
-        batch (same pick, same digest) gets the first answer again. The result of a refused batch is an error, which is
+        batch (same pick, same digest) gets the first answer again. No index of a generator
+        that was told before counts again: a batch counts without these rows, and is a duplicate where that is all of
+        it, whatever it contains. The result of a refused batch is an error, which is
         returned, not raised: Conflict if the pick was told with another digest or given up, Gone if its end is no
         longer remembered or Redis has lost the pick, as a wrong nonce shows, Refused for a wrong number of rows, or a
         batch that fails the checks.
@@ -67,7 +69,7 @@ class Picks:
         open picks, estimates, mixture and routes are taken from it instead of being read again.
         """
         groups = () if opening is None else opening.groups
-        before, after, settled, opened, state = await self._commands.experiment_script(
+        before, after, unforeseen, settled, opened, state = await self._commands.experiment_script(
             "exchange",
             experiment,
             channel=keys.DUE,
@@ -105,6 +107,7 @@ class Picks:
             settled=[one if isinstance(one, StoreError) else _settled(one) for one in map(step, settled)],
             opened=None if opened is None else _opened(step(opened)),
             state=None if state is None else parse_state(state, known),
+            is_foreseen=not unforeseen,
         )
 
     async def check_pick(self, experiment: str, number: int) -> None:
@@ -164,7 +167,7 @@ class Picks:
         key: idempotency key, separate for each generator: a repeat with the same key gets the first answer again. It is
         remembered for `APPENDED_SECONDS` or until `settled_limit` newer ones came, whichever is shorter; after that, a
         repeat counts again. start: index of the first row in the generator's sequence, which picks then continue behind
-        the batch; None: its rows have no indices.
+        the batch; None: its rows have no indices. Rows of indices that were told before do not count, as in `exchange`.
         Raises Conflict for a key that came with another digest or start, NotFound for an unknown generator, Refused for
         a batch that does not pass the checks, or with a `start` where samples have no indices.
         """

@@ -38,20 +38,22 @@ class Previews:
     _commands: Commands
 
     async def put_previews(
-        self, experiment: str, pick: int, previews: Sequence[NewPreview], most: int, *, instance: str
+        self, experiment: str, pick: int, previews: Sequence[NewPreview], most: int, *, instance: str, nonce: str = ""
     ) -> tuple[int, int]:
         """Keep previews of a pick that was told; those that are kept already, or were replaced, change nothing.
 
         most: how many are kept of a generator: the newest, and half of them a sample of all, by indices that are the
-        same for every generator. Returns the generator, and how many of these are kept. Raises Conflict for a pick
-        without a batch, Retracted for one whose batch counts no longer, Gone for one that is not known (any more),
-        Refused for a place beyond the batch, NotFound without the experiment, or where it is another `instance` by now.
+        same for every generator. nonce: of the pick; "": of any with this number. Samples that do not count have none.
+        Returns the generator, and how many of these are kept. Raises Conflict for a pick without a batch that counts,
+        Retracted for one whose batch counts no longer, Gone for one that is not known (any more), Refused for a place
+        beyond the batch, NotFound without the experiment, or where it is another `instance` by now.
         """
         generator, kept = await self._commands.experiment_script(
             "put_previews",
             experiment,
             instance=instance,
             number=pick,
+            nonce=nonce,
             most=most,
             items=[
                 {

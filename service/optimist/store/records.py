@@ -10,6 +10,9 @@ from optimist.store.checking import Measures
 from optimist.store.errors import StoreError
 from optimist.store.state import ExperimentState, Suspect
 
+Runs = tuple[int, ...]
+"""Whole numbers, ascending: the first and the length of each run of them, one after the other."""
+
 
 @dataclass(frozen=True, slots=True)
 class NewPick:
@@ -142,14 +145,20 @@ class Settled:
     """0 where no pick asked for it."""
     generator: int
     rows: int
+    """How many of its rows count."""
     samples: int
     """Samples of the generator, this batch included."""
     batches: int
     seq: int
-    """Position of this batch in the generator's log."""
+    """Position of this batch in the generator's log; 0 where no row counts."""
     late: bool
-    """The lease had run out; the batch counts all the same."""
+    """The lease had run out."""
     duplicate: bool
+    """Whether nothing was stored now: it was told before, or all of its indices were."""
+    uncounted: int = 0
+    """How many of its rows do not count, because another batch was told with their indices."""
+    counted: str = ""
+    """The runs of its rows that count, as the log has them; "" for all, or none."""
     version: int = 0
     """`ExperimentState.version` after it; 0 for a repeat."""
     suspect: Suspect | None = None
@@ -164,6 +173,7 @@ class LogEntry:
     pick: int
     """0 where no pick asked for it."""
     rows: int
+    """How many rows count."""
     digest: str
     body: bytes
     record: str | None = None
@@ -174,9 +184,10 @@ class LogEntry:
     """The record of a retraction, as retract.lua writes it; such an entry has no rows and no body."""
     prompts: str = ""
     """The index of each row's prompt in a fixed list, with commas between; "" where they are not known."""
-    indices: tuple[int, int] | None = None
-    """The index of the first row in the generator's sequence, and how many rows have indices from there on; the others,
-    and all where this is None, have none."""
+    indices: Runs = ()
+    """The indices in the generator's sequence of the first rows that count; the others have none."""
+    counted: Runs = ()
+    """Which rows of the body count; empty: all."""
     context: bytes = b""
     """`NewPick.context` of its pick."""
 
@@ -209,6 +220,9 @@ class Exchanged:
     generator."""
     state: ExperimentState | None = None
     """None if it was not requested, if picks were opened, or if somebody else has the turn."""
+    is_foreseen: bool = True
+    """Whether the batches changed no more than that each counts whole, and its pick ends; False, too, where one counts
+    in part, or not at all, because its indices were told before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from optimist.store.scores import kernels_digest
 from optimist.store.snapshots import CHUNK_BYTES
 from optimist.store.state import NOTHING_WATCHED, ExperimentState, GeneratorState, Unit, WatchedState
 
+_TOLD = 1024
+"""Intervals of told indices that are written together."""
 STAGED_SECONDS = 3600
 """How long a temporary key lasts after it was written, unless the import is committed."""
 
@@ -103,7 +105,8 @@ class Restoration:
                     "record": entry.record or "",
                     "retracts": entry.retracts or "",
                     "prompts": entry.prompts,
-                    "indices": "" if entry.indices is None else "{} {}".format(*entry.indices),
+                    "indices": " ".join(map(str, entry.indices)),
+                    "counted": " ".join(map(str, entry.counted)),
                     "context": entry.context,
                 }
             )
@@ -165,6 +168,11 @@ class Restoration:
         for part, fields in (_hashes(stored) | self._hashes_of(watched, stored.instance, fitted)).items():
             await self._stage_hash(part, fields)
         await self._stage_hash("checks", sizes or {})
+        for state in stored.generators:
+            for start in range(0, len(state.told), _TOLD):
+                found = state.told[start : start + _TOLD]
+                scored = [part for first, stop in found for part in (stop, f"{first} {stop}")]
+                await self._stage(f"told:{state.ordinal}", "ZADD", *scored)
         await self._stage_hash("snapshots", {keys.unit(*unit): pointer for unit, pointer in self._pointers.items()})
         for start in range(0, len(history), CHUNK_BYTES):
             await self._stage("history", "SETRANGE", start, history[start : start + CHUNK_BYTES])
@@ -226,6 +234,7 @@ class Restoration:
             "copies": state.copies,
             "retracted": state.retracted,
             "restart": state.restart,
+            **({"seedless": 1} if state.is_seedless else {}),
             **{f"{SAME}{other}": agree for other, agree in state.twins.items()},
         }
 
@@ -254,7 +263,17 @@ def _hashes(stored: ExperimentState) -> dict[str, dict[str, Argument]]:
         "states": {str(g.ordinal): g.state for g in generators if g.state != "active"},
         "controls": dict(stored.controls),
         "estimates": {str(g.ordinal): f"{g.estimate_seq} {g.estimate}" for g in generators if g.estimate},
-        "returned": {str(r.pick): f"{g.ordinal} {r.start} {r.size}" for g in generators for r in g.returned},
+        "returned": _returned(generators),
         "aside": {f"{g.ordinal}:{entry.seq}": entry.reason for g in generators for entry in g.aside},
         "suspects": {f"{g.ordinal}:{entry.seq}": entry.stored for g in generators for entry in g.suspects},
     }
+
+
+def _returned(generators: Sequence[GeneratorState]) -> dict[str, Argument]:
+    """As picks.lua stores slices to be handed out again: several of one pick are runs of one entry."""
+    found: dict[str, Argument] = {}
+    for generator in generators:
+        for one in generator.returned:
+            standing = found.get(str(one.pick), f"{generator.ordinal}")
+            found[str(one.pick)] = f"{standing} {one.start} {one.size}"
+    return found

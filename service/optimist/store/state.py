@@ -35,7 +35,8 @@ class OpenPick:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Indices of a generator's sequence that are to be handed out again."""
+    """Indices of a generator's sequence that are to be handed out again. A pick may have returned several such runs,
+    of which the first is handed out first."""
 
     pick: int
     """The pick that was given up, whose lease ran out (a late batch takes its slice back), or that was told fewer rows
@@ -167,6 +168,11 @@ class GeneratorState:
     """Position of the last retraction of all its batches; 0: none."""
     retractions: list[Retraction] = field(default_factory=list)
     """By time."""
+    is_seedless: bool = False
+    """Whether it ignores seeds: its samples have no indices."""
+    told: list[tuple[int, int]] = field(default_factory=list)
+    """The indices of its sequence that were told, as disjoint intervals, start and stop, ascending; empty where a state
+    was read without them."""
 
 
 @dataclass(frozen=True, slots=True)

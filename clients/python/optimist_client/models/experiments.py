@@ -71,7 +71,7 @@ class Experiment(Answer):
     @property
     def is_paired(self) -> bool:
         """Whether its generators are compared by the samples that they have in common."""
-        return self.is_indexed and self.config.paired
+        return self.is_indexed and self.config.paired and self.config.seeds is not False
 
     def widths_of(self, metric: Metric) -> dict[str, int]:
         """The columns of the arrays of one of its metrics, by the metric's own names."""
@@ -98,6 +98,8 @@ class GeneratorRequest(Wire):
     name: GeneratorName
     cost: Cost | None = optional()
     """Cost of one sample; required if the experiment has `max_cost`."""
+    seeds: bool | None = optional()
+    """Whether it makes the same sample again from the same seed; None: unless `seeds` of the config is false."""
 
 
 class GeneratorChange(Wire):

@@ -105,16 +105,23 @@ class AskReply(Answer):
 
 
 class TellReply(Answer):
-    """A batch was accepted and is durable. A repeat of the same tell gets the same reply."""
+    """A batch was accepted and is durable. A repeat of the same tell gets the same reply.
+
+    No index of a generator counts twice. Where another batch was told with some of them before, as when the pick's
+    lease had ended and its slice went to another worker, only the other rows count.
+    """
 
     pick: int
     generator: GeneratorName
     samples: int
     """Samples of the generator, this batch included."""
     batches: int
-    position: int
-    """The batch's position in the generator's log, counted from 1."""
+    position: int | None
+    """The batch's position in the generator's log, counted from 1; None where none of its rows counts."""
     late: bool
     """Whether the pick's lease had ended."""
     duplicate: bool = False
+    """Whether nothing was stored now: the batch was told before, or all of its indices were."""
+    uncounted: int = 0
+    """How many of its rows do not count, because their indices were told before."""
     next: AskReply | None = None

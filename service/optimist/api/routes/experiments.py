@@ -67,6 +67,7 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
                     labels=[metric.shown_label for metric in config.watch],
                     mixture_growth=new.mixture_growth,
                     route_growth=new.route_growth,
+                    seedless=config.seedless,
                 )
     (controls,) = await context.store.labels([config.name])
     existing = labelled(await context.experiment(config.name), controls)

@@ -35,7 +35,8 @@ async def add_generator(name: Identifier, wanted: GeneratorRequest, context: Con
     if is_new:
         _refusing(check_previews, experiment.config.previews, 1 + len(state.stored.generators))
     most = context.settings.max_generators
-    await context.store.add_generator(name, wanted.name, most=most, cost=wanted.cost)
+    seeds = experiment.config.seeds is not False if wanted.seeds is None else wanted.seeds
+    await context.store.add_generator(name, wanted.name, most=most, cost=wanted.cost, is_seedless=not seeds)
     context.polls.changed(name)
     return await context.report(experiment)
 
@@ -73,6 +74,7 @@ async def append(
 
     With `start` the samples are compared with those of the same indices of other generators. Picks of the generator go
     on at the next multiple of the batch size after them; indices that are left out before them go to no pick.
+    Samples of indices that were told before do not count.
     """
     experiment = await context.experiment(name)
     if experiment.config.goal == "route":

@@ -14,7 +14,7 @@ from optimist.api.bodies.previews import About, modes_of, read_previews
 from optimist.api.context import ContextDep
 from optimist.api.entities import Body, respond
 from optimist.api.problems import invalid
-from optimist.api.routes.picks import INSTANCE
+from optimist.api.routes.picks import INSTANCE, NONCE
 from optimist.store import NotFound, StoredPreview
 from optimist_client.models import Identifier, PreviewInfo, PreviewReply, PreviewRequest, Previews
 from optimist_client.models.previews import PreviewKind
@@ -40,6 +40,7 @@ async def put_previews(
     request: PreviewRequest,
     context: ContextDep,
     instance: Annotated[str | None, Query(description=INSTANCE)] = None,
+    nonce: Annotated[str, Query(pattern=r"^[0-9a-f]{0,64}$", description=NONCE)] = "",
 ) -> PreviewReply:
     """Bring previews of samples of a pick that was told, at most 16; again, they change nothing.
 
@@ -55,7 +56,7 @@ async def put_previews(
     previews = await aside(size, read_previews, request)
     async with context.vitals.room_for(sum(len(one.body) for one in previews), reserve=RESERVE):
         ordinal, kept = await context.store.put_previews(
-            name, number, previews, experiment.config.previews, instance=experiment.instance
+            name, number, previews, experiment.config.previews, instance=experiment.instance, nonce=nonce
         )
     names = experiment.config.generators
     if ordinal >= len(names):  # added since

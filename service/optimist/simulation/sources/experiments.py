@@ -11,6 +11,7 @@ import numpy as np
 
 from optimist.archive.file import Archive, ArchiveError
 from optimist.evaluation import Question
+from optimist.evaluation.common_rows import runs_of
 from optimist.evaluation.stored import batch_of, metric_of, question_of, stored_reference, unpack_kernels
 from optimist.numerics.real_data import RealData
 from optimist.simulation.sources.arrays import ArraySource
@@ -80,7 +81,7 @@ class _Told:
     rows: Rows
     size: int
     start: int | None
-    """The index of its first row; None unless all rows have one."""
+    """The index of its first row; None unless all rows have one, without a gap."""
 
 
 def _batches(archive: Archive, ordinal: int) -> Iterator[_Told]:
@@ -93,9 +94,19 @@ def _batches(archive: Archive, ordinal: int) -> Iterator[_Told]:
                 tensors = batch_of(entry)[0]
             except ValueError:
                 continue  # the scorer skipped it, too
-            start, indexed = entry.indices or (None, 0)
             rows = {name: tensor.numpy() for name, tensor in tensors.items()}
-            yield _Told(rows, entry.rows, start if indexed == entry.rows else None)
+            yield from _runs(rows, entry.rows, entry.indices)
+
+
+def _runs(rows: Rows, size: int, indices: tuple[int, ...]) -> Iterator[_Told]:
+    """A batch by the runs of its indices, or as it is where some rows have none."""
+    if sum(indices[1::2]) < size:
+        yield _Told(rows, size, None)
+        return
+    row = 0
+    for first, count in runs_of(indices):
+        yield _Told({name: part[row : row + count] for name, part in rows.items()}, count, first)
+        row += count
 
 
 def _by_index(log: list[_Told]) -> list[_Told]:

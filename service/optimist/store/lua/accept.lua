@@ -1,18 +1,14 @@
--- uses: prelude checking
+-- uses: prelude told checking
 -- keys: counts log history
 
--- The first index of a batch, and how many of its rows have one: a pick may be told more, or fewer, rows than it asked
--- for.
-local function told_part(slice, rows)
-  local start, size = slice:match('(%d+) (%d+)')
-  return start .. ' ' .. string.format('%d', math.min(size, rows))
-end
+-- Whether a script did more than count whole batches and end their picks, which is what callers foresee.
+local was_unforeseen = false
 
 -- Logs and counts a batch. Answers the answer as JSON, the version that this made, and what is suspicious about the
--- batch. `number` is 0 and `record` '' for a batch without a pick; `found` is what `check`
--- answered; `slice`: the slice of its pick, or the indices that it was told with, if any; `context`: that of its pick, if
--- any.
-local function accept(g, number, digest, rows, body, record, late, channel, experiment, found, slice, context)
+-- batch. `number` is 0 and `record` '' for a batch without a pick; `part`: what of it counts, as `part_of` answers;
+-- `found` is what `check` answered; `context`: that of its pick, if any.
+local function accept(g, number, digest, part, body, record, late, channel, experiment, found, context)
+  local rows = part.rows
   local seq, bytes, samples, batches, due, chain, told, version, growth, keeps = unpack(redis.call(
     'HMGET', counts, g .. ':seq', g .. ':bytes', g .. ':samples', g .. ':batches', g .. ':due_samples', 'chain_' .. g,
     'told', 'version', 'growth', 'keep_log'))
@@ -23,9 +19,13 @@ local function accept(g, number, digest, rows, body, record, late, channel, expe
   if keeps == '1' then
     entry[13], entry[14] = 'record', record
   end
-  if (slice or '') ~= '' then
+  if #part.indices > 0 then
     entry[#entry + 1] = 'indices'
-    entry[#entry + 1] = told_part(slice, rows)
+    entry[#entry + 1] = text_of(part.indices)
+  end
+  if part.counted then
+    entry[#entry + 1] = 'counted'
+    entry[#entry + 1] = text_of(part.counted)
   end
   -- The prompts of the rows in a fixed list, which the record of a pick names. In a text every quote is escaped.
   if record:find('"prompt_indices":[', 1, true) then
@@ -49,9 +49,20 @@ local function accept(g, number, digest, rows, body, record, late, channel, expe
   end
   redis.call('HSET', counts, unpack(fields))
 
+  for i = 1, #part.indices, 2 do
+    mark_told(g, part.indices[i], part.indices[i + 1])
+  end
+  was_unforeseen = was_unforeseen or part.uncounted > 0
+  -- Other picks may have left, or returned, indices of a late batch, and of one that was told in place of a retracted one.
+  if #part.indices > 0 and (late or number == '0' or redis.call('HEXISTS', counts, 'retractions') == 1)
+    and redis.call('HLEN', returned) > 0 then
+    was_unforeseen = forget_returned(g) or was_unforeseen
+  end
+
   local flags = (late and 1 or 0) + (number == '0' and 2 or 0)
   redis.call('APPEND', history, struct.pack('<HBI4', tonumber(g), flags, tonumber(rows)))
   return string.format(
-    '{"pick":%d,"generator":%d,"rows":%d,"samples":%d,"batches":%d,"seq":%d,"late":%s}',
-    tonumber(number), tonumber(g), tonumber(rows), samples, batches, seq, tostring(late)), version, (note(g, seq, found, number, rows))
+    '{"pick":%d,"generator":%d,"rows":%d,"samples":%d,"batches":%d,"seq":%d,"late":%s,"uncounted":%d,"counted":"%s"}',
+    tonumber(number), tonumber(g), rows, samples, batches, seq, tostring(late), part.uncounted,
+    text_of(part.counted or {})), version, (note(g, seq, found, number, rows))
 end

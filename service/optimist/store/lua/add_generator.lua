@@ -1,8 +1,8 @@
 -- uses: prelude enrol
 -- keys: generators states controls
--- args: name most control value
+-- args: name most control value seedless
 
--- Adds a generator, where there are fewer than `most`, and sets a control with it ('' for none). Answers the ordinal of
+-- Adds a generator, where there are fewer than `most`, and sets a control with it ('' for none). seedless: 1 if it ignores seeds. Answers the ordinal of
 -- the generator of this name; idempotent.
 local known = redis.call('HGETALL', generators)
 for i = 1, #known, 2 do
@@ -17,7 +17,7 @@ local g = #known / 2
 if g >= tonumber(most) then
   return {'full', 'expected at most ' .. most .. ' generators'}
 end
-enrol(g, name)
+enrol(g, name, seedless)
 if control ~= '' then
   redis.call('HSET', controls, control, value)
 end

@@ -27,13 +27,18 @@ local size, handed = unpack(redis.call('HMGET', counts, 'batch_size', generator 
 if start ~= '' and not size then
   return {'refused', 'start: samples of this experiment have no indices'}
 end
-local found, refusal = check(generator, rows, measures, '')
-if refusal then
-  return refusal
+local part = part_of(generator, start ~= '' and start .. ' ' .. rows or '', rows)
+local answer, suspicion, _
+if part.rows == 0 then
+  answer = uncounted_answer(generator, '0', rows, false)
+else
+  local found, refusal = check(generator, part.rows, measures, '')
+  if refusal then
+    return refusal
+  end
+  answer, _, suspicion = accept(generator, '0', digest, part, body, '', false, channel, experiment, found)
 end
-local answer, _, suspicion = accept(generator, '0', digest, rows, body, '', false, channel, experiment, found,
-  start ~= '' and start .. ' ' .. rows or '')
--- Picks go on behind these indices, at a multiple of the batch size.
+-- Picks go on behind these indices, where its samples have any, at a multiple of the batch size.
 if start ~= '' and start + rows > tonumber(handed) then
   redis.call('HSET', counts, generator .. ':handed', string.format('%.0f', math.ceil((start + rows) / size) * size))
 end
@@ -47,5 +52,8 @@ for i = 1, #oldest, 2 do
     redis.call('HDEL', appended, oldest[i])
     redis.call('ZREM', appended_at, oldest[i])
   end
+end
+if part.rows == 0 then
+  return {'ok', answer, 1}
 end
 return {'ok', answer, 0, 0, suspicion}

@@ -1,11 +1,11 @@
 -- uses: enrol
 -- keys: config counts
--- args: new_config growth instance keep_log batch_size labels mixture_growth route_growth names*
+-- args: new_config growth instance keep_log batch_size labels mixture_growth route_growth names* seedless*
 
 -- Creates an experiment whose generators have `names`, in order. batch_size: '' where samples have no indices. labels: of
 -- its watched metrics, with spaces between. mixture_growth: by which part its samples grow until the mixture is made
--- again, '' where the goal is another; route_growth: the same of the model that routes prompts. Answers 1 if created, 0
--- if it existed already.
+-- again, '' where the goal is another; route_growth: the same of the model that routes prompts. seedless: 1 of each
+-- generator that ignores seeds, else 0. Answers 1 if created, 0 if it existed already.
 local standing = redis.call('GET', config)
 if standing == new_config then
   return {'ok', 0}
@@ -29,6 +29,6 @@ if route_growth ~= '' then
   redis.call('HSET', counts, 'route_growth', route_growth)
 end
 for i, name in ipairs(names) do
-  enrol(i - 1, name)
+  enrol(i - 1, name, seedless[i])
 end
 return {'ok', 1}

@@ -6,7 +6,8 @@
 -- answers the state. With `who` given it then takes the turn at opening picks, for `milliseconds`, and answers no state
 -- while it is the turn of another; after a repeat, which needs no turn, it takes none.
 -- remembered: how many ended picks are remembered.
--- Answers the marks before and after, the answer of each batch, that of the opening, and the state.
+-- Answers the marks before and after, 1 if the batches changed anything that the caller cannot foresee (else 0), the
+-- answer of each batch, that of the opening, and the state.
 local before = redis.call('HGET', counts, 'mark') or ''
 local answers, opened, state = {}, false, false
 for i, batch in ipairs(batches) do
@@ -14,7 +15,7 @@ for i, batch in ipairs(batches) do
     experiment, remembered)
 end
 if #groups > 0 then
-  opened = open(before)
+  opened = open(before, was_unforeseen)
 end
 local outcome = opened and opened[2]
 if wants_state == '1' and outcome ~= 'opened' then
@@ -22,4 +23,4 @@ if wants_state == '1' and outcome ~= 'opened' then
     state = read_state(remembered)
   end
 end
-return {'ok', before, mark or before, answers, opened, state}
+return {'ok', before, mark or before, was_unforeseen and 1 or 0, answers, opened, state}

@@ -7,12 +7,12 @@
 local pick = redis.call('HGET', picks, number)
 if not pick then
   return recall(number, '', nonce)
-elseif nonce ~= '' and not meets(redis.call('HGET', terms, number), nonce) then
+elseif nonce ~= '' and nonce_in(redis.call('HGET', terms, number)) ~= nonce then
   return lost(number)
 end
 if release(number, pick) then
   hand_back(number, pick)
 end
-conclude(number, '\t' .. reason, tonumber(remembered))
+conclude(number, '', reason, tonumber(remembered))
 changed()
 return {'ok'}

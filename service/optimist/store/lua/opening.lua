@@ -4,12 +4,13 @@
 -- args: new_picks*(generator slice again left terms record context)
 
 -- Opens the picks of the arguments, if the experiment is as expected: the number of picks opened so far, the nonce of
--- the last one, the version ('' for any), and the mark before this script's own steps, which is `at_first`. `who`: who
+-- the last one, the version ('' for any), and the mark before this script's own steps, which is `at_first`; `was_changed`: whether something
+-- else was changed by them than the caller expects. `who`: who
 -- opens, for the turn. Each group is one ask, whose `size` picks follow those of the groups before it in `new_picks`.
 -- `again`: the key of the returned slice that is handed out again, or ''. `left`: how many indices a pick leaves of the
 -- slice that it takes; they are handed out later. A repeated ask is recognised by its entry in `requests`: it gets its
 -- first picks, and nothing is opened.
--- What a pick takes and leaves: "<start> <size>", or '' where there is nothing.
+-- What a pick takes of the first run that it finds, and leaves: "<start> <size>", or '' where there is nothing.
 local function parts_of(pick)
   local start, size = pick.slice:match('(%d+) (%d+)')
   local left = tonumber(pick.left)
@@ -19,7 +20,16 @@ local function parts_of(pick)
   return string.format('%s %.0f', start, size + left), string.format('%.0f %.0f', start + size, left)
 end
 
-local function open(at_first)
+-- What is left of the returned runs of a generator, as text, once a pick takes the first one; nil if it is another one.
+local function left_behind(standing, g, taken)
+  local first = g .. ' ' .. taken
+  if standing == first then
+    return ''
+  end
+  return standing and standing:sub(1, #first + 1) == first .. ' ' and standing:sub(#first + 2) or nil
+end
+
+local function open(at_first, was_changed)
   local expected, last, lease = tonumber(expected_rounds), expected_last, tonumber(lease_seconds)
 
   local repeated = {'ok', 'repeated'}
@@ -44,7 +54,7 @@ local function open(at_first)
   end
   -- If the version has increased only by this script's own steps, nothing else has changed except that leases may have
   -- run out; these are freed when the state is read.
-  if is_exact and (tonumber(expected_version) ~= version or expected_mark ~= at_first
+  if is_exact and (was_changed or tonumber(expected_version) ~= version or expected_mark ~= at_first
     or redis.call('ZCOUNT', leases, '-inf', now()) > 0) then
     return {'ok', 'moved'}
   end
@@ -57,7 +67,7 @@ local function open(at_first)
       return {'not-found', 'there is no generator ' .. g}
     elseif redis.call('HEXISTS', states, g) == 1
       or again ~= '' and tonumber(again) >= -expected -- unless a pick of this very opening leaves it
-      and redis.call('HGET', returned, again) ~= g .. ' ' .. parts_of(pick) then
+      and not left_behind(redis.call('HGET', returned, again), g, (parts_of(pick))) then
       return {'ok', 'moved'}
     end
   end
@@ -80,6 +90,8 @@ local function open(at_first)
       end
       local taken, left = parts_of(pick)
       if pick.again ~= '' then
+        local rest = left_behind(redis.call('HGET', returned, pick.again), pick.generator, taken) or ''
+        left = left .. (left ~= '' and rest ~= '' and ' ' or '') .. rest
         redis.call('HDEL', returned, pick.again)
       elseif taken ~= '' then
         redis.call('HINCRBY', counts, pick.generator .. ':handed', taken:match('%d+$'))

@@ -1,4 +1,4 @@
--- uses: retracted
+-- uses: retracted told
 -- keys: leases requests picks terms contexts returned settled settled_order states counts
 
 -- Ends the lease of a pick, and removes the request that a repeated ask would be answered from.
@@ -9,6 +9,12 @@ local function release(number, pick)
     redis.call('HDEL', requests, pick:match('^%d+\t([^\t]*)\t'))
   end
   return leased
+end
+
+-- The nonce that an open pick was made with, by its entry in `terms`. A Redis that has lost its last writes assigns a
+-- number again, so that one number may stand for two picks.
+local function nonce_in(agreed)
+  return agreed:match('^%S+')
 end
 
 -- Adds a number to a list of at most `limit`. The oldest beyond that is removed, with its entry in `remembered`.
@@ -26,8 +32,10 @@ local function queue(list, limit, number, remembered)
   end
 end
 
--- Removes a pick and remembers how it ended. `entry` is what a repeat is answered from.
-local function conclude(number, entry, limit)
+-- Removes a pick and remembers how it ended: "<nonce>\t<digest>\t<answer>", where a repeat of its tell gets `answer`
+-- again; of a pick that was given up the digest is '' and `answer` the reason.
+local function conclude(number, digest, answer, limit)
+  local entry = table.concat({nonce_in(redis.call('HGET', terms, number)), digest, answer}, '\t')
   redis.call('HDEL', picks, number)
   redis.call('HDEL', terms, number)
   redis.call('HDEL', contexts, number)
@@ -35,22 +43,21 @@ local function conclude(number, entry, limit)
   queue(settled_order, limit, number, settled)
 end
 
--- `returned` holds the slices of a generator's sequence for other picks to take, under the number of a pick that ended
--- without samples for them, or under the negative number of a pick that took only a part of what it found.
+-- `returned` holds runs of a generator's sequence (told.lua) for other picks to take, the first one first, under the
+-- number of a pick that ended without samples for them, or under the negative number of a pick that took only a part of
+-- what it found.
 
--- Stores the slice of a pick that ended without a batch, less its first `rows`, for which it had samples.
+-- Stores the slice of a pick that ended without a batch, less its first `rows`, for which it had samples, and less what
+-- was told meanwhile. Answers whether there was any of the latter.
 local function hand_back(number, pick, rows)
   local g, start, size = pick:match('^(%d+)\t[^\t]*\t(%d+) (%d+)\t')
   rows = tonumber(rows or 0)
-  if start and rows < tonumber(size) and redis.call('HGET', states, g) ~= 'retired' then
-    redis.call('HSET', returned, number, string.format('%s %.0f %.0f', g, start + rows, size - rows))
+  if not start or rows >= tonumber(size) or redis.call('HGET', states, g) == 'retired' then
+    return false
   end
-end
-
--- Whether `nonce` is the one that an open pick was made with; `agreed` is its entry in `terms`. A Redis that has lost its
--- last writes assigns a number again, so that one number may stand for two picks.
-local function meets(agreed, nonce)
-  return agreed:match('^%S+') == nonce
+  local runs = untold(g, start + rows, size - rows)
+  keep_returned(number, g, runs)
+  return runs[2] ~= size - rows
 end
 
 -- The answer for a pick that Redis has lost: its number belongs to another pick now, or to none.
@@ -59,11 +66,15 @@ local function lost(number)
 end
 
 -- The answer for a pick that is no longer open: a repeated tell, or give-up, gets the first answer again.
--- `digest` is that of the batch told now, '' where the pick is given up.
+-- `digest` is that of the batch told now, '' where the pick is given up. `nonce` may be '' only then.
 local function recall(number, digest, nonce)
   local entry = redis.call('HGET', settled, number)
   if entry then
-    local known, answer = entry:match('^([^\t]*)\t(.*)$')
+    local made_by, known, answer = entry:match('^([^\t]*)\t([^\t]*)\t(.*)$')
+    -- Equal digests do not show that it is the same pick: a batch may be a single 0 or 1.
+    if made_by ~= nonce and (nonce ~= '' or digest ~= '') then
+      return lost(number)
+    end
     local refused = known ~= '' and refused_again(answer, known == digest)
     if refused then
       return refused

@@ -1,29 +1,46 @@
--- uses: prelude retracted
--- keys: previews settled picks
--- args: number most items*(place index about body)
+-- uses: prelude picks
+-- keys: previews settled picks terms
+-- args: number nonce most items*(place index about body)
 
 -- Keeps previews of samples of a pick that was told. most: how many are kept of one generator. index: of the sample in
 -- the generator's sequence, '' for none. about: text of the caller. Answers the generator, and how many of these
--- previews are there now.
+-- previews are there now. nonce: the pick's, or '' for whichever pick has the number.
 
 -- Of each generator, previews:<g> has "<position> <rank> <index>\t<about>" by "<pick>-<place>";
 -- previews:<g>:bodies has the bytes by the same names.
 
-local answer = (redis.call('HGET', settled, number) or ''):match('^[^\t]+\t(.*)$')
-if not answer then
-  if redis.call('HEXISTS', picks, number) == 1 then
-    return {'conflict', 'pick ' .. number .. ' has no batch yet: previews are sent after it'}
-  elseif redis.call('HEXISTS', settled, number) == 1 then
-    return {'conflict', 'pick ' .. number .. ' was given up: it has no samples'}
-  end
+local made_by, digest, answer = (redis.call('HGET', settled, number) or ''):match('^([^\t]*)\t([^\t]*)\t(.*)$')
+local agreed = redis.call('HGET', terms, number)
+if not answer and not agreed then
   return {'gone', 'pick ' .. number .. ' is not known, or no longer'}
+elseif nonce ~= '' and nonce ~= (made_by or nonce_in(agreed)) then
+  return lost(number)
+elseif agreed then
+  return {'conflict', 'pick ' .. number .. ' has no batch yet: previews are sent after it'}
+elseif digest == '' then
+  return {'conflict', 'pick ' .. number .. ' was given up: it has no samples'}
 end
 local refused = refused_again(answer, true)
 if refused then
   return refused
 end
 local g, position = batch_in(answer)
-local rows, samples = tonumber(answer:match('"rows":(%d+)')), tonumber(answer:match('"samples":(%d+)'))
+if not g then
+  return {'conflict', 'nothing of the batch of pick ' .. number .. ' counts: its samples were told before'}
+end
+local samples = tonumber(answer:match('"samples":(%d+)'))
+local rows = answer:match('"rows":(%d+)') + answer:match('"uncounted":(%d+)')
+local runs = runs_in(answer:match('"counted":"([%d ]*)"'))
+
+-- Whether the sample at a place of the batch counts.
+local function counts_at(place)
+  for i = 1, #runs, 2 do
+    if place >= runs[i] and place < runs[i] + runs[i + 1] then
+      return true
+    end
+  end
+  return #runs == 0
+end
 local list, bodies = previews .. ':' .. g, previews .. ':' .. g .. ':bodies'
 
 -- One half are the samples of least rank, exponential with a rate of 1 / (index + 1). A rank depends on the index alone,
@@ -45,7 +62,7 @@ for _, item in ipairs(items) do
   local name = number .. '-' .. item.place
   if tonumber(item.place) >= rows then
     return {'refused', 'place: pick ' .. number .. ' was told ' .. rows .. ' samples, counted from 0; got ' .. item.place}
-  elseif not known[name] then
+  elseif not known[name] and counts_at(tonumber(item.place)) then
     local seed = item.index ~= '' and item.index or name
     local rank = rank_of(seed, tonumber(item.index) or samples - rows + item.place)
     known[name], new[name] = true, item

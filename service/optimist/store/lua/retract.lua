@@ -1,4 +1,4 @@
--- uses: prelude units chunks retracted forgetting
+-- uses: prelude units chunks retracted told forgetting
 -- keys: settled picks log decision snapshots uploads claims checks suspects aside fitted generators states returned counts
 -- args: generator position number who reason kernels most channel experiment
 
@@ -60,11 +60,15 @@ end
 local function of_pick()
   local entry = redis.call('HGET', settled, number)
   if entry then
-    local g, position = batch_in(entry)
+    local digest, answer = entry:match('^[^\t]*\t([^\t]*)\t(.*)$')
+    if digest == '' then
+      return nil, impossible('pick ' .. number .. ' was given up: it has no batch')
+    end
+    local g, position = batch_in(answer)
     if g then
       return g, position
     end
-    return nil, impossible('pick ' .. number .. ' was given up: it has no batch')
+    return nil, impossible('nothing of the batch of pick ' .. number .. ' counts: its samples were told before')
   elseif redis.call('HEXISTS', picks, number) == 1 then
     return nil, impossible('pick ' .. number .. ' has no batch yet: give it up, or retract it after its tell')
   elseif tonumber(number) > 0 and tonumber(number) <= tonumber(redis.call('HGET', counts, 'rounds')) then
@@ -85,7 +89,7 @@ elseif redis.call('HEXISTS', generators, g) == 0 then
 end
 local name = redis.call('HGET', generators, g)
 
-local seq, samples, batches, bytes, chain, told = unpack(redis.call('HMGET', counts, g .. ':seq', g .. ':samples',
+local seq, samples, batches, bytes, chain, all_told = unpack(redis.call('HMGET', counts, g .. ':seq', g .. ':samples',
   g .. ':batches', g .. ':bytes', 'chain_' .. g, 'told'))
 seq, samples, batches = tonumber(seq), tonumber(samples), tonumber(batches)
 local start = restarted(g)
@@ -165,7 +169,7 @@ local own = seq + 1
 local record = string.format(
   '{"seq":%d,"position":%d,"pick":%d,"samples":%d,"batches":%d,"who":%s,"when":%.6f,"reason":%s,"told":%d,"reopened":%s}',
   own, is_one and at or 0, is_one and entry.pick or 0, lost_rows, lost_batches, cjson.encode(who), now(),
-  cjson.encode(reason), told, tostring(reopened))
+  cjson.encode(reason), all_told, tostring(reopened))
 local digest = redis.sha1hex(record)
 chain = redis.sha1hex(chain:match(' (%x*)$') .. digest)
 samples, batches = samples - lost_rows, batches - lost_batches
@@ -183,8 +187,13 @@ if kernels == '1' then
   redis.call('DEL', claims)
 end
 
+local indices = is_one and entry.indices and runs_in(entry.indices) or {}
+for i = 1, #indices, 2 do
+  unmark_told(g, indices[i], indices[i + 1])
+end
 if not is_one then
   redis.call('HSET', counts, g .. ':restart', own, g .. ':handed', 0)
+  redis.call('UNLINK', told .. ':' .. g)
 end
 forget_routes(g, refits[''] and 0 or first)
 forget_previews(g, is_one and at or nil)
@@ -216,10 +225,12 @@ end
 
 -- The indices are handed out again: those that its pick has left, too, where no other pick has them.
 if is_one and redis.call('HGET', states, g) ~= 'retired' then
-  if entry.pick ~= '0' and entry.indices then
-    local start, size = entry.indices:match('(%d+) (%d+)')
-    local left = (redis.call('HGET', returned, entry.pick) or ''):match('%d+$') or 0
-    redis.call('HSET', returned, entry.pick, string.format('%s %s %.0f', g, start, size + left))
+  if entry.pick ~= '0' then
+    local left = runs_in((redis.call('HGET', returned, entry.pick) or ''):match(' .*$') or '')
+    for i = 1, #left, 2 do
+      add_run(indices, left[i], left[i + 1])
+    end
+    keep_returned(entry.pick, g, indices)
   end
 elseif not is_one then
   local slices = redis.call('HGETALL', returned)

@@ -15,9 +15,12 @@ local function is_retracted(g, position)
     or redis.call('HEXISTS', counts, 'retracted_' .. g .. '_' .. position) == 1
 end
 
--- Which batch a settled pick, or an idempotency key, brought: generator and position.
+-- Which batch a settled pick, or an idempotency key, brought: generator and position; nil if nothing of it counts.
 local function batch_in(answer)
-  return answer:match('"generator":(%d+)'), answer:match('"seq":(%d+)')
+  local position = answer:match('"seq":([1-9]%d*)')
+  if position then
+    return answer:match('"generator":(%d+)'), position
+  end
 end
 
 -- The refusal of a batch that is told after a retraction of the one that was accepted in its place, nil where the first

@@ -4,7 +4,7 @@
 -- The refusal of a batch that is not what its pick asked for, nil where it is. `agreed`: "<nonce> <least rows> <most
 -- rows>", with 0 as the most for any number.
 local function refusal(number, agreed, nonce, rows)
-  if not meets(agreed, nonce) then
+  if nonce_in(agreed) ~= nonce then
     return lost(number)
   end
   local least, most = agreed:match('^%S+ (%d+) (%d+)')
@@ -13,6 +13,18 @@ local function refusal(number, agreed, nonce, rows)
   end
   local expected = least == most and most or 'at most ' .. most
   return {'refused', 'expected ' .. expected .. ' rows for pick ' .. number .. ', got ' .. rows}
+end
+
+-- Ends a pick whose samples another batch has brought: its own is answered as a repeat, and nothing of it counts.
+local function repeated(number, pick, g, digest, rows, late, limit)
+  if release(number, pick) or redis.call('HDEL', returned, number) == 1 then
+    hand_back(number, pick, rows)
+  end
+  local answer = uncounted_answer(g, number, rows, late)
+  conclude(number, digest, answer, tonumber(limit))
+  changed()
+  was_unforeseen = true
+  return {'ok', answer, 1}
 end
 
 -- Accepts a batch for a pick. Answers {answer, 1 if it was told before, else 0, the version that this made, what is
@@ -27,22 +39,26 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
     return refused
   end
   local g, slice, record = pick:match('^(%d+)\t[^\t]*\t([^\t]*)\t(.*)$')
+  local deadline = redis.call('ZSCORE', leases, number)
+  local late = not deadline or tonumber(deadline) <= now()
+  local part = part_of(g, slice, rows)
+  if part.rows == 0 then
+    return repeated(number, pick, g, digest, rows, late, limit)
+  end
   local found
-  found, refused = check(g, rows, measures, record)
+  found, refused = check(g, part.rows, measures, record)
   if refused then
     return refused
   end
-  local deadline = redis.call('ZSCORE', leases, number)
-  local late = not deadline or tonumber(deadline) <= now()
   local answer, version, suspicion =
-    accept(g, number, digest, rows, body, record, late, channel, experiment, found, slice,
+    accept(g, number, digest, part, body, record, late, channel, experiment, found,
       redis.call('HGET', contexts, number))
   -- A late batch takes its slice back, unless another pick has it by now. The indices that it has no rows for are handed
   -- out again.
   local is_its_own = release(number, pick) or redis.call('HDEL', returned, number) == 1
   if is_its_own then
-    hand_back(number, pick, rows)
+    was_unforeseen = hand_back(number, pick, rows) or was_unforeseen
   end
-  conclude(number, digest .. '\t' .. answer, tonumber(limit))
+  conclude(number, digest, answer, tonumber(limit))
   return {'ok', answer, 0, version, suspicion}
 end

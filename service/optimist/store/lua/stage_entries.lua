@@ -1,5 +1,5 @@
 -- other keys: staged
--- args: seconds keep_log entries*(seq pick rows digest chain bytes body record retracts prompts indices context)
+-- args: seconds keep_log entries*(seq pick rows digest chain bytes body record retracts prompts indices counted context)
 
 -- Adds entries to a log that is being imported, under a key that expires after `seconds`. Entries that it has already
 -- are skipped. keep_log: '1' if entries have records.
@@ -21,6 +21,10 @@ for _, new in ipairs(entries) do
     if new.indices ~= '' then
       entry[#entry + 1] = 'indices'
       entry[#entry + 1] = new.indices
+    end
+    if new.counted ~= '' then
+      entry[#entry + 1] = 'counted'
+      entry[#entry + 1] = new.counted
     end
     if new.context ~= '' then
       entry[#entry + 1] = 'context'

@@ -1,5 +1,10 @@
 -- uses: prelude reading
--- args: remembered
+-- args: remembered wants_told
 
--- Answers the state of the experiment. remembered: how many expired picks are remembered.
-return {'ok', read_state(remembered)}
+-- Answers the state of the experiment and, where `wants_told` is 1, the told intervals of each generator, by ordinal.
+-- remembered: how many expired picks are remembered.
+local state, intervals = read_state(remembered), {}
+for g = 0, wants_told == '1' and redis.call('HLEN', generators) - 1 or -1 do
+  intervals[g + 1] = redis.call('ZRANGE', told .. ':' .. g, 0, -1)
+end
+return {'ok', state, intervals}
