@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -28,15 +29,24 @@ _FROM_REFERENCE = math.log(10.0)
 """The same between a generator and the reference."""
 _FROM_OTHERS = math.log(30.0)
 """The same between generators."""
-_CHANCE = math.log(1e5)
+_CHANCE = math.log(1e4)
 """Logarithm of 1/α: α is about the chance that one of all batches of lawful generators is named."""
 _VIRTUAL = tuple(-math.log2(1 - (place + 0.5) / 6) for place in range(6))
 """What is assumed before there are deviations: six of exponential law, in units of their median."""
 _TYPICAL = 0.675
 """This median for batches of one row whose norms are lognormal with σ = 0.8, times 1.25 as medians vary more than
 means; it falls with the square root of the rows."""
+_SLACK = 1e-12
+"""Relative rounding error of sums of weights."""
 
 Against = Literal["batches", "reference", "generators"]
+
+
+_BESIDE: dict[Against, str] = {
+    "batches": "its others",
+    "reference": "the reference",
+    "generators": "those of other generators",
+}
 
 
 class Level(NamedTuple):
@@ -129,15 +139,16 @@ def anomalies(generators: Sequence[Levels], reference: float | None = None) -> l
     for place in present:
         one, centre, outside = generators[place], centres[place], _outside(place, centres, reference)
         is_far = abs(centre - outside.level) > max(outside.limit, least[place]) and not one.accepted_until
+        confirmed = {x.position for x in one.kept if abs(x.value - outside.level) < abs(x.value - centre)}
         for level in one.kept:
             beside = _compared_with(level, one.kept, centre, most, rows)
-            if one.accepts(level.position) or (beside is None and not is_far):
+            if one.accepts(level.position):
                 continue
-            if beside is not None:
+            if beside is not None and not (is_far and level.position in confirmed):
                 found.append(Anomaly(place, level.position, level.value - beside, "batches", False))
-            else:
+            elif is_far and level.position not in confirmed:
                 against: Against = "generators" if reference is None else "reference"
-                found.append(Anomaly(place, level.position, level.value - outside.level, against, True))
+                found.append(Anomaly(place, level.position, level.value - outside.level, against, not confirmed))
     return found
 
 
@@ -230,8 +241,10 @@ def _threshold(generators: Sequence[tuple[Levels, float]], rows: float) -> float
     known.sort()
     deviations, weights = [deviation for deviation, _ in known], [weight for _, weight in known]
     middle = _weighted_median(deviations, weights)
-    above = [(deviation - middle, weight) for deviation, weight in known if deviation > middle]
-    tail = _weighted_median(*map(list, zip(*above, strict=True))) / math.log(2.0)
+    below = list(accumulate(weights, initial=0.0))
+    upper = [place for place in range(len(known)) if below[place] >= (1 - _SLACK) * below[-1] / 2]
+    excess = _weighted_median([deviations[place] - middle for place in upper], [weights[place] for place in upper])
+    tail = excess / math.log(2.0)
     return max(_FACTOR, middle + tail * (math.log(sum(weights) / 2.0) + _CHANCE))
 
 
@@ -245,11 +258,20 @@ def _weighted_median(values: Sequence[float], weights: Sequence[float]) -> float
     half, total = sum(weights) / 2.0, 0.0
     for place, weight in enumerate(weights):
         total += weight
-        if total > half * (1 + 1e-12):
+        if total > half * (1 + _SLACK):
             return values[place]
-        if total >= half * (1 - 1e-12) and place + 1 < len(values):
+        if total >= half * (1 - _SLACK) and place + 1 < len(values):
             return (values[place] + values[place + 1]) / 2.0
     return values[-1]
+
+
+def in_words(difference: float, against: Against) -> str:
+    """What is odd about a batch: "about 255 times larger than its others: pixels 0–255 instead of 0–1?"."""
+    factor = math.exp(min(abs(difference), 700.0))
+    times = f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}" if factor < 1e6 else f"{factor:.0e}"
+    size, ranges = ("larger", "0–255 instead of 0–1") if difference > 0 else ("smaller", "0–1 instead of 0–255")
+    guess = f": pixels {ranges}?" if 200 <= factor <= 330 else ""
+    return f"about {times} times {size} than {_BESIDE[against]}{guess}"
 
 
 def level_of(norms: Iterable[float]) -> float | None:

@@ -2,7 +2,7 @@
 
 from optimist_client.config import ExperimentConfig
 from optimist_client.models.contrasts import Contrast
-from optimist_client.models.decisions import ClosestRival, DecisionInfo, Verdict
+from optimist_client.models.decisions import AnomalousBatches, ClosestRival, DecisionInfo, Verdict
 from optimist_client.models.experiments import (
     Experiment,
     ExperimentChange,
@@ -29,6 +29,7 @@ from optimist_client.models.watched import WatchedReport
 from optimist_client.wire import Identifier
 
 __all__ = [
+    "AnomalousBatches",
     "AskReply",
     "AskRequest",
     "Blend",

@@ -117,4 +117,7 @@ class TellReply(Answer):
     late: bool
     """Whether the pick's lease had ended."""
     duplicate: bool = False
+    findings: list[str] = optional([])
+    """What is odd about the batch: "repeats the batch at position 3", "is about 255 times larger than its others:
+    pixels 0–255 instead of 0–1?". It counts until somebody retracts it. A repeat says nothing."""
     next: AskReply | None = None

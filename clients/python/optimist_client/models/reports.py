@@ -166,13 +166,16 @@ class Report(Answer):
         sampling would have taken if that is known. With the goal "mixture" the result is the best blend, with "route"
         what a router gains."""
         warnings = [f"Warning: {warning}." for warning in self.decision.warnings]
+        odd = [one.text for one in self.decision.anomalies]
+        warnings = [f"Warning: {text}{'' if text.endswith('?') else '.'}" for text in odd] + warnings
+        unless = f", {self.decision.unless}" if self.decision.unless else ""
         if self.goal == "route":
             return [*(["No table of routes yet."] if self.routes is None else self.routes.sentences), *warnings]
         if self.goal == "mixture":
             blend = ["No blend yet."] if self.mixture is None else self.mixture.sentences
             until = " at the budget" if self.state == "out of budget" else ""
             verdict = "Decided" if self.decision.decided else f"Undecided{until}"
-            why = f"{verdict} after {self.samples:,} samples: {self.decision.reason}."
+            why = f"{verdict} after {self.samples:,} samples: {self.decision.reason}{unless}."
             said = [text for text in blend[1:] if not (self.mixture and self.mixture.repeats(text, why))]
             return [blend[0], why, *said, *warnings, *([] if self.hint is None else [self.hint])]
         winner = next((row for row in self.standings if row.generator == self.decision.best), None)
@@ -187,7 +190,7 @@ class Report(Answer):
         confidence = f" with {sure} confidence" if sure else ""
         answer = (
             f"{winner.generator} {verdict}{confidence} after {self.samples:,} samples: "
-            f"{self.title} {winner.score:.3f}{interval}."
+            f"{self.title} {winner.score:.3f}{interval}{unless}."
         )
         said = [answer, self.why, *self.decision.verdict_sentences]
         said += [text for text in (self.overlap_text, self.disagreement) if text]
