@@ -15,7 +15,7 @@ from optimist_client.models.decisions import DecisionInfo, listed
 from optimist_client.models.experiments import State
 from optimist_client.models.mixtures import Mixture
 from optimist_client.models.progress import Progress
-from optimist_client.models.retractions import Retraction
+from optimist_client.models.retractions import Acceptance, Retraction
 from optimist_client.models.routes import Routes
 from optimist_client.models.standings import Standing, ranked
 from optimist_client.models.suspects import SuspectBatch
@@ -76,9 +76,11 @@ class Report(Answer):
     scored: bool
     """Whether every estimate that is due has been made."""
     suspects: list[SuspectBatch] = Field(default_factory=list)
-    """The odd batches, newest first: of all generators that are not retired, the experiment's first 256."""
+    """The odd batches, newest first, of all generators that are not retired: copies, and batches on another scale."""
     retractions: Annotated[list[Retraction], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
     """Accepted batches that count no longer, the newest last."""
+    acceptances: Annotated[list[Acceptance], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
+    """Batches on another scale that somebody accepted as they are, the newest last."""
     contrasts: Annotated[list[Contrast], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
     """How far each other generator that has an estimate is behind the best one, in the order of the standings."""
     watched: Annotated[dict[str, WatchedReport], Field(exclude_if=lambda value: not value)] = Field(
