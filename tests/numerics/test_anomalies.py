@@ -78,6 +78,12 @@ def test_where_others_confirm_the_few_the_many_are_wrong():
     assert named([levels(mixed)], PIXELS) == {0: [21, 22]}
 
 
+def test_where_fewer_confirm_the_few_the_many_are_right():
+    mixed = [*usual(12), PIXELS]
+    found = named([levels(mixed), levels([PIXELS])])
+    assert found == {0: [13], 1: [1]}
+
+
 def test_of_two_batches_the_reference_says_which_is_wrong():
     far = 3 * PIXELS
     assert named([levels([0.0, far], 100)], 0.3) == {0: [2]}

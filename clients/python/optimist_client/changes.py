@@ -96,8 +96,9 @@ class ChangeOperations(ResultOperations):
             generator is on a scale of its own. reason: why, at most 1,024 bytes of printable text.
 
         A decision that rests on it is no longer provisional, unless it rests on others, too. A second call changes
-        nothing and returns `already`. Raises `NotFoundError` for an unknown pick, generator or position;
-        `ConflictError` for a batch that was retracted; ValueError for another combination of arguments.
+        nothing and returns `already`. Raises `NotFoundError` for an unknown pick, generator or position; `StopError`
+        for a batch that was retracted; `ConflictError` for a pick without one; ValueError for another combination of
+        arguments.
         """
         if (pick is None) == (generator is None) or (position is not None and generator is None):
             raise ValueError("expected a pick, or a generator, or a generator and a position")

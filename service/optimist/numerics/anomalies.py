@@ -129,17 +129,20 @@ def anomalies(generators: Sequence[Levels], reference: float | None = None) -> l
     most = _threshold([(generators[place], medians[place]) for place in present], rows)
     # The median of few batches may be far off by chance, as a single batch may.
     least = {place: most / math.sqrt(len(generators[place].kept)) for place in present}
+    counts = {place: len(generators[place].kept) for place in present}
+    first = {place: _outside(place, medians, counts, reference) for place in present}
     centres = {
-        place: _centre(
-            generators[place].kept, _outside(place, medians, reference), medians[place], most, least[place], rows
-        )
+        place: _centre(generators[place].kept, first[place], medians[place], most, least[place], rows)
         for place in present
     }
     found: list[Anomaly] = []
     for place in present:
-        one, centre, outside = generators[place], centres[place], _outside(place, centres, reference)
+        one, centre = generators[place], centres[place]
+        outside = _outside(place, centres, counts, reference)
         is_far = abs(centre - outside.level) > max(outside.limit, least[place]) and not one.accepted_until
         confirmed = {x.position for x in one.kept if abs(x.value - outside.level) < abs(x.value - centre)}
+        # Where its own batches and those that confirm the other level are fewer, the generator is not in doubt.
+        is_far = is_far and not (confirmed and outside.support + len(confirmed) < counts[place] - len(confirmed))
         for level in one.kept:
             beside = _compared_with(level, one.kept, centre, most, rows)
             if one.accepts(level.position):
@@ -170,10 +173,15 @@ class _Outside(NamedTuple):
     """NaN if there is nothing."""
     limit: float
     """How far from it is too far; infinite where the generator itself is one of most."""
+    support: float = math.inf
+    """How many batches of other generators confirm it; infinite for a reference."""
 
 
-def _outside(place: int, centres: Mapping[int, float], reference: float | None) -> _Outside:
-    """The level that others than this generator confirm: the reference, or else most of the other generators."""
+def _outside(place: int, centres: Mapping[int, float], counts: Mapping[int, int], reference: float | None) -> _Outside:
+    """The level that others than this generator confirm: the reference, or else most of the other generators.
+
+    counts: the batches of each generator.
+    """
     if reference is not None:
         return _Outside(reference, _FROM_REFERENCE)
     groups: list[list[int]] = []
@@ -185,11 +193,18 @@ def _outside(place: int, centres: Mapping[int, float], reference: float | None) 
     most = max(map(len, groups))
     largest = [group for group in groups if len(group) == most]
     if len(largest) == 1:
-        beside = [centres[other] for other in largest[0] if other != place]
-        return _Outside(median(beside) if beside else math.nan, math.inf if place in largest[0] else _FROM_OTHERS)
+        beside = [other for other in largest[0] if other != place]
+        limit = math.inf if place in largest[0] else _FROM_OTHERS
+        return _level_among(beside, centres, counts, limit) if beside else _Outside(math.nan, limit)
     # No level has most of the generators. All are in doubt, each beside the nearest of the other levels.
-    levels = [median([centres[other] for other in group]) for group in groups if place not in group]
-    return _Outside(min(levels, key=lambda level: abs(level - centres[place])), _FROM_OTHERS)
+    levels = [_level_among(group, centres, counts, _FROM_OTHERS) for group in groups if place not in group]
+    return min(levels, key=lambda outside: abs(outside.level - centres[place]))
+
+
+def _level_among(
+    group: Sequence[int], centres: Mapping[int, float], counts: Mapping[int, int], limit: float
+) -> _Outside:
+    return _Outside(median([centres[one] for one in group]), limit, sum(counts[one] for one in group))
 
 
 def _centre(kept: Sequence[Level], outside: _Outside, middle: float, most: float, least: float, rows: float) -> float:
@@ -205,7 +220,8 @@ def _centre(kept: Sequence[Level], outside: _Outside, middle: float, most: float
         return middle
     far = (level.value for level in kept if abs(level.value - middle) * _shrunk(level, rows) > most)
     confirmed = [value for value in far if abs(value - outside.level) < abs(value - middle)]
-    return median(confirmed) if confirmed else middle
+    is_confirmed = confirmed and outside.support + len(confirmed) >= len(kept) - len(confirmed)
+    return median(confirmed) if is_confirmed else middle
 
 
 def _compared_with(level: Level, kept: Sequence[Level], centre: float, most: float, rows: float) -> float | None:

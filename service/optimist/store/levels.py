@@ -47,10 +47,7 @@ class StoredLevels:
         """The kept levels of these generators, those of each array from the lowest on."""
         parts = [self._commands.key(experiment, f"levels:{ordinal}") for ordinal in generators]
         found = await self._commands.call_many([("ZRANGE", part, 0, -1, "WITHSCORES") for part in parts])
-        return [
-            [KeptLevel.of(score.decode(), member.decode()) for member, score in zip(one[::2], one[1::2], strict=True)]
-            for one in found
-        ]
+        return [[KeptLevel.of(repr(float(score)), member.decode()) for member, score in one] for one in found]
 
     async def accept_batch(
         self,
