@@ -49,22 +49,19 @@ def suspects_among(generators: Sequence[GeneratorState], anomalous: Anomalous = 
             odd = [] if copy is None else [repeats(copy.copy_of)]
             odd += anomalous.findings.get((generator.ordinal, position), [])
             origin = scales[position] if copy is None else copy.origin
-            found.append(_described(generator, position, origin, odd, position in gone))
+            found.append(
+                SuspectBatch(
+                    generator=generator.name,
+                    position=position,
+                    pick=origin.pick or None,
+                    samples=origin.rows,
+                    told=origin.told,
+                    findings=odd,
+                    anomalous=position in scales,
+                    retracted=position in gone,
+                )
+            )
     return sorted(found, key=lambda suspect: (-suspect.told, suspect.generator, -suspect.position))
-
-
-def _described(
-    generator: GeneratorState, position: int, origin: Origin, odd: list[str], is_retracted: bool
-) -> SuspectBatch:
-    return SuspectBatch(
-        generator=generator.name,
-        position=position,
-        pick=origin.pick or None,
-        samples=origin.rows,
-        told=origin.told,
-        findings=odd,
-        retracted=is_retracted,
-    )
 
 
 def _retracted(generator: GeneratorState) -> set[int]:

@@ -19,5 +19,7 @@ class SuspectBatch(Answer):
     findings: list[str]
     """What is odd about it: "repeats the batch at position 3", "is about 255 times larger than its others: pixels 0–255
     instead of 0–1?"."""
+    anomalous: bool = False
+    """Whether it is on another scale than others, and can be accepted as it is."""
     retracted: bool = False
     """Whether it no longer counts."""
