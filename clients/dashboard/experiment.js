@@ -79,7 +79,7 @@ function page(main, experiment, report, refresh) {
   const state = h("span", {});
   const facts = h("dl", { class: "facts" });
   const palette = new Palette();
-  const standings = new Standings(config.name(report), palette, refresh);
+  const standings = new Standings(config.name, report.title, palette, refresh);
   const metrics = new Metrics(palette);
   const isBlend = config.goal === "mixture";
   const routes = config.goal === "route" ? new Routes(config.name, palette) : null;
