@@ -213,7 +213,7 @@ def _centre(kept: Sequence[Level], outside: _Outside, middle: float, most: float
     least: how far from a level that others confirm the median must be at least for that.
     """
     if len(kept) == 2:
-        if _are_apart(*kept, most, rows) and not math.isnan(outside.level):
+        if _are_apart(kept[0], kept[1], most, rows) and not math.isnan(outside.level):
             return min((level.value for level in kept), key=lambda value: abs(value - outside.level))
         return middle
     if not abs(middle - outside.level) > max(outside.limit, least):
