@@ -1,4 +1,5 @@
-// Suspicious batches, each with a button that retracts it, and the batches that were retracted.
+// Suspicious batches, each with buttons that retract it, or accept one on another scale, and the batches that were
+// retracted or accepted.
 import { change, generatorPath } from "./api.js";
 import { askFor, fill, h, say } from "./dom.js";
 import { count, date, samples as counted } from "./format.js";
@@ -11,8 +12,10 @@ export function batches(config, refresh) {
   const problem = h("p", { class: "problem", role: "alert" });
   const more = h("p", { class: "quiet" });
   const suspects = card("suspects", "Suspicious batches", h("p", { class: "quiet" },
-    "These batches count although something about them is odd. Retract those that should not count."), more);
+    "These batches count although something about them is odd. Retract those that should not count. Accept those on "
+    + "another scale that are right."), more);
   const retracted = card("retractions", "Retracted batches");
+  const accepted = card("acceptances", "Accepted batches");
   suspects.section.append(problem);
   retracted.section.append(note);
 
@@ -32,19 +35,40 @@ export function batches(config, refresh) {
     refresh();
   }
 
+  async function accept(suspect) {
+    const text = `Batch ${count(suspect.position)} of ${suspect.generator} is right as it is, though it is on another `
+      + "scale than others. A decision that rests on it is then no longer provisional. The reason stays on record.";
+    const reason = await askFor("Accept this batch?", text, "Accept", "Reason", REASON);
+    if (reason === null) return;
+    say(problem, "");
+    try {
+      const path = `${generatorPath(config.name, suspect.generator)}/batches/${suspect.position}/acceptance`;
+      await change("PUT", path, { reason });
+    } catch (error) {
+      say(problem, error.message);
+    }
+    refresh();
+  }
+
+  const button = (what, suspect, onclick) => h("button", {
+    class: "small", "aria-label": `${what} batch ${suspect.position} of ${suspect.generator}`, onclick,
+  }, what);
+
   return {
-    sections: [suspects.section, retracted.section],
+    sections: [suspects.section, retracted.section, accepted.section],
     draw(report) {
       const odd = report.suspects.filter((suspect) => !suspect.retracted);
       say(more, report.suspects.length < LISTED ? "" : `The first ${LISTED} are listed; the standings count all.`);
       suspects.draw(odd, SUSPECT, (suspect) => [
         origin(suspect, [`told ${date(suspect.told)}`]),
         h("td", {}, h("ul", {}, suspect.findings.map((finding) => h("li", {}, finding)))),
-        h("td", { class: "row-actions" }, h("button", {
-          class: "small",
-          "aria-label": `Retract batch ${suspect.position} of ${suspect.generator}`,
-          onclick: () => retract(suspect),
-        }, "Retract")),
+        h("td", { class: "row-actions" }, button("Retract", suspect, () => retract(suspect)),
+          suspect.anomalous && button("Accept", suspect, () => accept(suspect))),
+      ]);
+      accepted.draw([...(report.acceptances ?? [])].reverse(), ACCEPTED, (one) => [
+        origin(one, [!one.position && `up to batch ${count(one.until)}`]),
+        h("td", {}, one.reason || "–"),
+        h("td", {}, date(one.when), one.who && h("div", { class: "quiet" }, `by ${one.who}`)),
       ]);
       retracted.draw([...(report.retractions ?? [])].reverse(), RETRACTED, (gone) => [
         origin(gone, []),
@@ -57,6 +81,7 @@ export function batches(config, refresh) {
 
 const SUSPECT = ["Batch", "What is odd", ""];
 const RETRACTED = ["Batch", "Reason", "Retracted"];
+const ACCEPTED = ["Batch", "Reason", "Accepted"];
 
 // A card with a table, which is hidden while the table is empty.
 function card(id, title, ...texts) {

@@ -115,7 +115,9 @@ function page(main, experiment, report, refresh) {
       say(sentence, (isBlend ? blendAnswer : routes ? routeAnswer : answer)(report));
       say(reason, isBlend || routes ? (report.samples > 0 && report.why) || "" : why(report));
       say(hint, report.hint ?? "");
-      warnings.draw((report.decision.warnings ?? []).map((text) => `${capitalised(text)}.`));
+      const { anomalies = [], warnings: doubts = [] } = report.decision;
+      const doubted = [...anomalies.map(({ text }) => text), ...doubts];
+      warnings.draw(doubted.map((text) => capitalised(text.endsWith("?") ? text : `${text}.`)));
       tagged.draw(report);
       fill(state, badges(report.state, report.standings.some((standing) => standing.damaged)));
       fill(facts, known(report, config, perSecond));

@@ -70,7 +70,8 @@ export function answer(report) {
   const even = report.uniform_samples;
   if (state === "decided") {
     const uniform = even === null ? "" : `; uniform sampling would have needed about ${about(even)}`;
-    return `${decision.best} is best${sure} after ${told}${uniform}.`;
+    const unless = decision.unless ? `, ${decision.unless}` : "";
+    return `${decision.best} is best${sure} after ${told}${unless}${uniform}.`;
   }
   const leads = `${decision.best} leads${sure} after ${told}`;
   if (state === "out of budget") {

@@ -17,17 +17,17 @@ NAME = "suspicious"
 
 @pytest.fixture(scope="module")
 def suspicious(service: Service) -> str:
-    """The name of an experiment with a large batch of `good`, and one of `bad` that was told twice."""
+    """The name of an experiment with a batch of `good` on another scale, and one of `bad` that was told twice."""
     with Optimist(service.url) as client:
         experiment = client.create_experiment(
-            NAME, ["good", "bad"], reference=(np.zeros(4), np.eye(4)), policy="uniform", stop=False, batch_size=20
+            NAME, ["good", "bad"], reference=(np.zeros(8), np.eye(8)), policy="uniform", stop=False, batch_size=20
         )
-        for pick in experiment.picks(120):
-            scale = 2e3 if pick.number == 3 else 1.0
-            pick.tell(scale * np.random.default_rng(pick.seed).standard_normal((pick.size, 4)))
+        for pick in experiment.picks(400):
+            scale = {3: 255.0, 4: 255.0}.get(pick.number, 1.0)
+            pick.tell(scale * np.random.default_rng(pick.seed).standard_normal((pick.size, 8)))
     for key in ("first", "second"):
         url = f"{service.url}/v1/experiments/{NAME}/generators/bad/batches"
-        rows = np.random.default_rng(0).standard_normal((5, 4)).tolist()
+        rows = np.random.default_rng(0).standard_normal((5, 8)).tolist()
         httpx.post(url, json={"features": rows}, headers={"idempotency-key": key}).raise_for_status()
     return NAME
 
@@ -37,9 +37,10 @@ def test_suspicious_batches_are_listed_with_what_is_odd(open_page: OpenPage, cli
     page = open_page(f"/#/e/{suspicious}", viewport={"width": 390, "height": 844})
     table = page.get_by_role("region", name="Suspicious batches table")
     rows = table.locator("tbody tr")
-    expect(rows).to_have_count(2)
+    expect(rows).to_have_count(3)
     expect(rows.first).to_contain_text("repeats the batch at position")
-    expect(rows.last).to_contain_text("has values over 1,000 times the usual size (features: ")
+    expect(rows.last).to_contain_text("times larger than its others: pixels 0–255 instead of 0–1?")
+    expect(rows.first.get_by_role("button", name="Accept")).to_have_count(0)
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
     warning = page.locator(".standings .warnings:visible").first
     text = warning.locator("li").first
@@ -63,6 +64,12 @@ def test_suspicious_batches_are_listed_with_what_is_odd(open_page: OpenPage, cli
     gone = page.get_by_role("region", name="Retracted batches table").locator("tbody tr")
     expect(gone).to_contain_text("good")
     expect(gone).to_contain_text("<b>overflow</b>")
+    expect(rows).to_have_count(2)
+    page.get_by_role("button", name="Accept batch 2 of bad").click()
+    dialog.get_by_label("Reason").fill("so it is")
+    page.keyboard.press("Enter")
+    accepted = page.get_by_role("region", name="Accepted batches table").locator("tbody tr")
+    expect(accepted).to_contain_text("so it is")
     expect(rows).to_have_count(1)
     expect(page.get_by_role("status").get_by_text("Batch 2 of good no longer counts.")).to_be_visible()
     assert [one.reason for one in experiment.report().retractions] == ["<b>overflow</b>"]

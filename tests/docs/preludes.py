@@ -87,9 +87,9 @@ def operations(url: str) -> dict[str, Any]:
 def retraction(url: str) -> dict[str, Any]:
     optimist = Optimist(url)
     names = ["step-10k", "step-20k"]
-    experiment = optimist.create_experiment("checkpoints", names, reference=(np.zeros(4), np.eye(4)), stop=False)
+    experiment = optimist.create_experiment("checkpoints", names, reference=(np.zeros(8), np.eye(8)), stop=False)
     for pick in experiment.picks(40):
-        pick.tell(_rows(0.0, pick.size, pick.seed, 4) * (2e3 if pick.number == 3 else 1.0))
+        pick.tell(_rows(0.0, pick.size, pick.seed, 8) * (255.0 if pick.number == 3 else 1.0))
     return {"optimist": optimist}
 
 

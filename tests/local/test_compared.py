@@ -68,6 +68,28 @@ def compare(place: Path, **given: Any) -> optimist.Compared:
     return optimist.compare(names, **how)
 
 
+class Overflowing(Pixels):
+    """One that forgets to divide by 255 the twelfth time."""
+
+    calls = 0
+
+    def _pixels(self, batch: list[np.ndarray]) -> np.ndarray:
+        self.calls += 1
+        return super()._pixels(batch) * (255.0 if self.calls == 12 else 1.0)
+
+
+def test_an_answer_that_rests_on_another_scale_is_provisional(folders: Path):
+    how = {"batch_size": 5, "stop": False}
+    with pytest.warns(UserWarning, match=r"batch \d+ of (clean|noisy) is about .* times larger than its others"):
+        found = compare(folders, embed=Overflowing(), cache=folders / "one", **how)
+    [odd] = found.decision.anomalies
+    assert (len(odd.positions), odd.whole) == (1, False)
+    assert f"Warning: batch {odd.positions[0]} of {odd.generator} is about" in str(found)
+    assert found.decision.provisional == found.decision.decided
+    ignored = compare(folders, embed=Overflowing(), cache=folders / "two", on_anomaly="ignore", **how)
+    assert ignored.decision.anomalies == ()
+
+
 def test_folders_zips_and_parquet_files_of_the_same_images_give_the_same_answer(folders: Path, images: Images):
     import pyarrow as pa
     from pyarrow import parquet

@@ -164,7 +164,7 @@ def test_suspicious_and_retracted_batches_are_named():
         retractions=[gone] * 6 + [{**gone, "position": None, "pick": None, "reason": ""}],
     )
     assert str(made).splitlines()[-7:] == [
-        "2 suspicious batches count: see `suspects` and `retract`.",
+        "2 suspicious batches count: see `suspects`, `retract` and `accept`.",
         "Retracted: 2 earlier.",
         *["Retracted: batch 3 of a <i> (pick 7, 5 samples): wrong weights."] * 4,
         "Retracted: all batches of a <i> (5 samples): no reason given.",

@@ -58,6 +58,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"note": 5}, "note: expected text, got 5"),
     ({"previews": -1}, "previews: expected at least 0, got -1"),
     ({"previews": 257}, "previews: expected at most 256, got 257"),
+    ({"on_anomaly": "never"}, "on_anomaly: expected 'hold' or 'ignore', got 'never'"),
     ({"prompts_are": "set"}, "prompts_are: expected 'sample' or 'list', got 'set'"),
     ({"prompts_are": "list"}, "prompts"),
     ({"embedding": ""}, "embedding: expected text of at least 1"),

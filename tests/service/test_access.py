@@ -128,6 +128,15 @@ TABLE = {
         "admin", f"{INSIDE}/generators/a/batches"
     ),
     ("DELETE", "/v1/experiments/{name}/generators/{generator:path}/batches/{position}"): Route("admin", told_position),
+    ("PUT", "/v1/experiments/{name}/picks/{number}/batch/acceptance"): Route(
+        "admin", lambda admin: f"{told_pick(admin)}/acceptance"
+    ),
+    ("PUT", "/v1/experiments/{name}/generators/{generator:path}/batches/acceptance"): Route(
+        "admin", lambda admin: told_position(admin).rpartition("/")[0] + "/acceptance"
+    ),
+    ("PUT", "/v1/experiments/{name}/generators/{generator:path}/batches/{position}/acceptance"): Route(
+        "admin", lambda admin: f"{told_position(admin)}/acceptance"
+    ),
     ("POST", "/v1/experiments/{name}/generators"): Route(
         "admin", f"{INSIDE}/generators", request={"json": {"name": "c"}}
     ),

@@ -9,11 +9,13 @@ from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.store import (
+    Acceptance,
     AskGroup,
     Conflict,
     ExperimentState,
     GeneratorState,
     Gone,
+    KeptLevel,
     LogEntry,
     LogGap,
     NotFound,
@@ -55,11 +57,14 @@ STATE = ExperimentState(
             aside_count=1,
             suspects=[
                 Suspect(4, Origin(0, 5, 1763823998.5), 2),
-                Suspect(5, Origin(9, 5, 1763823999.25), None, "features: 1e+05 in row 3"),
+                Suspect(5, Origin(9, 5, 1763823999.25), 4),
             ],
-            large=1,
-            copies=1,
+            copies=2,
             twins={1: 2},
+            acceptances=[
+                Acceptance.of(0, '{"position":5,"until":5,"who":"","when":1763824000.5,"reason":"right"}'),
+                Acceptance.of(0, '{"position":0,"until":5,"who":"key","when":1763824001.5,"reason":""}'),
+            ],
         ),
         GeneratorState(1, "b", 0, 0, 0, 0, 0, state="paused", is_seedless=True),
     ],
@@ -67,6 +72,7 @@ STATE = ExperimentState(
     controls={"budget": "99"},
     instance="instance",
 )
+LEVELS = [[KeptLevel(0, 5, Origin(9, 5, 1763823999.25), -0.5), KeptLevel(1, 5, Origin(9, 5, 1763823999.25), 2.25)], []]
 SIZES = {"usual": "1 1.5", "0": "40 40 2.25"}
 
 
@@ -79,7 +85,7 @@ async def stage(restoration: Restoration) -> None:
 async def restore(store: Store, stored: ExperimentState = STATE) -> bool:
     async with store.restoring("x") as restoration:
         await stage(restoration)
-        return await restoration.commit("config", 0.04, stored, HISTORY, {"": b"fitted"}, SIZES)
+        return await restoration.commit("config", 0.04, stored, HISTORY, {"": b"fitted"}, SIZES, LEVELS)
 
 
 async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
@@ -92,6 +98,7 @@ async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
     with pytest.raises(LogGap):
         await store.read_log("x", 0, 2)
     assert await store.usual_sizes("x", 2) == SIZES
+    assert await store.levels("x", [0, 1]) == LEVELS
     for key in await redis.keys("optimist:{x}:*"):
         assert await redis.ttl(key) == -1
         assert b"import" not in key

@@ -90,6 +90,27 @@ class ChangeOperations(ResultOperations):
         answer = await self._transport.call("DELETE", path, json={"reason": reason})
         return models.RetractReply.model_validate(answer)
 
+    @operation
+    async def accept(
+        self, *, pick: int | None = None, generator: str | None = None, position: int | None = None, reason: str = ""
+    ) -> models.AcceptReply:
+        """Accept a batch on another scale as it is, on record with who, when and why. Needs a key of role admin.
+
+        pick, generator, position: as of `retract`. generator without a position: all its batches so far, and that the
+            generator is on a scale of its own. reason: why, at most 1,024 bytes of printable text.
+
+        A decision that rests on it is no longer provisional, unless it rests on others, too. A second call changes
+        nothing and returns `already`. Raises `NotFoundError` for an unknown pick, generator or position; `StopError`
+        for a batch that was retracted; `ConflictError` for a pick without one; ValueError for another combination of
+        arguments.
+        """
+        if (pick is None) == (generator is None) or (position is not None and generator is None):
+            raise ValueError("expected a pick, or a generator, or a generator and a position")
+        what = f"picks/{pick}/batch" if generator is None else f"generators/{quote(generator, safe='')}/batches"
+        path = f"/v1/experiments/{self.name}/{what}" + ("" if position is None else f"/{position}")
+        answer = await self._transport.call("PUT", f"{path}/acceptance", json={"reason": reason})
+        return models.AcceptReply.model_validate(answer)
+
     async def _change(self, path: str, **fields: Any) -> models.Report:
         given = {name: value for name, value in fields.items() if value is not None}
         answer = await self._transport.call("PATCH", f"/v1/experiments/{self.name}{path}", json=given)

@@ -138,7 +138,11 @@ class ExperimentConfig(Wire):
     note: Note = optional("")
     max_magnitude: Annotated[float, Field(gt=1, allow_inf_nan=False)] = optional(MAX_MAGNITUDE)
     """A batch is refused if a value exceeds the usual size by this factor. The usual size is the root mean square of
-    the earlier batches. From a factor of 1000 on, a batch is accepted with a warning."""
+    the earlier batches."""
+    on_anomaly: Literal["hold", "ignore"] = optional("hold")
+    """What happens where a decision rests on a batch that is on another scale than others, such as pixels from 0 to 255
+    among those from 0 to 1. "hold": the decision is provisional until somebody retracts or accepts the batch. "ignore":
+    no batch is compared with others in this way."""
     refuse_copies: bool = optional(False)
     """Whether a batch that repeats an earlier one of its generator is refused; otherwise it counts, with a warning."""
     paired: bool = optional(True)

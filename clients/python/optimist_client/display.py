@@ -191,7 +191,7 @@ def _batches(report: Report) -> list[str]:
     lines = []
     if odd := sum(not suspect.retracted for suspect in report.suspects):
         batches = "1 suspicious batch counts" if odd == 1 else f"{odd:,} suspicious batches count"
-        lines.append(f"{batches}: see `suspects` and `retract`.")
+        lines.append(f"{batches}: see `suspects`, `retract` and `accept`.")
     if earlier := len(report.retractions[:-_RETRACTIONS]):
         lines.append(f"Retracted: {earlier:,} earlier.")
     for gone in report.retractions[-_RETRACTIONS:]:
@@ -199,6 +199,9 @@ def _batches(report: Report) -> list[str]:
         pick = "" if gone.pick is None else f"pick {gone.pick:,}, "
         reason = gone.reason or "no reason given"
         lines.append(f"Retracted: {which} of {gone.generator} ({pick}{gone.samples:,} samples): {reason}.")
+    for one in report.acceptances[-_RETRACTIONS:]:
+        which = f"all batches up to {one.until:,}" if one.position is None else f"batch {one.position:,}"
+        lines.append(f"Accepted: {which} of {one.generator}: {one.reason or 'no reason given'}.")
     return lines
 
 

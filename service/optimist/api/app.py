@@ -15,6 +15,7 @@ from optimist.api.door.access import Access, KeyRing
 from optimist.api.door.limits import Limits
 from optimist.api.door.service import Service
 from optimist.api.routes import (
+    acceptances,
     archives,
     dashboard,
     experiments,
@@ -82,6 +83,7 @@ def create_app(settings: Settings, redis_url: str, board: Board | None = None) -
         routed,
         modes,
         previews,
+        acceptances,
         retractions,
         generators,
         health,

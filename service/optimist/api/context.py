@@ -18,6 +18,7 @@ from optimist.api.newest import Newest
 from optimist.api.polls import Polls
 from optimist.api.problems import ApiError
 from optimist.api.vitals import Vitals
+from optimist.dispatch.anomalous import read_anomalous
 from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.counting import count_tell
 from optimist.dispatch.dispatcher import Dispatcher
@@ -26,7 +27,7 @@ from optimist.dispatch.mixtures import KnownMixture, mixture_of
 from optimist.dispatch.report import report_of
 from optimist.dispatch.shown_routes import shown_routes
 from optimist.dispatch.state import PolicyState
-from optimist.dispatch.suspects import SuspectLog
+from optimist.dispatch.suspects import NOTHING, Anomalous, SuspectLog, repeats
 from optimist.dispatch.watched import WatchedEstimates
 from optimist.settings import Settings
 from optimist.store import MIXTURES_MADE, ROUTES_MADE, SCORED, NotFound, Settled, Store, name_of, namespace_of
@@ -62,12 +63,13 @@ class Context:
     _states: Newest[str, PolicyState] = field(default_factory=lambda: Newest(REMEMBERED))
     _watched: Newest[str, WatchedEstimates] = field(default_factory=lambda: Newest(REMEMBERED))
     _mixtures: Newest[tuple[str, str], KnownMixture] = field(default_factory=lambda: Newest(REMEMBERED))
+    _anomalous: Newest[str, tuple[str, Anomalous]] = field(default_factory=lambda: Newest(REMEMBERED))
     _namespaces: dict[str, Context] = field(default_factory=dict)
     _suspects: SuspectLog = field(default_factory=SuspectLog)
     polls: Polls = field(init=False)
 
     def __post_init__(self) -> None:
-        reading = (self.experiment, self.state, self.watched, self.mixture, self.routes, self.labelled)
+        reading = (self.experiment, self.state, self.watched, self.mixture, self.routes, self.anomalous, self.labelled)
         self.polls = Polls(self.store, *reading, self.settings.hint_after)
 
     def of(self, namespace: str) -> Context:
@@ -181,7 +183,16 @@ class Context:
             await self.mixture(state),
             await self.routes(state),
         )
-        return report_of(state, hint_after, watched=watched, mixture=mixture, routes=routes)
+        anomalous = await self.anomalous(state)
+        return report_of(state, hint_after, watched=watched, mixture=mixture, routes=routes, anomalous=anomalous)
+
+    async def anomalous(self, state: PolicyState) -> Anomalous:
+        """The batches on another scale, by a state that was just read."""
+        stored = state.stored
+        made, found = self._anomalous.pop(state.config.name) or ("", NOTHING)
+        if not made or made != f"{stored.instance} {stored.version} {stored.mark}":
+            made, found = f"{stored.instance} {stored.version} {stored.mark}", await read_anomalous(self.store, state)
+        return self._anomalous.put(state.config.name, (made, found))[1]
 
     async def ordinal(self, name: str, generator: str) -> int:
         """The ordinal of an experiment's generator, retired or not. Raises `NotFound`."""
@@ -196,9 +207,14 @@ class Context:
         names: Sequence[str] = experiment.config.generators
         if settled.generator >= len(names):  # added since
             names = [generator.name for generator in (await self.store.state(experiment.config.name)).generators]
-        if settled.suspect is not None:
+        findings = [] if settled.suspect is None else [repeats(settled.suspect.copy_of)]
+        if settled.doubtful:
+            with contextlib.suppress(NotFound):  # deleted meanwhile
+                anomalous = await self.anomalous(await self.state(experiment))
+                findings += anomalous.findings.get((settled.generator, settled.seq), [])
+        if findings:
             full = self.store.full_name(experiment.config.name)
-            self._suspects.warn(full, names[settled.generator], settled.suspect)
+            self._suspects.warn(full, names[settled.generator], settled.seq, findings)
         return TellReply(
             pick=settled.pick,
             generator=names[settled.generator],
@@ -208,6 +224,7 @@ class Context:
             late=settled.late,
             duplicate=settled.duplicate,
             uncounted=settled.uncounted,
+            findings=findings,
         )
 
     def dispatcher(self, experiment: Experiment) -> Dispatcher:

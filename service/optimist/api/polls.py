@@ -18,6 +18,7 @@ from optimist.dispatch.progress_curve import PRIMARY, ProgressCurve
 from optimist.dispatch.report import report_of
 from optimist.dispatch.route_curve import route_curve
 from optimist.dispatch.state import PolicyState
+from optimist.dispatch.suspects import Anomalous
 from optimist.dispatch.watched import WatchedEstimates
 from optimist.store import ExperimentState, MixturePoint, NotFound, Store, Unavailable
 from optimist.store.formats import HISTORY
@@ -136,18 +137,20 @@ class Polls:
         watched: Callable[[Experiment], Awaitable[WatchedEstimates | None]],
         mixture: Callable[[PolicyState], Awaitable[Mixture | None]],
         routes: Callable[[PolicyState], Awaitable[Routes | None]],
+        anomalous: Callable[[PolicyState], Awaitable[Anomalous]],
         labelled: Callable[[Sequence[str]], Awaitable[list[Experiment]]],
         hint_after: int | None = None,
     ) -> None:
         """experiment: the one of a name; state: that of an experiment as it is now. Both raise NotFound.
 
         watched: the estimates of an experiment's watched metrics, None if it has none. mixture: the newest one of a
-        state by the metric that decides. routes: the newest table. labelled: those of the experiments that are there,
-        with their present tags and notes. hint_after: as in `report_of`.
+        state by the metric that decides. routes: the newest table. anomalous: the batches on another scale. labelled:
+        those of the experiments that are there, with their present tags and notes. hint_after: as in `report_of`.
         """
         self._store = store
         self._experiment, self._state = experiment, state
         self._watched = watched
+        self._anomalous = anomalous
         self._hint_after = hint_after
         self._shared = Shared()
         self._mixture, self._routes = mixture, routes
@@ -205,7 +208,10 @@ class Polls:
         mixtures, gains = await self._blends.of(experiment), await self._gains.of(experiment)
         _check_same(await self._experiment(name), state.stored)
         mixture, routes = await self._mixture(state), await self._routes(state)
-        report = report_of(state, self._hint_after, watched=watched, mixture=mixture, routes=routes)
+        anomalous = await self._anomalous(state)
+        report = report_of(
+            state, self._hint_after, watched=watched, mixture=mixture, routes=routes, anomalous=anomalous
+        )
         return Poll(report, state.stored.instance, names, curve, picks, mixtures, gains)
 
     async def _curve(self, experiment: Experiment, stored: ExperimentState) -> ProgressCurve:

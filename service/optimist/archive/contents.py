@@ -10,17 +10,22 @@ from pydantic import Field, TypeAdapter
 
 from optimist.numerics.estimate import is_due
 from optimist.store.records import LogEntry
-from optimist.store.state import GeneratorState, Retraction, Returned, SetAside, Suspect
+from optimist.store.state import Acceptance, GeneratorState, Retraction, Returned, SetAside, Suspect
 from optimist_client.models import Experiment
 from optimist_client.models import GeneratorState as State
 from optimist_client.wire import GeneratorName, Identifier, Wire
 
 Count = Annotated[int, Field(ge=0)]
 Position = Annotated[int, Field(ge=1)]
-Stored = Annotated[str, Field(pattern=r"^[0-9]{0,15}\t[^\t]{0,500}\t[0-9]{1,15} [0-9]{1,15} [0-9]{1,15}\.[0-9]{3}$")]
+Stored = Annotated[str, Field(pattern=r"^[0-9]{1,15}\t[0-9]{1,15} [0-9]{1,15} [0-9]{1,15}\.[0-9]{3}$")]
 """`Suspect.stored`."""
 _NUMBER = r"[0-9]{1,25}(\.[0-9]{1,25})?(e[+-][0-9]{1,3})?"
 Sizes = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}( (-|{_NUMBER}))*$", max_length=500)]
+StoredLevel = tuple[
+    Annotated[str, Field(pattern=r"^-?[0-9]{1,8}\.[0-9]{4}$")],
+    Annotated[str, Field(pattern=r"^[0-9]{1,3} [0-9]{1,15} [0-9]{1,15} [0-9]{1,15} [0-9]{1,15}\.[0-9]{3}$")],
+]
+"""`KeptLevel.stored`."""
 NOT_EMPTY = Field(exclude_if=lambda value: not value)
 """Omits a field that is empty, which most are."""
 
@@ -38,6 +43,16 @@ class ArchivedRetraction(Wire):
     reason: Annotated[str, Field(max_length=1024)]
     told: Count
     reopened: bool
+
+
+class ArchivedAcceptance(Wire):
+    """An acceptance; see `store.state.Acceptance`."""
+
+    position: Count
+    until: Position
+    who: Annotated[str, Field(max_length=200)]
+    when: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    reason: Annotated[str, Field(max_length=1024)]
 
 
 class ArchivedWatched(Wire):
@@ -66,10 +81,13 @@ class ArchivedGenerator(Wire):
     aside: dict[Position, str]
     aside_count: Count
     suspects: Annotated[dict[Position, Stored], Field(max_length=256), NOT_EMPTY] = Field(default_factory=dict)
-    large: Annotated[Count, NOT_EMPTY] = 0
     copies: Annotated[Count, NOT_EMPTY] = 0
     twins: Annotated[dict[Count, Position], NOT_EMPTY] = Field(default_factory=dict)
-    """This field and the three before it count the suspicious batches, as in `GeneratorState`."""
+    """This field and the two before it count the suspicious batches, as in `GeneratorState`."""
+    levels: Annotated[list[StoredLevel], Field(max_length=16_384), NOT_EMPTY] = Field(default_factory=list)
+    """The kept levels of its batches, as in `Store.levels`."""
+    acceptances: Annotated[list[str], Field(max_length=1025), NOT_EMPTY] = Field(default_factory=list)
+    """The records of batches that were accepted on another scale."""
     retractions: Annotated[list[str], NOT_EMPTY] = Field(default_factory=list)
     """The records of its retractions, as in the log."""
     snapshot_position: Count
@@ -90,6 +108,13 @@ class ArchivedGenerator(Wire):
         """Its retractions by their own positions. Raises ValueError for records that are not valid."""
         found = [ArchivedRetraction.model_validate_json(record) for record in self.retractions]
         return {one.seq: one for one in found}
+
+    @property
+    def accepting(self) -> list[str]:
+        """The records of its acceptances. Raises ValueError for records that are not valid."""
+        for record in self.acceptances:
+            ArchivedAcceptance.model_validate_json(record)
+        return self.acceptances
 
     @property
     def restart(self) -> int:
@@ -192,7 +217,6 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: Sequence[int],
         aside=[SetAside(seq, reason) for seq, reason in sorted(known.aside.items())],
         aside_count=known.aside_count,
         suspects=[Suspect.of(seq, stored) for seq, stored in sorted(known.suspects.items())],
-        large=known.large,
         copies=known.copies,
         twins=known.twins,
         retracted=retracted,
@@ -200,4 +224,5 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: Sequence[int],
         retractions=[Retraction.of(ordinal, record) for record in known.retractions],
         is_seedless=known.is_seedless,
         told=known.told,
+        acceptances=[Acceptance.of(ordinal, record) for record in known.accepting],
     )

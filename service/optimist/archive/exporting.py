@@ -102,6 +102,7 @@ class Exporter:
         oldest = min(known.snapshot_seq for known in by_label.values())
         position = 0 if stored.keep_log else max(oldest, beginning)
         is_whole = position <= beginning
+        (levels,) = await self._store.levels(self._name, [state.ordinal])
         pages: list[str] = []
         while position < state.seq:
             most = min(_ENTRIES, state.seq - position)
@@ -124,9 +125,10 @@ class Exporter:
             aside={entry.seq: entry.reason for entry in state.aside},
             aside_count=state.aside_count,
             suspects={entry.seq: entry.stored for entry in state.suspects},
-            large=state.large,
             copies=state.copies,
             twins=state.twins,
+            levels=[level.stored for level in levels if level.position <= state.seq],
+            acceptances=[acceptance.record for acceptance in state.acceptances],
             retractions=[retraction.record for retraction in state.retractions],
             snapshot_position=snapshots[""],
             watched={

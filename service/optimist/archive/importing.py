@@ -17,7 +17,7 @@ from optimist.dispatch.watched import WatchedEstimates
 from optimist.numerics.estimate import Estimate
 from optimist.policies import check_policy
 from optimist.settings import Settings
-from optimist.store import Conflict, ExperimentState, Store, Unit, WatchedState
+from optimist.store import Conflict, ExperimentState, KeptLevel, Store, Unit, WatchedState
 from optimist_client.models import Experiment
 
 
@@ -66,6 +66,7 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
         await restoration.commit(
             *(experiment.model_dump_json(), config.rescore_growth, stored, archive.history, _fitted(archive)),
             sizes=archive.contents.sizes,
+            levels=[[KeptLevel.of(*level) for level in one.levels] for one in archive.contents.generators],
             batch_size=config.batch_size if experiment.is_indexed else None,
             watched=watched,
         )

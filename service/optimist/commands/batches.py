@@ -1,4 +1,4 @@
-"""`optimist suspects` and `optimist retract`: batches of a running service that are odd, or should not count."""
+"""`optimist suspects`, `retract` and `accept`: odd batches of a running service, and what is done about them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Name = Annotated[str, typer.Argument(metavar="ID", help="Name of the experiment.
 def suspects(experiment: Name, url: Url = "http://127.0.0.1:8000", as_json: AsJson = False) -> None:
     """List the suspicious batches of an experiment.
 
-    They repeat earlier batches or have far too large values. They count until they are retracted.
+    They repeat earlier batches, or are on another scale than others. They count until they are retracted.
     """
     with said_plainly(OptimistError), Optimist(url) as optimist:
         found = optimist.experiment(experiment).suspects()
@@ -70,3 +70,32 @@ def retract(
         typer.echo(f"{generator} has no batches")
     if reply.decision_reopened and not reply.already:
         typer.echo("the decision rested on it and is reopened")
+
+
+def accept(
+    experiment: Name,
+    pick: Annotated[int | None, typer.Option(help="Number of the pick whose batch it is.")] = None,
+    generator: Annotated[str | None, typer.Option(help="The generator whose batch, or batches, it is.")] = None,
+    position: Annotated[
+        int | None, typer.Option(help="Position of the batch in the generator's log; without it, all its batches.")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why; it stays on record.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before all batches of a generator.")] = False,
+    url: Url = "http://127.0.0.1:8000",
+    as_json: AsJson = False,
+) -> None:
+    """Accept a batch on another scale than others as it is, or all batches of a generator so far.
+
+    A decision that rests on it is then no longer provisional.
+    """
+    if generator is not None and position is None and not yes:
+        typer.confirm(f"Accept all batches of {generator!r}?", abort=True, err=True)
+    with said_plainly(OptimistError, ValueError), Optimist(url) as optimist:
+        reply = optimist.experiment(experiment).accept(pick=pick, generator=generator, position=position, reason=reason)
+    if as_json:
+        typer.echo(reply.model_dump_json(indent=2))
+        return
+    one = reply.accepted
+    when = "accepted before" if reply.already else "accepted"
+    whole = f"all batches of {one.generator} up to {one.until:,}"
+    typer.echo(f"{when}: {whole if one.position is None else f'batch {one.position:,} of {one.generator}'}")

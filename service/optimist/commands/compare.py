@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,9 @@ from optimist.commands.live import Standings
 from optimist.commands.metrics import FORM, MetricText
 from optimist.commands.shared import AsJson, console, extras, said_plainly
 from optimist_client.tolerance import parsed as parsed_tolerance
+
+PROVISIONAL = 3
+"""The exit code where the decision rests on batches that may be wrong."""
 
 
 def compare(
@@ -67,10 +71,14 @@ def compare(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Do not go on from where the same command was left; use cached embeddings.")
     ] = False,
+    ignore_anomalies: Annotated[
+        bool, typer.Option("--ignore-anomalies", help="Do not compare the scales of batches of features.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say which of these GENERATORS made the best samples, embedding no more of them than that needs.
 
+    The exit code is 3 if the answer is provisional, because it rests on features on another scale than others.
     A command that was interrupted or killed goes on where it was when it is given again. This needs no service.
     """
     if plot is not None and (plot.is_dir() or not plot.parent.is_dir()):
@@ -84,9 +92,11 @@ def compare(
         from optimist.local.compare import compare as compared
     how: dict[str, Any] = {} if policy is None else {"policy": policy}
     with (
+        warnings.catch_warnings(),
         said_plainly(ValueError, ModuleNotFoundError, OSError, sqlite3.Error),
         Standings(console, "texts" if embed == "text" else "images") as shows,
     ):
+        warnings.filterwarnings("ignore", "batch .* is ", UserWarning)  # the answer says it
         try:
             found = compared(
                 generators,
@@ -106,6 +116,7 @@ def compare(
                 delta=delta,
                 tolerance=0.0 if tolerance is None else parsed_tolerance(tolerance),
                 **({"paired": False} if unpaired else {}),
+                **({"on_anomaly": "ignore"} if ignore_anomalies else {}),
                 **how,
             )
         except KeyboardInterrupt:
@@ -119,3 +130,5 @@ def compare(
     if plot is not None:
         with extras("notebook"), said_plainly(ValueError, OSError):
             found.plot().figure.savefig(plot, dpi=200)
+    if found.decision.provisional:
+        raise typer.Exit(PROVISIONAL)

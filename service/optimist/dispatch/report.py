@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from optimist.dispatch.anomalous import with_anomalies
 from optimist.dispatch.decision import decision_cost, explained_decision
 from optimist.dispatch.hint import hint_of
 from optimist.dispatch.labels import labels_of
 from optimist.dispatch.mixtures import mixture_of
-from optimist.dispatch.retractions import retractions_of
+from optimist.dispatch.retractions import acceptances_of, retractions_of
 from optimist.dispatch.standings import aside_warnings, standing_of
 from optimist.dispatch.state import PolicyState
-from optimist.dispatch.suspects import standing_warnings, suspects_among
+from optimist.dispatch.suspects import NOTHING, Anomalous, standing_warnings, suspects_among
 from optimist.dispatch.watched import WatchedEstimates, watched_reports
 from optimist.policies import Arm, contrast
 from optimist.policies.reports import report_on
@@ -24,18 +25,21 @@ def report_of(
     watched: WatchedEstimates | None = None,
     mixture: Mixture | None = None,
     routes: Routes | None = None,
+    anomalous: Anomalous = NOTHING,
     explain: bool = True,
 ) -> Report:
     """Standings, regret, pick ratio and decision; from `hint_after` samples on, what would decide an undecided one.
 
     watched: the estimates of the watched metrics; without them there are no standings by these. mixture: the newest
     one by the metric that decides, where it is not the goal. routes: the newest table, where these are the goal.
-    Without `explain` there are no contrasts, and a decision that is not latched has no verdicts, which take half a
-    millisecond.
+    anomalous: the batches on another scale. Without `explain` there are no contrasts, and a decision that is not
+    latched has no verdicts, which take half a millisecond.
     """
     told = state.stored.counted
     tags, note = labels_of(state.config, state.stored.controls)
     decision = explained_decision(state) if explain else state.decision
+    if not state.is_decided:
+        decision = with_anomalies(decision, anomalous)
     return report_on(
         state.config.name,
         state.config.metric,
@@ -45,7 +49,7 @@ def report_of(
                 arm,
                 generator,
                 told,
-                warnings=[*standing_warnings(generator, state.contenders), *aside_warnings(generator)],
+                warnings=[*standing_warnings(generator, state.contenders, anomalous), *aside_warnings(generator)],
                 damage=generator.damage,
                 cost=state.costs.get(arm.name),
             )
@@ -70,8 +74,9 @@ def report_of(
         decision_cost=decision_cost(state),
         scored=state.is_scored,
         hint=hint_of(state, decision, hint_after),
-        suspects=suspects_among(state.contenders),
+        suspects=suspects_among(state.contenders, anomalous),
         retractions=retractions_of(state.stored.generators),
+        acceptances=acceptances_of(state.stored.generators),
         watched={} if watched is None else watched_reports(state, watched),
         mixture=mixture_of(state) if mixture is None else mixture,
         routes=routes,

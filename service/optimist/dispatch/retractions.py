@@ -1,12 +1,13 @@
-"""Retractions as answers and reports show them. No I/O."""
+"""Retractions and acceptances as answers and reports show them. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from optimist.store import Acceptance as StoredAcceptance
 from optimist.store import GeneratorState
 from optimist.store import Retraction as Stored
-from optimist_client.models import RetractedBatch, Retraction
+from optimist_client.models import Acceptance, RetractedBatch, Retraction
 
 
 def retracted_batch(stored: Stored, generator: str) -> RetractedBatch:
@@ -29,3 +30,21 @@ def retractions_of(generators: Sequence[GeneratorState]) -> list[Retraction]:
         )
         for stored, name in sorted(found, key=lambda entry: entry[0].when)
     ]
+
+
+def acceptance(stored: StoredAcceptance, generator: str) -> Acceptance:
+    """What was accepted of the generator of this name."""
+    return Acceptance(
+        generator=generator,
+        position=stored.position or None,
+        until=stored.until,
+        who=stored.who or None,
+        when=stored.when,
+        reason=stored.reason,
+    )
+
+
+def acceptances_of(generators: Sequence[GeneratorState]) -> list[Acceptance]:
+    """All acceptances, the newest last."""
+    found = [acceptance(stored, generator.name) for generator in generators for stored in generator.acceptances]
+    return sorted(found, key=lambda one: one.when)

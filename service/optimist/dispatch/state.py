@@ -17,7 +17,7 @@ from optimist.numerics.routing.contexts import contexts_to_fit
 from optimist.policies import Arm, rivals
 from optimist.store import COST, SUSPECTS, Batch, ExperimentState, GeneratorState, NewPick, OpenPick, Returned, Settled
 from optimist_client.metrics import Metric
-from optimist_client.models import DecisionInfo, Experiment, ExperimentConfig, Pick, State
+from optimist_client.models import AnomalousBatches, DecisionInfo, Experiment, ExperimentConfig, Pick, State
 
 _SLACK = 1e-12
 """Relative rounding error allowed for a limit on costs."""
@@ -111,8 +111,7 @@ class PolicyState:
             return
         if sum(len(other.suspects) for other in self.stored.generators) < SUSPECTS:
             generator.suspects.append(suspect)
-        generator.large += bool(suspect.large)
-        generator.copies += suspect.copy_of is not None
+        generator.copies += 1
         self._live_decision = None
 
     def open(self, pick: Pick, new: NewPick, deadline: float) -> None:
@@ -230,10 +229,23 @@ class PolicyState:
     def decision(self) -> DecisionInfo:
         """The latched decision if there is one, else the live one, shown as not decided."""
         if self.stored.decision is not None:
-            return DecisionInfo.model_validate_json(self.stored.decision)
+            return self._still_doubted(DecisionInfo.model_validate_json(self.stored.decision))
         if self.would_stop:
             return self.live_decision.model_copy(update={"decided": False})
         return self.live_decision
+
+    def _still_doubted(self, decision: DecisionInfo) -> DecisionInfo:
+        """The decision without what has been accepted since, or retired."""
+        known = {generator.name: generator for generator in self.contenders}
+        anomalies: list[AnomalousBatches] = []
+        for one in decision.anomalies:
+            generator = known.get(one.generator)
+            if generator is None or (one.whole and generator.accepted_until):
+                continue
+            accepted, until = generator.accepted, generator.accepted_until
+            left = tuple(position for position in one.positions if position > until and position not in accepted)
+            anomalies += [one.model_copy(update={"positions": left})] if left else []
+        return decision.model_copy(update={"anomalies": tuple(anomalies)})
 
     @property
     def would_stop(self) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from optimist.numerics.plausibility import WARNED
-from optimist.store import GeneratorState, Suspect
-from optimist_client.models import SuspectBatch
+from optimist.store import GeneratorState, Origin
+from optimist_client.models import AnomalousBatches, SuspectBatch
 
 _NAMED = 3
 """How many log positions a warning names."""
@@ -22,28 +22,46 @@ _LINES, _SECONDS = 10, 60.0
 _log = logging.getLogger(__name__)
 
 
-def suspects_among(generators: Sequence[GeneratorState]) -> list[SuspectBatch]:
-    """The odd batches of these generators, newest first."""
-    found = []
+@dataclass(frozen=True)
+class Anomalous:
+    """What is found of one state of an experiment."""
+
+    groups: tuple[AnomalousBatches, ...] = ()
+    """Of the generators that are not retired."""
+    origins: Mapping[tuple[int, int], Origin] = field(default_factory=dict[tuple[int, int], Origin])
+    """Of each of these batches, by ordinal and position."""
+    findings: Mapping[tuple[int, int], list[str]] = field(default_factory=dict[tuple[int, int], list[str]])
+    """What is odd about each, as phrases."""
+
+
+NOTHING = Anomalous()
+
+
+def suspects_among(generators: Sequence[GeneratorState], anomalous: Anomalous = NOTHING) -> list[SuspectBatch]:
+    """The odd batches of these generators, newest first: copies, and what is `anomalous`."""
+    found: list[SuspectBatch] = []
     for generator in generators:
         gone, are_notable = _retracted(generator), _are_notable(generator, generator.copies)
-        for suspect in generator.suspects:
-            is_retracted = suspect.seq in gone
-            if odd := findings(suspect, are_copies_notable=are_notable or is_retracted):
-                found.append(_described(generator, suspect, odd, is_retracted))
-    return sorted(found, key=lambda suspect: -suspect.told)
-
-
-def _described(generator: GeneratorState, suspect: Suspect, odd: list[str], is_retracted: bool) -> SuspectBatch:
-    return SuspectBatch(
-        generator=generator.name,
-        position=suspect.seq,
-        pick=suspect.origin.pick or None,
-        samples=suspect.origin.rows,
-        told=suspect.origin.told,
-        findings=odd,
-        retracted=is_retracted,
-    )
+        copies = {one.seq: one for one in generator.suspects if are_notable or one.seq in gone}
+        scales = {seq: origin for (ordinal, seq), origin in anomalous.origins.items() if ordinal == generator.ordinal}
+        for position in copies.keys() | scales.keys():
+            copy = copies.get(position)
+            odd = [] if copy is None else [repeats(copy.copy_of)]
+            odd += anomalous.findings.get((generator.ordinal, position), [])
+            origin = scales[position] if copy is None else copy.origin
+            found.append(
+                SuspectBatch(
+                    generator=generator.name,
+                    position=position,
+                    pick=origin.pick or None,
+                    samples=origin.rows,
+                    told=origin.told,
+                    findings=odd,
+                    anomalous=position in scales,
+                    retracted=position in gone,
+                )
+            )
+    return sorted(found, key=lambda suspect: (-suspect.told, suspect.generator, -suspect.position))
 
 
 def _retracted(generator: GeneratorState) -> set[int]:
@@ -52,29 +70,23 @@ def _retracted(generator: GeneratorState) -> set[int]:
     return {suspect.seq for suspect in generator.suspects if suspect.seq <= generator.restart or suspect.seq in single}
 
 
-def findings(suspect: Suspect, *, are_copies_notable: bool = True) -> list[str]:
-    """What is odd about a batch, each as a phrase; empty for a copy if copies are not notable."""
-    found = []
-    if suspect.copy_of is not None and are_copies_notable:
-        found.append(f"repeats the batch at position {suspect.copy_of}")
-    if suspect.large:
-        found.append(f"has values over {WARNED:,.0f} times the usual size ({suspect.large})")
-    return found
+def repeats(position: int) -> str:
+    """What is odd about a copy of the batch at this position."""
+    return f"repeats the batch at position {position}"
 
 
-def standing_warnings(generator: GeneratorState, generators: Sequence[GeneratorState]) -> list[str]:
+def standing_warnings(
+    generator: GeneratorState, generators: Sequence[GeneratorState], anomalous: Anomalous = NOTHING
+) -> list[str]:
     """The report's warnings about a generator's batches."""
-    warnings = []
+    warnings = [one.text for one in anomalous.groups if one.generator == generator.name]
     gone = _retracted(generator)
     suspects = [suspect for suspect in generator.suspects if suspect.seq not in gone]
-    if generator.large:
-        at = _positions([suspect for suspect in suspects if suspect.large])
-        warnings.append(
-            f"{_batches(generator.large, 'has', 'have')} values over {WARNED:,.0f} times the usual size{at}"
-        )
     if _are_notable(generator, generator.copies):
-        at = _positions([suspect for suspect in suspects if suspect.copy_of is not None])
-        warnings.append(f"{_batches(generator.copies, 'repeats', 'repeat')} earlier ones{at}")
+        at = ", ".join(str(suspect.seq) for suspect in suspects[:_NAMED])
+        warnings.append(
+            f"{_batches(generator.copies, 'repeats', 'repeat')} earlier ones{at and f', as at position {at}'}"
+        )
     for one, other, agree in _twins(generators):
         if generator in (one, other):
             twin = other if generator is one else one
@@ -117,12 +129,6 @@ def _batches(count: int, one: str, many: str) -> str:
     return f"1 batch {one}" if count == 1 else f"{count:,} batches {many}"
 
 
-def _positions(suspects: Sequence[Suspect]) -> str:
-    if not suspects:
-        return ""
-    return f", as at position {', '.join(str(suspect.seq) for suspect in suspects[:_NAMED])}"
-
-
 class SuspectLog:
     """Logs every suspicious batch, limited to a few lines a minute because a client may tell any number of them."""
 
@@ -131,7 +137,7 @@ class SuspectLog:
         self._lines = 0
         self._more = 0
 
-    def warn(self, experiment: str, generator: str, suspect: Suspect) -> None:
+    def warn(self, experiment: str, generator: str, position: int, findings: Sequence[str]) -> None:
         """Log one batch, or count it for the line that reports how many were left out."""
         now = time.monotonic()
         if now - self._since >= _SECONDS:
@@ -142,4 +148,4 @@ class SuspectLog:
             self._more += 1
             return
         self._lines += 1
-        _log.warning("batch %d of %s/%s %s", suspect.seq, experiment, generator, " and ".join(findings(suspect)))
+        _log.warning("batch %d of %s/%s %s", position, experiment, generator, " and ".join(findings))

@@ -5,18 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, columns_of, reference_scales, tensors_of
 from optimist.evaluation.goals import Plan
 from optimist.evaluation.question import Question, by_label, prepared, with_real_data
+from optimist.evaluation.scales import Scales
 from optimist.evaluation.session import Session
 from optimist.evaluation.told import Start, Told, checked_costs, checked_prompts, checked_start, names_of
 from optimist.evaluation.tracks import Tracks, score_due
 from optimist.numerics.checks import check_number, check_whole
 from optimist.numerics.devices import find_device
 from optimist.numerics.mixtures.mixture import Mixture
-from optimist.numerics.plausibility import WARNED, Plausibility, magnitudes, sized
+from optimist.numerics.plausibility import Plausibility, levelled, magnitudes, sized
 from optimist.policies import Stopping, blended
 from optimist_client.config import MAX_MAGNITUDE, check_prompts_are, check_seeds, seedless_of
 from optimist_client.metrics import Metric
@@ -26,7 +27,7 @@ from optimist_client.tolerance import checked as checked_tolerance
 
 _GIVEN = (
     *("goal", "policy", "bound", "batch_size", "warmup", "rescore_growth", "delta", "tolerance", "seed"),
-    *("max_magnitude", "prompts", "prompts_are", "paired", "seeds", "costs", "options"),
+    *("max_magnitude", "on_anomaly", "prompts", "prompts_are", "paired", "seeds", "costs", "options"),
 )
 """The arguments that a saved evaluation is made with again, beside generators and metrics."""
 
@@ -48,7 +49,8 @@ class Evaluation(Session):
     its settings (`reference`, `order`, `truncation`, `kernel`, `prompt_kernel`) and `options` are as in `score`, but
     open kernels are fixed by the first samples of all generators together; before that there are no estimates. The same
     `seed` and the same tells give the same picks. Statistics live on the `device`, as in `score`. A batch is refused if
-    a value exceeds the usual size by the factor `max_magnitude`; from a factor of 1000 on a warning is issued. With
+    a value exceeds the usual size by the factor `max_magnitude`. A warning is issued for one that is on another scale
+    than others; unless `on_anomaly` is "ignore", a decision that rests on it is provisional until it is accepted. With
     `prompts_are` "list" the score is that on exactly the `prompts`, a list of texts or ids; samples should go through
     it in passes, and `tell` must be told which prompt each belongs to. `paired` says that sample i of every generator
     was made with the same seed, or prompt: under the bound "influence", generators are then compared by index. It is
@@ -88,6 +90,7 @@ class Evaluation(Session):
         seed: int = 0,
         device: str = "cpu",
         max_magnitude: float = MAX_MAGNITUDE,
+        on_anomaly: Literal["hold", "ignore"] = "hold",
         prompts: Sequence[str] | None = None,
         prompts_are: str = "sample",
         paired: bool = True,
@@ -135,8 +138,11 @@ class Evaluation(Session):
             tracks[label] = Tracks(question, names, plan.growth)
         super().__init__(names, tracks, Stopping(delta, tolerance))
         columns_of(self._questions)  # raises where metrics cannot read the same array
+        if on_anomaly not in ("hold", "ignore"):
+            raise ValueError(f'on_anomaly: expected "hold" or "ignore", got {on_anomaly!r}')
         scales = reference_scales(metrics.values())
         self._plausibility = Plausibility(scales, check_number("max_magnitude", max_magnitude))
+        self._scales = Scales(self.generators, scales, ignored=on_anomaly == "ignore")
         self._widths: dict[str, int] | None = None  # of the batches: the first one tells
         needed = self._primary.question.rows_to_fit(len(names))
         self._aim = plan.aim(declared, self._stopping, seed, batch_size, needed)
@@ -178,8 +184,10 @@ class Evaluation(Session):
         """
         self._check_name(generator)
         arrays = check_arrays(arrays_of(batch, columns_of(self._questions)), self._questions, self._widths)
-        sizes = magnitudes(arrays, sized(question.metric for question in self._questions))
-        odd = self._plausibility.check(sizes)
+        declared = [question.metric for question in self._questions]
+        widths = {name: array.shape[1] for name, array in arrays.items()}
+        sizes = magnitudes(arrays, sized(declared), levelled(declared, widths))
+        is_usual = self._plausibility.check(sizes)
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))
         listed = checked_prompts(prompt_indices, rows, self._list_length)
@@ -192,15 +200,33 @@ class Evaluation(Session):
         for label, tracks in self._metrics.items():
             tracks.add(generator, told, begun[label])
         self._widths = {name: tensor.shape[1] for name, tensor in tensors.items()}
-        if odd:
-            warnings.warn(f"values over {WARNED:,.0f} times the usual size: {'; '.join(odd)}", stacklevel=2)
-        else:
+        if is_usual:
             self._plausibility.add(generator, sizes, rows)
         self._samples[generator] += rows
         self._batches[generator] += 1
+        self._scales.add(generator, self._batches[generator], sizes, rows)
+        if odd := self.findings(generator, self._batches[generator]):
+            warnings.warn(f"batch {self._batches[generator]} of {generator} {'; '.join(odd)}", stacklevel=2)
         self._ends[generator] = max(self._ends[generator], 0 if indices is None else sum(indices))
         score_due(self._metrics)
         self._aim.follow(self._primary, self._arms())
+
+    def findings(self, generator: str, position: int) -> list[str]:
+        """What is odd about a batch by all batches told so far, each as a phrase. position: as of `accept`."""
+        return [f"is {text}" for text in self._scales.findings(generator, position)]
+
+    def accept(self, generator: str, position: int | None = None) -> bool:
+        """Accept a batch on another scale than others as it is; without a position, all of a generator so far.
+
+        A decision that rests on it is then no longer provisional. position: of the batch among those of its generator,
+        from 1. Returns False if it had been accepted. Raises KeyError for an unknown name, ValueError for a position
+        without a batch.
+        """
+        self._check_name(generator)
+        told = self._batches[generator]
+        if position is not None and not 1 <= check_whole("position", position, 1) <= told:
+            raise ValueError(f"position: {generator!r} has {told} batches, got {position}")
+        return self._scales.accept(generator, position, told)
 
     def blend(self, size: int) -> Blend:
         """How many samples of each generator to take next, `size` in all, to serve users with the best blend.

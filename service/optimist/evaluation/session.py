@@ -10,6 +10,7 @@ from optimist.evaluation.arrays import columns_of
 from optimist.evaluation.goals import Aim
 from optimist.evaluation.readings import Readings
 from optimist.evaluation.saving import Arrays, metric_from, metric_parts, read, write
+from optimist.evaluation.scales import Scales
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility
 from optimist.policies import Arm, Decision, shown_mixture
@@ -31,6 +32,7 @@ class Session(Readings):
     _credits: list[float]
     _widths: dict[str, int] | None
     _plausibility: Plausibility
+    _scales: Scales
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -72,7 +74,7 @@ class Session(Readings):
         return self._report(
             name,
             arms,
-            models.DecisionInfo(**known, weights=weights),
+            models.DecisionInfo(**known, weights=weights, anomalies=self._scales.anomalous),
             state="decided" if decision.decided else "out of budget" if spent else state,
             costs=self._costs,
             budget=budget,
@@ -107,6 +109,7 @@ class Session(Readings):
             "credits": self._credits,
             "widths": self._widths,
             "plausibility": self._plausibility.state(),
+            "scales": self._scales.state(),
             "mixture": None if mixture is None else mixture.to_dict(),
         }
         write(Path(file), known, arrays)
@@ -139,6 +142,7 @@ class Session(Readings):
             own = {name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)}
             tracks.restore(one["tracks"], own, found._widths or {})
         found._plausibility.restore(known["plausibility"])
+        found._scales.restore(known["scales"])
         found._aim.mixture = None if known["mixture"] is None else Mixture.from_dict(known["mixture"])
         return found
 

@@ -101,7 +101,8 @@ class LocalService:
             assert pick.start is not None
             self._hand_back(pick.generator, pick.start + rows, pick.size - rows)
             samples, batches = self.evaluation.counts(pick.generator)
-            known = {"samples": samples, "batches": batches, "position": batches, "late": False}
+            known: dict[str, Any] = {"samples": samples, "batches": batches, "position": batches, "late": False}
+            known["findings"] = self.evaluation.findings(pick.generator, batches)
             return models.TellReply(pick=number, generator=pick.generator, **known)
 
     def give_up(self, number: int) -> None:

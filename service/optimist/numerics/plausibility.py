@@ -2,26 +2,29 @@
 
 The *scale* of features is the root mean square of their entries. It is known for a reference, and for a generator with
 `USUAL_ROWS` rows or more. The *usual size* is the lower median of the known scales above 0, so that of two generators
-that differ the larger one is suspicious. Rows far above the usual size lead to a warning, absurd ones to a refusal.
+that differ the larger one is suspicious. Rows of absurd size are refused. What is less absurd, such as pixels from 0 to
+255 among those from 0 to 1, is found by the levels of batches (`anomalies`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.numerics.anomalies import NARROW, level_of
 from optimist.numerics.batches import BatchError
 from optimist_client.config import MAX_MAGNITUDE
 from optimist_client.metrics import Metric
 
 USUAL_ROWS = 20
 """Number of rows from which on a generator's scale counts as known; also in store/lua/checking.lua."""
-WARNED = 1000.0
-"""Multiple of the usual size above which an entry leads to a warning; also in store/lua/checking.lua."""
+LARGE = 1000.0
+"""Batches with entries above this multiple of the usual size do not change it, as otherwise each could be larger than
+the one before; also in store/lua/checking.lua."""
 _BLOCK = 2**16
 """Entries that are read at a time."""
 
@@ -36,11 +39,17 @@ class Magnitude(NamedTuple):
     """The row of this value."""
     mean_square: float
     """Mean of the squares of all entries."""
+    level: float | None = None
+    """The level of the batch, see `anomalies`; None for a tensor without levels, and where all rows are zeros."""
+    width: int = 0
+    """Its columns."""
 
 
-def magnitudes(arrays: Mapping[str, NDArray[Any]], names: Iterable[str]) -> list[Magnitude]:
-    """The sizes of those tensors (n, d) of a checked batch."""
-    return [_magnitude(name, arrays[name]) for name in names]
+def magnitudes(
+    arrays: Mapping[str, NDArray[Any]], names: Iterable[str], levelled: Collection[str] = ()
+) -> list[Magnitude]:
+    """The sizes of the tensors (n, d) of these names in a checked batch, those `levelled` with their levels."""
+    return [_magnitude(name, arrays[name], has_level=name in levelled) for name in names]
 
 
 def sized(metrics: Iterable[Metric]) -> list[str]:
@@ -51,21 +60,40 @@ def sized(metrics: Iterable[Metric]) -> list[str]:
     return [name for name in names if name not in probabilities]
 
 
-def _magnitude(name: str, rows: NDArray[np.floating]) -> Magnitude:
+def levelled(metrics: Iterable[Metric], widths: Mapping[str, int]) -> list[str]:
+    """Those of the `sized` arrays that have levels, in their order; `widths` are their columns.
+
+    Narrow arrays have none, as costs or rewards may jump, nor have those of which only directions count.
+    """
+    known = list(metrics)
+    lengths_count = {name for metric in known for own, name in metric.array_names.items() if own not in metric.directed}
+    return [name for name in sized(known) if name in lengths_count and widths[name] >= NARROW]
+
+
+def _magnitude(name: str, rows: NDArray[np.floating], *, has_level: bool) -> Magnitude:
     step = max(1, _BLOCK // max(1, rows.shape[1]))
     largest, row, squares = -1.0, 0, 0.0
+    norms: list[float] = []
     for start in range(0, len(rows), step):
-        part = rows[start : start + step].astype(np.float64).reshape(-1)
+        block = rows[start : start + step].astype(np.float64)
+        part = block.reshape(-1)
         squares += float(np.einsum("i,i", part, part))  # unlike BLAS it starts no threads
+        if has_level:
+            norms += np.sqrt(np.einsum("ij,ij->i", block, block)).tolist()
         place = int(np.abs(part, out=part).argmax())
         if part[place] > largest:
             largest, row = float(part[place]), start + place // rows.shape[1]
-    return Magnitude(name, largest, row, squares / rows.size)
+    return Magnitude(name, largest, row, squares / rows.size, level_of(norms), rows.shape[1])
 
 
 def reference_scale(mean: NDArray[np.floating], covariance: NDArray[np.floating]) -> float:
     """The root mean square of the entries of real features with these moments (d,) and (d, d)."""
     return float(np.sqrt(np.mean(np.square(mean) + np.diagonal(covariance).clip(min=0.0))))
+
+
+def reference_level(scale: float, width: int) -> float:
+    """The level of real features of so many columns with this scale, above 0."""
+    return math.log(scale) + 0.5 * math.log(width)
 
 
 def usual_scale(scales: Iterable[float]) -> float | None:
@@ -89,9 +117,10 @@ class Plausibility:
         self._rows: dict[str, int] = {}
         self._squares: dict[str, dict[str, float]] = {}
 
-    def check(self, found: Sequence[Magnitude]) -> list[str]:
-        """Warnings about large values of a batch. Raises `BatchError` if they are absurd."""
-        odd = []
+    def check(self, found: Sequence[Magnitude]) -> bool:
+        """Whether a batch has no values so large that it does not tell what is usual. Raises `BatchError` for absurd
+        ones."""
+        is_usual = True
         for one in found:
             usual = usual_scale(self._scales(one.name))
             if usual is None:
@@ -102,12 +131,11 @@ class Plausibility:
                     f"times the usual size {usual:.3g}; expected at most {self._limit:g} times. Where such values are "
                     "right, set max_magnitude higher"
                 )
-            if one.largest > WARNED * usual:
-                odd.append(f"{one.name}: {one.largest:.3g} in row {one.row}, usual size {usual:.3g}")
-        return odd
+            is_usual = is_usual and one.largest <= LARGE * usual
+        return is_usual
 
     def add(self, generator: str, found: Sequence[Magnitude], rows: int) -> None:
-        """Count an accepted batch without warnings."""
+        """Count an accepted batch that tells what is usual."""
         total = self._rows[generator] = self._rows.get(generator, 0) + rows
         squares = self._squares.setdefault(generator, {})
         for one in found:

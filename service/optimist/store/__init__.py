@@ -40,6 +40,7 @@ from optimist.store.keys import (
     name_of,
     namespace_of,
 )
+from optimist.store.levels import KeptLevel
 from optimist.store.made import Part, StoredMixture, StoredRoutes
 from optimist.store.mixtures import MixedPart, MixturePoint
 from optimist.store.previews import NewPreview, StoredPreview
@@ -65,6 +66,7 @@ from optimist.store.state import (
     LEAST_MIXED,
     LEAST_ROUTED,
     SUSPECTS,
+    Acceptance,
     ExperimentState,
     GeneratorState,
     OpenPick,
@@ -95,6 +97,7 @@ __all__ = [
     "ROUTES_UNIT",
     "SCORED",
     "SUSPECTS",
+    "Acceptance",
     "Announcement",
     "Announcements",
     "AskGroup",
@@ -112,6 +115,7 @@ __all__ = [
     "GeneratorState",
     "Gone",
     "Health",
+    "KeptLevel",
     "LogEntry",
     "LogGap",
     "Measures",

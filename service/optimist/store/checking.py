@@ -18,6 +18,8 @@ class Size(NamedTuple):
     row: int
     mean_square: float
     reference: float | None = None
+    level: float | None = None
+    """The level of the batch in this tensor (`numerics.anomalies`); None: none is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,5 +42,6 @@ class Measures:
         parts = [repr(self.limit), str(int(self.refuse_copies)), self.content[:_CONTENT], self.prompts[:_PROMPTS]]
         for size in self.sizes:
             reference = "" if size.reference is None else repr(size.reference)
-            parts += size.name, repr(size.largest), str(size.row), repr(size.mean_square), reference
+            level = "" if size.level is None else repr(size.level)
+            parts += size.name, repr(size.largest), str(size.row), repr(size.mean_square), reference, level
         return "\t".join(parts)

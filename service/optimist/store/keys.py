@@ -70,7 +70,8 @@ EXPERIMENT_PARTS = (
     "aside",  # hash: "<g>:<seq>" → why this entry of the log cannot be read
     "damaged",  # hash: unit → note
     "checks",  # hash: what batches are compared with as they come, see checking.lua
-    "suspects",  # hash: "<g>:<seq>" of an odd batch → what is odd about it, as `note` in checking.lua writes it
+    "suspects",  # hash: "<g>:<seq>" of a batch that repeats another one → which, as `note` in checking.lua writes it
+    "levels",  # not a key itself: levels:<g> are sorted sets, see levels.lua
     "previews",  # not a key itself: previews:<g> and previews:<g>:bodies are hashes, see put_previews.lua
     "log",  # not a key itself: log:<g> are streams with ids <seq>-0
     "told",  # not a key itself: told:<g> are sorted sets of the indices that were told, see told.lua

@@ -10,6 +10,7 @@ from typing import Any, cast
 from optimist.store.keys import MIXTURE, ROUTES_UNIT
 from optimist.store.made import Part, StoredMixture, StoredRoutes
 from optimist.store.state import (
+    Acceptance,
     ExperimentState,
     GeneratorState,
     OpenPick,
@@ -28,6 +29,8 @@ SAME = "same:"
 
 PREFIX = "retracted_"
 """Prefix of a count that holds the record of a retraction, before the ordinal and a position."""
+ACCEPTED = "accepted_"
+"""The same of an acceptance."""
 
 
 def parse_state(
@@ -44,7 +47,7 @@ def parse_state(
     counts, names, states, controls, estimates, damaged, aside, returned, snapshots, suspects = map(_pairs, flat)
     slices = _slices(returned)
     set_aside, odd = _set_aside(aside), _suspects(suspects)
-    by_generator, retracted = _by_generator(counts), _retractions(counts)
+    by_generator, retracted, accepted = _by_generator(counts), _retractions(counts), _acceptances(counts)
     known_picks = {} if known is None else {pick.number: pick for pick in known.open_picks}
     generators: list[GeneratorState] = []
     for ordinal in sorted(map(int, names)):
@@ -72,7 +75,6 @@ def parse_state(
                 aside=set_aside.get(ordinal, []),
                 aside_count=count["aside"],
                 suspects=odd.get(ordinal, []),
-                large=count.get("large", 0),
                 copies=count.get("copies", 0),
                 twins={int(name[len(SAME) :]): agree for name, agree in count.items() if name.startswith(SAME)},
                 retracted=count.get("retracted", 0),
@@ -80,6 +82,7 @@ def parse_state(
                 retractions=retracted.get(ordinal, []),
                 is_seedless="seedless" in count,
                 told=[] if told is None else _intervals(told[ordinal]),
+                acceptances=accepted.get(ordinal, []),
             )
         )
     return ExperimentState(
@@ -124,6 +127,15 @@ def _retractions(counts: dict[str, str]) -> dict[int, list[Retraction]]:
             generator = int(name.split("_")[1])
             found.setdefault(generator, []).append(Retraction.of(generator, record))
     return {generator: sorted(those, key=attrgetter("seq")) for generator, those in found.items()}
+
+
+def _acceptances(counts: dict[str, str]) -> dict[int, list[Acceptance]]:
+    found: dict[int, list[Acceptance]] = {}
+    for name, record in counts.items():
+        if name.startswith(ACCEPTED):
+            generator = int(name.split("_")[1])
+            found.setdefault(generator, []).append(Acceptance.of(generator, record))
+    return {generator: sorted(those, key=attrgetter("when")) for generator, those in found.items()}
 
 
 def _open_pick(known: Mapping[int, OpenPick], number: bytes, deadline: bytes, entry: bytes, terms: bytes) -> OpenPick:

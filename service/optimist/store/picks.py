@@ -197,8 +197,9 @@ def _settled(answer: Sequence[Any]) -> Settled:
     text, duplicate, *rest = answer
     version, suspicion = rest or (0, b"")
     settled = json.loads(text)
-    suspect = Suspect.of(settled["seq"], suspicion.decode()) if suspicion else None
-    return Settled(**settled, duplicate=bool(duplicate), version=version, suspect=suspect)
+    doubt, _, copied = suspicion.decode().partition("\t")
+    suspect = Suspect.of(settled["seq"], copied) if copied and not copied.startswith("\t") else None
+    return Settled(**settled, duplicate=bool(duplicate), version=version, suspect=suspect, doubtful=doubt == "1")
 
 
 def _packed(measures: Measures | None) -> str:

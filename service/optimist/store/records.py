@@ -162,7 +162,9 @@ class Settled:
     version: int = 0
     """`ExperimentState.version` after it; 0 for a repeat."""
     suspect: Suspect | None = None
-    """What is suspicious about it, if anything; None for a repeat."""
+    """Which batch it repeats, if any; None for a repeat of the tell."""
+    doubtful: bool = False
+    """Whether its scale might be anomalous, so that it is worth finding out (`Store.levels`)."""
 
 
 @dataclass(frozen=True, slots=True)

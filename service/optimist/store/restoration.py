@@ -14,7 +14,8 @@ from optimist.store import keys
 from optimist.store.commands import Argument, Commands
 from optimist.store.errors import Unavailable
 from optimist.store.index import Index
-from optimist.store.parsing import PREFIX, SAME
+from optimist.store.levels import KeptLevel
+from optimist.store.parsing import ACCEPTED, PREFIX, SAME
 from optimist.store.records import LogEntry, Snapshot, chained
 from optimist.store.scores import kernels_digest
 from optimist.store.snapshots import CHUNK_BYTES
@@ -127,13 +128,14 @@ class Restoration:
         history: bytes,
         fitted: Mapping[str, bytes],
         sizes: Mapping[str, str] | None = None,
+        levels: Sequence[Sequence[KeptLevel]] = (),
         batch_size: int | None = None,
         watched: Mapping[Unit, WatchedState] = NOTHING_WATCHED,
     ) -> bool:
         """Make it the experiment of its name, as `stored` says; False if the one of this `stored.instance` is there.
 
-        fitted: what `Store.fitted` showed, by label. sizes: what `Store.usual_sizes` showed. batch_size: as
-        `Store.create_experiment` takes it. watched: what `Store.watched` showed.
+        fitted: what `Store.fitted` showed, by label. sizes: what `Store.usual_sizes` showed. levels: what
+        `Store.levels` showed. batch_size: as `Store.create_experiment` takes it. watched: what `Store.watched` showed.
         Raises Conflict where another experiment has the name, NotFound where parts have expired meanwhile.
         """
         counts: dict[str, Argument] = {
@@ -150,6 +152,10 @@ class Restoration:
         if retractions:  # as retract.lua leaves them
             counts |= {"retractions": sum(one.position > 0 for one in retractions)}
             counts |= {f"{PREFIX}{one.generator}_{one.position or one.seq}": one.record for one in retractions}
+        acceptances = [one for state in stored.generators for one in state.acceptances]
+        if acceptances:  # as accept_batch.lua leaves them
+            counts |= {"acceptances": sum(one.position > 0 for one in acceptances)}
+            counts |= {f"{ACCEPTED}{one.generator}_{one.position}": one.record for one in acceptances}
         if stored.labels:
             counts["labels"] = " ".join(stored.labels)
         if stored.mixture_growth is not None:
@@ -173,6 +179,9 @@ class Restoration:
                 found = state.told[start : start + _TOLD]
                 scored = [part for first, stop in found for part in (stop, f"{first} {stop}")]
                 await self._stage(f"told:{state.ordinal}", "ZADD", *scored)
+        for ordinal, kept in enumerate(levels):
+            if kept:
+                await self._stage(f"levels:{ordinal}", "ZADD", *(text for level in kept for text in level.stored))
         await self._stage_hash("snapshots", {keys.unit(*unit): pointer for unit, pointer in self._pointers.items()})
         for start in range(0, len(history), CHUNK_BYTES):
             await self._stage("history", "SETRANGE", start, history[start : start + CHUNK_BYTES])
@@ -230,7 +239,6 @@ class Restoration:
             "snapshot_bytes": self._snapshot_bytes(state.ordinal),
             "aside": state.aside_count,
             "aside_seq": counted,
-            "large": state.large,
             "copies": state.copies,
             "retracted": state.retracted,
             "restart": state.restart,

@@ -96,27 +96,47 @@ class Retraction:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A batch that was accepted though it is odd."""
+    """A batch that was accepted though it has the same samples as an earlier one of its generator."""
 
     seq: int
     origin: Origin
-    copy_of: int | None = None
-    """The position of the earlier batch with the same samples."""
-    large: str = ""
-    """Which values are far above the usual size."""
+    copy_of: int
+    """The position of the earlier batch."""
 
     @property
     def stored(self) -> str:
         """The text that the scripts store."""
-        origin = f"{self.origin.pick} {self.origin.rows} {self.origin.told:.3f}"
-        return f"{'' if self.copy_of is None else self.copy_of}\t{self.large}\t{origin}"
+        return f"{self.copy_of}\t{self.origin.pick} {self.origin.rows} {self.origin.told:.3f}"
 
     @classmethod
     def of(cls, seq: int, stored: str) -> Suspect:
         """The inverse of `stored`. Raises ValueError on another text."""
-        copy, large, origin = stored.split("\t")
+        copy, origin = stored.split("\t")
         pick, rows, told = origin.split(" ")
-        return cls(seq, Origin(int(pick), int(rows), float(told)), int(copy) if copy else None, large)
+        return cls(seq, Origin(int(pick), int(rows), float(told)), int(copy))
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """A batch on another scale that somebody accepted as it is, or all batches of a generator until then."""
+
+    generator: int
+    position: int
+    """Position of the batch; 0 where all were accepted."""
+    until: int
+    """Position of the last batch that was accepted."""
+    who: str
+    """Id of the access key, "" without one."""
+    when: float
+    """Unix seconds of Redis."""
+    reason: str
+    record: str = field(default="", compare=False, repr=False)
+    """The text that the scripts store, of which the other fields are."""
+
+    @classmethod
+    def of(cls, generator: int, record: str) -> Acceptance:
+        """The acceptance of a record of accept_batch.lua. Raises ValueError or TypeError for another text."""
+        return cls(generator=generator, record=record, **json.loads(record))
 
 
 @dataclass(slots=True)
@@ -155,9 +175,7 @@ class GeneratorState:
     aside_count: int = 0
     """How many batches cannot be read."""
     suspects: list[Suspect] = field(default_factory=list)
-    """Batches that are odd, by position; of an experiment's first `SUSPECTS`."""
-    large: int = 0
-    """How many batches have values far above the usual size."""
+    """Batches that repeat earlier ones, by position; of an experiment's first `SUSPECTS`."""
     copies: int = 0
     """How many repeat earlier ones."""
     twins: dict[int, int] = field(default_factory=dict)
@@ -173,6 +191,19 @@ class GeneratorState:
     told: list[tuple[int, int]] = field(default_factory=list)
     """The indices of its sequence that were told, as disjoint intervals, start and stop, ascending; empty where a state
     was read without them."""
+    acceptances: list[Acceptance] = field(default_factory=list)
+    """By time."""
+
+    @property
+    def accepted_until(self) -> int:
+        """The position up to which all its batches were accepted, and with them its scale; 0: they were not."""
+        until = max((one.until for one in self.acceptances if not one.position), default=0)
+        return until if until > self.restart else 0
+
+    @property
+    def accepted(self) -> frozenset[int]:
+        """The positions of batches that were accepted one by one."""
+        return frozenset(one.position for one in self.acceptances if one.position)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from optimist.store.formats import FORMAT
 from optimist.store.index import Index
 from optimist.store.keys import EXPERIMENTS, PROBE, experiment_key
 from optimist.store.keys import FORMAT as FORMAT_KEY
+from optimist.store.levels import StoredLevels
 from optimist.store.lineage import Lineage
 from optimist.store.logs import Logs
 from optimist.store.mixtures import Mixtures
@@ -36,7 +37,9 @@ _CREATION_SECONDS = 60
 """Seconds for which the place of an experiment that is being created is reserved."""
 
 
-class Store(Experiments, Picks, Logs, Scores, Mixtures, Routes, Snapshots, Previews, Retractions, Restorations):
+class Store(
+    Experiments, Picks, Logs, Scores, Mixtures, Routes, Snapshots, Previews, StoredLevels, Retractions, Restorations
+):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
 
     namespace: whose they are; their names are then as users know them, and nothing of another namespace can be named.

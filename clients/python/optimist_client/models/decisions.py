@@ -65,6 +65,41 @@ class ClosestRival(Answer):
         return margin / self.error if self.error else math.inf if margin else 0.0
 
 
+class AnomalousBatches(Answer):
+    """Batches of a generator that are on another scale than others, and that nobody has accepted or retracted."""
+
+    generator: GeneratorName
+    positions: tuple[int, ...]
+    """In the generator's log, counted from 1; of many batches some."""
+    whole: bool
+    """Whether the generator as a whole is on another scale."""
+    finding: str
+    """What is odd: "about 255 times larger than its others: pixels 0–255 instead of 0–1?"."""
+
+    @property
+    def which(self) -> str:
+        """The batches as the subject of a sentence."""
+        if self.whole:
+            return f"every batch of {self.generator}"
+        named = [f"{position:,}" for position in self.positions[:_NAMED]]
+        if len(self.positions) == 1:
+            return f"batch {named[0]} of {self.generator}"
+        more = len(self.positions) - _NAMED
+        last = f"{more:,} more" if more > 0 else named.pop()
+        return f"batches {', '.join(named)} and {last} of {self.generator}"
+
+    @property
+    def is_one(self) -> bool:
+        """Whether `which` is singular."""
+        return self.whole or len(self.positions) == 1
+
+    @computed_field
+    @property
+    def text(self) -> str:
+        """What is odd, as a sentence without its end."""
+        return f"{self.which} {'is' if self.is_one else 'are'} {self.finding}"
+
+
 class DecisionInfo(Answer):
     """The best generator, the confidence in it, and whether it is decided."""
 
@@ -79,6 +114,9 @@ class DecisionInfo(Answer):
     closest: ClosestRival | None = optional()
     """The comparison with the closest rival, by standard errors; there is one where there are verdicts, unless they are
     by intervals that hold at all sample sizes (`empirical-bernstein`, `betting`)."""
+    anomalies: Annotated[tuple[AnomalousBatches, ...], Field(exclude_if=lambda value: not value)] = ()
+    """Batches on another scale that it rests on. A decision with any is provisional until they are retracted, which
+    drops it, or accepted."""
     weights: Annotated[dict[GeneratorName, float], Field(exclude_if=lambda value: not value)] = Field(
         default_factory=dict
     )
@@ -90,6 +128,21 @@ class DecisionInfo(Answer):
     def confidence_text(self) -> str:
         """The confidence as it is shown everywhere: rounded down, and empty if it is unknown or below 1 %."""
         return confidence_text(self.confidence)
+
+    @property
+    def provisional(self) -> bool:
+        """Whether it is decided, but rests on batches that may be wrong."""
+        return self.decided and bool(self.anomalies)
+
+    @computed_field
+    @property
+    def unless(self) -> str:
+        """The condition of a provisional decision: "unless batch 7 of b is wrong: retract or accept it"; else ""."""
+        if not self.provisional:
+            return ""
+        named = " or ".join(one.which for one in self.anomalies)
+        it = "it" if len(self.anomalies) == 1 and self.anomalies[0].is_one else "them"
+        return f"unless {named} {'is' if self.anomalies[-1].is_one else 'are'} wrong: retract or accept {it}"
 
     @property
     def leader(self) -> str:

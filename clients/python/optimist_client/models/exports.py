@@ -2,7 +2,7 @@
 
 from optimist_client.config import ExperimentConfig
 from optimist_client.models.contrasts import Contrast
-from optimist_client.models.decisions import ClosestRival, DecisionInfo, Verdict
+from optimist_client.models.decisions import AnomalousBatches, ClosestRival, DecisionInfo, Verdict
 from optimist_client.models.experiments import (
     Experiment,
     ExperimentChange,
@@ -20,7 +20,15 @@ from optimist_client.models.previews import NewPreview, PreviewInfo, PreviewRepl
 from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCurve, OpenPickInfo, Progress, RouteCurve
 from optimist_client.models.references import UploadRequest, UploadState
 from optimist_client.models.reports import Regret, Report
-from optimist_client.models.retractions import RetractedBatch, Retraction, RetractionRequest, RetractReply
+from optimist_client.models.retractions import (
+    Acceptance,
+    AcceptanceRequest,
+    AcceptReply,
+    RetractedBatch,
+    Retraction,
+    RetractionRequest,
+    RetractReply,
+)
 from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType
 from optimist_client.models.service import Problem, Role, Session
 from optimist_client.models.standings import Standing
@@ -29,6 +37,10 @@ from optimist_client.models.watched import WatchedReport
 from optimist_client.wire import Identifier
 
 __all__ = [
+    "AcceptReply",
+    "Acceptance",
+    "AcceptanceRequest",
+    "AnomalousBatches",
     "AskReply",
     "AskRequest",
     "Blend",

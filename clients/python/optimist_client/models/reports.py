@@ -15,7 +15,7 @@ from optimist_client.models.decisions import DecisionInfo, listed
 from optimist_client.models.experiments import State
 from optimist_client.models.mixtures import Mixture
 from optimist_client.models.progress import Progress
-from optimist_client.models.retractions import Retraction
+from optimist_client.models.retractions import Acceptance, Retraction
 from optimist_client.models.routes import Routes
 from optimist_client.models.standings import Standing, ranked
 from optimist_client.models.suspects import SuspectBatch
@@ -76,9 +76,11 @@ class Report(Answer):
     scored: bool
     """Whether every estimate that is due has been made."""
     suspects: list[SuspectBatch] = Field(default_factory=list)
-    """The odd batches, newest first: of all generators that are not retired, the experiment's first 256."""
+    """The odd batches, newest first, of all generators that are not retired: copies, and batches on another scale."""
     retractions: Annotated[list[Retraction], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
     """Accepted batches that count no longer, the newest last."""
+    acceptances: Annotated[list[Acceptance], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
+    """Batches on another scale that somebody accepted as they are, the newest last."""
     contrasts: Annotated[list[Contrast], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
     """How far each other generator that has an estimate is behind the best one, in the order of the standings."""
     watched: Annotated[dict[str, WatchedReport], Field(exclude_if=lambda value: not value)] = Field(
@@ -166,13 +168,16 @@ class Report(Answer):
         sampling would have taken if that is known. With the goal "mixture" the result is the best blend, with "route"
         what a router gains."""
         warnings = [f"Warning: {warning}." for warning in self.decision.warnings]
+        odd = [one.text for one in self.decision.anomalies]
+        warnings = [f"Warning: {text}{'' if text.endswith('?') else '.'}" for text in odd] + warnings
+        unless = f", {self.decision.unless}" if self.decision.unless else ""
         if self.goal == "route":
             return [*(["No table of routes yet."] if self.routes is None else self.routes.sentences), *warnings]
         if self.goal == "mixture":
             blend = ["No blend yet."] if self.mixture is None else self.mixture.sentences
             until = " at the budget" if self.state == "out of budget" else ""
             verdict = "Decided" if self.decision.decided else f"Undecided{until}"
-            why = f"{verdict} after {self.samples:,} samples: {self.decision.reason}."
+            why = f"{verdict} after {self.samples:,} samples: {self.decision.reason}{unless}."
             said = [text for text in blend[1:] if not (self.mixture and self.mixture.repeats(text, why))]
             return [blend[0], why, *said, *warnings, *([] if self.hint is None else [self.hint])]
         winner = next((row for row in self.standings if row.generator == self.decision.best), None)
@@ -187,7 +192,7 @@ class Report(Answer):
         confidence = f" with {sure} confidence" if sure else ""
         answer = (
             f"{winner.generator} {verdict}{confidence} after {self.samples:,} samples: "
-            f"{self.title} {winner.score:.3f}{interval}."
+            f"{self.title} {winner.score:.3f}{interval}{unless}."
         )
         said = [answer, self.why, *self.decision.verdict_sentences]
         said += [text for text in (self.overlap_text, self.disagreement) if text]

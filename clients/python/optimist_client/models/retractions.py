@@ -1,4 +1,4 @@
-"""Retracting batches that were accepted."""
+"""Retracting batches, and accepting those that are on another scale than others."""
 
 from __future__ import annotations
 
@@ -57,3 +57,32 @@ class RetractReply(Answer):
     """Whether it was retracted before, so that nothing changed now."""
     decision_reopened: bool = False
     """Whether a decision rested on it, which was dropped then."""
+
+
+class AcceptanceRequest(Wire):
+    """Why a batch on another scale is right as it is."""
+
+    reason: Annotated[str, AfterValidator(_fits)] = ""
+
+
+class Acceptance(Answer):
+    """A batch on another scale that somebody accepted as it is, or all batches of a generator until then."""
+
+    generator: GeneratorName
+    position: int | None
+    """Position of the batch in the generator's log; None where all were accepted."""
+    until: int
+    """Position of the last batch that was accepted."""
+    who: str | None = None
+    """Id of the access key; None where the service needs no keys."""
+    when: float
+    """Unix time."""
+    reason: str = ""
+
+
+class AcceptReply(Answer):
+    """What was accepted. A repeat gets the first acceptance again with `already`."""
+
+    accepted: Acceptance
+    already: bool = False
+    """Whether it was accepted before, so that nothing changed now."""

@@ -17,6 +17,9 @@ class SuspectBatch(Answer):
     told: float
     """When it was told, in Unix time."""
     findings: list[str]
-    """What is odd about it: "repeats the batch at position 3", values far above the usual size."""
+    """What is odd about it: "repeats the batch at position 3", "is about 255 times larger than its others: pixels 0–255
+    instead of 0–1?"."""
+    anomalous: bool = False
+    """Whether it is on another scale than others, and can be accepted as it is."""
     retracted: bool = False
     """Whether it no longer counts."""

@@ -14,7 +14,7 @@ from optimist.api.door.headers import header
 from optimist.api.newest import Newest
 from optimist.api.problems import invalid
 from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_shapes, check_values, readers_of
-from optimist.numerics.plausibility import magnitudes, sized
+from optimist.numerics.plausibility import levelled, magnitudes, sized
 from optimist.settings import Settings
 from optimist.store import Measures, Size
 from optimist_client import tensors
@@ -44,6 +44,8 @@ class Expected:
     """The arrays in which equal numbers mean that a batch is a copy."""
     sized: list[str]
     """The arrays whose sizes are checked."""
+    levelled: list[str]
+    """Those of which levels are kept."""
     scales: dict[str, float]
     """The scale of real data by array."""
     embeddings: dict[str, str]
@@ -66,7 +68,10 @@ class Expected:
         first, readers = metrics[0].first_name, readers_of(metrics)
         told = {name for metric in metrics if not metric.repeats for name in metric.array_names.values()} - {PROMPTS}
         telling = [name for name in experiment.columns if name in told]
-        return cls(experiment.columns, metrics, readers, telling, sized(metrics), scales, embeddings, first)
+        held = experiment.config.on_anomaly == "hold"
+        with_levels = levelled(metrics, experiment.columns) if held else []
+        arrays = sized(metrics), with_levels
+        return cls(experiment.columns, metrics, readers, telling, *arrays, scales, embeddings, first)
 
 
 _expected = Newest[str, tuple[ExperimentConfig, Expected]](KNOWN)
@@ -140,7 +145,10 @@ def _measures(arrays: Arrays, digest: str, experiment: Experiment, expected: Exp
         prompts=tensors.digest({PROMPTS: arrays[PROMPTS]}) if PROMPTS in arrays else "",
         limit=config.max_magnitude,
         refuse_copies=config.refuse_copies,
-        sizes=[Size(*size, expected.scales.get(size.name)) for size in magnitudes(arrays, expected.sized)],
+        sizes=[
+            Size(one.name, one.largest, one.row, one.mean_square, expected.scales.get(one.name), one.level)
+            for one in magnitudes(arrays, expected.sized, expected.levelled)
+        ],
     )
 
 

@@ -222,10 +222,10 @@ async def get_contrast(
 
 @router.get("/{name}/suspects")
 async def get_suspects(name: Identifier, context: ContextDep) -> list[SuspectBatch]:
-    """The batches that were accepted although they are odd: they repeat earlier ones, or have far too large values.
+    """The batches that count although they are odd: they repeat earlier ones, or are on another scale than others.
 
-    Newest first. They count unless `retracted`. At most 256 of an experiment are listed; the report's warnings count
-    all.
+    Newest first. They count unless `retracted`. At most 256 copies of an experiment are listed, and 256 batches of a
+    generator on another scale; those that were accepted are left out.
     """
     state = await context.state(await context.experiment(name))
-    return suspects_among(state.contenders)
+    return suspects_among(state.contenders, await context.anomalous(state))

@@ -1,14 +1,14 @@
--- uses: prelude retracted
+-- uses: prelude retracted levels
 -- keys: generators checks counts suspects
 
--- Checks batches for values of implausible size and for copies of earlier batches.
+-- Checks batches for values of absurd size and for copies of earlier batches, and keeps their levels.
 --
 -- `checks` holds, in one hash so that a batch takes one read and one write of it:
 --   <g>      "<rows> <rows at the last median> <mean square of each tensor>" of its batches that were not too large
 --   usual    "<how many are known> <usual size of each tensor>", '-' where none is known
 --   #<4 hex> "<12 hex> <g> <position> <prompts>;" of every content whose digest begins so, once for each generator
 
-local USUAL_ROWS, WARNED = 20, 1000 -- as in plausibility.py
+local USUAL_ROWS, LARGE = 20, 1000 -- as in plausibility.py
 local REMEMBERED, NAMED, LONGEST = 65536, 256, 65536
 
 local function split(text, separator)
@@ -106,18 +106,20 @@ local function check(g, rows, measures, record)
   end
   local fields, sizes = split(measures, '\t'), {}
   local limit, refuses, content, asked = tonumber(fields[1]), fields[2] == '1', fields[3], fields[4]
-  for i = 5, #fields, 5 do
+  for i = 5, #fields, 6 do
     sizes[#sizes + 1] = {name = fields[i], largest = tonumber(fields[i + 1]), row = fields[i + 2],
-                         square = tonumber(fields[i + 3]), reference = tonumber(fields[i + 4])}
+                         square = tonumber(fields[i + 3]), reference = tonumber(fields[i + 4]),
+                         level = tonumber(fields[i + 5])}
     if sizes[#sizes].reference == 0 then
       sizes[#sizes].reference = nil
     end
   end
-  local found = {bucket = '#' .. content:sub(1, 4), mark = content:sub(5), made = made_for(record, asked)}
+  local found = {bucket = '#' .. content:sub(1, 4), mark = content:sub(5), made = made_for(record, asked),
+                 sizes = sizes}
   local own, usual, contents = unpack(redis.call('HMGET', checks, g, 'usual', found.bucket))
 
   usual = split(usual or '0', ' ')
-  local large = {}
+  local is_large = false
   for i, size in ipairs(sizes) do
     local scale = tonumber(usual[1 + i]) or size.reference
     local times = scale and size.largest / scale
@@ -129,11 +131,9 @@ local function check(g, rows, measures, record)
         '%s: row %s holds a value of size %.3g, %.3g times the usual size %.3g (lower median of %s); expected at most '
         .. '%g times. Where such values are right, create the experiment with a higher max_magnitude',
         size.name, size.row, size.largest, times, scale, whose, limit)}
-    elseif scale and times > WARNED then
-      large[#large + 1] = string.format('%s: %.3g in row %s, usual size %.3g', size.name, size.largest, size.row, scale)
     end
+    is_large = is_large or (scale and times > LARGE)
   end
-  found.large = #large > 0 and table.concat(large, '; ') or nil
 
   if content ~= '' then
     compare(found, g, contents or '')
@@ -144,7 +144,7 @@ local function check(g, rows, measures, record)
   end
 
   -- Batches with large values do not change the usual size; otherwise each could be larger than the one before.
-  if #sizes > 0 and not found.large then
+  if #sizes > 0 and not is_large then
     local parts = split(own or '0 0', ' ')
     local total, at = parts[1] + rows, tonumber(parts[2]) or 0
     for i, size in ipairs(sizes) do
@@ -177,7 +177,8 @@ local function makes_room()
 end
 
 -- Stores what `check` found of the batch at position `seq`. `number`: its pick, '0' without one. Answers what is
--- suspicious about it as text, '' for nothing: "<position that it repeats>\t<what is too large>\t<pick> <rows> <time>".
+-- suspicious about it as text, '' for nothing: "<1 if its scale might be anomalous>\t<position that it repeats>\t<pick>
+-- <rows> <time>".
 local function note(g, seq, found, number, rows)
   local fields = {}
   if found.own then
@@ -201,18 +202,19 @@ local function note(g, seq, found, number, rows)
     local one, other = math.min(g, found.twin), math.max(g, found.twin)
     redis.call('HINCRBY', counts, string.format('%d:same:%d', one, other), 1)
   end
-  if not found.large and not found.copy then
-    return ''
+  local origin, doubt = string.format('%s %s %.3f', number, rows, now()), ''
+  for i, size in ipairs(found.sizes or {}) do
+    if size.level and keep_level(g, seq, i - 1, size.level, origin) then
+      doubt = '1'
+    end
   end
-  local suspicion = string.format('%s\t%s\t%s %s %.3f', found.copy or '', found.large or '', number, rows, now())
+  if not found.copy then
+    return doubt ~= '' and doubt .. '\t\t' .. origin or ''
+  end
+  local suspicion = found.copy .. '\t' .. origin
   if redis.call('HLEN', suspects) < NAMED or makes_room() then
     redis.call('HSET', suspects, g .. ':' .. seq, suspicion)
   end
-  if found.large then
-    redis.call('HINCRBY', counts, g .. ':large', 1)
-  end
-  if found.copy then
-    redis.call('HINCRBY', counts, g .. ':copies', 1)
-  end
-  return suspicion
+  redis.call('HINCRBY', counts, g .. ':copies', 1)
+  return doubt .. '\t' .. suspicion
 end

@@ -5,7 +5,8 @@
 local existed = redis.call('EXISTS', config)
 local labels = all_labels()
 for _, g in ipairs(redis.call('HKEYS', generators)) do
-  redis.call('UNLINK', log .. ':' .. g, told .. ':' .. g, previews .. ':' .. g, previews .. ':' .. g .. ':bodies')
+  redis.call('UNLINK', log .. ':' .. g, told .. ':' .. g, previews .. ':' .. g, previews .. ':' .. g .. ':bodies',
+    levels .. ':' .. g)
   for _, label in ipairs(labels) do
     local unit = unit_of(g, label)
     redis.call('UNLINK', curve .. ':' .. unit)

@@ -1,5 +1,5 @@
--- uses: prelude units chunks retracted told forgetting
--- keys: settled picks log decision snapshots uploads claims checks suspects aside fitted generators states returned counts
+-- uses: prelude units chunks retracted settled_batch levels told forgetting
+-- keys: log decision snapshots uploads claims checks suspects aside fitted generators states returned counts
 -- args: generator position number who reason kernels most channel experiment
 
 -- Retracts one batch, named by its `position` in a generator's log or by the `number` of its pick, or with neither
@@ -56,31 +56,9 @@ local function drop_snapshot(g, label)
   redis.call('HSET', facts_of(label), unit .. ':snapshot_bytes', start > 0 and entry_at(g, start).bytes or 0)
 end
 
--- The position of the batch of a pick, or a refusal.
-local function of_pick()
-  local entry = redis.call('HGET', settled, number)
-  if entry then
-    local digest, answer = entry:match('^[^\t]*\t([^\t]*)\t(.*)$')
-    if digest == '' then
-      return nil, impossible('pick ' .. number .. ' was given up: it has no batch')
-    end
-    local g, position = batch_in(answer)
-    if g then
-      return g, position
-    end
-    return nil, impossible('nothing of the batch of pick ' .. number .. ' counts: its samples were told before')
-  elseif redis.call('HEXISTS', picks, number) == 1 then
-    return nil, impossible('pick ' .. number .. ' has no batch yet: give it up, or retract it after its tell')
-  elseif tonumber(number) > 0 and tonumber(number) <= tonumber(redis.call('HGET', counts, 'rounds')) then
-    return nil, impossible('pick ' .. number .. ' ended so long ago that its batch is no longer known by it: '
-      .. 'retract the batch by its generator and position')
-  end
-  return nil, {'not-found', 'pick ' .. number .. ' was never made'}
-end
-
-local g, at, is_one, refusal = generator, position, position ~= '' or number ~= '', nil
+local g, at, is_one = generator, position, position ~= '' or number ~= ''
 if number ~= '' then
-  g, at = of_pick()
+  g, at = batch_of(number, 'not-retractable')
   if not g then
     return at
   end
@@ -197,6 +175,7 @@ if not is_one then
 end
 forget_routes(g, refits[''] and 0 or first)
 forget_previews(g, is_one and at or nil)
+forget_levels(g, is_one and at or 0)
 for _, label in ipairs(labels) do
   redis.call('HDEL', claims, unit_of(g, label))
   forget_derived(g, label, first)
@@ -258,12 +237,10 @@ local function less(count, by)
 end
 if is_one then
   redis.call('HINCRBY', counts, 'retractions', 1)
-  local copy, large = (redis.call('HGET', suspects, g .. ':' .. at) or '\t'):match('^([^\t]*)\t([^\t]*)')
-  less('copies', copy ~= '' and 1 or 0)
-  less('large', large ~= '' and 1 or 0)
+  less('copies', redis.call('HEXISTS', suspects, g .. ':' .. at))
   less('aside', redis.call('HDEL', aside, g .. ':' .. at))
 else
-  redis.call('HSET', counts, g .. ':copies', 0, g .. ':large', 0, g .. ':aside', 0)
+  redis.call('HSET', counts, g .. ':copies', 0, g .. ':aside', 0)
   for _, field in ipairs(redis.call('HKEYS', aside)) do
     if field:match('^%d+') == g then
       redis.call('HDEL', aside, field)

@@ -1,0 +1,296 @@
+"""Which batches are on another scale than the others, such as pixels from 0 to 255 among those from 0 to 1.
+
+The *level* of a batch is the logarithm of the median norm of its rows. Of every generator at most `KEPT` levels are
+kept (`keep`). A batch is *anomalous* if its level is so far from the median of its generator that a deviation like this
+is not to be expected among as many batches, even if norms have heavy tails; a generator, if its median level is far
+from the reference, or from those of most other generators. What is anomalous follows from the kept levels alone, so it
+does not depend on the order in which batches came. Free of torch and I/O.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from statistics import median
+from typing import Literal, NamedTuple
+
+KEPT = 256
+"""Levels kept of a generator; also in store/lua/levels.lua."""
+EXTREMES = 64
+"""The lowest and the highest levels that are kept at each end; also in store/lua/levels.lua."""
+NARROW = 8
+"""Arrays of fewer columns have no levels: latencies, costs and rewards may jump."""
+
+_FACTOR = math.log(3.0)
+"""Logarithm of the least factor between batches of a generator that is ever anomalous."""
+_FROM_REFERENCE = math.log(10.0)
+"""The same between a generator and the reference."""
+_FROM_OTHERS = math.log(30.0)
+"""The same between generators."""
+_CHANCE = math.log(1e4)
+"""Logarithm of 1/α: α is about the chance that one of all batches of lawful generators is named."""
+_VIRTUAL = tuple(-math.log2(1 - (place + 0.5) / 6) for place in range(6))
+"""What is assumed before there are deviations: six of exponential law, in units of their median."""
+_TYPICAL = 0.675
+"""This median for batches of one row whose norms are lognormal with σ = 0.8, times 1.25 as medians vary more than
+means; it falls with the square root of the rows."""
+_SLACK = 1e-12
+"""Relative rounding error of sums of weights."""
+
+Against = Literal["batches", "reference", "generators"]
+
+
+_BESIDE: dict[Against, str] = {
+    "batches": "its others",
+    "reference": "the reference",
+    "generators": "those of other generators",
+}
+
+
+class Level(NamedTuple):
+    """The level of one batch."""
+
+    position: int
+    """Of the batch in its generator's log."""
+    rows: int
+    value: float
+
+
+class Anomaly(NamedTuple):
+    """A batch on another scale."""
+
+    generator: int
+    position: int
+    difference: float
+    """Its level minus the one that it is compared with: the logarithm of a factor."""
+    against: Against
+    """What it is compared with: the other batches of its generator, the reference, or the other generators."""
+    is_general: bool
+    """Whether it is named because its generator as a whole is on another scale."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The kept levels of one generator."""
+
+    kept: Sequence[Level]
+    """In the order of `rank`."""
+    batches: int
+    """Batches that count, of which these were kept."""
+    accepted: frozenset[int] = field(default_factory=frozenset[int])
+    """Positions of batches that somebody has accepted as they are."""
+    accepted_until: int = 0
+    """Up to this position all were accepted, and with them the scale of the generator; 0: it was not."""
+
+    @property
+    def weights(self) -> list[float]:
+        """How many batches each kept level stands for: the extreme ones for themselves, the others for the rest."""
+        if self.batches <= len(self.kept) or len(self.kept) <= 2 * EXTREMES:
+            return [1.0] * len(self.kept)
+        inner = len(self.kept) - 2 * EXTREMES
+        ends = [1.0] * EXTREMES
+        return [*ends, *([(self.batches - 2 * EXTREMES) / inner] * inner), *ends]
+
+    def accepts(self, position: int) -> bool:
+        """Whether somebody has accepted this batch."""
+        return position <= self.accepted_until or position in self.accepted
+
+
+def rank(level: Level) -> tuple[float, int]:
+    """The key by which kept levels are sorted."""
+    return level.value, level.position
+
+
+def keep(kept: list[Level], new: Level) -> None:
+    """Add a level to the sorted `kept`. When full, an arbitrary one of those that are neither low nor high leaves."""
+    kept.append(new)
+    kept.sort(key=rank)
+    if len(kept) > KEPT:
+        del kept[EXTREMES + new.position % 65536 * 40503 % 65536 % (len(kept) - 2 * EXTREMES)]
+
+
+def anomalies(generators: Sequence[Levels], reference: float | None = None) -> list[Anomaly]:
+    """The anomalous batches of all generators that nobody has accepted, in no particular order.
+
+    reference: the level of real rows, if there are any. It decides between generators. Without it those that differ
+    from most others are named, and where no level has most of them, as with two generators, all are.
+    """
+    if _are_alike(generators, reference):
+        return []
+    present = [place for place, one in enumerate(generators) if one.kept]
+    medians = {
+        place: _weighted_median([level.value for level in one.kept], one.weights)
+        for place, one in enumerate(generators)
+        if one.kept
+    }
+    rows = median([level.rows for one in generators for level in one.kept])
+    most = _threshold([(generators[place], medians[place]) for place in present], rows)
+    # The median of few batches may be far off by chance, as a single batch may.
+    least = {place: most / math.sqrt(len(generators[place].kept)) for place in present}
+    counts = {place: len(generators[place].kept) for place in present}
+    first = {place: _outside(place, medians, counts, reference) for place in present}
+    centres = {
+        place: _centre(generators[place].kept, first[place], medians[place], most, least[place], rows)
+        for place in present
+    }
+    found: list[Anomaly] = []
+    for place in present:
+        one, centre = generators[place], centres[place]
+        outside = _outside(place, centres, counts, reference)
+        is_far = abs(centre - outside.level) > max(outside.limit, least[place]) and not one.accepted_until
+        confirmed = {x.position for x in one.kept if abs(x.value - outside.level) < abs(x.value - centre)}
+        # Where its own batches and those that confirm the other level are fewer, the generator is not in doubt.
+        is_far = is_far and not (confirmed and outside.support + len(confirmed) < counts[place] - len(confirmed))
+        for level in one.kept:
+            beside = _compared_with(level, one.kept, centre, most, rows)
+            if one.accepts(level.position):
+                continue
+            if beside is not None and not (is_far and level.position in confirmed):
+                found.append(Anomaly(place, level.position, level.value - beside, "batches", False))
+            elif is_far and level.position not in confirmed:
+                against: Against = "generators" if reference is None else "reference"
+                found.append(Anomaly(place, level.position, level.value - outside.level, against, not confirmed))
+    return found
+
+
+def _are_alike(generators: Sequence[Levels], reference: float | None) -> bool:
+    """Whether nothing can be anomalous, which is known from the ends of the sorted levels."""
+    ends = [(one.kept[0].value, one.kept[-1].value) for one in generators if one.kept]
+    if not ends:
+        return True
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    if any(high - low > _FACTOR for low, high in ends) or high - low > _FROM_OTHERS:
+        return False
+    return reference is None or (high - reference <= _FROM_REFERENCE and reference - low <= _FROM_REFERENCE)
+
+
+class _Outside(NamedTuple):
+    """What a generator as a whole is compared with."""
+
+    level: float
+    """NaN if there is nothing."""
+    limit: float
+    """How far from it is too far; infinite where the generator itself is one of most."""
+    support: float = math.inf
+    """How many batches of other generators confirm it; infinite for a reference."""
+
+
+def _outside(place: int, centres: Mapping[int, float], counts: Mapping[int, int], reference: float | None) -> _Outside:
+    """The level that others than this generator confirm: the reference, or else most of the other generators.
+
+    counts: the batches of each generator.
+    """
+    if reference is not None:
+        return _Outside(reference, _FROM_REFERENCE)
+    groups: list[list[int]] = []
+    for other in sorted(centres, key=centres.__getitem__):
+        if groups and centres[other] - centres[groups[-1][-1]] <= _FROM_OTHERS:
+            groups[-1].append(other)
+        else:
+            groups.append([other])
+    most = max(map(len, groups))
+    largest = [group for group in groups if len(group) == most]
+    if len(largest) == 1:
+        beside = [other for other in largest[0] if other != place]
+        limit = math.inf if place in largest[0] else _FROM_OTHERS
+        return _level_among(beside, centres, counts, limit) if beside else _Outside(math.nan, limit)
+    # No level has most of the generators. All are in doubt, each beside the nearest of the other levels.
+    levels = [_level_among(group, centres, counts, _FROM_OTHERS) for group in groups if place not in group]
+    return min(levels, key=lambda outside: abs(outside.level - centres[place]))
+
+
+def _level_among(
+    group: Sequence[int], centres: Mapping[int, float], counts: Mapping[int, int], limit: float
+) -> _Outside:
+    return _Outside(median([centres[one] for one in group]), limit, sum(counts[one] for one in group))
+
+
+def _centre(kept: Sequence[Level], outside: _Outside, middle: float, most: float, least: float, rows: float) -> float:
+    """The level of the lawful batches of a generator: their median `middle`, unless others confirm another level.
+
+    least: how far from a level that others confirm the median must be at least for that.
+    """
+    if len(kept) == 2:
+        if _are_apart(kept[0], kept[1], most, rows) and not math.isnan(outside.level):
+            return min((level.value for level in kept), key=lambda value: abs(value - outside.level))
+        return middle
+    if not abs(middle - outside.level) > max(outside.limit, least):
+        return middle
+    far = (level.value for level in kept if abs(level.value - middle) * _shrunk(level, rows) > most)
+    confirmed = [value for value in far if abs(value - outside.level) < abs(value - middle)]
+    is_confirmed = confirmed and outside.support + len(confirmed) >= len(kept) - len(confirmed)
+    return median(confirmed) if is_confirmed else middle
+
+
+def _compared_with(level: Level, kept: Sequence[Level], centre: float, most: float, rows: float) -> float | None:
+    """The level of the generator's other batches if this one is too far from it, else None."""
+    if len(kept) == 2:
+        (other,) = (one for one in kept if one.position != level.position)
+        # Without a level that others confirm the centre is between the two, and either may be wrong.
+        is_wrong = _are_apart(level, other, most, rows) and abs(level.value - centre) > 0
+        return other.value if is_wrong else None
+    return centre if abs(level.value - centre) * _shrunk(level, rows) > most else None
+
+
+def _are_apart(one: Level, other: Level, most: float, rows: float) -> bool:
+    return abs(one.value - other.value) * min(_shrunk(one, rows), _shrunk(other, rows)) > most
+
+
+def _threshold(generators: Sequence[tuple[Levels, float]], rows: float) -> float:
+    """The deviation from its generator's median that one of all batches exceeds with a chance of about α.
+
+    The tail of the deviations is taken as exponential, with the scale of their upper half. Both are quantiles, so that
+    batches that are wrong do not matter while they are few.
+    """
+    typical = _TYPICAL / math.sqrt(max(rows, 1.0))
+    known = [(typical * virtual, 1.0) for virtual in _VIRTUAL]
+    for one, centre in generators:
+        own = [
+            (abs(level.value - centre) * _shrunk(level, rows), weight)
+            for level, weight in zip(one.kept, one.weights, strict=True)
+        ]
+        # One deviation says nothing: that of the median itself, and of two batches both are the same.
+        own.sort()
+        known += own[1:]
+    known.sort()
+    deviations, weights = [deviation for deviation, _ in known], [weight for _, weight in known]
+    middle = _weighted_median(deviations, weights)
+    below = list(accumulate(weights, initial=0.0))
+    upper = [place for place in range(len(known)) if below[place] >= (1 - _SLACK) * below[-1] / 2]
+    excess = _weighted_median([deviations[place] - middle for place in upper], [weights[place] for place in upper])
+    tail = excess / math.log(2.0)
+    return max(_FACTOR, middle + tail * (math.log(sum(weights) / 2.0) + _CHANCE))
+
+
+def _shrunk(level: Level, rows: float) -> float:
+    """By which a deviation is multiplied: batches of fewer rows than usual vary more."""
+    return min(1.0, math.sqrt(level.rows / rows))
+
+
+def _weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
+    """The median of sorted values, each of which counts by its weight."""
+    half, total = sum(weights) / 2.0, 0.0
+    for place, weight in enumerate(weights):
+        total += weight
+        if total > half * (1 + _SLACK):
+            return values[place]
+        if total >= half * (1 - _SLACK) and place + 1 < len(values):
+            return (values[place] + values[place + 1]) / 2.0
+    return values[-1]
+
+
+def in_words(difference: float, against: Against) -> str:
+    """What is odd about a batch: "about 255 times larger than its others: pixels 0–255 instead of 0–1?"."""
+    factor = math.exp(min(abs(difference), 700.0))
+    times = f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}" if factor < 1e6 else f"{factor:.0e}"
+    size, ranges = ("larger", "0–255 instead of 0–1") if difference > 0 else ("smaller", "0–1 instead of 0–255")
+    guess = f": pixels {ranges}?" if 200 <= factor <= 330 else ""
+    return f"about {times} times {size} than {_BESIDE[against]}{guess}"
+
+
+def level_of(norms: Iterable[float]) -> float | None:
+    """The level of a batch with rows of these norms, to four decimals; rows of zeros are left out. None if all are."""
+    positive = [norm for norm in norms if norm > 0]
+    return round(math.log(median(positive)), 4) if positive else None
