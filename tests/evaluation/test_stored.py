@@ -65,5 +65,5 @@ def test_only_the_rows_that_count_are_read(rows: set[int], start: int):
     ],
 )
 def test_rows_that_cannot_count_are_refused(changes: dict[str, object]):
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):
         batch_of(entry(**changes))
