@@ -54,6 +54,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"prompts": ["a cat"], "metric": "fid", "dimension": None, "kernel": None, "reference": "r"},
         "metric 'fid' does not take prompts",
     ),
+    ({"seeds": "maybe"}, r"seeds\.bool: expected true or false, got 'maybe'"),
+    ({"seeds": {"nobody": False}}, "seeds: no generator is called nobody"),
     ({"tags": "a"}, "tags: expected a list, got 'a'"),
     ({"note": 5}, "note: expected text, got 5"),
     ({"previews": -1}, "previews: expected at least 0, got -1"),

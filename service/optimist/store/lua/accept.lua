@@ -1,5 +1,5 @@
 -- uses: prelude told checking
--- keys: counts log history
+-- keys: counts log history returned
 
 -- Whether a script did more than count whole batches and end their picks, which is what callers foresee.
 local was_unforeseen = false
@@ -9,7 +9,7 @@ local was_unforeseen = false
 -- `found` is what `check` answered; `context`: that of its pick, if any.
 local function accept(g, number, digest, part, body, record, late, channel, experiment, found, context)
   local rows = part.rows
-  local seq, bytes, samples, batches, due, chain, told, version, growth, keeps = unpack(redis.call(
+  local seq, bytes, samples, batches, due, chain, all_told, version, growth, keeps = unpack(redis.call(
     'HMGET', counts, g .. ':seq', g .. ':bytes', g .. ':samples', g .. ':batches', g .. ':due_samples', 'chain_' .. g,
     'told', 'version', 'growth', 'keep_log'))
   chain = redis.sha1hex(chain:match(' (%x*)$') .. digest)
@@ -40,7 +40,7 @@ local function accept(g, number, digest, part, body, record, late, channel, expe
   -- The first write is the one that Redis refuses when memory is full, so that it refuses all or nothing.
   redis.call('XADD', log .. ':' .. g, seq .. '-0', unpack(entry))
   local fields = {g .. ':seq', seq, g .. ':bytes', bytes, g .. ':samples', samples, g .. ':batches', batches,
-                  'chain_' .. g, seq .. ' ' .. chain, 'told', told + 1, 'version', version, 'mark', marked(version)}
+                  'chain_' .. g, seq .. ' ' .. chain, 'told', all_told + 1, 'version', version, 'mark', marked(version)}
   -- decisions.md §2: estimates are due at fixed sample counts, independent of who computes them, and when.
   due = tonumber(due)
   if samples >= 2 and (due == 0 or samples >= (1 + growth) * due) then
@@ -53,7 +53,7 @@ local function accept(g, number, digest, part, body, record, late, channel, expe
     mark_told(g, part.indices[i], part.indices[i + 1])
   end
   was_unforeseen = was_unforeseen or part.uncounted > 0
-  -- Other picks may have left, or returned, indices of a late batch, and of one that was told in place of a retracted one.
+  -- Other picks may have left, or returned, indices of a late batch, and of one told in place of a retracted one.
   if #part.indices > 0 and (late or number == '0' or redis.call('HEXISTS', counts, 'retractions') == 1)
     and redis.call('HLEN', returned) > 0 then
     was_unforeseen = forget_returned(g) or was_unforeseen

@@ -2,8 +2,8 @@
 -- keys: generators states controls
 -- args: name most control value seedless
 
--- Adds a generator, where there are fewer than `most`, and sets a control with it ('' for none). seedless: 1 if it ignores seeds. Answers the ordinal of
--- the generator of this name; idempotent.
+-- Adds a generator, where there are fewer than `most`, and sets a control with it ('' for none). seedless: 1 if it
+-- ignores seeds. Answers the ordinal of the generator of this name; idempotent.
 local known = redis.call('HGETALL', generators)
 for i = 1, #known, 2 do
   if known[i + 1] == name then

@@ -4,12 +4,13 @@
 -- args: new_picks*(generator slice again left terms record context)
 
 -- Opens the picks of the arguments, if the experiment is as expected: the number of picks opened so far, the nonce of
--- the last one, the version ('' for any), and the mark before this script's own steps, which is `at_first`; `was_changed`: whether something
--- else was changed by them than the caller expects. `who`: who
--- opens, for the turn. Each group is one ask, whose `size` picks follow those of the groups before it in `new_picks`.
--- `again`: the key of the returned slice that is handed out again, or ''. `left`: how many indices a pick leaves of the
--- slice that it takes; they are handed out later. A repeated ask is recognised by its entry in `requests`: it gets its
--- first picks, and nothing is opened.
+-- the last one, the version ('' for any), and the mark before this script's own steps, which is `at_first`.
+-- `was_changed`: whether these changed something that the caller does not expect. `who`: who opens, for the turn. Each
+-- group is one ask, whose `size` picks follow those of the groups before it in `new_picks`. `again`: the key of the
+-- returned slice that is handed out again, or ''. `left`: how many indices a pick leaves of the slice that it takes; they
+-- are handed out later. A repeated ask is recognised by its entry in `requests`: it gets its first picks, and nothing is
+-- opened.
+
 -- What a pick takes of the first run that it finds, and leaves: "<start> <size>", or '' where there is nothing.
 local function parts_of(pick)
   local start, size = pick.slice:match('(%d+) (%d+)')

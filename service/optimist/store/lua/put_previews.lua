@@ -1,5 +1,5 @@
 -- uses: prelude picks
--- keys: previews settled picks terms
+-- keys: previews settled terms
 -- args: number nonce most items*(place index about body)
 
 -- Keeps previews of samples of a pick that was told. most: how many are kept of one generator. index: of the sample in

@@ -1,5 +1,5 @@
 -- uses: prelude units chunks retracted settled_batch levels told forgetting
--- keys: log decision snapshots uploads claims checks suspects aside fitted generators states returned counts
+-- keys: log told decision snapshots uploads claims checks suspects aside fitted generators states returned counts
 -- args: generator position number who reason kernels most channel experiment
 
 -- Retracts one batch, named by its `position` in a generator's log or by the `number` of its pick, or with neither

@@ -1,4 +1,5 @@
 -- uses: prelude reading
+-- keys: generators told
 -- args: remembered wants_told
 
 -- Answers the state of the experiment and, where `wants_told` is 1, the told intervals of each generator, by ordinal.

@@ -1,7 +1,7 @@
 -- keys: told returned counts
 
--- The indices of a generator's sequence that its batches were told with: `told:<g>` is a sorted set of disjoint intervals
--- "<start> <stop>", scored by `stop`; intervals that touch are one. No index counts twice. A generator with
+-- The indices of a generator's sequence that its batches were told with: `told:<g>` is a sorted set of disjoint
+-- intervals "<start> <stop>", scored by `stop`; intervals that touch are one. No index counts twice. A generator with
 -- `<g>:seedless` in `counts` ignores seeds: its batches have no indices.
 
 -- Runs are lists of whole numbers: the first and the length of each, one after the other, ascending. As text they have
