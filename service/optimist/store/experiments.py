@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from optimist.store import keys
 from optimist.store.commands import Commands
-from optimist.store.index import Index
+from optimist.store.index import Index, Indexed
 from optimist.store.parsing import held, held_mixture, held_routes, parse_state, parse_watched
 from optimist.store.state import NOTHING_WATCHED, ExperimentState, State, Unit, WatchedState
 
@@ -78,12 +78,9 @@ class Experiments:
         """Ids of all experiments in one command, oldest first; some may be in creation, or deleted."""
         return await self._index.names()
 
-    async def experiments(self) -> list[str]:
-        """Ids of all experiments, oldest first."""
-        names = await self.indexed()
-        # An interrupted deletion or creation leaves the name in the index.
-        alive = await self._commands.call_many([("EXISTS", self._commands.key(name, "config")) for name in names])
-        return [name for name, exists in zip(names, alive, strict=True) if exists]
+    async def newest(self, after: Indexed | None = None) -> list[Indexed]:
+        """The same, newest first, each with its place in this order; or those that come after a place."""
+        return await self._index.newest(after)
 
     async def config(self, experiment: str) -> str | None:
         """The config that an experiment was created with, None if there is no such experiment."""

@@ -14,7 +14,7 @@ from optimist_client.models.experiments import (
 )
 from optimist_client.models.mixtures import Blend, BlendRequest, Mixture, MixtureWeight
 from optimist_client.models.modes import ModeInfo, Modes, PromptGroupInfo, Shown
-from optimist_client.models.overviews import Overview, Rival, Summary
+from optimist_client.models.pages import ExperimentPage, ReferencePage, Rival, Summary
 from optimist_client.models.picks import AskReply, AskRequest, Pick, TellReply
 from optimist_client.models.previews import NewPreview, PreviewInfo, PreviewReply, PreviewRequest, Previews
 from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCurve, OpenPickInfo, Progress, RouteCurve
@@ -40,6 +40,7 @@ __all__ = [
     "Experiment",
     "ExperimentChange",
     "ExperimentConfig",
+    "ExperimentPage",
     "GeneratorChange",
     "GeneratorProgress",
     "GeneratorRequest",
@@ -52,7 +53,6 @@ __all__ = [
     "Modes",
     "NewPreview",
     "OpenPickInfo",
-    "Overview",
     "Pick",
     "PreviewInfo",
     "PreviewReply",
@@ -62,6 +62,7 @@ __all__ = [
     "Progress",
     "PromptGroupInfo",
     "ReferenceInfo",
+    "ReferencePage",
     "Regret",
     "Report",
     "RetractReply",
