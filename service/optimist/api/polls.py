@@ -187,11 +187,15 @@ class Polls:
         only: Set[str] = frozenset(),
         tag: str | None = None,
         search: str | None = None,
+        *,
+        old: bool = False,
     ) -> Body:
-        """The newest experiments, or those after a place, as of at most a second ago; of `only` these, if any.
+        """The newest experiments, or those after a place; of `only` these, if any.
 
-        tag, search: of those that `labels.matches` finds.
+        tag, search: of those that `labels.matches` finds. old: as of at most a second ago, else as they are now.
         """
+        if not old:
+            return await self._page(limit, after, only, tag, search)
         key = ("page", limit, after, frozenset(only), tag, search)
         return await self._shared.get(key, lambda: self._page(limit, after, only, tag, search))
 

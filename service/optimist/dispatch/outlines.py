@@ -47,4 +47,4 @@ class Outline:
 def prompts_digest(prompts: Sequence[str]) -> str:
     """SHA-256 (hex) of a JSON list of the prompts in UTF-8, with one space after each comma and nothing escaped that
     need not be."""
-    return hashlib.sha256(json.dumps(list(prompts), ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(json.dumps(list(prompts), ensure_ascii=False).encode()).hexdigest()

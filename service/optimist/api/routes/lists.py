@@ -29,11 +29,12 @@ async def list_experiments(
         Query(description="Only those with this text in their name, generators, tags or note, in whatever case"),
     ] = None,
 ) -> Response:
-    """Summaries of the experiments that the caller's key is good for, newest first; may be a second old.
+    """Summaries of the experiments that the caller's key is good for, newest first.
 
     An experiment that is there all the while is in exactly one of the pages, whatever is created or deleted meanwhile.
-    ETag as of reports.
+    ETag as of reports; an answer to one who sends it may be a second old.
     """
-    body = await context.polls.page(limit, place_of(cursor), caller.experiments, tag, search)
+    after, old = place_of(cursor), if_none_match is not None
+    body = await context.polls.page(limit, after, caller.experiments, tag, search, old=old)
     count_answer(request, body.text)
     return respond(body, if_none_match)
