@@ -61,6 +61,7 @@ class Context:
     _recent: Newest[str, tuple[str, Experiment]] = field(
         default_factory=lambda: Newest(CONFIGS, lambda known: CONFIG + len(known[0]))
     )
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     _outlines: Newest[str, Outline] = field(default_factory=lambda: Newest(OUTLINES, lambda known: CONFIG + known.size))
     _states: Newest[str, PolicyState] = field(default_factory=lambda: Newest(REMEMBERED))
     _watched: Newest[str, WatchedEstimates] = field(default_factory=lambda: Newest(REMEMBERED))
@@ -105,6 +106,7 @@ class Context:
             except ValueError as error:
                 raise ApiError(503, "newer-rules", "Created by a newer version", f"{error}", action="retry") from None
             known = self._recent.put(name, (text, found))
+            self._outlines.put(name, Outline.of(found))
         return known[1]
 
     async def outlines(self, names: Sequence[str]) -> list[Outline | None]:
@@ -116,13 +118,21 @@ class Context:
         ]
 
     async def _outline(self, name: str, instance: str, controls: Mapping[str, str]) -> Outline | None:
+        if not self._knows(name, instance):
+            async with self._reading:  # one at a time: with its prompts an experiment can have 80 MB
+                if not self._knows(name, instance):
+                    try:
+                        known = await self.experiment(name)
+                    except NotFound:  # deleted meanwhile
+                        return None
+                    if not self._knows(name, known.instance):
+                        self._outlines.put(name, Outline.of(known))
         known = self._outlines.get(name)
-        if known is None or known.experiment.instance != instance:
-            try:
-                known = self._outlines.put(name, Outline.of(await self.experiment(name)))
-            except NotFound:  # deleted meanwhile
-                return None
-        return known.with_labels(controls)
+        return None if known is None else known.with_labels(controls)
+
+    def _knows(self, name: str, instance: str) -> bool:
+        known = self._outlines.get(name)
+        return known is not None and known.experiment.instance == instance
 
     async def with_recent(self, name: str, action: Callable[[Experiment], Awaitable[Result]]) -> Result:
         """What `action` makes of the experiment as this process last saw it, without asking Redis first.

@@ -189,9 +189,8 @@ class Experiments:
         return [None if one is None else one.decode() for one in found]
 
     async def fingerprints(self, experiments: Sequence[str]) -> list[bytes]:
-        """Of each experiment a text that is another one after every change of it; b"" of one that is not there, or that
-        has not changed since it was created. Changes of watched metrics alone, or of the leases of open picks, are
-        left out.
+        """Of each experiment a text that is another one after every change of it; b"" of one that is not there.
+        Changes of watched metrics alone, or of the leases of open picks, are left out.
         """
         facts = ("instance", "mark", "made_mixture")
         parts = ("counts", "aside", "damaged")
@@ -204,7 +203,7 @@ class Experiments:
             ]
         )
         each = zip(found[::3], found[1::3], found[2::3], strict=True)
-        return [repr(one).encode() if all(one[0][:2]) else b"" for one in each]
+        return [repr(one).encode() if one[0][0] else b"" for one in each]
 
     async def latch_decision(
         self, experiment: str, payload: str, basis: str = "", *, instance: str | None = None
