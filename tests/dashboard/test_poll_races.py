@@ -45,7 +45,7 @@ def polls_of(store: Store) -> Polls:
     async def routes(state: PolicyState) -> None:
         return None
 
-    async def outlines(names: Sequence[str]) -> list[Outline]:
+    async def outlines(names: Sequence[str]) -> list[Outline | None]:
         return [Outline.of(await experiment(name)) for name in names]
 
     return Polls(store, experiment, state, watched, mixture, routes, outlines)

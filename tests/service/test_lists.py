@@ -37,7 +37,9 @@ def test_experiments_with_long_prompts_have_short_entries(service: Service, clie
     opened = found[0].open()
     assert opened.info.config.prompts == PROMPTS
     assert opened.report().state == "warming up"
-    assert opened.ask().prompts[0] in PROMPTS
+    pick = opened.ask()
+    assert pick is not None
+    assert pick.prompts[0] in PROMPTS
     for one in found:
         client.delete_experiment(one.name)
 

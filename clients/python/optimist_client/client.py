@@ -37,7 +37,7 @@ Urls = str | Sequence[str]
 class ListedOperations(Generic[ExperimentT]):
     """The operations of `ListedExperiment` and `AsyncListedExperiment`."""
 
-    def __init__(self, service: ServiceOperations[ExperimentT, Any], info: models.Summary) -> None:
+    def __init__(self, service: ServiceOperations[Any, Any], info: models.Summary) -> None:
         self._service = service
         self.info = info
         self.name, self.tags, self.note = info.name, info.tags, info.note
