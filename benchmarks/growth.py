@@ -235,8 +235,8 @@ def used(running: Service, resting: Sequence[str], optimist: Optimist, found: di
     for _ in range(CYCLES):
         note("round", lambda: rounds(ROUNDS), ROUNDS)
         time.sleep(FRESH)
-        note("list", lambda: raw.get(f"/v1/overview?limit={PAGE}"))
-        note("search", lambda: raw.get(f"/v1/overview?limit={PAGE}&search=ing-0"))
+        note("list", lambda: raw.get(f"/v1/experiments?limit={PAGE}"))
+        note("search", lambda: raw.get(f"/v1/experiments?limit={PAGE}&search=ing-0"))
         note("poll at rest", lambda: poll(resting[0]))
         note("poll", lambda: poll(ACTIVE))
     for _ in range(CREATED):

@@ -9,7 +9,7 @@ import { poll } from "./poll.js";
 import { keep, seen } from "./view.js";
 
 const NEW = 50; // experiments that come with each poll: the newest ones
-const PAGE = 200; // the service gives no more at a time
+const PAGE = 200; // those of each further page: the service gives no more at a time
 const FIRST = 100; // rows shown before somebody asks for all: a browser takes long to lay out many
 const OFTEN = 15; // polls after which all others are asked for again
 const STATES = ["running", "warming up", "decided", "stopped", "out of budget"];
@@ -24,9 +24,9 @@ for pick in experiment.picks():
     pick.tell(embed(generate(pick.generator, pick.size, pick.seed)))`;
 
 export function showOverview(main, connection, failed) {
-  const pages = new Map(); // path → its experiments, the newest ones first
+  let pages = []; // the experiments of each page, the newest ones first
+  let following = null; // the cursor after the first page
   const rows = new Map(); // name → its row and the JSON that it shows
-  let total = null;
   let turns = 0;
   let showsAll = false;
   let [sorted, isReversed] = direction(seen("sort", NEWEST));
@@ -70,34 +70,32 @@ export function showOverview(main, connection, failed) {
   const polling = poll(turn, connection, failed);
 
   async function turn() {
-    const { total: now } = await part(NEW, 0);
-    const isOld = now !== total || turns % OFTEN === 0;
-    total = now;
+    const first = await get(path(NEW), "list 0");
+    const isOld = first.next !== following || turns % OFTEN === 0;
+    if (pages[0] !== first.experiments) {
+      pages = [first.experiments, ...pages.slice(1)];
+      draw(); // the others are drawn once all have come
+    }
     turns += 1;
     if (!isOld) return;
-    const known = new Set([path(NEW, 0)]);
-    for (let offset = 0; now > NEW && offset < now; offset += PAGE) {
-      await part(PAGE, offset);
-      known.add(path(PAGE, offset));
+    following = undefined; // until all have come
+    const all = [first.experiments];
+    for (let { next } = first; next !== null;) {
+      const page = await get(path(PAGE, next), `list ${all.length}`);
+      all.push(page.experiments);
+      next = page.next;
     }
-    for (const one of [...pages.keys()]) if (!known.has(one)) pages.delete(one);
+    pages = all;
+    following = first.next;
     draw();
   }
 
-  async function part(limit, offset) {
-    const where = path(limit, offset);
-    const overview = await get(where);
-    const isNew = pages.get(where) !== overview.experiments;
-    pages.set(where, overview.experiments);
-    if (isNew && limit === NEW) draw(overview.total); // the others are drawn once all have come
-    return overview;
-  }
-
-  function draw(number = total) {
-    if (number === null) return;
+  function draw() {
+    if (!pages.length) return;
+    const all = [...new Map([...pages].reverse().flat().map((one) => [one.name, one])).values()];
+    const number = all.length;
     list.hidden = number === 0;
     empty.hidden = number > 0;
-    const all = [...new Map([...pages.values()].reverse().flat().map((one) => [one.name, one])).values()];
     offerTags(all);
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const found = all.filter((one) => (!state.value || one.state === state.value) &&
@@ -191,7 +189,7 @@ export function showOverview(main, connection, failed) {
   return polling;
 }
 
-const path = (limit, offset) => `v1/overview?limit=${limit}&offset=${offset}`;
+const path = (limit, cursor) => `v1/experiments?limit=${limit}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`;
 
 // The column of a view and whether its largest comes first: "samples", or "-samples" the other way round.
 function direction(text) {

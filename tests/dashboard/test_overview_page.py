@@ -89,3 +89,28 @@ def test_an_experiment_is_deleted_once_that_is_confirmed(open_page: OpenPage, cl
     expect(page.locator(".line")).to_have_count(0)
     with pytest.raises(NotFoundError):
         client.experiment("gone-soon").report()
+
+
+def test_all_pages_of_a_long_list_are_searched_and_follow_changes(open_page: OpenPage, client: Optimist):
+    made = [f"many-{number:03}" for number in range(255)]  # the newest 50, then 200, then the rest
+    for name in made:
+        client.create_experiment(name, ["a", "b"], metric=Mean(), tags=["odd" if int(name[-1]) % 2 else "even"])
+    try:
+        page = open_page("/#/?q=many-&tag=odd", charts=False)
+        rows = page.locator(".line")
+        page.get_by_role("button", name="Show all 127").click()
+        expect(rows).to_have_count(127)
+        page.get_by_label("Search").fill("many-001")
+        expect(rows).to_have_count(1)
+        page.get_by_label("Search").fill("many-")
+        page.get_by_role("button", name="Experiment").click()
+        expect(rows.first).to_contain_text("many-001")
+        client.delete_experiment(made.pop(1))
+        client.create_experiment("many-zzz", ["a", "b"], metric=Mean(), tags=["odd"])
+        made.append("many-zzz")
+        expect(rows.first).to_contain_text("many-003")
+        expect(rows.last).to_contain_text("many-zzz")
+        expect(rows).to_have_count(127)
+    finally:
+        for name in made:
+            client.delete_experiment(name)

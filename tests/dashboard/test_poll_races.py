@@ -11,9 +11,10 @@ from configs import config_of, experiment_of
 
 from optimist.api.entities import Body
 from optimist.api.polls import BODIES, Polls
+from optimist.dispatch.outlines import Outline
 from optimist.dispatch.state import PolicyState
 from optimist.store import AskGroup, NewPick, NotFound, Opened, Opening, Store, StoreError
-from optimist_client.models import Experiment, Overview, Pick, Report
+from optimist_client.models import Experiment, ExperimentPage, Pick, Report
 
 
 async def make(store: Store, generators: list[str], instance: str) -> None:
@@ -44,10 +45,10 @@ def polls_of(store: Store) -> Polls:
     async def routes(state: PolicyState) -> None:
         return None
 
-    async def labelled(names: Sequence[str]) -> list[Experiment]:
-        return [await experiment(name) for name in names]
+    async def outlines(names: Sequence[str]) -> list[Outline | None]:
+        return [Outline.of(await experiment(name)) for name in names]
 
-    return Polls(store, experiment, state, watched, mixture, routes, labelled)
+    return Polls(store, experiment, state, watched, mixture, routes, outlines)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "made-again"])
@@ -85,7 +86,7 @@ async def test_an_experiment_that_changes_under_a_poll_is_not_mixed(
     assert [(one.generator, one.batches[-1]) for one in progress.generators] == [("a", 0), ("b", 0), ("c", 3)]
 
 
-async def test_nor_does_the_overview_mix_them(store: Store, monkeypatch: pytest.MonkeyPatch):
+async def test_nor_does_the_list_mix_them(store: Store, monkeypatch: pytest.MonkeyPatch):
     await make(store, ["a"], "one")
     state = store.state
 
@@ -95,8 +96,8 @@ async def test_nor_does_the_overview_mix_them(store: Store, monkeypatch: pytest.
         return await state(*arguments)
 
     monkeypatch.setattr(store, "state", replacing)
-    body = await polls_of(store).overview(50, 0)
-    assert Overview.model_validate_json(body.text).experiments == []
+    body = await polls_of(store).page(50)
+    assert ExperimentPage.model_validate_json(body.text).experiments == []
 
 
 async def test_a_report_is_made_again_only_after_a_change(store: Store):

@@ -73,6 +73,12 @@ ATTACKS = (
         starving.open_picks,
     ),
     Attack(
+        "lists",
+        "15 experiments with 20,000 prompts of 700 characters each, listed in a loop by four clients",
+        "lists have summaries, by pages",
+        starving.lists,
+    ),
+    Attack(
         "feature-maps",
         "1 GiB of feature maps in experiments with four rows, `WARM_BYTES` of 256 MiB",
         "dimension × features; maps count towards `WARM_BYTES`",

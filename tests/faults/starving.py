@@ -166,6 +166,30 @@ def open_picks(scale: Scale) -> Outcome:
     return outcome
 
 
+def lists(scale: Scale) -> Outcome:
+    """Lists of 15 experiments with 20,000 prompts of 700 characters each, in a loop of four."""
+    outcome, prompts = Outcome(), [f"{n:0700}" for n in range(20_000)]
+    with two_tenants() as tenants:
+        for number in range(15):
+            config = {"name": f"long-{number}", "generators": ["a"], "metric": {"name": "mean"}, "prompts": prompts}
+            tenants.noisy.post("/v1/experiments", json=config, timeout=45.0).raise_for_status()
+        with Neighbour(tenants) as neighbour, ThreadPoolExecutor(4) as threads:
+            before, begun = reset_peak(tenants.api), time.monotonic()
+
+            def listing(_: int) -> list[int]:
+                sizes = []
+                while time.monotonic() < begun + scale.hold:
+                    sizes.append(len(tenants.noisy.get("/v1/experiments", timeout=45.0).content))
+                return sizes
+
+            sizes = [size for each in threads.map(listing, range(4)) for size in each]
+            ended, grown = time.monotonic(), peak(tenants.api) - before
+        outcome.waited(neighbour, begun, ended)
+    most = max(sizes) / 2**20
+    outcome.note(f"{len(sizes)} lists of at most {most:.2f} MiB: API +{grown:,.0f} MiB", largest=most, grown=grown)
+    return outcome
+
+
 def feature_maps(scale: Scale) -> Outcome:
     """Kernel experiments of four rows each, with frequencies as large as allowed, 1 GiB in total."""
     outcome, dimension, features = Outcome(), 1300, 8192

@@ -33,7 +33,7 @@ def answering(*statuses: int) -> Iterator[str]:
         def do_GET(self) -> None:
             self.send_response(left.pop(0) if len(left) > 1 else left[0])
             self.end_headers()
-            self.wfile.write(b"[]")
+            self.wfile.write(b'{"references": [], "next": null}')
 
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""

@@ -173,7 +173,7 @@ def test_a_decision_keeps_what_had_been_told_and_its_cost_follows_the_prices(
     httpx.post(url, json=late, headers={"idempotency-key": "late"}).raise_for_status()
     later = experiment.report()
     assert (later.decision_cost, later.cost) == (decided.cost, (decided.cost or 0.0) + 30.0)
-    experiments = httpx.get(f"{service.url}/v1/overview?limit=200").json()["experiments"]
+    experiments = httpx.get(f"{service.url}/v1/experiments?limit=200").json()["experiments"]
     line = next(one for one in experiments if one["name"] == name)
     assert (line["cost"], line["decision_cost"]) == (later.cost, later.decision_cost)
     dearer = experiment.set_cost("dear", 6.0)

@@ -176,7 +176,8 @@ def test_references_of_clients_that_left_are_not_computed(not_scoring: Service):
             rest.close()
             until(lambda: taken(service) <= alone)
             assert first.recv(65536).startswith(b"HTTP/1.1 200")
-        (stored,) = (one for one in http.get("/v1/references").json() if one["name"].startswith(("long", "short-")))
+        listed = http.get("/v1/references").json()["references"]
+        (stored,) = (one for one in listed if one["name"].startswith(("long", "short-")))
         assert (stored["name"], stored["samples"]) == ("long", 30_000)
         assert "Traceback" not in service.log()
         http.delete("/v1/experiments/x").raise_for_status()

@@ -228,7 +228,7 @@ def test_references_are_immutable(http: httpx.Client, name: str):
     again = post(http, f"/v1/references?name={name}", mu=moments["mean"], sigma=moments["covariance"])
     assert again.json() == first.json()
     assert post(http, f"/v1/references?name={name}", mean=np.ones(2), covariance=np.eye(2)).status_code == 409
-    assert name in [info["name"] for info in http.get("/v1/references").json()]
+    assert name in [info["name"] for info in http.get("/v1/references").json()["references"]]
 
 
 def test_features_make_the_reference_that_their_moments_make(http: httpx.Client, name: str):

@@ -80,7 +80,7 @@ async def test_pieces_in_any_order_become_the_reference(tmp_path: Path):
         assert info["rows"] == info["samples"] == 300
         assert (info["dimension"], info["digest"], info["embedding"]) == (8, DIGEST, "pixels")
         assert info["bytes"] == len(stored[1])
-        assert (await service.http.get("/v1/references")).json() == [info]
+        assert (await service.http.get("/v1/references")).json()["references"] == [info]
         real = stored_reference(stored[1])
         assert real.rows is not None
         np.testing.assert_array_equal(real.rows, ROWS.astype(np.float64))
@@ -156,7 +156,7 @@ async def test_rows_that_are_not_those_announced(tmp_path: Path):
         assert answer.status_code == 422
         assert f"have the digest {DIGEST}, not {wrong}: the upload is deleted" in answer.json()["detail"]
         assert (await service.complete(wrong)).status_code == 404
-        assert (await service.http.get("/v1/references")).json() == []
+        assert (await service.http.get("/v1/references")).json()["references"] == []
 
 
 REFUSED: list[tuple[Callable[[Served], Any], int, str]] = [

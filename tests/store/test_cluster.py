@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from exchanges import new_pick, open_picks, settle
+from present import experiments, references
 from redis.asyncio import Redis
 from servers import Cluster, cluster, redis_6, redis_7
 
@@ -60,15 +61,15 @@ async def test_experiments_of_all_masters_make_one_store(store: Store, servers: 
         claim = await store.claim(name, 0, "scorer", 60)
         assert claim is not None
         assert await store.put_estimate(name, 0, 3, "{}", claim.token)
-    assert await store.experiments() == names
+    assert await experiments(store) == names
     body = random.Random(1).randbytes(9 * 2**20)  # chunks are of 1 MiB
     for name in names[:3]:
         assert await store.references.put(name, "{}", body)
         assert await store.references.get(name) == ("{}", body)
-    assert set(await store.references.all()) == set(names[:3])
+    assert set(await references(store)) == set(names[:3])
     for name in names:
         assert await store.delete_experiment(name)
-    assert await store.experiments() == []
+    assert await experiments(store) == []
 
 
 async def test_every_node_hears_the_announcements_of_all(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch):

@@ -151,7 +151,7 @@ async def test_full_memory_refuses_a_batch_whole(store: Store, redis: Redis):
 
 async def test_an_unreachable_redis_is_named(tmp_path: Path):
     async with connect(f"unix://{tmp_path / 'nobody'}") as redis:
-        for call in (Store(redis).state("x"), Store(redis).experiments(), Store(redis).references.all()):
+        for call in (Store(redis).state("x"), Store(redis).newest(), Store(redis).references.newest()):
             with pytest.raises(Unavailable):
                 await call
 

@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 from exchanges import new_pick, open_picks, settle
+from present import experiments
 from redis.asyncio import Redis
 
 from optimist.store import (
@@ -37,7 +38,7 @@ async def test_creating_is_idempotent_by_name_and_config(store: Store):
     assert not await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.04)
     with pytest.raises(Conflict):
         await store.create_experiment("one", '{"metric": "is"}', ["a", "b"], growth=0.04)
-    assert await store.experiments() == ["one"]
+    assert await experiments(store) == ["one"]
     assert await store.config("one") == CONFIG
     stored = await store.state("one")
     assert [(g.ordinal, g.name, g.samples, g.seq, g.estimate) for g in stored.generators] == [
@@ -51,12 +52,12 @@ async def test_creating_is_idempotent_by_name_and_config(store: Store):
 async def test_a_crash_between_config_and_index_is_mended(store: Store, redis: Redis, mending: str):
     await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
     await redis.zrem("optimist:experiments", "one")
-    assert await store.experiments() == []
+    assert await experiments(store) == []
     if mending == "create":
         assert not await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
     else:
         assert await store.config("one") == CONFIG
-    assert await store.experiments() == ["one"]
+    assert await experiments(store) == ["one"]
 
 
 async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
@@ -145,7 +146,7 @@ async def test_what_is_deleted_or_unknown_cannot_come_back_by_halves(store: Stor
 async def test_a_deletion_cut_short_is_not_listed_and_can_be_finished(store: Store, redis: Redis):
     await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
     await redis.delete("optimist:{one}:config")
-    assert await store.experiments() == []
+    assert await experiments(store) == []
     await store.delete_experiment("one")
     assert await redis.keys("*") == []
 

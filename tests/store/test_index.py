@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from present import experiments, references
 from redis.asyncio import Redis
 
 from optimist.store import Full, Store
@@ -36,17 +37,17 @@ async def test_of_many_made_at_once_as_many_are_made_as_there_may_be(store: Stor
     made = await asyncio.gather(*(make(store, f"e{n}") for n in range(20)))
     kept = await asyncio.gather(*(put(store, f"r{n}") for n in range(20)))
     assert made.count(True) == kept.count(True) == MOST
-    assert len(await store.experiments()) == len(await store.references.all()) == MOST
+    assert len(await experiments(store)) == len(await references(store)) == MOST
     with pytest.raises(Full, match="at most 3 experiments in a namespace"):
         await store.reserve("e", MOST)
     with pytest.raises(Full, match="at most 3 references in a namespace"):
         await store.references.reserve("r", MOST)
     # What is there is there: made again, it takes no place.
-    (name, *_) = await store.experiments()
+    (name, *_) = await experiments(store)
     assert not await store.create_experiment(name, "{}", ["a"], growth=0.0)
     await store.reserve(name, MOST)
-    await store.references.reserve(next(iter(await store.references.all())), MOST)
-    assert len(await others.experiments()) == MOST
+    await store.references.reserve(next(iter(await references(store))), MOST)
+    assert len(await experiments(others)) == MOST
 
 
 async def test_of_many_that_make_the_same_all_find_it_in_one_place(store: Store):
@@ -81,7 +82,7 @@ async def test_a_place_that_nothing_came_to_take_is_lost_when_another_needs_it(s
     since = await redis.zscore("optimist:experiments", "lost")
     await redis.zadd("optimist:experiments", {"lost": since - 61, "a": since - 61})
     assert await make(store, "d")
-    assert sorted(await store.experiments()) == ["a", "b", "d"]
+    assert sorted(await experiments(store)) == ["a", "b", "d"]
     assert not await make(store, "lost")
 
 

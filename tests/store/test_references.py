@@ -3,6 +3,7 @@ import hashlib
 import os
 
 import pytest
+from present import references
 from redis.asyncio import Redis
 
 from optimist.store import Conflict, Damaged, Store
@@ -19,7 +20,7 @@ async def test_a_reference_of_any_size_comes_back_whole(store: Store, redis: Red
     assert await store.references.meta("real") == META
     assert await store.references.digest("real") == hashlib.sha256(body).hexdigest()
     assert await store.references.digest("unreal") is None
-    assert await store.references.all() == {"real": META}
+    assert await references(store) == {"real": META}
     assert set(await redis.keys("*")) == {b"optimist:reference:real", b"optimist:references"}
     assert await redis.ttl("optimist:reference:real") == -1
 
@@ -56,7 +57,7 @@ async def test_an_upload_cut_short_is_not_seen_and_expires(store: Store, redis: 
         with pytest.raises(asyncio.CancelledError):
             await store.references.put("real", META, b"moments")
     assert await store.references.get("real") is None
-    assert await store.references.all() == {}
+    assert await references(store) == {}
     (left,) = await redis.keys("*")
     assert 0 < await redis.ttl(left) <= 3600
     assert await store.references.put("real", META, b"moments")
@@ -72,4 +73,4 @@ async def test_damage_is_named(store: Store, redis: Redis):
 async def test_what_is_not_there(store: Store):
     assert await store.references.get("real") is None
     assert await store.references.meta("real") is None
-    assert await store.references.all() == {}
+    assert await references(store) == {}

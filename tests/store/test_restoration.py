@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from exchanges import new_pick, open_picks, settle
+from present import experiments
 from redis.asyncio import Redis
 
 from optimist.store import (
@@ -91,7 +92,7 @@ async def restore(store: Store, stored: ExperimentState = STATE) -> bool:
 async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
     assert await restore(store)
     assert await store.state("x", told=True) == STATE
-    assert (await store.config("x"), await store.experiments()) == ("config", ["x"])
+    assert (await store.config("x"), await experiments(store)) == ("config", ["x"])
     assert await store.snapshot("x", 0) == Snapshot(3, bytes(range(256)) * 20_000)
     assert await store.read_log("x", 0, 3) == ENTRIES
     assert (await store.history("x"), await store.fitted("x")) == (HISTORY, b"fitted")

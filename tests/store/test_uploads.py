@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 
 import pytest
+from present import references
 from redis.asyncio import Redis
 
 from optimist.store import Conflict, Full, NotFound, Store
@@ -25,7 +26,7 @@ async def send(store: Store, *numbers: int, upload: str = "u") -> None:
 async def test_an_upload_becomes_the_reference(store: Store, redis: Redis):
     await send(store, 2, 0, 1)
     assert await store.references.meta("real") is None
-    assert await store.references.all() == {}
+    assert await references(store) == {}
     (key,) = await redis.keys("*:upload:*")
     assert 0 < await redis.ttl(key) <= KEPT_SECONDS
     assert await store.references.finish("real", "u", "{}", DIGEST, 3)

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optimist_client.client import AsyncOptimist, Optimist
+    from optimist_client.client import AsyncListedExperiment, AsyncOptimist, ListedExperiment, Optimist
     from optimist_client.errors import (
         BusyError,
         ConflictError,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncExperiment",
+    "AsyncListedExperiment",
     "AsyncOptimist",
     "AsyncPick",
     "BusyError",
@@ -35,6 +36,7 @@ __all__ = [
     "ExperimentConfig",
     "FixError",
     "GeneratorError",
+    "ListedExperiment",
     "NotFoundError",
     "Optimist",
     "OptimistError",
@@ -46,7 +48,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "client": ("AsyncOptimist", "Optimist"),
+    "client": ("AsyncListedExperiment", "AsyncOptimist", "ListedExperiment", "Optimist"),
     "experiment": ("AsyncExperiment", "Experiment"),
     "models": ("ExperimentConfig", "Report"),
     "pick": ("AsyncPick", "Pick"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
@@ -26,15 +26,45 @@ if TYPE_CHECKING:
 
 FEW_PIECES = 32
 """Number of pieces, each of at most a megabyte, up to which an upload shows no progress by itself."""
+PAGE = 200
+"""Entries of a list that are asked for at a time: the most that the service gives."""
 ExperimentT = TypeVar("ExperimentT", Experiment, AsyncExperiment)
+ListedT = TypeVar("ListedT", "ListedExperiment", "AsyncListedExperiment")
 Urls = str | Sequence[str]
 """URL of a service, or those of its replicas."""
 
 
-class ServiceOperations(Generic[ExperimentT]):
+class ListedOperations(Generic[ExperimentT]):
+    """The operations of `ListedExperiment` and `AsyncListedExperiment`."""
+
+    def __init__(self, service: ServiceOperations[Any, Any], info: models.Summary) -> None:
+        self._service = service
+        self.info = info
+        self.name, self.tags, self.note = info.name, info.tags, info.note
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {self.info.state}>"
+
+    @operation
+    async def open(self) -> ExperimentT:
+        """Open the experiment that has this name now. Raises `NotFoundError` if it was deleted since it was listed."""
+        return await ServiceOperations.experiment(self._service, self.name)
+
+
+class ListedExperiment(ListedOperations[Experiment], Blocking):
+    """An experiment in a list: its `name`, `tags` and `note` (the first 200 characters), and what else the list says of
+    it, `info` (`models.Summary`). `open()` gives the `Experiment`."""
+
+
+class AsyncListedExperiment(ListedOperations[AsyncExperiment], Awaiting):
+    """`ListedExperiment` for asyncio."""
+
+
+class ServiceOperations(Generic[ExperimentT, ListedT]):
     """The operations of `Optimist` and `AsyncOptimist`."""
 
     _experiment: type[ExperimentT]
+    _listed: type[ListedT]
 
     def __init__(
         self,
@@ -124,9 +154,10 @@ class ServiceOperations(Generic[ExperimentT]):
 
     @operation
     async def references(self) -> list[models.ReferenceInfo]:
-        """All references of the namespace, oldest first."""
-        answer = await self._transport.call("GET", "/v1/references")
-        return [models.ReferenceInfo.model_validate(item) for item in answer]
+        """All references of the namespace, newest first."""
+        return [
+            models.ReferenceInfo.model_validate(item) async for item in self._entries("/v1/references", "references")
+        ]
 
     @operation
     async def create_experiment(
@@ -238,18 +269,31 @@ class ServiceOperations(Generic[ExperimentT]):
 
     @operation
     async def experiments(self) -> list[str]:
-        """The names of all experiments, by creation time."""
-        return [item["config"]["name"] for item in await self._transport.call("GET", "/v1/experiments")]
+        """The names of all experiments, newest first."""
+        return [item["name"] async for item in self._entries("/v1/experiments", "experiments")]
 
     @operation
-    async def list_experiments(self, *, tag: str | None = None, search: str | None = None) -> list[ExperimentT]:
-        """All experiments, opened, by creation time; or only those that match.
+    async def list_experiments(self, *, tag: str | None = None, search: str | None = None) -> list[ListedT]:
+        """Summaries of all experiments, newest first; or only of those that match. Each can be opened with `open()`.
 
         tag: one of their tags. search: a text in their name, generators, tags or note, in whatever case.
         """
         asked = {"tag": tag, "search": search}
         params = {name: value for name, value in asked.items() if value is not None}
-        return [self._opened(item) for item in await self._transport.call("GET", "/v1/experiments", params=params)]
+        return [
+            self._listed(self, models.Summary.model_validate(item))
+            async for item in self._entries("/v1/experiments", "experiments", **params)
+        ]
+
+    async def _entries(self, path: str, entries: str, **params: Any) -> AsyncGenerator[Any, None]:
+        """What all pages of a list have in their field `entries`."""
+        cursor: str | None = ""
+        while cursor is not None:
+            given = {"limit": PAGE, **params} | ({"cursor": cursor} if cursor else {})
+            page = await self._transport.call("GET", path, params=given)
+            for item in page[entries]:
+                yield item
+            cursor = page["next"]
 
     @operation
     async def delete_experiment(self, name: str) -> None:
@@ -285,7 +329,7 @@ def _valid(settings: dict[str, Any]) -> models.ExperimentConfig:
     return valid(models.ExperimentConfig, settings)
 
 
-class Optimist(ServiceOperations[Experiment], Blocking):
+class Optimist(ServiceOperations[Experiment, ListedExperiment], Blocking):
     """A client of an Optimist service. One per process is enough: it is thread-safe.
 
     `url` is that of the service, or a list of those of its replicas: then all calls go to the first one, and if it
@@ -296,6 +340,7 @@ class Optimist(ServiceOperations[Experiment], Blocking):
     """
 
     _experiment = Experiment
+    _listed = ListedExperiment
 
     def _driver(self, url: Urls, timeout: float, patience: float, api_key: str | None) -> BlockingTransport:
         return BlockingTransport(url, timeout, patience, api_key)
@@ -307,10 +352,11 @@ class Optimist(ServiceOperations[Experiment], Blocking):
         self.close()
 
 
-class AsyncOptimist(ServiceOperations[AsyncExperiment], Awaiting):
+class AsyncOptimist(ServiceOperations[AsyncExperiment, AsyncListedExperiment], Awaiting):
     """`Optimist` for asyncio, with the same methods as coroutines. One per event loop is enough: tasks may share it."""
 
     _experiment = AsyncExperiment
+    _listed = AsyncListedExperiment
 
     def _driver(self, url: Urls, timeout: float, patience: float, api_key: str | None) -> Transport[Any]:
         from optimist_client.async_driver import AsyncTransport

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
@@ -22,8 +22,8 @@ from optimist.dispatch.anomalous import read_anomalous
 from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.counting import count_tell
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.dispatch.labels import labelled
 from optimist.dispatch.mixtures import KnownMixture, mixture_of
+from optimist.dispatch.outlines import Outline
 from optimist.dispatch.report import report_of
 from optimist.dispatch.shown_routes import shown_routes
 from optimist.dispatch.state import PolicyState
@@ -40,6 +40,8 @@ CONFIGS = 2**25
 """Bytes of the configs of experiments that are kept parsed: of those that were last read, or made."""
 CONFIG = 2**12
 """Bytes that one counts beyond its text."""
+OUTLINES = 2**26
+"""Bytes of the outlines of experiments that are kept for lists."""
 
 RESTED = 300.0
 """Seconds after which a dispatcher that nobody has called is dropped. The next call makes it anew."""
@@ -60,6 +62,8 @@ class Context:
     _recent: Newest[str, tuple[str, Experiment]] = field(
         default_factory=lambda: Newest(CONFIGS, lambda known: CONFIG + len(known[0]))
     )
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _outlines: Newest[str, Outline] = field(default_factory=lambda: Newest(OUTLINES, lambda known: CONFIG + known.size))
     _states: Newest[str, PolicyState] = field(default_factory=lambda: Newest(REMEMBERED))
     _watched: Newest[str, WatchedEstimates] = field(default_factory=lambda: Newest(REMEMBERED))
     _mixtures: Newest[tuple[str, str], KnownMixture] = field(default_factory=lambda: Newest(REMEMBERED))
@@ -69,7 +73,7 @@ class Context:
     polls: Polls = field(init=False)
 
     def __post_init__(self) -> None:
-        reading = (self.experiment, self.state, self.watched, self.mixture, self.routes, self.anomalous, self.labelled)
+        reading = (self.experiment, self.state, self.watched, self.mixture, self.routes, self.anomalous, self.outlines)
         self.polls = Polls(self.store, *reading, self.settings.hint_after)
 
     def of(self, namespace: str) -> Context:
@@ -104,19 +108,33 @@ class Context:
             except ValueError as error:
                 raise ApiError(503, "newer-rules", "Created by a newer version", f"{error}", action="retry") from None
             known = self._recent.put(name, (text, found))
+            self._outlines.put(name, Outline.of(found))
         return known[1]
 
-    async def labelled(self, names: Sequence[str]) -> list[Experiment]:
-        """Those of the experiments that are there, each with its present tags and note."""
-        found: list[Experiment] = []
+    async def outlines(self, names: Sequence[str]) -> list[Outline | None]:
+        """The outline of each of the experiments with its present tags and note; None where it is not there."""
         now = zip(names, await self.store.labels(names), await self.store.instances(names), strict=True)
-        for name, controls, instance in now:
-            with contextlib.suppress(NotFound):  # deleted meanwhile
-                _, known = self._recent.get(name) or ("", None)
-                if known is None or known.instance != instance:
-                    known = await self.experiment(name)
-                found.append(labelled(known, controls))
-        return found
+        return [
+            None if instance is None else await self._outline(name, instance, controls)
+            for name, controls, instance in now
+        ]
+
+    async def _outline(self, name: str, instance: str, controls: Mapping[str, str]) -> Outline | None:
+        if not self._knows(name, instance):
+            async with self._reading:  # one at a time: with its prompts an experiment can have 80 MB
+                if not self._knows(name, instance):
+                    try:
+                        known = await self.experiment(name)
+                    except NotFound:  # deleted meanwhile
+                        return None
+                    if not self._knows(name, known.instance):
+                        self._outlines.put(name, Outline.of(known))
+        known = self._outlines.get(name)
+        return None if known is None else known.with_labels(controls)
+
+    def _knows(self, name: str, instance: str) -> bool:
+        known = self._outlines.get(name)
+        return known is not None and known.experiment.instance == instance
 
     async def with_recent(self, name: str, action: Callable[[Experiment], Awaitable[Result]]) -> Result:
         """What `action` makes of the experiment as this process last saw it, without asking Redis first.

@@ -11,9 +11,10 @@ from typing import Any, Generic, TypeVar
 
 from optimist.api.entities import Body
 from optimist.api.newest import Newest
+from optimist.api.pages import page_of
 from optimist.dispatch.decision import with_decision_latched
-from optimist.dispatch.labels import matches
 from optimist.dispatch.mixture_curve import mixture_curve
+from optimist.dispatch.outlines import Outline
 from optimist.dispatch.progress_curve import PRIMARY, ProgressCurve
 from optimist.dispatch.report import report_of
 from optimist.dispatch.route_curve import route_curve
@@ -22,8 +23,19 @@ from optimist.dispatch.suspects import Anomalous
 from optimist.dispatch.watched import WatchedEstimates
 from optimist.store import ExperimentState, MixturePoint, NotFound, Store, Unavailable
 from optimist.store.formats import HISTORY
+from optimist.store.index import Indexed
 from optimist.store.routes import RoutePoint
-from optimist_client.models import Experiment, Mixture, OpenPickInfo, Overview, Progress, Report, Rival, Routes, Summary
+from optimist_client.models import (
+    Experiment,
+    ExperimentPage,
+    Mixture,
+    OpenPickInfo,
+    Progress,
+    Report,
+    Rival,
+    Routes,
+    Summary,
+)
 
 FRESH = 1.0
 """Seconds that an answer to a poll may be old."""
@@ -127,7 +139,7 @@ class Kept(Generic[Point]):
 
 
 class Polls:
-    """The reports and overviews that this process has lately given; nothing in it is needed to make them anew."""
+    """The reports and lists that this process has lately given; nothing in it is needed to make them anew."""
 
     def __init__(
         self,
@@ -138,14 +150,15 @@ class Polls:
         mixture: Callable[[PolicyState], Awaitable[Mixture | None]],
         routes: Callable[[PolicyState], Awaitable[Routes | None]],
         anomalous: Callable[[PolicyState], Awaitable[Anomalous]],
-        labelled: Callable[[Sequence[str]], Awaitable[list[Experiment]]],
+        outlines: Callable[[Sequence[str]], Awaitable[list[Outline | None]]],
         hint_after: int | None = None,
     ) -> None:
         """experiment: the one of a name; state: that of an experiment as it is now. Both raise NotFound.
 
         watched: the estimates of an experiment's watched metrics, None if it has none. mixture: the newest one of a
-        state by the metric that decides. routes: the newest table. anomalous: the batches on another scale. labelled:
-        those of the experiments that are there, with their present tags and notes. hint_after: as in `report_of`.
+        state by the metric that decides. routes: the newest table. anomalous: the batches on another scale. outlines:
+        those of the experiments of these names, with their present tags and notes, None for one that is not there.
+        hint_after: as in `report_of`.
         """
         self._store = store
         self._experiment, self._state = experiment, state
@@ -154,7 +167,7 @@ class Polls:
         self._hint_after = hint_after
         self._shared = Shared()
         self._mixture, self._routes = mixture, routes
-        self._labelled = labelled
+        self._outlines = outlines
         self._curves = Newest[str, tuple[tuple[str, int], ProgressCurve]](REMEMBERED)
         self._summaries = Newest[str, tuple[bytes, Summary]](SUMMARIES)
         self._kept = Newest[str, tuple[bytes, Poll]](KEPT)
@@ -171,15 +184,24 @@ class Polls:
         """Somebody has just changed this experiment here, and will want to see it."""
         self._shared.forget(("report", name))
 
-    async def overview(
-        self, limit: int, offset: int, only: Set[str] = frozenset(), tag: str | None = None, search: str | None = None
+    async def page(
+        self,
+        limit: int,
+        after: Indexed | None = None,
+        only: Set[str] = frozenset(),
+        tag: str | None = None,
+        search: str | None = None,
+        *,
+        old: bool = False,
     ) -> Body:
-        """The experiments from place `offset` on, newest first, as of at most a second ago; of `only` these, if any.
+        """The newest experiments, or those after a place; of `only` these, if any.
 
-        tag, search: of those that `labels.matches` finds.
+        tag, search: of those that `labels.matches` finds. old: as of at most a second ago, else as they are now.
         """
-        key = ("overview", limit, offset, frozenset(only), tag, search)
-        return await self._shared.get(key, lambda: self._overview(limit, offset, only, tag, search))
+        if not old:
+            return await self._page(limit, after, only, tag, search)
+        key = ("page", limit, after, frozenset(only), tag, search)
+        return await self._shared.get(key, lambda: self._page(limit, after, only, tag, search))
 
     async def _poll(self, name: str) -> Poll:
         """The report as it is now: the one before, where nothing has changed that it is made from."""
@@ -233,30 +255,39 @@ class Polls:
         followed = await asyncio.to_thread(curve.follows, history, points)
         return await self._continued(experiment, stored, ProgressCurve()) if followed is None else followed
 
-    async def _overview(self, limit: int, offset: int, only: Set[str], tag: str | None, search: str | None) -> Body:
-        names = [name for name in await self._store.experiments() if not only or name in only][::-1]
-        if tag is not None or search:
-            names = [known.config.name for known in await self._labelled(names) if matches(known.config, tag, search)]
-        found: list[Summary] = []
-        page = names[offset : offset + limit]
-        for name, mark in zip(page, await self._store.fingerprints(page), strict=True):
-            with suppress(NotFound, Replaced):  # deleted meanwhile
-                found.append(await self._summary(name, mark))
-        return Body.of(Overview(total=len(names), experiments=found).model_dump_json())
+    async def _page(
+        self, limit: int, after: Indexed | None, only: Set[str], tag: str | None, search: str | None
+    ) -> Body:
+        async def wanted(names: Sequence[str]) -> list[Outline | None]:
+            known = await self._outlines(names)
+            return [one if one is not None and one.matches(tag, search) else None for one in known]
 
-    async def _summary(self, name: str, mark: bytes) -> Summary:
+        places = [place for place in await self._store.newest(after) if not only or place.name in only]
+        outlines, following = await page_of(places, limit, wanted)
+        found: list[Summary] = []
+        marks = await self._store.fingerprints([outline.experiment.config.name for outline in outlines])
+        for outline, mark in zip(outlines, marks, strict=True):
+            with suppress(NotFound, Replaced):  # deleted meanwhile
+                found.append(await self._summary(outline, mark))
+        return Body.of(ExperimentPage(experiments=found, next=following).model_dump_json())
+
+    async def _summary(self, outline: Outline, mark: bytes) -> Summary:
         """The line of an experiment in the list, made anew unless its fingerprint, read just before, is as it was."""
+        name = outline.experiment.config.name
         made, summary = self._summaries.pop(name) or (b"", None)
         if summary is None or not mark or made != mark:
-            known = await self._experiment(name)
-            state = await self._state(known)
-            _check_same(known, state.stored)
-            summary = _summary(known, report_of(state, explain=False))
+            state = await self._state(outline.experiment)
+            _check_same(outline.experiment, state.stored)
+            summary = _summary(outline, report_of(state, explain=False))
         return self._summaries.put(name, (mark, summary))[1]
 
 
 _NOTE = 200
 """Characters of a note in the list of experiments."""
+_NAMES = 16
+"""Names of generators in it."""
+_WEIGHT = 0.005
+"""The least weight of a blend in it: at most 200 have as much."""
 _SHOWN = {"number", "generator", "size", "worker", "opened", "stale"}
 
 
@@ -270,20 +301,25 @@ def _check_same(experiment: Experiment, stored: ExperimentState) -> None:
         raise Replaced(f"experiment {experiment.config.name!r} was made again while it was read")
 
 
-def _summary(experiment: Experiment, report: Report) -> Summary:
+def _summary(outline: Outline, report: Report) -> Summary:
+    decision = report.decision
+    weights = {name: weight for name, weight in decision.weights.items() if weight >= _WEIGHT}
     best = next((standing for standing in report.standings if standing.generator == report.decision.best), None)
     return Summary(
         name=report.experiment,
         goal=report.goal,
         metric=report.metric,
         title=report.title,
-        created=experiment.created,
+        created=outline.experiment.created,
         tags=report.tags,
         note=report.note[:_NOTE],
         generators=len(report.standings),
+        generator_names=[standing.generator for standing in report.standings[:_NAMES]],
+        prompts=outline.prompts,
+        prompts_digest=outline.prompts_digest,
         state=report.state,
         damaged=any(standing.damaged for standing in report.standings),
-        decision=report.decision.model_copy(update={"verdicts": (), "closest": None}),
+        decision=decision.model_copy(update={"warnings": (), "verdicts": (), "closest": None, "weights": weights}),
         score=best and best.score,
         error=best and best.error,
         lower=best and best.lower,

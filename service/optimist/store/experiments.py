@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from optimist.store import keys
 from optimist.store.commands import Commands
-from optimist.store.index import Index
+from optimist.store.index import Index, Indexed
 from optimist.store.parsing import held, held_mixture, held_routes, parse_state, parse_watched
 from optimist.store.state import NOTHING_WATCHED, ExperimentState, State, Unit, WatchedState
 
@@ -81,12 +81,9 @@ class Experiments:
         """Ids of all experiments in one command, oldest first; some may be in creation, or deleted."""
         return await self._index.names()
 
-    async def experiments(self) -> list[str]:
-        """Ids of all experiments, oldest first."""
-        names = await self.indexed()
-        # An interrupted deletion or creation leaves the name in the index.
-        alive = await self._commands.call_many([("EXISTS", self._commands.key(name, "config")) for name in names])
-        return [name for name, exists in zip(names, alive, strict=True) if exists]
+    async def newest(self, after: Indexed | None = None) -> list[Indexed]:
+        """The same, newest first, each with its place in this order; or those that come after a place."""
+        return await self._index.newest(after)
 
     async def config(self, experiment: str) -> str | None:
         """The config that an experiment was created with, None if there is no such experiment."""
@@ -200,9 +197,8 @@ class Experiments:
         return [None if one is None else one.decode() for one in found]
 
     async def fingerprints(self, experiments: Sequence[str]) -> list[bytes]:
-        """Of each experiment a text that is another one after every change of it; b"" of one that is not there, or that
-        has not changed since it was created. Changes of watched metrics alone, or of the leases of open picks, are
-        left out.
+        """Of each experiment a text that is another one after every change of it; b"" of one that is not there.
+        Changes of watched metrics alone, or of the leases of open picks, are left out.
         """
         facts = ("instance", "mark", "made_mixture")
         parts = ("counts", "aside", "damaged")
@@ -215,7 +211,7 @@ class Experiments:
             ]
         )
         each = zip(found[::3], found[1::3], found[2::3], strict=True)
-        return [repr(one).encode() if all(one[0][:2]) else b"" for one in each]
+        return [repr(one).encode() if one[0][0] else b"" for one in each]
 
     async def latch_decision(
         self, experiment: str, payload: str, basis: str = "", *, instance: str | None = None

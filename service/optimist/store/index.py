@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from optimist.store.commands import Argument, Commands
 from optimist.store.errors import Full
 from optimist.store.keys import DEFAULT_NAMESPACE, namespace_of
+
+
+class Indexed(NamedTuple):
+    """A name of an index, and when it was added, in Unix seconds: its place in lists, whatever comes and goes."""
+
+    time: float
+    name: str
 
 
 class Index:
@@ -46,6 +54,15 @@ class Index:
     async def names(self) -> list[str]:
         """The names as users know them, oldest first; for some there may be no thing."""
         return self._commands.names(await self._commands.call("ZRANGE", self._key, 0, -1))
+
+    async def newest(self, after: Indexed | None = None) -> list[Indexed]:
+        """The same with their times, newest first, or those that come after one of them, which need not be there."""
+        names = await self.names()
+        if not names:
+            return []
+        times = await self._commands.call("ZMSCORE", self._key, *map(self._commands.full, names))
+        places = (Indexed(float(time), name) for name, time in zip(names, times, strict=True) if time is not None)
+        return sorted((place for place in places if after is None or place < after), reverse=True)
 
     async def since(self, full: str) -> Argument | None:
         """When a name was added, for `remove`."""

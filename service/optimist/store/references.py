@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import uuid
+from collections.abc import Sequence
 
 from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.errors import Damaged
-from optimist.store.index import Index
+from optimist.store.index import Index, Indexed
 from optimist.store.uploads import Uploads
 
 CHUNK_BYTES = 2**20
@@ -92,11 +93,17 @@ class References:
         meta = await self._commands.call("HGET", self._key(name), "meta")
         return None if meta is None else meta.decode()
 
-    async def all(self) -> dict[str, str]:
-        """Descriptions of all references by name, oldest first."""
-        names = await self._index.names()
+    async def newest(self, after: Indexed | None = None) -> list[Indexed]:
+        """Names of all references, newest first, each with its place in this order; or those that come after a place.
+
+        Some may be on their way.
+        """
+        return await self._index.newest(after)
+
+    async def metas(self, names: Sequence[str]) -> list[str | None]:
+        """Description of each of these references; None where there is none."""
         metas = await self._commands.call_many([("HGET", self._key(name), "meta") for name in names])
-        return {name: meta.decode() for name, meta in zip(names, metas, strict=True) if meta is not None}
+        return [None if meta is None else meta.decode() for meta in metas]
 
     def _key(self, name: str) -> str:
         return keys.reference_key(self._commands.full(name))

@@ -14,7 +14,7 @@ from optimist_client.models.experiments import (
 )
 from optimist_client.models.mixtures import Blend, BlendRequest, Mixture, MixtureWeight
 from optimist_client.models.modes import ModeInfo, Modes, PromptGroupInfo, Shown
-from optimist_client.models.overviews import Overview, Rival, Summary
+from optimist_client.models.pages import ExperimentPage, ReferencePage, Rival, Summary
 from optimist_client.models.picks import AskReply, AskRequest, Pick, TellReply
 from optimist_client.models.previews import NewPreview, PreviewInfo, PreviewReply, PreviewRequest, Previews
 from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCurve, OpenPickInfo, Progress, RouteCurve
@@ -52,6 +52,7 @@ __all__ = [
     "Experiment",
     "ExperimentChange",
     "ExperimentConfig",
+    "ExperimentPage",
     "GeneratorChange",
     "GeneratorProgress",
     "GeneratorRequest",
@@ -64,7 +65,6 @@ __all__ = [
     "Modes",
     "NewPreview",
     "OpenPickInfo",
-    "Overview",
     "Pick",
     "PreviewInfo",
     "PreviewReply",
@@ -74,6 +74,7 @@ __all__ = [
     "Progress",
     "PromptGroupInfo",
     "ReferenceInfo",
+    "ReferencePage",
     "Regret",
     "Report",
     "RetractReply",

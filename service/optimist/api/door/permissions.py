@@ -13,8 +13,8 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 SESSION = "/v1/session"
 METRICS = "/metrics"
-LISTS = ("/v1/experiments", "/v1/overview")
-"""Lists that a key restricted to some experiments may also read: they show only those experiments."""
+LIST = "/v1/experiments"
+"""The list that a key restricted to some experiments may also read: it shows only those experiments."""
 
 _PUBLIC = re.compile(r"/|/healthz|/readyz|/docs|/openapi\.json|/dashboard/[^/]+")
 _EXPERIMENT = re.compile(r"/v1/experiments/([^/]+)(/.*)?", re.DOTALL)
@@ -44,7 +44,7 @@ def check(caller: Caller, method: str, path: str) -> None:
     if path == METRICS and (caller.namespace != DEFAULT_NAMESPACE or caller.experiments):
         raise _forbidden(f"expected a key of namespace {DEFAULT_NAMESPACE!r} that is not restricted to experiments")
     if experiment is None:
-        if caller.experiments and not (method == "GET" and path in LISTS):
+        if caller.experiments and not (method == "GET" and path == LIST):
             raise _forbidden("this key is restricted to some experiments and gives no access to anything else")
     elif not caller.sees(experiment):
         # The same answer as for a missing experiment, so that the caller cannot find out whether it exists.

@@ -12,10 +12,11 @@ from optimist.api.bodies.moments import Queue, memory_of, stored
 from optimist.api.context import ContextDep, SettingsDep, StoreDep
 from optimist.api.door.access import CallerDep
 from optimist.api.door.limits import Share
+from optimist.api.pages import STEP, CursorQuery, LimitQuery, page_of, place_of
 from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, stored_reference
 from optimist.api.routes.uploads import keep_rows
-from optimist_client.models import Identifier, ReferenceInfo
+from optimist_client.models import Identifier, ReferenceInfo, ReferencePage
 from optimist_client.wire import EmbeddingName
 
 router = APIRouter(prefix="/v1/references", tags=["references"])
@@ -70,9 +71,11 @@ async def create_reference(
 
 
 @router.get("")
-async def list_references(store: StoreDep) -> list[ReferenceInfo]:
-    """All references, oldest first."""
-    return [ReferenceInfo.model_validate_json(meta) for meta in (await store.references.all()).values()]
+async def list_references(store: StoreDep, limit: LimitQuery = STEP, cursor: CursorQuery = None) -> ReferencePage:
+    """References, newest first; one that is there all the while is in exactly one of the pages."""
+    places = await store.references.newest(place_of(cursor))
+    metas, following = await page_of(places, limit, store.references.metas)
+    return ReferencePage(references=[ReferenceInfo.model_validate_json(meta) for meta in metas], next=following)
 
 
 @router.get("/{name}")

@@ -1,10 +1,10 @@
-"""The list of experiments, each in a few words."""
+"""Pages of the lists of experiments, each in a few words, and of references."""
 
 from __future__ import annotations
 
 from optimist_client.goals import Goal
 from optimist_client.models.decisions import DecisionInfo
-from optimist_client.models.experiments import State
+from optimist_client.models.experiments import ReferenceInfo, State
 from optimist_client.wire import Answer, GeneratorName, Identifier, optional
 
 
@@ -31,10 +31,17 @@ class Summary(Answer):
     """The first 200 characters of its note."""
     generators: int
     """Number of generators that are not retired."""
+    generator_names: list[GeneratorName]
+    """The first 16 of them."""
+    prompts: int | None = optional()
+    """Number of prompts; None without prompts."""
+    prompts_digest: str | None = optional()
+    """SHA-256 of the prompts as a JSON list: experiments with equal ones have the same prompts in the same order."""
     state: State
     damaged: bool
     """Whether a generator cannot be scored, or some batches cannot be read."""
     decision: DecisionInfo
+    """As in the report, without warnings and verdicts, and of a blend the weights of at least 0.5 %."""
     score: float | None
     """Score of the best generator so far."""
     error: float | None
@@ -51,8 +58,17 @@ class Summary(Answer):
     """As in `Report`."""
 
 
-class Overview(Answer):
-    """A part of the service's `total` experiments, newest first."""
+class ExperimentPage(Answer):
+    """A page of the list of experiments, newest first."""
 
-    total: int
     experiments: list[Summary]
+    next: str | None
+    """The `cursor` of the next page, which may be empty; None: there are no more."""
+
+
+class ReferencePage(Answer):
+    """A page of the list of references, newest first."""
+
+    references: list[ReferenceInfo]
+    next: str | None
+    """As in `ExperimentPage`."""

@@ -1,0 +1,54 @@
+"""Pages of what the store lists: cursors are places in its order, so that a page skips and repeats nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, TypeVar
+
+from fastapi import Query, Request
+
+from optimist.api.door.limits import Share
+from optimist.store.index import Indexed
+
+STEP = 200
+"""How many are looked at together; the most that a page has."""
+_CURSOR = r"^[0-9]{1,12}(\.[0-9]{1,12})?:[A-Za-z0-9._-]{1,64}$"
+
+Item = TypeVar("Item")
+
+LimitQuery = Annotated[int, Query(ge=1, le=STEP, description="Most entries of the page")]
+CursorQuery = Annotated[
+    str | None, Query(pattern=_CURSOR, description="`next` of the page before; without it the page is the first one")
+]
+
+
+def place_of(cursor: str | None) -> Indexed | None:
+    """The place that a valid cursor names."""
+    if cursor is None:
+        return None
+    time, _, name = cursor.partition(":")
+    return Indexed(float(time), name)
+
+
+async def page_of(
+    places: Sequence[Indexed], limit: int, read: Callable[[Sequence[str]], Awaitable[Sequence[Item | None]]]
+) -> tuple[list[Item], str | None]:
+    """The first `limit` items of these places, and the cursor of those after them; None where no place is left.
+
+    read: the item of each name, None for one that is gone or not wanted.
+    """
+    found: list[Item] = []
+    for start in range(0, len(places), STEP):
+        part = places[start : start + STEP]
+        for place, item in zip(part, await read([place.name for place in part]), strict=True):
+            if item is not None:
+                found.append(item)
+            if len(found) == limit:
+                return found, None if place == places[-1] else f"{place.time!r}:{place.name}"
+    return found, None
+
+
+def count_answer(request: Request, text: str) -> None:
+    """Count an answer, as text and as bytes, towards the memory for bodies. Raises HTTPException 413 or 503."""
+    share: Share = request.scope["memory"]
+    share.hold_more(2 * len(text))
