@@ -33,6 +33,8 @@ __all__ = [
     "StopError",
     "UnreachableError",
 ]
+BEING_MADE = "being-made"
+"""The last part of the type of a problem that says that a scorer is at work on what was asked for."""
 OLD_NAMES = ("Busy", "Conflict", "Fix", "NotFound", "Retry", "Stop", "Unreachable")
 """What the classes were called in version 0.1, without `Error`."""
 
