@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -15,9 +15,11 @@ from processes import Service, losing_replies, until
 from redis.asyncio import Redis
 
 from optimist import Evaluation
+from optimist.store import MIXTURE as MIXTURE_UNIT
 from optimist.store import Store, running_url
 from optimist_client import AsyncOptimist, ConflictError, Experiment, FixError, Optimist, tensors
 from optimist_client.metrics import FID, RKE, Gaussian, Vendi
+from optimist_client.models import Mixture
 
 PLACES = {"a": (0.0, 1.0), "b": (3.0, 1.3), "c": (0.0, 0.5)}
 """Where the generators' samples are, and how wide they lie: the best blend is more than half of b, the rest of a."""
@@ -205,6 +207,36 @@ def test_without_a_scorer_an_old_mixture_is_marked_and_none_is_an_error(not_scor
         assert report.mixture is not None
         assert report.mixture.stale
         assert client.experiment(f"{name}-old").blend(10).counts == {"a": 7, "b": 3}
+
+
+@pytest.mark.long
+def test_a_mixture_that_takes_longer_than_a_request_is_waited_for(not_scoring: Service, name: str):
+    url = running_url(not_scoring.directory)
+    assert url is not None
+
+    async def scored(made: Future[Mixture]) -> None:
+        async with Redis.from_url(url) as redis:
+            store = Store(redis, namespace="default")
+            # A scorer that has begun, and is not done: it has the claim.
+            claim = await store.claim(name, MIXTURE_UNIT, "a slow scorer", 60.0)
+            assert claim is not None
+            at = f"{not_scoring.url}/v1/experiments/{name}/mixture"
+            async with httpx.AsyncClient(timeout=30) as http:
+                waiting = await http.get(at)
+            assert (waiting.status_code, waiting.headers["retry-after"]) == (503, "1")
+            assert waiting.json()["type"] == "urn:optimist:problem:being-made"
+            assert waiting.json()["action"] == "retry"
+            assert not made.done(), "its patience is over, and it goes on"
+            await store.end_claim(name, MIXTURE_UNIT, claim.token)
+            await put_mixture(store, name, a=0.7, b=0.3)
+
+    with Optimist(not_scoring.url, patience=0.5) as client, ThreadPoolExecutor(1) as pool:
+        experiment = client.create_experiment(name, ["a", "b"], **CONFIG)
+        for generator in "ab":
+            append(not_scoring.url, name, generator, 60)
+        made = pool.submit(experiment.mixture)
+        asyncio.run(scored(made))
+        assert made.result(60).samples == 120
 
 
 def test_costs_and_pauses_are_honoured(client: Optimist, name: str):

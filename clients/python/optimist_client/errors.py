@@ -31,6 +31,8 @@ __all__ = [
     "StopError",
     "UnreachableError",
 ]
+BEING_MADE = "being-made"
+"""The last part of the type of a problem that says that a scorer is at work on what was asked for."""
 
 
 class OptimistError(Exception):

@@ -73,9 +73,10 @@ class ResultOperations:
         """The best blend of the generators: weights, score, and what it gains over the best single generator.
 
         metric: the label of a watched metric; by default the metric that decides. With the goal "mixture" it is made
-        whenever the samples have grown by a quarter, otherwise when it is asked for. If no scorer responds in time, an
-        earlier one is returned, marked `stale`. Raises `FixError` for metrics without a score of blends and while there
-        are too few samples, `RetryError` if no scorer responded and there is no earlier one.
+        whenever the samples have grown by a quarter, otherwise when it is asked for. If it is not made in time, an
+        earlier one is returned, marked `stale`; without an earlier one this waits for as long as a scorer is at work on
+        it, which with many generators takes minutes. Raises `FixError` for metrics without a score of blends and while
+        there are too few samples, `RetryError` if no scorer responded and there is no earlier one.
         """
         params = {} if metric is None else {"metric": metric}
         path = f"/v1/experiments/{self.name}/mixture"
@@ -86,9 +87,10 @@ class ResultOperations:
         """With the goal "route": which generator is the best one for which prompts, and what a router gains over the
         best single generator.
 
-        It is made when it is asked for. If no scorer responds in time, an earlier one is returned, marked `stale`.
-        Raises `FixError` for another goal, `ConflictError` while there are too few samples, `RetryError` if no scorer
-        responded and there is no earlier one.
+        It is made when it is asked for. If it is not made in time, an earlier one is returned, marked `stale`;
+        without an earlier one this waits for as long as a scorer is at work on it. Raises `FixError` for another goal,
+        `ConflictError` while there are too few samples, `RetryError` if no scorer responded and there is
+        no earlier one.
         """
         path = f"/v1/experiments/{self.name}/routes"
         return models.Routes.model_validate(await self._transport.call("GET", path))

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 
 import httpx
 
-from optimist_client.errors import BusyError, FixError, OptimistError, UnreachableError, from_problem
+from optimist_client.errors import BEING_MADE, BusyError, FixError, OptimistError, UnreachableError, from_problem
 
 _BUSY = frozenset({429, 502, 503, 504, 507})
 _ELSEWHERE = frozenset({502, 503, 504})
@@ -25,8 +25,9 @@ class Transport(ABC, Generic[Http]):
     """A connection pool to one service, with retries.
 
     All calls of the API are idempotent (picks are told by their number, asks have a request id). After a lost
-    connection or a busy response, a call is therefore retried for up to `patience` seconds. Where a service has several
-    replicas, all calls go to one of them, until it cannot be reached or is not available: then to the next one.
+    connection or a busy response, a call is therefore retried for up to `patience` seconds, counted anew whenever the
+    service says that a scorer is at work on what was asked for. Where a service has several replicas, all calls go to
+    one of them, until it cannot be reached or is not available: then to the next one.
     """
 
     _http: Http
@@ -131,8 +132,11 @@ class Transport(ABC, Generic[Http]):
             else:
                 if reply.status_code not in _BUSY:
                     return reply
-                kind, failure = BusyError, f"the service answered {reply.status_code}: {_refusal(reply)}"
+                refused = _refusal(reply)
+                kind, failure = BusyError, f"the service answered {reply.status_code}: {refused}"
                 wait = max(wait, _seconds(reply.headers.get("retry-after")))
+                if patience > 0 and refused.problem is not None and refused.problem.type.endswith(f":{BEING_MADE}"):
+                    deadline = time.monotonic() + wait + patience  # the work takes as long as it takes
                 goes_on = reply.status_code in _ELSEWHERE
             if goes_on and self._at == at:  # not if another thread has just gone on
                 self._at = (at + 1) % len(self._urls)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from optimist.api.problems import ApiError, invalid
 from optimist.store import ExperimentState
+from optimist_client.errors import BEING_MADE
 
 POLL = 0.05
 """Seconds between checks for the result."""
@@ -28,12 +29,14 @@ async def requested(
     look: Callable[[], Awaitable[tuple[Result | None, bool]]],
     want: Callable[[], Awaitable[None]],
     damage: Callable[[], Awaitable[str | None]] | None = None,
+    is_at_work: Callable[[], Awaitable[bool]] | None = None,
 ) -> Result:
     """What a scorer has made, or an earlier one if it has not been made anew in time.
 
     look: what there is, None for nothing, and whether it is new enough; it raises if it cannot be made. want: tells the
-    scorers to make it. damage: why they cannot, None if they can. Raises `ApiError` 422 with that reason, 503 if there
-    is nothing in time.
+    scorers to make it. damage: why they cannot, None if they can. is_at_work: whether a scorer is at it. Raises
+    `ApiError` 422 with the reason of `damage`, 503 if there is nothing in time: `BEING_MADE` while a scorer is at work,
+    so that it pays to ask again for as long as that takes, else "no-scorer".
     """
     deadline, ask_at, first = time.monotonic() + PATIENCE, 0.0, 0.0
     while True:
@@ -44,6 +47,9 @@ async def requested(
         if damage is not None and first and now >= first + BELIEVED and (note := await damage()):
             raise invalid(note.removeprefix("ValueError: "))
         if now >= deadline:
+            if is_at_work is not None and await is_at_work():
+                said = "a scorer is at work on it, and requests change nothing of that: ask again until it is there"
+                raise ApiError(503, BEING_MADE, "Being made", said, action="retry")
             raise ApiError(503, "no-scorer", "Not scored yet", "no scorer responded in time", action="retry")
         if now >= ask_at:
             await want()

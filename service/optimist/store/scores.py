@@ -75,6 +75,12 @@ class Scores:
         """End a claim, so that others can claim the generator at once; nothing happens if another owner has it."""
         await self._commands.experiment_script("end_claim", experiment, unit=keys.unit(generator, label), token=token)
 
+    async def is_claimed(self, experiment: str) -> bool:
+        """Whether a scorer has a claim of a generator, of the mixture or of the routes that has not run out."""
+        reads = [("HVALS", self._commands.key(experiment, "claims")), ("TIME",)]
+        claims, (seconds, _) = await self._commands.call_many(reads)
+        return any(float(claim.split()[1]) > int(seconds) for claim in claims)
+
     async def put_estimate(
         self,
         experiment: str,

@@ -30,8 +30,10 @@ async def get_mixture(
     """The best blend of the generators: weights, score, and what it gains over the best single generator.
 
     With the goal "mixture" it is the one that picks are made from; in other experiments, and by watched metrics, it is
-    made now. If no scorer makes it within 10 seconds, an earlier one is returned, which `stale` may mark. 422 for
-    metrics without a score of blends, and while there are too few samples.
+    made now. If no scorer makes it within 10 seconds, an earlier one is returned, which `stale` may mark. Without an
+    earlier one it is 503, of the type `being-made` while a scorer is at work: with many generators it takes minutes,
+    whatever is asked meanwhile; ask again until it is there. 422 for metrics
+    without a score of blends, and while there are too few samples.
     """
     experiment = await context.experiment(name)
     asked, label = metric_called(experiment, metric)
@@ -109,7 +111,8 @@ async def _state(context: Context, wanted: _Wanted) -> PolicyState:
 
 
 async def _awaited(context: Context, wanted: _Wanted) -> Mixture:
-    """The mixture of the logs as they are now, or the latest available. Raises `ApiError` 503 without any."""
+    """The mixture of the logs as they are now, or the latest available. Raises `ApiError` 503 without any, as
+    `requested` does."""
     name, label = wanted.experiment.config.name, wanted.label
     begun = await _state(context, wanted)
 
@@ -119,5 +122,8 @@ async def _awaited(context: Context, wanted: _Wanted) -> Mixture:
         return made, made is not None and wanted.is_made(begun, state, made)
 
     return await requested(
-        look, lambda: context.store.want_mixture(name, label), lambda: context.store.mixture_damage(name, label)
+        look,
+        lambda: context.store.want_mixture(name, label),
+        lambda: context.store.mixture_damage(name, label),
+        lambda: context.store.is_claimed(name),
     )

@@ -19,8 +19,9 @@ router = APIRouter(prefix="/v1/experiments/{name}", tags=["experiments"])
 async def get_routes(name: Identifier, context: ContextDep) -> Routes:
     """Which generator is the best one for which prompts, and what routing gains over the best single generator.
 
-    It is made now. If no scorer makes it within 10 seconds, an earlier one is returned, which `stale` may mark. 422
-    with another goal than "route", 409 while there are too few samples.
+    It is made now. If no scorer makes it within 10 seconds, an earlier one is returned, which `stale` may mark. Without
+    an earlier one it is 503, of the type `being-made` while a scorer is at work: ask again. 422 with another goal
+    than "route", 409 while there are too few samples.
     """
     experiment = await context.experiment(name)
     if experiment.config.goal != "route":
@@ -34,7 +35,9 @@ async def get_routes(name: Identifier, context: ContextDep) -> Routes:
     async def damage() -> str | None:
         return (await context.state(experiment)).stored.routes_damage
 
-    return await requested(look, lambda: context.store.want_routes(name), damage)
+    return await requested(
+        look, lambda: context.store.want_routes(name), damage, lambda: context.store.is_claimed(name)
+    )
 
 
 async def _state(context: Context, experiment: Experiment) -> PolicyState:
