@@ -75,8 +75,17 @@ async def check(made: Made, published: Published, ledger: Ledger) -> None:
 
 
 async def owner(redis: Redis) -> bytes:
-    claim: Any = await redis.hget("optimist:{x}:claims", "routes")
-    return claim.split()[2]
+    """Who has the claim on the routes; a scorer that has just ended one may have none for a moment."""
+
+    found: list[bytes] = []
+
+    async def is_claimed() -> bool:
+        claim: Any = await redis.hget("optimist:{x}:claims", "routes")
+        found.extend([] if claim is None else claim.split()[2:3])
+        return bool(found)
+
+    await until(is_claimed)
+    return found[0]
 
 
 async def test_a_killed_scorer_is_taken_over_and_every_model_is_that_of_the_logs(

@@ -132,14 +132,14 @@ def test_a_batch_that_cannot_be_taken_is_not_unpacked(bounded: Service):
         answers, nonce = [], {"nonce": pick["nonce"]}
 
         def send() -> None:
-            answers.append(http.post(path.format(99), content=sound))
+            answers.append(http.post(path.format(99), params=nonce, content=sound))
             answers.append(http.post(path.format(pick["number"]), params=nonce, content=wide))
 
         assert grown(bounded, send) < 4 * MIB
-        assert [answer.status_code for answer in answers] == [404, 422]
-        assert answers[0].json()["detail"] == "pick 99 was never made"
+        assert [answer.status_code for answer in answers] == [410, 422]
+        assert "pick 99 is unknown" in answers[0].json()["detail"]
         assert f"expected shape (n, {WIDTH}), got (60000, {WIDTH + 1})" in answers[1].json()["detail"]
         again = [http.post(path.format(pick["number"]), params=nonce, content=sound).json() for _ in range(2)]
         assert [answer["duplicate"] for answer in again] == [False, True]
         other = saved(True, features=zeros(60_001, WIDTH, "f2"))
-        assert http.post(path.format(pick["number"]), content=other).status_code == 409
+        assert http.post(path.format(pick["number"]), params=nonce, content=other).status_code == 409
