@@ -37,10 +37,11 @@ class FairQueue:
         self._running: dict[AnyRecord, float] = {}
         self._last_short = -math.inf
 
-    def add(self, record: AnyRecord) -> None:
-        """Add a record, which must not be waiting yet."""
+    def add(self, record: AnyRecord, *, is_begun: bool = False) -> None:
+        """Add a record, which must not be waiting yet. is_begun: its turn has paused, and goes on before others of its
+        namespace begin one, so that few are begun at once."""
         lane = self._deciding if record.decides else self._watched
-        (lane.short if record.expected_seconds < SHORT else lane.other).add(record)
+        (lane.short if record.expected_seconds < SHORT else lane.other).add(record, is_begun=is_begun)
 
     def next(self) -> AnyRecord | None:
         """Remove and return the next record, which has a thread until `end`; None if none may begin now."""
@@ -56,8 +57,8 @@ class FairQueue:
         return record
 
     def end(self, record: AnyRecord) -> None:
-        """Free the thread of a record that `next` returned."""
-        del self._running[record]
+        """Free the thread of a record that `next` returned; nothing happens if it has none."""
+        self._running.pop(record, None)
 
     def remove(self, record: AnyRecord) -> None:
         """Remove a record that waits."""
@@ -96,10 +97,16 @@ class _RoundRobin:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def add(self, record: AnyRecord) -> None:
-        """Put a record behind the others of its experiment."""
-        experiments = self._waiting.setdefault(namespace_of(record.name), {})
-        experiments.setdefault(record.name, deque()).append(record)
+    def add(self, record: AnyRecord, *, is_begun: bool = False) -> None:
+        """Put a record behind the others of its experiment, or, if its turn is begun, before all of its namespace."""
+        namespace = namespace_of(record.name)
+        experiments = self._waiting.setdefault(namespace, {})
+        records = experiments.setdefault(record.name, deque())
+        if is_begun:
+            records.appendleft(record)
+            self._waiting[namespace] = {record.name: records, **experiments}
+        else:
+            records.append(record)
 
     def pop(self, may_begin: Callable[[AnyRecord], bool] = lambda _: True) -> AnyRecord | None:
         """The next record that may begin; its experiment and its namespace go behind the others."""
