@@ -39,6 +39,8 @@ class CatchingUp:
         self._record = record
         self._experiment = experiment
         self._pause = pause
+        self._piece = time.monotonic()
+        """When the piece of the turn that goes on now began."""
 
     async def run(self) -> None:
         """Apply the log, publish the estimate that is due, and replace a long log by a snapshot.
@@ -105,8 +107,10 @@ class CatchingUp:
             await self._let_others()
 
     async def _let_others(self) -> None:
-        if self._pause is not None:
+        """Pause, unless the turn has hardly begun, or gone on."""
+        if self._pause is not None and time.monotonic() - self._piece > PIECE:
             await self._pause()
+            self._piece = time.monotonic()
 
     async def _read_log(self, warm: WarmGenerator) -> list[LogEntry]:
         record = self._record

@@ -193,8 +193,8 @@ class Scorer:
         if self._is_ending:
             return
         self._queue.end(record)
-        record.queued, paused = time.monotonic(), asyncio.get_running_loop().create_future()
-        self._paused[record] = paused
+        self._paused[record] = paused = asyncio.get_running_loop().create_future()
+        record.queued = time.monotonic()
         self._queue.add(record, is_begun=True)
         self._give_turns()
         await paused
