@@ -26,10 +26,11 @@ def make(store: Store):
     columns: of all arrays, where references have another dimension.
     """
 
-    async def made(
+    async def make_one(
         name: str = "x",
         generators: int = 2,
         columns: dict[str, int] | None = None,
+        namespace: str = "",
         **config: Any,
     ) -> Made:
         if config.get("metric", "fid") == "fid":
@@ -40,8 +41,9 @@ def make(store: Store):
         pinned: dict[str, Any] = {"instance": f"{name}-instance"}
         pinned |= {} if columns is None else {"columns": columns}
         record = experiment_of(wanted, **pinned)
+        made = Made(store, record, namespace)
         await store.create_experiment(
-            name,
+            made.name,
             record.model_dump_json(),
             names,
             wanted.rescore_growth,
@@ -52,6 +54,6 @@ def make(store: Store):
             mixture_growth=record.mixture_growth,
             route_growth=record.route_growth,
         )
-        return Made(store, record)
+        return made
 
-    return made
+    return make_one
