@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -234,11 +235,7 @@ class Model(RuleBasedStateMachine):
         order.append(number)
         if len(order) <= LIMIT:
             return None
-        oldest = order.pop(0)
-        if len(self.returned) > LIMIT:
-            self.returned.pop(oldest, None)
-            self.returned.pop(-oldest, None)
-        return oldest
+        return order.pop(0)
 
     def end(self, number: int, status: str) -> None:
         self.picks[number].status = status
@@ -415,7 +412,8 @@ class Model(RuleBasedStateMachine):
         assert [pick.number for pick in stored.open_picks] == [n for n, p in self.picks.items() if p.status == "leased"]
         assert (stored.decision, stored.controls) == (self.decision, {"stopped": "yes"} if self.stopped else {})
         for ordinal, (g, seen) in enumerate(zip(self.gs, stored.generators, strict=True)):
-            returned = [self.returned[n] for n in sorted(self.returned) if self.picks[abs(n)].generator == ordinal]
+            returned = [part for n, part in self.returned.items() if self.picks[abs(n)].generator == ordinal]
+            returned.sort(key=attrgetter("start", "pick"))
             primary, n = g.by[""], g.counted
             assert (seen.name, seen.state, seen.handed, seen.returned) == (str(ordinal), g.state, g.handed, returned)
             assert (seen.samples, seen.batches, seen.seq) == (g.samples, n, len(g.log))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import attrgetter
 
 from optimist.dispatch.prompts import first_seed, prompt_order
 from optimist.store import GeneratorState
@@ -38,7 +37,7 @@ def next_slice(experiment: Experiment, generator: GeneratorState, size: int) -> 
     if not experiment.is_indexed:
         return None
     if generator.returned:
-        returned = min(generator.returned, key=attrgetter("start", "pick"))
+        returned = generator.returned[0]
         size = min(size, returned.size)
         return _with_prompts(experiment, Slice(returned.start, size, again=returned.pick, left=returned.size - size))
     # The next pick begins at a multiple of the batch size, whatever this one takes.

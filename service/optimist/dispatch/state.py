@@ -122,7 +122,7 @@ class PolicyState:
         leased = OpenPick(pick.number, new.generator, pick.request_id, new.record, deadline, new.nonce, new.key)
         stored.open_picks.append(leased)
         if new.again is not None:
-            generator.returned = [part for part in generator.returned if part.pick != new.again]
+            generator.returned.remove(next(part for part in generator.returned if part.pick == new.again))
         elif new.start is not None:
             generator.handed += new.size + new.left
         if new.start is not None and new.left:
@@ -266,7 +266,7 @@ class PolicyState:
 
 
 def _hand_back(generator: GeneratorState, part: Returned) -> None:
-    insort(generator.returned, part, key=attrgetter("pick"))
+    insort(generator.returned, part, key=attrgetter("start", "pick"))
 
 
 def _estimates(generators: Sequence[GeneratorState], known: PolicyState | None) -> list[Estimate | None]:

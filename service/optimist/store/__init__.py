@@ -64,6 +64,7 @@ from optimist.store.scores import kernels_digest
 from optimist.store.state import (
     LEAST_MIXED,
     LEAST_ROUTED,
+    SLICES,
     SUSPECTS,
     ExperimentState,
     GeneratorState,
@@ -94,6 +95,7 @@ __all__ = [
     "ROUTES_MADE",
     "ROUTES_UNIT",
     "SCORED",
+    "SLICES",
     "SUSPECTS",
     "Announcement",
     "Announcements",

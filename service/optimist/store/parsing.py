@@ -212,9 +212,11 @@ def parse_watched(answer: Sequence[Any], known: Mapping[Unit, WatchedState]) -> 
 
 def _slices(returned: dict[str, str]) -> dict[int, list[Returned]]:
     found: dict[int, list[Returned]] = {}
-    for pick in sorted(returned, key=int):
-        generator, start, size = map(int, returned[pick].split(" "))
+    for pick, stored in returned.items():
+        generator, start, size = map(int, stored.split(" "))
         found.setdefault(generator, []).append(Returned(int(pick), start, size))
+    for slices in found.values():
+        slices.sort(key=attrgetter("start", "pick"))
     return found
 
 

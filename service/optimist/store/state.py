@@ -16,6 +16,9 @@ Unit = tuple[int, str]
 State = Literal["active", "paused", "retired"]
 SUSPECTS = 256
 """How many suspicious batches an experiment names; further ones are only counted. As in checking.lua."""
+SLICES = 16_384
+"""How many slices of indices an experiment keeps to be handed out again, as in picks.lua: they are read with every
+state. Those of further picks that end without samples are not handed out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,7 @@ class GeneratorState:
     handed: int = 0
     """The first index of its sequence that no pick has had; below it only those `returned` will be handed out."""
     returned: list[Returned] = field(default_factory=list)
-    """Slices to be handed out again, by `pick`."""
+    """Slices to be handed out again, by `start` and `pick`."""
     state: State = "active"
     snapshot_seq: int = 0
     """The log position of the snapshot of the primary metric; 0 while there is none."""

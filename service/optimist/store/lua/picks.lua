@@ -20,9 +20,6 @@ local function queue(list, limit, number, remembered)
       redis.call('HDEL', terms, oldest)
       redis.call('HDEL', contexts, oldest)
     end
-    if redis.call('HLEN', returned) > limit then
-      redis.call('HDEL', returned, oldest, '-' .. oldest)
-    end
   end
 end
 
@@ -38,12 +35,21 @@ end
 -- `returned` holds the slices of a generator's sequence for other picks to take, under the number of a pick that ended
 -- without samples for them, or under the negative number of a pick that took only a part of what it found.
 
+local SLICES = 16384 -- as in state.py
+
+-- Keeps a slice to be handed out again, unless there are `SLICES` of them.
+local function keep_slice(number, g, start, size)
+  if redis.call('HLEN', returned) < SLICES or redis.call('HEXISTS', returned, number) == 1 then
+    redis.call('HSET', returned, number, string.format('%s %.0f %.0f', g, start, size))
+  end
+end
+
 -- Stores the slice of a pick that ended without a batch, less its first `rows`, for which it had samples.
 local function hand_back(number, pick, rows)
   local g, start, size = pick:match('^(%d+)\t[^\t]*\t(%d+) (%d+)\t')
   rows = tonumber(rows or 0)
   if start and rows < tonumber(size) and redis.call('HGET', states, g) ~= 'retired' then
-    redis.call('HSET', returned, number, string.format('%s %.0f %.0f', g, start + rows, size - rows))
+    keep_slice(number, g, start + rows, size - rows)
   end
 end
 
