@@ -39,7 +39,7 @@ def write(writer: ArchiveWriter, pages: tuple[list[LogEntry], ...], **changes: A
     generator = ArchivedGenerator(
         name="a",
         state="active",
-        handed=5,
+        handed=0,
         returned=[(3, 0, 5)],
         estimate_position=3,
         estimate="{}",

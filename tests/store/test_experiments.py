@@ -18,6 +18,7 @@ from optimist.store import (
     NewPreview,
     NotFound,
     Place,
+    Returned,
     Store,
     Superseded,
     Unavailable,

@@ -9,7 +9,7 @@ from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import FailFast, Field, TypeAdapter, model_validator
+from pydantic import FailFast, Field, TypeAdapter
 
 from optimist.numerics.estimate import is_due
 from optimist.store.records import LogEntry
@@ -80,7 +80,7 @@ class ArchivedGenerator(Wire):
         Field(max_length=SLICES),
         FailFast(),
     ]
-    """Indices below `handed` without samples so far, as in `Returned`."""
+    """Indices without samples so far, as in `Returned`; some may be handed out already, or be in two of them."""
     estimate_position: Count
     estimate: Text | None
     aside: Annotated[dict[Position, Annotated[str, Field(max_length=2**14)]], Field(max_length=ASIDE_LIMIT)]
@@ -103,16 +103,6 @@ class ArchivedGenerator(Wire):
     pages: Annotated[list[Annotated[str, Field(pattern=r"^logs/[0-9]{1,9}$")]], Field(max_length=_PAGES), FailFast()]
     """The names of the log pages in order, from the first batch or at the latest from the one after the oldest
     snapshot."""
-
-    @model_validator(mode="after")
-    def _hands_out_what_was_left(self) -> Self:
-        for pick, start, size in self.returned:
-            if start + size > self.handed:
-                raise ValueError(
-                    f"returned: expected indices below {self.handed}, which were handed out, "
-                    f"got {start} to {start + size - 1} of pick {pick}"
-                )
-        return self
 
     @property
     def oldest_snapshot(self) -> int:

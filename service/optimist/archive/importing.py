@@ -80,7 +80,6 @@ async def import_archive(
         raise Conflict(f"an experiment named {config.name!r} already exists: choose another name")
     await asyncio.to_thread(_check_maps, experiment, archive, settings.max_map)
     most = settings.max_experiments
-    await store.reserve(config.name, most)
     async with store.restoring(config.name) as restoration:
         for ordinal in range(len(stored.generators)):
             for label in ("", *archive.labels):
@@ -92,12 +91,12 @@ async def import_archive(
             while (page := await asyncio.to_thread(next, pages, None)) is not None:
                 async with room_for(sum(entry.size for entry in page)):
                     await restoration.add_entries(ordinal, page, keep_log=stored.keep_log)
+        await store.reserve(config.name, most)  # only now, as a place that is not taken stays reserved for a minute
         for info in lacking:
             _, body = await asyncio.to_thread(archive.reference, info.name)
             await store.references.reserve(info.name, most)
             async with room_for(len(body)):
                 await store.references.put(info.name, info.model_dump_json(), body)
-        await store.reserve(config.name, most)  # again, because the import may have taken long
         text = experiment.model_dump_json()
         async with room_for(len(text) + len(archive.history)):
             await restoration.commit(
