@@ -9,8 +9,8 @@ from optimist.store import (
     MODES,
     MODES_MADE,
     ROUTES_UNIT,
-    Announcement,
     SLICES,
+    Announcement,
     AskGroup,
     Conflict,
     Measures,
@@ -318,8 +318,8 @@ async def test_a_retired_generator_takes_no_slices_back(store: Store, redis: Red
 async def test_slices_beyond_the_most_are_not_handed_out_again(store: Store, redis: Redis):
     await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
     await open_picks(store, "one", 0, [AskGroup("ask", [new_pick(0, "{}", 0, 5) for _ in range(2)])], lease_seconds=60)
-    kept = {str(-n): f"0 {n} 1" for n in range(1, SLICES)}
-    await redis.hset("optimist:{one}:returned", mapping=kept)
+    kept = [text for n in range(1, SLICES) for text in (str(-n), f"0 {n} 1")]
+    await redis.hset("optimist:{one}:returned", items=kept)
     for pick in (1, 2):
         await store.give_up("one", pick, "tired")
     slices = (await store.state("one")).generators[0].returned

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import Annotated, Self
@@ -178,9 +177,7 @@ class PageEntry(Wire):
 PAGE = TypeAdapter(Annotated[list[PageEntry], Field(max_length=PAGE_ENTRIES), FailFast()])
 
 
-def generator_state(
-    ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int64], growth: float
-) -> GeneratorState:
+def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int64], growth: float) -> GeneratorState:
     """The state of a generator as the store will return it, with counts from `rows`, by position in its log.
 
     rows: the size of each batch, 0 for a retraction. `growth` is the experiment's `rescore_growth`. Raises ValueError

@@ -163,7 +163,10 @@ def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
         "batches that cannot be read": (sum(len(generator.aside) for generator in generators), ASIDE_LIMIT),
         "suspicious batches": (sum(len(generator.suspects) for generator in generators), SUSPECTS),
         "retractions of single batches": (sum(one.position > 0 for g in generators for one in g.retractions), MOST),
-        "retractions of whole generators": (sum(not one.position for g in generators for one in g.retractions), RESTARTS),
+        "retractions of whole generators": (
+            sum(not one.position for g in generators for one in g.retractions),
+            RESTARTS,
+        ),
     }
     for what, (found, most) in kept.items():
         if found > most:

@@ -16,7 +16,7 @@ Unit = tuple[int, str]
 State = Literal["active", "paused", "retired"]
 SUSPECTS = 256
 """How many suspicious batches an experiment names; further ones are only counted. As in checking.lua."""
-SLICES = 16_384
+SLICES = 8192
 """How many slices of indices an experiment keeps to be handed out again, as in picks.lua: they are read with every
 state. Those of further picks that end without samples are not handed out."""
 

@@ -35,7 +35,7 @@ end
 -- `returned` holds the slices of a generator's sequence for other picks to take, under the number of a pick that ended
 -- without samples for them, or under the negative number of a pick that took only a part of what it found.
 
-local SLICES = 16384 -- as in state.py
+local SLICES = 8192 -- as in state.py
 
 -- Keeps a slice to be handed out again, unless there are `SLICES` of them.
 local function keep_slice(number, g, start, size)
