@@ -130,7 +130,8 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
     "cost": ({ALL: setting(controls={"cost:a": "nan"})}, "the archive is inconsistent"),
     "a note": ({ALL: setting(controls={"note": json.dumps("x" * 10_001)})}, "at most 10000 characters"),
     "tags": ({ALL: setting(controls={"tags": json.dumps([f"t{n}" for n in range(33)])})}, "at most 32"),
-    "generators inside": ({ALL: setting(generators=[])}, ""),
+    "generators inside": ({ALL: setting(generators=[{}])}, "generators.0"),
+    "a later log, after others were written": ({"logs/2.json": lambda page: page.reverse()}, "the log of 'b' lacks"),
     "references": ({ALL: lambda found: found["experiment"].update(references={"other": "0"})}, "expected the digests"),
     "scales": ({ALL: lambda found: found["experiment"].update(scales={"other": 1.0})}, "scales do not match"),
     "a log out of order": ({"logs/1.json": lambda page: page.reverse()}, "lacks its first batches"),
@@ -150,7 +151,7 @@ def everything(service: Service) -> dict[str, object]:
 def test_each_is_refused_with_what_was_expected_and_changes_nothing(service: Service, client: Optimist, name: str):
     whole = exported(client, name)
     before = everything(service)
-    bodies = {case: (changed(whole, edits), said) for case, (edits, said) in HOSTILE.items() if said}
+    bodies = {case: (changed(whole, edits), said) for case, (edits, said) in HOSTILE.items()}
     many = changed(whole, {}, {f"logs/{n}.{'x' * 40}": b"" for n in range(100, 45_000)})
     bodies["a directory"] = many, "expected a directory of at most 4194304 bytes"
     bodies["JSON"] = changed(whole, {A: setting(estimate="1" * 2**24)}), "expected at most 16777216 bytes"

@@ -134,7 +134,9 @@ class Contents(Wire):
     rounds: Count
     controls: Annotated[dict[str, Annotated[str, Field(max_length=2**18)]], Field(max_length=GENERATORS + 16)]
     decision: Text | None
-    generators: Annotated[list[ArchivedGenerator], Field(max_length=GENERATORS), FailFast()] = []
+    generators: Annotated[list[ArchivedGenerator], Field(max_length=GENERATORS), FailFast()] = Field(
+        default_factory=list
+    )
     sizes: Annotated[dict[Annotated[str, Field(pattern=r"^(usual|[0-9]{1,3})$")], Sizes], NOT_EMPTY] = Field(
         default_factory=dict
     )

@@ -114,8 +114,7 @@ class Exporter:
             entries = await self._store.read_log(self._name, state.ordinal, position, max_entries=most)
             if not entries:
                 raise LogGap(f"the log of {state.name!r} changed during the export")
-            for page in _pages(entries):
-                pages.append(await asyncio.to_thread(self._writer.add_page, page))
+            pages += [await asyncio.to_thread(self._writer.add_page, page) for page in _pages(entries)]
             position = entries[-1].seq
         # Read the snapshots after the log. A newer snapshot may be usable too.
         snapshots = {label: await self._snapshot(state, label, known, is_whole) for label, known in by_label.items()}

@@ -111,7 +111,7 @@ def _alone(importing: set[str], key: str) -> Iterator[None]:
 
 
 async def _spool(request: Request, vitals: Vitals, file: BinaryIO) -> int:
-    """Write the body of a request to a temporary file, and return its size. Raises `ApiError` 507 if it does not fit."""
+    """Write the body of a request to a temporary file; return its size. Raises `ApiError` 507 if it does not fit."""
     announced, size, checked = request.headers.get("content-length", ""), 0, 0
     try:
         vitals.check_temporary(gettempdir(), int(announced) if announced.isdecimal() else 0)
