@@ -112,8 +112,9 @@ class Settings(BaseSettings):
     """Largest reference with its rows, in bytes. It is uploaded in pieces, and a scorer holds it in memory."""
     max_uploads: int = Field(32, ge=1)
     """Maximum number of unfinished uploads of references for one access key. All callers without a key count as one."""
-    max_archive: int = Field(64 * 2**30, ge=1024)
-    """Largest archive that can be imported, in bytes. It is stored in the temporary directory, not in memory."""
+    max_archive: int = Field(8 * 2**30, ge=1024)
+    """Largest archive that can be imported, in bytes. It is kept in the temporary directory (`TMPDIR`) meanwhile, on
+    whose disk `min_free_bytes` stay free."""
     max_rows: int = Field(65_536, ge=1)
     """Maximum number of rows in one batch."""
     max_dimension: int = Field(16_384, ge=1)

@@ -223,7 +223,7 @@ def test_files_that_are_no_archive_leave_nothing(client: Optimist, service: Serv
     bodies |= {whole[:-1]: "truncated", whole[: len(whole) // 2]: "truncated", whole[:50]: "truncated"}
     bodies |= {whole + b"\0": "digest", edited(whole, "format", b"2"): "expected an archive of format 1, found '2'"}
     bodies |= {edited(whole, "history", whole[:7]): "does not exist", edited(whole, "history", b""): "history"}
-    bodies |= {edited(whole, "experiment.json", b"{}"): "Field required"}
+    bodies |= {edited(whole, "experiment.json", b"{}"): "experiment: expected a value"}
     with zipfile.ZipFile(BytesIO(whole)) as archive:
         text = archive.read("experiment.json")
     for columns in (b'{"probabilities":3}', b'{"features":2}', b"{}"):

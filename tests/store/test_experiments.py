@@ -10,6 +10,7 @@ from optimist.store import (
     MODES,
     MODES_MADE,
     ROUTES_UNIT,
+    SLICES,
     Announcement,
     AskGroup,
     Conflict,
@@ -18,6 +19,7 @@ from optimist.store import (
     NewPreview,
     NotFound,
     Place,
+    Returned,
     Store,
     Superseded,
     Unavailable,
@@ -312,3 +314,15 @@ async def test_a_retired_generator_takes_no_slices_back(store: Store, redis: Red
     assert [r.pick for r in first.returned] == [1]
     assert second.returned == []
     assert await redis.hlen("optimist:{one}:returned") == 1
+
+
+async def test_slices_beyond_the_most_are_not_handed_out_again(store: Store, redis: Redis):
+    await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
+    await open_picks(store, "one", 0, [AskGroup("ask", [new_pick(0, "{}", 0, 5) for _ in range(2)])], lease_seconds=60)
+    kept = [text for n in range(1, SLICES) for text in (str(-n), f"0 {n} 1")]
+    await redis.hset("optimist:{one}:returned", items=kept)
+    for pick in (1, 2):
+        await store.give_up("one", pick, "tired")
+    slices = (await store.state("one")).generators[0].returned
+    assert len(slices) == SLICES
+    assert slices[0] == Returned(1, 0, 5), "by start, and then by pick"

@@ -58,6 +58,7 @@ def create_app(settings: Settings, redis_url: str, board: Board | None = None) -
             context = app.state.context = Context(store, settings, vitals)
             app.state.references = Queue()
             app.state.completions = uploads.Locks()
+            app.state.importing = set[str]()
             app.state.key_ring = KeyRing(store.access_keys)
             app.state.readiness = health.Readiness(store, at_work)
             app.state.liveness = health.Liveness(vitals, settings)

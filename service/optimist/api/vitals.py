@@ -59,6 +59,7 @@ class Vitals:
         # Bytes available beyond the reserves. Bytes of requests in progress are counted separately.
         self._disk = self._memory = math.inf
         self._memory_reserve = 0.0
+        self._kept = 0
         self._underway = 0
         self._disk_message = self._memory_message = ""
         self._logged_at = -REMIND
@@ -91,6 +92,19 @@ class Vitals:
         is_repeat: whether the call was completed before, so that it takes no more room. reserve: the fraction of the
         reserves that must stay free. Raises `ApiError` 507 if the disk, 503 if Redis' memory has too little room.
         """
+        await self.check_room(size, is_repeat, reserve=reserve)
+        self._underway += size
+        try:
+            yield
+        finally:
+            self._underway -= size
+            self._disk -= size
+            self._memory -= size
+
+    async def check_room(
+        self, size: int, is_repeat: Callable[[], Awaitable[bool]] | None = None, *, reserve: float = 1.0
+    ) -> None:
+        """Raise `ApiError` as `room_for` does, and reserve nothing."""
         if self._lack(size, reserve) is not None:
             # The last measurement may be a second old. One new measurement serves all who were waiting for it.
             arrived = time.monotonic()
@@ -103,13 +117,22 @@ class Vitals:
                     self._logged_at = time.monotonic()
                     logger.warning("request refused for lack of room: %s", problem)
                 raise problem
-        self._underway += size
-        try:
-            yield
-        finally:
-            self._underway -= size
-            self._disk -= size
-            self._memory -= size
+
+    def check_temporary(self, directory: str, size: int) -> None:
+        """Raise `ApiError` 507 if there is too little room for a temporary file of `size` more bytes in a directory.
+
+        `min_free_bytes` stay free. On the disk of the embedded Redis its own reserve stays free, too, so that no other
+        request is refused for the file. Raises OSError if the disk cannot be measured.
+        """
+        free, kept = _disk(Path(directory))[0], self._min_free
+        if self._directory is not None and os.stat(directory).st_dev == os.stat(self._directory).st_dev:
+            kept += self._kept
+        if size > free - kept:
+            detail = (
+                f"the temporary directory of the service has {free // _MIB} MiB left, and {kept // _MIB} MiB are kept "
+                "free: try again later, or set TMPDIR to a larger disk"
+            )
+            raise ApiError(507, "disk-full", "The disk of the service is full", detail, action="retry")
 
     def _lack(self, size: int, reserve: float) -> ApiError | None:
         size += self._underway
@@ -162,19 +185,20 @@ class Vitals:
         # The rewritten file is no larger than the old file or, roughly, Redis' memory. Part may be written already.
         rewrite = min(usage.log_bytes, usage.used_bytes)
         kept = self._min_free + max(0, rewrite - written)
-        self._disk = free - kept
+        self._disk, self._kept = free - kept, kept
         self._disk_message = (
             f"the disk of the data directory has {free // _MIB} MiB left, and {kept // _MIB} MiB are kept free: "
             "try again later, or free disk space"
         )
         gain = usage.log_bytes - rewrite
-        due = self._disk <= 0 and gain >= max(REWRITE_GAIN, rewrite // 4) and not usage.is_rewriting
+        # Earlier than other requests, imports are refused.
+        due = self._disk <= self._min_free and gain >= max(REWRITE_GAIN, rewrite // 4) and not usage.is_rewriting
         if due and free - rewrite > self._min_free // 2 and time.monotonic() - self._rewritten > REWRITE_PAUSE:
             self._rewritten = time.monotonic()
             await self._store.rewrite_log()
 
 
-def _disk(directory: Path, is_rewriting: bool) -> tuple[int, int]:
+def _disk(directory: Path, is_rewriting: bool = False) -> tuple[int, int]:
     """Free bytes on the disk of a directory, and bytes that a running rewrite of the append-only file has written."""
     found, written = os.statvfs(directory), 0
     for file in directory.glob("temp-rewriteaof*") if is_rewriting else ():

@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import Annotated, Self
 
-from pydantic import Field, TypeAdapter
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import FailFast, Field, TypeAdapter
 
 from optimist.numerics.estimate import is_due
 from optimist.store.records import LogEntry
-from optimist.store.state import Acceptance, GeneratorState, Retraction, Returned, SetAside, Suspect
+from optimist.store.retractions import MOST
+from optimist.store.scores import ASIDE_LIMIT
+from optimist.store.state import SUSPECTS, Acceptance, GeneratorState, Retraction, Returned, SetAside, Suspect
+from optimist_client.config import MOST_WATCHED
 from optimist_client.models import Experiment
 from optimist_client.models import GeneratorState as State
 from optimist_client.wire import GeneratorName, Identifier, Wire
 
-Count = Annotated[int, Field(ge=0)]
-Position = Annotated[int, Field(ge=1)]
+SLICES = 8192
+"""How many runs of returned indices an archive holds; the others are not handed out again."""
+TOLD = 16_384
+"""How many intervals of told indices of a generator an archive holds; an experiment with more cannot be imported."""
+GENERATORS = 1000
+"""How many generators an experiment can have."""
+TWINS = 32
+"""Of how many other generators an archive says that their batches agree with one generator's: those with the most."""
+RESTARTS = 1024
+"""How many retractions of all batches of a generator an archive holds; an experiment with more cannot be imported."""
+PAGE_ENTRIES = 256
+_PAGES = 2**16
+_TEXT = 2**20
+_LARGEST = 2**48
+"""Far more than any count, and small enough for the numbers of Lua, even where a few are added."""
+
+Count = Annotated[int, Field(ge=0, le=_LARGEST)]
+Position = Annotated[int, Field(ge=1, le=_LARGEST)]
+Text = Annotated[str, Field(max_length=_TEXT)]
+Digest = Annotated[str, Field(pattern=r"^[^\t]{1,128}$")]
 Stored = Annotated[str, Field(pattern=r"^[0-9]{1,15}\t[0-9]{1,15} [0-9]{1,15} [0-9]{1,15}\.[0-9]{3}$")]
 """`Suspect.stored`."""
 _NUMBER = r"[0-9]{1,25}(\.[0-9]{1,25})?(e[+-][0-9]{1,3})?"
@@ -39,7 +62,7 @@ class ArchivedRetraction(Wire):
     samples: Count
     batches: Position
     who: Annotated[str, Field(max_length=200)]
-    when: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    when: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
     reason: Annotated[str, Field(max_length=1024)]
     told: Count
     reopened: bool
@@ -59,7 +82,7 @@ class ArchivedWatched(Wire):
     """What is known of a generator by a watched metric."""
 
     estimate_position: Count = 0
-    estimate: str | None = None
+    estimate: Text | None = None
     snapshot_position: Count = 0
     """0 without a snapshot."""
 
@@ -70,31 +93,43 @@ class ArchivedGenerator(Wire):
     name: GeneratorName
     state: State
     handed: Count
-    returned: list[tuple[int, Count, Position]]
-    """Indices without samples so far, as in `Returned`."""
-    told: Annotated[list[tuple[Count, Position]], NOT_EMPTY] = Field(default_factory=list)
+    returned: Annotated[
+        list[tuple[Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)], Count, Position]],
+        Field(max_length=SLICES),
+        FailFast(),
+    ]
+    """Indices without samples so far, as in `Returned`; some may be handed out already, or be in two of them."""
+    told: Annotated[list[tuple[Count, Position]], Field(max_length=TOLD), FailFast(), NOT_EMPTY] = Field(
+        default_factory=list
+    )
     """The indices that were told, as in `GeneratorState`."""
     is_seedless: Annotated[bool, NOT_EMPTY] = False
     """Whether it ignores seeds."""
     estimate_position: Count
-    estimate: str | None
-    aside: dict[Position, str]
+    estimate: Text | None
+    aside: Annotated[dict[Position, Annotated[str, Field(max_length=2**14)]], Field(max_length=ASIDE_LIMIT)]
     aside_count: Count
-    suspects: Annotated[dict[Position, Stored], Field(max_length=256), NOT_EMPTY] = Field(default_factory=dict)
+    suspects: Annotated[dict[Position, Stored], Field(max_length=SUSPECTS), NOT_EMPTY] = Field(default_factory=dict)
     copies: Annotated[Count, NOT_EMPTY] = 0
-    twins: Annotated[dict[Count, Position], NOT_EMPTY] = Field(default_factory=dict)
+    twins: Annotated[dict[Count, Position], Field(max_length=TWINS), NOT_EMPTY] = Field(default_factory=dict)
     """This field and the two before it count the suspicious batches, as in `GeneratorState`."""
     levels: Annotated[list[StoredLevel], Field(max_length=16_384), NOT_EMPTY] = Field(default_factory=list)
     """The kept levels of its batches, as in `Store.levels`."""
-    acceptances: Annotated[list[str], Field(max_length=1025), NOT_EMPTY] = Field(default_factory=list)
+    acceptances: Annotated[
+        list[Annotated[str, Field(max_length=2**14)]], Field(max_length=1025), FailFast(), NOT_EMPTY
+    ] = Field(default_factory=list)
     """The records of batches that were accepted on another scale."""
-    retractions: Annotated[list[str], NOT_EMPTY] = Field(default_factory=list)
+    retractions: Annotated[
+        list[Annotated[str, Field(max_length=2**14)]], Field(max_length=MOST + RESTARTS), FailFast(), NOT_EMPTY
+    ] = Field(default_factory=list)
     """The records of its retractions, as in the log."""
     snapshot_position: Count
     """0 without a snapshot."""
-    watched: Annotated[dict[Identifier, ArchivedWatched], NOT_EMPTY] = Field(default_factory=dict)
+    watched: Annotated[dict[Identifier, ArchivedWatched], Field(max_length=MOST_WATCHED), NOT_EMPTY] = Field(
+        default_factory=dict
+    )
     """By the labels of all watched metrics."""
-    pages: list[str]
+    pages: Annotated[list[Annotated[str, Field(pattern=r"^logs/[0-9]{1,9}$")]], Field(max_length=_PAGES), FailFast()]
     """The names of the log pages in order, from the first batch or at the latest from the one after the oldest
     snapshot."""
 
@@ -127,13 +162,18 @@ class ArchivedGenerator(Wire):
 
 
 class Contents(Wire):
-    """Everything except the binary bodies. Strings are in the format of the store."""
+    """Everything except the binary bodies. Strings are in the format of the store.
+
+    In the file each generator is a member of its own, so that no member is much to parse at once.
+    """
 
     experiment: Experiment
     rounds: Count
-    controls: dict[str, str]
-    decision: str | None
-    generators: list[ArchivedGenerator]
+    controls: Annotated[dict[str, Annotated[str, Field(max_length=2**18)]], Field(max_length=GENERATORS + 16)]
+    decision: Text | None
+    generators: Annotated[list[ArchivedGenerator], Field(max_length=GENERATORS), FailFast()] = Field(
+        default_factory=list
+    )
     sizes: Annotated[dict[Annotated[str, Field(pattern=r"^(usual|[0-9]{1,3})$")], Sizes], NOT_EMPTY] = Field(
         default_factory=dict
     )
@@ -146,15 +186,15 @@ class PageEntry(Wire):
     seq: Position
     pick: Count
     rows: Count
-    digest: str
+    digest: Digest
     bytes: Count
     record: str | None
     retracts: Annotated[str | None, NOT_EMPTY] = None
-    prompts: Annotated[str, Field(pattern=r"^([0-9]{1,5}(,[0-9]{1,5})*)?$"), NOT_EMPTY] = ""
+    prompts: Annotated[str, Field(pattern=r"^([0-9]{1,5}(,[0-9]{1,5})*)?$", max_length=2**16), NOT_EMPTY] = ""
     """`LogEntry.prompts`."""
-    indices: Annotated[tuple[Count, ...], NOT_EMPTY] = ()
+    indices: Annotated[tuple[Count, ...], Field(max_length=2**17), NOT_EMPTY] = ()
     """`LogEntry.indices`."""
-    counted: Annotated[tuple[Count, ...], NOT_EMPTY] = ()
+    counted: Annotated[tuple[Count, ...], Field(max_length=2**17), NOT_EMPTY] = ()
     """`LogEntry.counted`."""
     context_bytes: Annotated[Count, NOT_EMPTY] = 0
 
@@ -176,10 +216,10 @@ class PageEntry(Wire):
         )
 
 
-PAGE = TypeAdapter(list[PageEntry])
+PAGE = TypeAdapter(Annotated[list[PageEntry], Field(max_length=PAGE_ENTRIES), FailFast()])
 
 
-def generator_state(ordinal: int, known: ArchivedGenerator, rows: Sequence[int], growth: float) -> GeneratorState:
+def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int64], growth: float) -> GeneratorState:
     """The state of a generator as the store will return it, with counts from `rows`, by position in its log.
 
     rows: the size of each batch, 0 for a retraction. `growth` is the experiment's `rescore_growth`. Raises ValueError
@@ -187,7 +227,7 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: Sequence[int],
     """
     samples = batches = due_samples = due_seq = retracted = 0
     counting: dict[int, int] = {}
-    for seq, count in enumerate(rows, start=1):
+    for seq, count in enumerate(rows.tolist(), start=1):
         if (retraction := known.retracted.get(seq)) is not None:
             left_out = [counting.pop(at) for at in ([retraction.position] if retraction.position else list(counting))]
             if (sum(left_out), len(left_out)) != (retraction.samples, retraction.batches):
@@ -196,7 +236,8 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: Sequence[int],
             retracted += retraction.samples
             due_samples, due_seq = (samples, seq) if samples >= 2 else (0, 0)
             continue
-        counting[seq] = count
+        if known.retracted:
+            counting[seq] = count
         samples, batches = samples + count, batches + 1
         if is_due(samples, due_samples, growth):
             due_samples, due_seq = samples, seq
@@ -211,7 +252,7 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: Sequence[int],
         estimate_seq=known.estimate_position,
         estimate=known.estimate,
         handed=known.handed,
-        returned=[Returned(*slice_) for slice_ in known.returned],
+        returned=[Returned(*slice_) for slice_ in sorted(known.returned, key=itemgetter(1, 0))],
         state=known.state,
         snapshot_seq=known.snapshot_position,
         aside=[SetAside(seq, reason) for seq, reason in sorted(known.aside.items())],

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 
-from optimist.archive.contents import ArchivedGenerator, ArchivedWatched, Contents
+from optimist.archive.contents import PAGE_ENTRIES, SLICES, TWINS, ArchivedGenerator, ArchivedWatched, Contents
 from optimist.archive.file import ArchiveWriter, cut_history
 from optimist.archive.references import references_of
 from optimist.store import (
     Damaged,
     ExperimentState,
     GeneratorState,
+    LogEntry,
     LogGap,
     NotFound,
     Store,
@@ -22,8 +24,8 @@ from optimist.store import (
 from optimist_client.models import Experiment, Pick
 
 Watched = Mapping[Unit, WatchedState]
-_ENTRIES = 256
-"""Maximum number of batches in one page."""
+_RECORDS = 2**20
+"""Bytes of the records of picks from which on the next batch begins a page."""
 _ATTEMPTS = 20
 """Maximum number of attempts to read a generator whose log is trimmed meanwhile."""
 
@@ -36,6 +38,8 @@ class Exporter:
         self._experiment = experiment
         self._name = experiment.config.name
         self._writer = writer
+        self._slices = SLICES
+        """How many slices that were returned may still be written."""
 
     async def run(self) -> None:
         """Write the whole experiment as of the start of the export; later batches are left out.
@@ -51,6 +55,7 @@ class Exporter:
             stored, archived = await self._generator(first, watched, generator.ordinal)
             rounds = max(rounds, stored.rounds)
             generators.append(archived)
+            self._slices -= len(archived.returned)
             state = stored.generators[generator.ordinal]
             batches.append(state.seq - len(state.retractions))
         await self._add_shared(first.labels)
@@ -105,11 +110,11 @@ class Exporter:
         (levels,) = await self._store.levels(self._name, [state.ordinal])
         pages: list[str] = []
         while position < state.seq:
-            most = min(_ENTRIES, state.seq - position)
+            most = min(PAGE_ENTRIES, state.seq - position)
             entries = await self._store.read_log(self._name, state.ordinal, position, max_entries=most)
             if not entries:
                 raise LogGap(f"the log of {state.name!r} changed during the export")
-            pages.append(await asyncio.to_thread(self._writer.add_page, entries))
+            pages += [await asyncio.to_thread(self._writer.add_page, page) for page in _pages(entries)]
             position = entries[-1].seq
         # Read the snapshots after the log. A newer snapshot may be usable too.
         snapshots = {label: await self._snapshot(state, label, known, is_whole) for label, known in by_label.items()}
@@ -117,7 +122,7 @@ class Exporter:
             name=state.name,
             state=state.state,
             handed=state.handed,
-            returned=_returned(stored, state),
+            returned=_returned(stored, state)[: self._slices],
             told=state.told,
             is_seedless=state.is_seedless,
             estimate_position=state.estimate_seq,
@@ -126,7 +131,7 @@ class Exporter:
             aside_count=state.aside_count,
             suspects={entry.seq: entry.stored for entry in state.suspects},
             copies=state.copies,
-            twins=state.twins,
+            twins=dict(sorted(state.twins.items(), key=itemgetter(1))[-TWINS:]),
             levels=[level.stored for level in levels if level.position <= state.seq],
             acceptances=[acceptance.record for acceptance in state.acceptances],
             retractions=[retraction.record for retraction in state.retractions],
@@ -185,3 +190,16 @@ def _returned(stored: ExperimentState, state: GeneratorState) -> list[tuple[int,
         starts = [pick.prompts_start if pick.start is None else pick.start for pick in picks]
         slices += [(pick.number, at, pick.size) for pick, at in zip(picks, starts, strict=True) if at is not None]
     return sorted(slices)
+
+
+def _pages(entries: Sequence[LogEntry]) -> Iterator[list[LogEntry]]:
+    """The entries in groups whose records are not much to parse at once."""
+    page, size = list[LogEntry](), 0
+    for entry in entries:
+        page.append(entry)
+        size += len(entry.record or "")
+        if size > _RECORDS:
+            yield page
+            page, size = [], 0
+    if page:
+        yield page

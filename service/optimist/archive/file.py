@@ -11,7 +11,8 @@ An archive is a zip file with uncompressed members and no pickles:
     fitted.safetensors        the parts of the kernels that were fitted to the first samples
     fitted/<label>.safetensors    the same of a watched metric
     references/<name>.json, .safetensors   the references of the metrics
-    experiment.json           `contents.Contents`, the table of contents
+    generators/<g>.json       `contents.ArchivedGenerator`
+    experiment.json           `contents.Contents` without its generators, the table of contents
 
 The zip's comment is the SHA-256 (hex) of all bytes before it. Members that `experiment.json` does not name are ignored.
 Counts are not stored: they are computed from the history.
@@ -20,27 +21,44 @@ Counts are not stored: they are computed from the history.
 from __future__ import annotations
 
 import hashlib
+import re
+import struct
 import zipfile
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from optimist.archive.contents import PAGE, ArchivedGenerator, Contents, PageEntry, generator_state
+from optimist.archive.contents import GENERATORS, PAGE, ArchivedGenerator, Contents, PageEntry, generator_state
 from optimist.store.formats import HISTORY
 from optimist.store.records import LogEntry, Snapshot
 from optimist.store.state import ExperimentState, Unit, WatchedState
+from optimist_client.validation import each_in_words
+
+Parsed = TypeVar("Parsed")
 
 FORMAT = 1
 MEDIA_TYPE = "application/zip"
 _DIGEST_BYTES = 64
 _PIECE = 2**20
 _BEGINNING = b"PK\x03\x04"
-_UNREADABLE = (zipfile.BadZipFile, KeyError, ValueError, RuntimeError, EOFError)
+LARGEST_JSON = 16 * 2**20
+"""Largest member of JSON, in bytes."""
+_VALUES = 2**17
+"""Most commas, colons and brackets outside of texts of one member of JSON: pydantic takes some 0.7 kB, and 4 µs in
+which no other thread runs, for each value that is not what it expects."""
+_TEXTS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_DIRECTORY = 4 * 2**20
+"""Largest directory of the zip, in bytes: that of some 50,000 members."""
+_DIRECTORY_WEIGHT = 20
+"""Bytes of memory per byte of it."""
+_END, _END_64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q4sLQL")
+_UNREADABLE = (struct.error, zipfile.BadZipFile, KeyError, ValueError, RuntimeError, EOFError)
 
 
 class ArchiveError(ValueError):
@@ -83,7 +101,9 @@ class ArchiveWriter:
     def finish(self, contents: Contents, history: bytes) -> None:
         """Write the history, the table of contents and the digest."""
         self._add("history", history)
-        self._add("experiment.json", contents.model_dump_json().encode())
+        for ordinal, generator in enumerate(contents.generators):
+            self._add(f"generators/{ordinal}.json", generator.model_dump_json().encode())
+        self._add("experiment.json", contents.model_dump_json(exclude={"generators"}).encode())
         self._zip.comment = bytes(_DIGEST_BYTES)
         self._zip.close()
         digest = _digest(self._file, self._file.seek(-_DIGEST_BYTES, 2))
@@ -101,9 +121,9 @@ class ArchiveWriter:
 
 
 class Archive:
-    """Reads an archive from a binary file. Its digest is verified at once; bodies are read when requested.
+    """Reads an archive from a binary file. Its digest is verified at once; members are read when requested.
 
-    The constructor and all methods raise ArchiveError if the file is not an archive, is damaged or truncated, has an
+    The constructor and all attributes raise ArchiveError if the file is not an archive, is damaged or truncated, has an
     unknown version, or is inconsistent.
     """
 
@@ -116,28 +136,59 @@ class Archive:
         if _digest(file, whole) != file.read():
             raise ArchiveError("the archive is damaged or truncated: its contents do not match its digest")
         try:
+            self._directory = _directory_bytes(file, whole)
+            if self._directory > _DIRECTORY:
+                raise ArchiveError(f"expected a directory of at most {_DIRECTORY} bytes, found {self._directory}")
             self._zip = zipfile.ZipFile(file)
+        except ArchiveError:
+            raise
         except _UNREADABLE as error:
             raise ArchiveError(f"the archive cannot be read: {error}") from None
-        if any(member.compress_type != zipfile.ZIP_STORED for member in self._zip.infolist()):
+        members = self._zip.infolist()
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
             raise ArchiveError("expected an archive without compression, found compressed members")
+        self._sizes = {member.filename: member.file_size for member in members}
+        if len(self._sizes) < len(members) or sum(self._sizes.values()) > size:
+            raise ArchiveError("expected members that do not overlap, each of a name of its own")
         version = self._read("format").decode(errors="replace")
         if version != str(FORMAT):
             raise ArchiveError(f"expected an archive of format {FORMAT}, found {version!r}")
-        try:
-            self.contents = Contents.model_validate_json(self._read("experiment.json"))
-        except ValidationError as error:
-            raise ArchiveError(f"experiment.json: {error}") from None
-        self.history = self._read("history")
-        try:
-            self._rows = self._rows_by_generator()
-        except ValidationError as error:
-            raise ArchiveError(f"experiment.json: {error}") from None
+
+    @property
+    def memory(self) -> int:
+        """The most bytes of memory that an import takes at once, by the sizes of the members.
+
+        Measured, as multiples of their bytes: 24 for the history, up to 128 for JSON while it is parsed, though hardly
+        more than 64 MiB with the values that are allowed, 3 for what is kept of it, and 4 for a body on its way to
+        Redis and for a reference that is checked.
+        """
+        json = {name: size for name, size in self._sizes.items() if name.endswith(".json")}
+        kept = sum(size for name, size in json.items() if name.startswith(("generators/", "experiment")))
+        parsed = 128 * min(2**19, max(json.values(), default=0)) + 3 * kept
+        bodies = 4 * max((size for name, size in self._sizes.items() if name != "history"), default=0)
+        return _DIRECTORY_WEIGHT * self._directory + 24 * self._sizes.get("history", 0) + parsed + bodies
+
+    @cached_property
+    def contents(self) -> Contents:
+        """The table of contents, with its generators."""
+        found = self._parsed("experiment.json", TypeAdapter(Contents))
+        if found.generators:
+            raise ArchiveError("experiment.json: expected each generator in a member of its own")
+        count = sum(f"generators/{ordinal}.json" in self._sizes for ordinal in range(GENERATORS))
+        one = TypeAdapter(ArchivedGenerator)
+        return found.model_copy(
+            update={"generators": [self._parsed(f"generators/{ordinal}.json", one) for ordinal in range(count)]}
+        )
+
+    @cached_property
+    def history(self) -> bytes:
+        """Seven bytes per batch, as in `Store.history`."""
+        return self._read("history")
 
     def fitted(self, label: str = "") -> bytes | None:
         """The fitted parts of the kernels of one metric; None without any."""
         name = _by_label("fitted", label)
-        return self._read(name) if name in self._zip.namelist() else None
+        return self._read(name) if name in self._sizes else None
 
     def reference(self, name: str) -> tuple[str, bytes]:
         """The description of a reference that the experiment names, and its moments and rows."""
@@ -152,7 +203,7 @@ class Archive:
 
     def log(self, generator: int) -> Iterator[list[LogEntry]]:
         """A generator's log entries in order, one page at a time."""
-        known = self.contents.generators[generator]
+        known, keeps_log = self.contents.generators[generator], self.contents.experiment.config.keep_log
         rows, position = self._rows[generator], None
         records = dict(zip(known.retracted, known.retractions, strict=True))
         for page in known.pages:
@@ -165,6 +216,8 @@ class Archive:
                     raise ArchiveError(f"entry {entry.seq} of {known.name!r} does not match the retractions")
                 if entry.pick > self.contents.rounds:
                     raise ArchiveError(f"batch {entry.seq} of {known.name!r} belongs to a pick that does not exist")
+                if not keeps_log and entry.record is not None:
+                    raise ArchiveError(f"batch {entry.seq} of {known.name!r} has a record, and its log is not kept")
                 if position is None and entry.seq > self._latest_beginning(generator):
                     raise ArchiveError(f"the log of {known.name!r} lacks its first batches")
                 position = entry.seq
@@ -210,22 +263,21 @@ class Archive:
         known = self.contents.generators[generator]
         return max(known.oldest_snapshot + 1, known.restart, 1)
 
-    def _rows_by_generator(self) -> list[list[int]]:
+    @cached_property
+    def _rows(self) -> list[NDArray[np.int64]]:
+        """The rows of each entry of the log of each generator."""
         if len(self.history) % HISTORY.itemsize:
             raise ArchiveError("the history is truncated")
         history = np.frombuffer(self.history, HISTORY)
         if len(history) and int(history["generator"].max()) >= len(self.contents.generators):
             raise ArchiveError("the history names a generator that does not exist")
         return [
-            _by_position(history["rows"][history["generator"] == g].tolist(), known)
+            _by_position(history["rows"][history["generator"] == g], known)
             for g, known in enumerate(self.contents.generators)
         ]
 
     def _page(self, name: str) -> list[LogEntry]:
-        try:
-            entries = PAGE.validate_json(self._read(f"{name}.json"))
-        except ValidationError as error:
-            raise ArchiveError(f"{name}.json: {error}") from None
+        entries = self._parsed(f"{name}.json", PAGE)
         bodies = self._pieces(f"{name}.batches", [entry.bytes for entry in entries])
         sizes = [entry.context_bytes for entry in entries]
         contexts = self._pieces(f"{name}.contexts", sizes) if any(sizes) else [b""] * len(sizes)
@@ -253,6 +305,19 @@ class Archive:
             raise ArchiveError(f"{name} does not have the size of its entries")
         return [joined[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
+    def _parsed(self, name: str, kind: TypeAdapter[Parsed]) -> Parsed:
+        """A member of JSON. It is bounded before it is parsed: what pydantic says of wrong values takes far more."""
+        if self._sizes.get(name, 0) > LARGEST_JSON:
+            raise ArchiveError(f"{name}: expected at most {LARGEST_JSON} bytes, found {self._sizes[name]}")
+        text = self._read(name)
+        if _values(text) > _VALUES and _values(_TEXTS.sub(b"", text)) > _VALUES:
+            raise ArchiveError(f"{name}: expected at most {_VALUES} values, found more")
+        try:
+            return kind.validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[:1]
+            raise ArchiveError(f"{name}: {each_in_words(first)[:1000]}") from None
+
     def _read(self, name: str) -> bytes:
         try:
             return self._zip.read(name)
@@ -260,13 +325,47 @@ class Archive:
             raise ArchiveError(f"the archive cannot be read: {error}") from None
 
 
-def _by_position(batches: list[int], known: ArchivedGenerator) -> list[int]:
+def _values(text: bytes) -> int:
+    """About how many values a text of JSON has, where it has no commas, colons and brackets in texts."""
+    return sum(map(text.count, (b",", b":", b"[", b"{")))
+
+
+def _directory_bytes(file: BinaryIO, end: int) -> int:
+    """The size of the directory of a zip file whose comment begins at `end`. Raises ArchiveError without one.
+
+    It is looked up before `zipfile` reads the directory, however large it is.
+    """
+    start = max(0, end - _END.size - _END_64.size)
+    file.seek(start)
+    tail = file.read(end - start)
+    if tail[-_END.size :].rfind(b"PK\x05\x06") != 0:  # `zipfile` takes the last one that it finds
+        raise ArchiveError("the archive cannot be read: its directory does not end where its digest begins")
+    size = _END.unpack(tail[-_END.size :])[5]
+    if len(tail) == _END.size + _END_64.size:
+        larger = _END_64.unpack(tail[: _END_64.size])
+        if larger[10] == b"PK\x06\x07":  # `zipfile` looks for it here and nowhere else
+            return max(size, larger[8])
+    return size
+
+
+def _by_position(batches: NDArray[np.integer], known: ArchivedGenerator) -> NDArray[np.int64]:
     """The rows of each entry of a generator's log, from those of its batches: a retraction has none."""
-    rows = iter(batches)
-    length = len(batches) + len(known.retracted)
-    if len(known.retracted) < len(known.retractions) or max(known.retracted, default=0) > length:
+    try:
+        retractions = np.array(sorted(known.retracted), dtype=np.int64)
+    except ValidationError as error:
+        raise ArchiveError(f"retractions of {known.name!r}: {each_in_words(error.errors()[:1])}") from None
+    length = len(batches) + len(retractions)
+    if len(retractions) < len(known.retractions) or max(known.retracted, default=0) > length:
         raise ArchiveError(f"the retractions of {known.name!r} do not match the history")
-    return [0 if seq in known.retracted else next(rows) for seq in range(1, length + 1)]
+    rows, is_batch = np.zeros(length, np.int64), np.ones(length, dtype=bool)
+    is_batch[retractions - 1] = False
+    rows[is_batch] = batches
+    return rows
+
+
+def memory_to_open(size: int) -> int:
+    """The most bytes of memory that it takes to open an archive of so many bytes."""
+    return _DIRECTORY_WEIGHT * min(size, _DIRECTORY)
 
 
 def cut_history(history: bytes, counts: Sequence[int]) -> bytes:

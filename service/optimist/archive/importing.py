@@ -4,30 +4,63 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
 
+from pydantic import TypeAdapter
+
+from optimist.archive.contents import RESTARTS, SLICES
 from optimist.archive.file import Archive, ArchiveError
-from optimist.archive.references import check_columns, checked_references, lacking
+from optimist.archive.references import check_columns, checked_references
 from optimist.dispatch.admission import check_fitted, check_maps, too_wide
+from optimist.dispatch.labels import labels_of
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.watched import WatchedEstimates
 from optimist.numerics.estimate import Estimate
+from optimist.numerics.pairing import COMMON, TRAIL
 from optimist.policies import check_policy
 from optimist.settings import Settings
-from optimist.store import Conflict, ExperimentState, KeptLevel, Store, Unit, WatchedState
-from optimist_client.models import Experiment
+from optimist.store import (
+    COST,
+    SUSPECTS,
+    Conflict,
+    ExperimentState,
+    GeneratorState,
+    KeptLevel,
+    Store,
+    Unit,
+    WatchedState,
+)
+from optimist.store.experiments import CONTROLS
+from optimist.store.retractions import MOST
+from optimist.store.scores import ASIDE_LIMIT
+from optimist_client.models import Experiment, ExperimentChange
+from optimist_client.wire import Cost
+
+_WARNINGS = 64
+"""Far more warnings than an estimate has."""
 
 
-async def import_archive(store: Store, settings: Settings, archive: Archive, name: str | None, instance: str) -> str:
+async def import_archive(
+    store: Store,
+    settings: Settings,
+    archive: Archive,
+    name: str | None,
+    instance: str,
+    room_for: Callable[[int], AbstractAsyncContextManager[None]],
+) -> str:
     """Create an experiment from an archive, called `name` if given, and return its name.
 
+    room_for: a context for storing so many bytes; it raises where there is too little room, and nothing is stored then.
     A repeated call with the same `instance` changes nothing.
     Raises ArchiveError if the archive is inconsistent, Conflict if a name is taken; nothing is stored then.
     """
-    old = archive.contents.experiment
+    contents = await asyncio.to_thread(lambda: archive.contents)
+    if len(contents.generators) > settings.max_generators:
+        raise ArchiveError(f"expected at most {settings.max_generators} generators, found {len(contents.generators)}")
+    old = contents.experiment
     config = old.config if name is None else old.config.model_copy(update={"name": name})
     experiment = old.model_copy(update={"config": config, "instance": instance})
     try:
@@ -35,10 +68,10 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
     except (ValueError, KeyError) as error:
         raise ArchiveError(f"the archive is inconsistent: {error}") from None
     watched = archive.watched()
-    _check(experiment, stored, watched)
+    await asyncio.to_thread(_check, experiment, stored, watched)
     if refusal := too_wide(experiment, settings.max_dimension):
         raise ArchiveError(refusal)
-    references = await asyncio.to_thread(checked_references, experiment, archive)
+    references, lacking = await checked_references(store, experiment, archive)
     check_columns(experiment, references)
     standing = await store.config(config.name)
     if standing is not None:
@@ -48,28 +81,32 @@ async def import_archive(store: Store, settings: Settings, archive: Archive, nam
         raise Conflict(f"an experiment named {config.name!r} already exists: choose another name")
     await asyncio.to_thread(_check_maps, experiment, archive, settings.max_map)
     most = settings.max_experiments
-    await store.reserve(config.name, most)
-    references = await lacking(store, references)
     async with store.restoring(config.name) as restoration:
         for ordinal in range(len(stored.generators)):
             for label in ("", *archive.labels):
                 snapshot = await asyncio.to_thread(archive.snapshot, ordinal, label)
                 if snapshot is not None:
-                    await restoration.add_snapshot(ordinal, snapshot, label)
+                    async with room_for(len(snapshot.body)):
+                        await restoration.add_snapshot(ordinal, snapshot, label)
             pages = archive.log(ordinal)
             while (page := await asyncio.to_thread(next, pages, None)) is not None:
-                await restoration.add_entries(ordinal, page, keep_log=stored.keep_log)
-        for info, body in references:
+                async with room_for(sum(entry.size for entry in page)):
+                    await restoration.add_entries(ordinal, page, keep_log=stored.keep_log)
+        await store.reserve(config.name, most)  # only now, as a place that is not taken stays reserved for a minute
+        for info in lacking:
+            _, body = await asyncio.to_thread(archive.reference, info.name)
             await store.references.reserve(info.name, most)
-            await store.references.put(info.name, info.model_dump_json(), body)
-        await store.reserve(config.name, most)  # again, because the import may have taken long
-        await restoration.commit(
-            *(experiment.model_dump_json(), config.rescore_growth, stored, archive.history, _fitted(archive)),
-            sizes=archive.contents.sizes,
-            levels=[[KeptLevel.of(*level) for level in one.levels] for one in archive.contents.generators],
-            batch_size=config.batch_size if experiment.is_indexed else None,
-            watched=watched,
-        )
+            async with room_for(len(body)):
+                await store.references.put(info.name, info.model_dump_json(), body)
+        text = experiment.model_dump_json()
+        async with room_for(len(text) + len(archive.history)):
+            await restoration.commit(
+                *(text, config.rescore_growth, stored, archive.history, _fitted(archive)),
+                sizes=contents.sizes,
+                levels=[[KeptLevel.of(*level) for level in one.levels] for one in contents.generators],
+                batch_size=config.batch_size if experiment.is_indexed else None,
+                watched=watched,
+            )
     return config.name
 
 
@@ -98,15 +135,76 @@ def _check(experiment: Experiment, stored: ExperimentState, watched: Mapping[Uni
             if any(end <= before for before, end in pairwise(ends)):
                 raise ValueError(f"the told indices of {generator.name!r} are not disjoint intervals in order")
             for known in (generator, *(watched[generator.ordinal, label] for label in stored.labels)):
-                sound = known.estimate is None or Estimate.from_dict(json.loads(known.estimate)).is_sound()
+                sound = known.estimate is None or _is_sound(known.estimate, generator)
                 if not sound or not known.estimate_seq <= generator.due_seq:
                     raise ValueError(f"an estimate of {generator.name!r} is not valid")
+        _check_counts(experiment, stored)
         state = PolicyState(experiment, stored)
         report_of(state, watched=WatchedEstimates(watched))
-        if not all(0 <= cost < math.inf for cost in [*state.costs.values(), state.max_cost or 0.0]):
-            raise ValueError("a cost is negative or not finite")
-    except (ValueError, KeyError, TypeError, ArithmeticError) as error:
-        raise ArchiveError(f"the archive is inconsistent: {type(error).__name__}: {error}") from None
+        _check_controls(state, names)
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ArchiveError(f"the archive is inconsistent: {type(error).__name__}: {str(error)[:1000]}") from None
+
+
+def _is_sound(text: str, generator: GeneratorState) -> bool:
+    """Whether an estimate is one that a scorer could have made of a generator's samples."""
+    found = Estimate.from_dict(json.loads(text))
+    pairing = found.pairing
+    return (
+        found.is_sound()
+        and isinstance(found.samples, int)
+        and 2 <= found.samples <= generator.samples + generator.retracted
+        and len(found.warnings) <= _WARNINGS
+        and (pairing is None or (len(pairing.influence) == COMMON and len(pairing.trail) <= TRAIL))
+    )
+
+
+def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
+    """Raise ValueError for more of something than the service keeps, or for what names something that is not there."""
+    generators, known = stored.generators, len(stored.generators)
+    slices = [part.pick for generator in generators for part in generator.returned]
+    kept = {
+        "slices that were returned": (len(slices), SLICES),
+        "batches that cannot be read": (sum(len(generator.aside) for generator in generators), ASIDE_LIMIT),
+        "suspicious batches": (sum(len(generator.suspects) for generator in generators), SUSPECTS),
+        "retractions of single batches": (sum(one.position > 0 for g in generators for one in g.retractions), MOST),
+        "retractions of whole generators": (
+            sum(not one.position for g in generators for one in g.retractions),
+            RESTARTS,
+        ),
+    }
+    for what, (found, most) in kept.items():
+        if found > most:
+            raise ValueError(f"{what}: expected at most {most}, found {found}")
+    if any(not 0 < abs(pick) <= stored.rounds for pick in slices):
+        raise ValueError(f"slices that were returned: expected picks from 1 to {stored.rounds}")
+    for generator in generators:
+        for twin, agree in generator.twins.items():
+            if not generator.ordinal < twin < known or agree > stored.told:
+                raise ValueError(f"twins of {generator.name!r}: expected later generators, and at most all batches")
+    for g in generators:
+        named = [entry.seq for entry in (*g.aside, *g.suspects)]
+        if max(named, default=0) > g.seq or max(g.aside_count, g.copies) > g.seq:
+            raise ValueError(f"expected no more than the {g.seq} entries of the log of {g.name!r}")
+    if experiment.bandwidths or not set(experiment.scales) <= set(experiment.columns):
+        raise ValueError("the scales do not match the arrays of the metrics")
+
+
+def _check_controls(state: PolicyState, names: Sequence[str]) -> None:
+    """Raise ValueError unless the controls are those that somebody could have set."""
+    controls = state.stored.controls
+    allowed = CONTROLS | {f"{COST}{name}" for name in names}
+    if unknown := sorted(set(controls) - allowed):
+        raise ValueError(f"controls: expected those of the experiment, found {unknown[0][:100]!r}")
+    labels_of(state.config, controls)
+    costs = TypeAdapter(list[Cost]).validate_python(list(state.costs.values()))
+    if len(costs) > len(names):
+        raise ValueError("costs: expected those of the generators")
+    ExperimentChange(
+        budget=state.budget if "budget" in controls else None,
+        max_cost=state.max_cost if "max_cost" in controls else None,
+        max_wait=state.max_wait,
+    )
 
 
 def _check_maps(experiment: Experiment, archive: Archive, most: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -14,8 +16,6 @@ from optimist.store import Conflict, Store
 from optimist_client import tensors
 from optimist_client.models import Experiment, ExperimentConfig, ReferenceInfo
 
-References = list[tuple[ReferenceInfo, bytes]]
-
 
 def references_of(config: ExperimentConfig) -> list[str]:
     """The names of the references of all metrics, that of the metric that decides first."""
@@ -23,14 +23,31 @@ def references_of(config: ExperimentConfig) -> list[str]:
     return list(dict.fromkeys(name for name in named if name is not None))
 
 
-def checked_references(experiment: Experiment, archive: Archive) -> References:
-    """All references of the experiment. Raises ArchiveError if the archive holds different ones."""
-    return [_checked(experiment, archive, name) for name in references_of(experiment.config)]
+async def checked_references(
+    store: Store, experiment: Experiment, archive: Archive
+) -> tuple[list[ReferenceInfo], list[ReferenceInfo]]:
+    """All references of the experiment, and those among them that the store does not have.
+
+    Only the latter are read from the archive, one at a time. Raises ArchiveError if the archive holds others than the
+    experiment was created with, Conflict if the store does.
+    """
+    names = references_of(experiment.config)
+    if set(experiment.references) != set(names):
+        raise ArchiveError(f"expected the digests of the references {names}, found {list(experiment.references)[:20]}")
+    found, lacking = list[ReferenceInfo](), list[ReferenceInfo]()
+    for name in names:
+        meta = await store.references.meta(name)
+        if meta is None:
+            lacking.append(await asyncio.to_thread(_checked, experiment, archive, name))
+        found.append(lacking[-1] if meta is None else ReferenceInfo.model_validate_json(meta))
+        if found[-1].digest != experiment.references[name]:
+            raise Conflict(f"the stored reference {name!r} has other contents than that of the experiment")
+    return found, lacking
 
 
-def check_columns(experiment: Experiment, references: References) -> None:
+def check_columns(experiment: Experiment, references: Sequence[ReferenceInfo]) -> None:
     """Raise ArchiveError unless the columns of its arrays are those of its metrics and these references."""
-    known = {info.name: info.dimension for info, _ in references}
+    known = {info.name: info.dimension for info in references}
     named = {label: metric.setting("reference") for label, metric in experiment.config.metrics.items()}
     try:
         expected = columns_of(experiment.config, {label: known[name] for label, name in named.items() if name})
@@ -40,19 +57,7 @@ def check_columns(experiment: Experiment, references: References) -> None:
         raise ArchiveError(f"the archive is inconsistent: expected columns {expected}, found {experiment.columns}")
 
 
-async def lacking(store: Store, references: References) -> References:
-    """Those that the store does not have. Raises Conflict if it has others of the same names."""
-    found: References = []
-    for reference, body in references:
-        meta = await store.references.meta(reference.name)
-        if meta is None:
-            found.append((reference, body))
-        elif ReferenceInfo.model_validate_json(meta).digest != reference.digest:
-            raise Conflict(f"the stored reference {reference.name!r} has other contents than that of the experiment")
-    return found
-
-
-def _checked(experiment: Experiment, archive: Archive, name: str) -> tuple[ReferenceInfo, bytes]:
+def _checked(experiment: Experiment, archive: Archive, name: str) -> ReferenceInfo:
     text, body = archive.reference(name)
     with suppress(ValidationError, ValueError):
         info = ReferenceInfo.model_validate_json(text)
@@ -63,7 +68,7 @@ def _checked(experiment: Experiment, archive: Archive, name: str) -> tuple[Refer
         is_it = info.name == name and info.digest == digest == experiment.references.get(name)
         has_shape = shapes == {"mean": (d,), "covariance": (d, d)}
         if is_it and has_shape and (rows is None or _are_moments(rows, arrays["mean"], arrays["covariance"])):
-            return info, body
+            return info
     raise ArchiveError("the archive's reference is not the one that the experiment was created with")
 
 

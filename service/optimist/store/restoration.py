@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -23,8 +24,8 @@ from optimist.store.state import NOTHING_WATCHED, ExperimentState, GeneratorStat
 
 _TOLD = 1024
 """Intervals of told indices that are written together."""
-STAGED_SECONDS = 3600
-"""How long a temporary key lasts after it was written, unless the import is committed."""
+STAGED_SECONDS = 600
+"""How long the temporary keys last after one was written, unless the import is committed."""
 
 
 class Restorations:
@@ -67,6 +68,7 @@ class Restoration:
         self._covered: dict[Unit, int] = {}
         """Bytes of the bodies that a snapshot covers."""
         self._written: dict[int, _Written] = {}
+        self._renewed = time.monotonic()
 
     async def add_snapshot(self, generator: int, snapshot: Snapshot, label: str = "") -> None:
         """Add a generator's statistic by one metric."""
@@ -82,6 +84,7 @@ class Restoration:
 
     async def add_entries(self, generator: int, entries: Sequence[LogEntry], *, keep_log: bool) -> None:
         """Add the next entries of a generator's log, in order."""
+        await self._renew()
         part = f"log:{generator}"
         if part not in self._parts:
             self._parts.append(part)
@@ -250,7 +253,17 @@ class Restoration:
         if fields:
             await self._stage(part, "HSET", *(item for field in fields.items() for item in field))
 
+    async def _renew(self) -> None:
+        """Have the keys written so far last on, if they have not been written lately."""
+        if time.monotonic() - self._renewed < STAGED_SECONDS / 10:
+            return
+        self._renewed = time.monotonic()
+        for start in range(0, len(self._parts), 256):
+            parts = self._parts[start : start + 256]
+            await self._commands.call_many([("EXPIRE", self._staged(part), STAGED_SECONDS) for part in parts])
+
     async def _stage(self, part: str, command: str, *arguments: Argument) -> None:
+        await self._renew()
         if part not in self._parts:
             self._parts.append(part)
         key = self._staged(part)

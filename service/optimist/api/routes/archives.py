@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack
-from tempfile import TemporaryFile
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from tempfile import TemporaryFile, gettempdir
 from typing import Annotated, Any, BinaryIO
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
 from optimist.api.context import ContextDep
+from optimist.api.door.access import CallerDep
+from optimist.api.door.limits import Share
 from optimist.api.problems import ApiError, invalid
+from optimist.api.vitals import Vitals
 from optimist.archive.exporting import Exporter
-from optimist.archive.file import MEDIA_TYPE, Archive, ArchiveError, ArchiveWriter
+from optimist.archive.file import MEDIA_TYPE, Archive, ArchiveError, ArchiveWriter, memory_to_open
 from optimist.archive.importing import import_archive
 from optimist.dispatch.labels import labelled
 from optimist.store import Damaged
@@ -62,6 +65,7 @@ async def export_experiment(name: Identifier, context: ContextDep) -> StreamingR
 async def import_experiment(
     request: Request,
     context: ContextDep,
+    caller: CallerDep,
     name: Annotated[
         Identifier | None, Query(description="Name of the new experiment; by default the exported name")
     ] = None,
@@ -70,21 +74,59 @@ async def import_experiment(
     """Create an experiment, and the reference it needs, from an archive. It continues from the exported state.
 
     409 if the name of the experiment or of its reference is taken by a different one; 422 with the reason if the file
-    is damaged, of an unknown version, or not an archive. A repeated request with the same idempotency key returns the
-    same result.
+    is damaged, of an unknown version, or not an archive, or holds what no experiment can have. 429 while another
+    archive is imported with the same access key. A repeated request with the same idempotency key returns the same
+    result.
     """
     instance = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32] if idempotency_key else uuid.uuid4().hex
-    with TemporaryFile() as file:
-        async for piece in request.stream():
-            file.write(piece)
+    with _alone(request.app.state.importing, caller.key), TemporaryFile() as file:
+        size = await _spool(request, context.vitals, file)
+        share: Share = request.scope["memory"]
+        share.hold(memory_to_open(size))
         try:
             archive = await asyncio.to_thread(Archive, file)
-            async with context.vitals.room_for(file.seek(0, os.SEEK_END)):
-                made = await import_archive(context.store, context.settings, archive, name, instance)
-                (controls,) = await context.store.labels([made])
-                return labelled(await context.experiment(made), controls)
+            share.hold(archive.memory)
+            # Room is then reserved as it is used: all of it at once would be refused to others for as long as it lasts.
+            # A reserve twice as large stays free, so that the import is refused, not they.
+            await context.vitals.check_room(size, reserve=2.0)
+            room_for = partial(context.vitals.room_for, reserve=2.0)
+            made = await import_archive(context.store, context.settings, archive, name, instance, room_for)
         except ArchiveError as error:
             raise invalid(str(error)) from None
+        (controls,) = await context.store.labels([made])
+        return labelled(await context.experiment(made), controls)
+
+
+@contextmanager
+def _alone(importing: set[str], key: str) -> Iterator[None]:
+    """Raises `ApiError` 429 while another import with this access key is under way."""
+    if key in importing:
+        detail = "another archive is imported with the same access key, or by a caller without one: wait for its end"
+        raise ApiError(429, "importing", "One import at a time", detail, "retry", {"connection": "close"})
+    importing.add(key)
+    try:
+        yield
+    finally:
+        importing.remove(key)
+
+
+async def _spool(request: Request, vitals: Vitals, file: BinaryIO) -> int:
+    """Write the body of a request to a temporary file; return its size. Raises `ApiError` 507 if it does not fit."""
+    announced, size, checked = request.headers.get("content-length", ""), 0, 0
+    try:
+        vitals.check_temporary(gettempdir(), int(announced) if announced.isdecimal() else 0)
+        async for piece in request.stream():
+            size += file.write(piece)
+            if size - checked >= _PIECE:
+                checked = size
+                vitals.check_temporary(gettempdir(), 0)
+    except ApiError as error:
+        error.headers = {"connection": "close"}  # the rest of the body is not read
+        raise
+    except OSError as error:
+        problem = "The temporary file cannot be written", f"{error.strerror}: try again later"
+        raise ApiError(507, "disk-full", *problem, "retry", {"connection": "close"}) from None
+    return size
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
