@@ -18,6 +18,7 @@ from optimist.store import (
     NewPreview,
     NotFound,
     Place,
+    Size,
     Store,
     Superseded,
     Unavailable,
@@ -25,6 +26,7 @@ from optimist.store import (
 from optimist.store.keys import EXPERIMENT_PARTS
 
 CONFIG = '{"metric": "fid"}'
+SIZES = [Size("features", 1.0, 0, 1.0, None, 0.5)]
 
 
 async def token(store: Store, generator: Place, owner: str = "scorer", label: str = "") -> str:
@@ -68,7 +70,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
         await settle(store, "one", pick, "digest", 5, b"body")
     await store.give_up("one", 2, "tired")
     for key in ("key", "copy"):
-        await store.append("one", 0, key, "digest", 5, b"body", measures=Measures("ab" * 8))
+        await store.append("one", 0, key, "digest", 5, b"body", measures=Measures("ab" * 8, sizes=SIZES))
     await open_picks(
         store, "one", 6, [AskGroup("short", [new_pick(0, "{}", nonce="aa", context=b"context")])], lease_seconds=0.001
     )
@@ -103,7 +105,8 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     assert of_chunks == [("0",), ("0", "kid"), ("1",), ("1", "kid")], "of snapshots and of uploads"
     curves = {f"curve:{unit}" for unit in ("0", "0:kid", "mixture", "mixture:kid", "routes")}
     kinds = {*EXPERIMENT_PARTS, *curves, "log:0", "log:1", "told:1", "fitted:kid", "previews:0", "previews:0:bodies"}
-    kinds -= {"log", "told", "curve", "snapshot", "previews"}
+    kinds.add("levels:0")
+    kinds -= {"log", "told", "levels", "curve", "snapshot", "previews"}
     assert parts - chunks == kinds, "every kind of key"
     assert await store.delete_experiment("one")
     assert await redis.keys("*") == []
