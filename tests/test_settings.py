@@ -111,7 +111,7 @@ def test_the_password_of_redis_is_put_into_its_url(url: str, expected: str, monk
     assert "p@s/w" not in f"{settings.redis_password}"
 
 
-@pytest.mark.parametrize("command", [["serve"], ["scorer"], ["score"], ["keys", "list"]])
+@pytest.mark.parametrize("command", [["serve"], ["scorer"], ["keys", "list"]])
 @pytest.mark.parametrize("url", ["redis://:hush@h:1", "redis://me:hush@h:1", "redis://h:1?password=hush"])
 def test_no_password_is_taken_from_a_command_line(command: list[str], url: str):
     result = CliRunner().invoke(app, [*command, f"--redis-url={url}"])

@@ -13,6 +13,7 @@ from optimist.api.entities import Body
 from optimist.api.polls import BODIES, Polls
 from optimist.dispatch.outlines import Outline
 from optimist.dispatch.state import PolicyState
+from optimist.dispatch.suspects import NOTHING, Anomalous
 from optimist.store import AskGroup, NewPick, NotFound, Opened, Opening, Store, StoreError
 from optimist_client.models import Experiment, ExperimentPage, Pick, Report
 
@@ -45,10 +46,13 @@ def polls_of(store: Store) -> Polls:
     async def routes(state: PolicyState) -> None:
         return None
 
+    async def anomalous(state: PolicyState) -> Anomalous:
+        return NOTHING
+
     async def outlines(names: Sequence[str]) -> list[Outline | None]:
         return [Outline.of(await experiment(name)) for name in names]
 
-    return Polls(store, experiment, state, watched, mixture, routes, outlines)
+    return Polls(store, experiment, state, watched, mixture, routes, anomalous, outlines)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "made-again"])

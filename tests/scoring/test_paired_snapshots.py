@@ -40,7 +40,7 @@ def disordered(log: Sequence[LogEntry]) -> list[LogEntry]:
     half = len(log) // 2
     first, _ = log[half].indices or (0, 0)
     log[half + 1] = replace(log[half + 1], indices=(first, 1))
-    log[half + 3] = replace(log[half + 3], indices=None)
+    log[half + 3] = replace(log[half + 3], indices=())
     return [replace(told, seq=seq, pick=seq) for seq, told in enumerate(log, start=1)]
 
 

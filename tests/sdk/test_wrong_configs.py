@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from configs import config_of
 
 from optimist_client import FixError, Optimist, models
 from optimist_client.metrics import Cosine, Vendi
@@ -167,7 +168,7 @@ def test_a_wrong_config_is_said_in_words(settings: dict[str, Any], expected: str
 
 def test_names_of_every_script_are_accepted():
     for name in ("génération", "שלום", "مرحبا", "模型 2", "क्‍ष", "👩‍🎨", "a\u200dz", "a\xa0b"):
-        config = models.ExperimentConfig(
+        config = config_of(
             name="a", generators=[name], tags=[name], embedding=name, note=f"{name}\r\n\t\u202b{name}\u202c", **VENDI
         )
         assert config.generators == [name]

@@ -22,7 +22,7 @@ from keys import client_of, guarded, new_key
 from processes import Service, serving, until
 from redis import Redis
 
-from optimist.store import SLICES, running_url
+from optimist.store import running_url
 from optimist_client import Experiment, Optimist, Pick
 from optimist_client.errors import ConflictError
 

@@ -10,7 +10,6 @@ from optimist.store import (
     MODES,
     MODES_MADE,
     ROUTES_UNIT,
-    SLICES,
     Announcement,
     AskGroup,
     Conflict,
@@ -19,7 +18,7 @@ from optimist.store import (
     NewPreview,
     NotFound,
     Place,
-    Returned,
+    Size,
     Store,
     Superseded,
     Unavailable,
@@ -27,6 +26,7 @@ from optimist.store import (
 from optimist.store.keys import EXPERIMENT_PARTS
 
 CONFIG = '{"metric": "fid"}'
+SIZES = [Size("features", 1.0, 0, 1.0, None, 0.5)]
 
 
 async def token(store: Store, generator: Place, owner: str = "scorer", label: str = "") -> str:
@@ -70,7 +70,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
         await settle(store, "one", pick, "digest", 5, b"body")
     await store.give_up("one", 2, "tired")
     for key in ("key", "copy"):
-        await store.append("one", 0, key, "digest", 5, b"body", measures=Measures("ab" * 8))
+        await store.append("one", 0, key, "digest", 5, b"body", measures=Measures("ab" * 8, sizes=SIZES))
     await open_picks(
         store, "one", 6, [AskGroup("short", [new_pick(0, "{}", nonce="aa", context=b"context")])], lease_seconds=0.001
     )
@@ -105,7 +105,8 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     assert of_chunks == [("0",), ("0", "kid"), ("1",), ("1", "kid")], "of snapshots and of uploads"
     curves = {f"curve:{unit}" for unit in ("0", "0:kid", "mixture", "mixture:kid", "routes")}
     kinds = {*EXPERIMENT_PARTS, *curves, "log:0", "log:1", "told:1", "fitted:kid", "previews:0", "previews:0:bodies"}
-    kinds -= {"log", "told", "curve", "snapshot", "previews"}
+    kinds.add("levels:0")
+    kinds -= {"log", "told", "levels", "curve", "snapshot", "previews"}
     assert parts - chunks == kinds, "every kind of key"
     assert await store.delete_experiment("one")
     assert await redis.keys("*") == []
@@ -314,15 +315,3 @@ async def test_a_retired_generator_takes_no_slices_back(store: Store, redis: Red
     assert [r.pick for r in first.returned] == [1]
     assert second.returned == []
     assert await redis.hlen("optimist:{one}:returned") == 1
-
-
-async def test_slices_beyond_the_most_are_not_handed_out_again(store: Store, redis: Redis):
-    await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
-    await open_picks(store, "one", 0, [AskGroup("ask", [new_pick(0, "{}", 0, 5) for _ in range(2)])], lease_seconds=60)
-    kept = [text for n in range(1, SLICES) for text in (str(-n), f"0 {n} 1")]
-    await redis.hset("optimist:{one}:returned", items=kept)
-    for pick in (1, 2):
-        await store.give_up("one", pick, "tired")
-    slices = (await store.state("one")).generators[0].returned
-    assert len(slices) == SLICES
-    assert slices[0] == Returned(1, 0, 5), "by start, and then by pick"

@@ -112,11 +112,13 @@ async def test_a_busy_life_is_bounded_and_leaves_nothing(redis: Redis):
     await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
     held = await open_picks(store, "x", 0, ask(), lease_seconds=60)
     assert held is not None
+    told = 0
 
     async def live(rounds: int) -> dict[str, int]:
+        nonlocal told
         for n in range(rounds):
             first = (await store.state("x")).rounds + 1
-            three = ask(*(new_pick(g, "{}", start=n, size=1) for g in (0, 1, 1)))
+            three = ask(*(new_pick(g, "{}", start=told, size=1) for g in (0, 1, 1)))
             await open_picks(store, "x", first - 1, three, lease_seconds=0.001 if n % 3 == 0 else 60)
             await asyncio.sleep(0.002)
             await store.renew_leases("x", [1], 60)
@@ -124,6 +126,7 @@ async def test_a_busy_life_is_bounded_and_leaves_nothing(redis: Redis):
                 await settle(store, "x", first, "digest", 5, bytes(100))
                 await store.give_up("x", first + 1, "tired")
                 await settle(store, "x", first + 2, "digest", 5, bytes(100))
+                told += 1
             await store.append("x", n % 2, f"key {first}", "digest", 5, bytes(100))
             for g, state in enumerate((await store.state("x")).generators):
                 claim = await store.claim("x", g, "scorer", 60)

@@ -582,7 +582,7 @@ class Model(RuleBasedStateMachine):
         leased = [n for n, pick in self.picks.items() if pick.status == "leased" and pick.start is not None]
         if leased:
             number = leased[choice % len(leased)]
-            self.run(self.redis.zadd("optimist:{m}:leases", {str(number): 1}, xx=True))
+            self.run(self.redis.zadd("optimist:{m}:leases", {str(number): next(self.numbers)}, xx=True))
             self.picks[number].status = "overdue"
             self.overdue.append(number)
             self.read_state()

@@ -87,7 +87,7 @@ async def test_a_batch_without_a_pick_may_name_its_start(store: Store):
     for key, start, rows in (("none", None, 3), ("first", 0, 5), ("second", 3, 2), ("far", 17, 3)):
         await store.append("x", 0, key, "digest", rows, b"body", start=start)
     found = [(entry.pick, entry.indices) for entry in await store.read_log("x", 0, 0)]
-    assert found == [(0, ()), (0, (0, 5)), (0, (17, 3))], "the indices of the second were told by the first"
+    assert found == [(0, ()), (0, (0, 5)), (0, (17, 3))], "3 and 4 were told before"
     assert (await generator(store)).handed == 20, "the next multiple of the batch size"
     assert (await store.append("x", 0, "far", "digest", 3, b"body", start=17)).duplicate
     for start in (None, 16):
