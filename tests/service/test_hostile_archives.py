@@ -22,8 +22,7 @@ from keys import client_of, guarded, new_key
 from processes import Service, serving, until
 from redis import Redis
 
-from optimist.archive.contents import SLICES
-from optimist.store import running_url
+from optimist.store import SLICES, running_url
 from optimist_client import Experiment, Optimist, Pick
 from optimist_client.errors import ConflictError
 
@@ -101,6 +100,10 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
         "slices that were returned: expected at most 8192, found 8201",
     ),
     "slices of no size": ({A: setting(returned=[[1, 0, 0]])}, "expected at least 1"),
+    "slices of one pick": (
+        {A: setting(returned=[[1, 0, 2]]), "generators/1.json": setting(returned=[[1, 2, 2]])},
+        "expected those of a pick from one generator",
+    ),
     "slices of later picks": ({A: setting(returned=[[99, 0, 5]])}, "expected picks from 1 to 5"),
     "numbers": ({A: setting(handed=2**60)}, "handed: expected at most 2.8"),
     "unreadable": ({A: setting(aside={str(n): "" for n in range(1, 258)})}, "aside: expected at most 256"),
