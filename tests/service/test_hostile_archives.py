@@ -22,8 +22,7 @@ from keys import client_of, guarded, new_key
 from processes import Service, serving, until
 from redis import Redis
 
-from optimist.archive.contents import SLICES
-from optimist.store import running_url
+from optimist.store import SLICES, running_url
 from optimist_client import Experiment, Optimist, Pick
 from optimist_client.errors import ConflictError
 
@@ -101,7 +100,21 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
         "slices that were returned: expected at most 8192, found 8201",
     ),
     "slices of no size": ({A: setting(returned=[[1, 0, 0]])}, "expected at least 1"),
+    "slices of one pick": (
+        {A: setting(returned=[[1, 0, 2]]), "generators/1.json": setting(returned=[[1, 2, 2]])},
+        "expected those of a pick from one generator",
+    ),
     "slices of later picks": ({A: setting(returned=[[99, 0, 5]])}, "expected picks from 1 to 5"),
+    "told": ({A: setting(told=[[2 * n, 2 * n + 1] for n in range(16_385)])}, "told: expected at most 16384"),
+    "told twice": ({A: setting(told=[[0, 5], [3, 8]])}, "not disjoint intervals in order"),
+    "told out of order": ({A: setting(told=[[6, 8], [0, 5]])}, "not disjoint intervals in order"),
+    "levels": ({A: setting(levels=[["0.0000", "0 1 1 1 1.000"]] * 16_385)}, "levels: expected at most 16384"),
+    "acceptances": ({A: setting(acceptances=["{}"] * 1026)}, "acceptances: expected at most 1025"),
+    "no acceptances": ({A: setting(acceptances=["{}"])}, "the archive is inconsistent"),
+    "indices": (
+        {"logs/1.json": lambda page: page[0].update(indices=[0] * (2**17 + 1))},
+        "expected at most 131072",
+    ),
     "numbers": ({A: setting(handed=2**60)}, "handed: expected at most 2.8"),
     "unreadable": ({A: setting(aside={str(n): "" for n in range(1, 258)})}, "aside: expected at most 256"),
     "unreadable, counted": ({A: setting(aside_count=10**6)}, "expected no more than the"),

@@ -10,6 +10,7 @@ from optimist.store import (
     MODES,
     MODES_MADE,
     ROUTES_UNIT,
+    SLICES,
     Announcement,
     AskGroup,
     Conflict,
@@ -18,6 +19,7 @@ from optimist.store import (
     NewPreview,
     NotFound,
     Place,
+    Returned,
     Size,
     Store,
     Superseded,
@@ -315,3 +317,18 @@ async def test_a_retired_generator_takes_no_slices_back(store: Store, redis: Red
     assert [r.pick for r in first.returned] == [1]
     assert second.returned == []
     assert await redis.hlen("optimist:{one}:returned") == 1
+
+
+async def test_slices_beyond_the_most_are_not_handed_out_again(store: Store, redis: Redis):
+    await store.create_experiment("one", CONFIG, ["a"], growth=0.0, batch_size=5)
+    asked = AskGroup("ask", [new_pick(0, "{}", start, 5) for start in (0, 5, 10)])
+    await open_picks(store, "one", 0, [asked], lease_seconds=60)
+    kept = [text for n in range(4, SLICES + 3) for text in (str(n), f"0 {5 * n} 5")]
+    await redis.hset("optimist:{one}:returned", items=kept)
+    for pick in (1, 2):
+        await store.give_up("one", pick, "tired")
+    slices = (await store.state("one")).generators[0].returned
+    assert len(slices) == SLICES
+    assert slices[:2] == [Returned(1, 0, 5), Returned(4, 20, 5)], "the second pick came too late"
+    told = await settle(store, "one", 3, "digest", 2, b"body")
+    assert (told.rows, len((await store.state("one")).generators[0].returned)) == (2, SLICES)

@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from optimist.store import (
     ROUTES_UNIT,
+    SLICES,
     AskGroup,
     Conflict,
     Gone,
@@ -261,7 +262,7 @@ class Model(RuleBasedStateMachine):
         """Hands these indices out again, less those that were told, instead of what the pick has returned."""
         self.returned.pop(number, None)
         runs = runs_of(indices - self.gs[self.picks[abs(number)].generator].told)
-        if runs:
+        if runs and len(self.returned) < SLICES:
             self.returned[number] = [Returned(number, *run) for run in pairs(runs)]
 
     def returned_by(self, number: int) -> set[int]:
@@ -282,11 +283,7 @@ class Model(RuleBasedStateMachine):
         order.append(number)
         if len(order) <= LIMIT:
             return None
-        oldest = order.pop(0)
-        if len(self.returned) > LIMIT:
-            self.returned.pop(oldest, None)
-            self.returned.pop(-oldest, None)
-        return oldest
+        return order.pop(0)
 
     def end(self, number: int, status: str) -> None:
         self.picks[number].status = status

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from operator import itemgetter
 from typing import Annotated, Self
 
 import numpy as np
@@ -14,14 +13,12 @@ from optimist.numerics.estimate import is_due
 from optimist.store.records import LogEntry
 from optimist.store.retractions import MOST
 from optimist.store.scores import ASIDE_LIMIT
-from optimist.store.state import SUSPECTS, Acceptance, GeneratorState, Retraction, Returned, SetAside, Suspect
+from optimist.store.state import SLICES, SUSPECTS, Acceptance, GeneratorState, Retraction, Returned, SetAside, Suspect
 from optimist_client.config import MOST_WATCHED
 from optimist_client.models import Experiment
 from optimist_client.models import GeneratorState as State
 from optimist_client.wire import GeneratorName, Identifier, Wire
 
-SLICES = 8192
-"""How many runs of returned indices an archive holds; the others are not handed out again."""
 TOLD = 16_384
 """How many intervals of told indices of a generator an archive holds; an experiment with more cannot be imported."""
 GENERATORS = 1000
@@ -98,7 +95,8 @@ class ArchivedGenerator(Wire):
         Field(max_length=SLICES),
         FailFast(),
     ]
-    """Indices without samples so far, as in `Returned`; some may be handed out already, or be in two of them."""
+    """Runs of indices without samples so far, as in `Returned`; some may be handed out already, or be in two of them.
+    Runs beyond the most are left out."""
     told: Annotated[list[tuple[Count, Position]], Field(max_length=TOLD), FailFast(), NOT_EMPTY] = Field(
         default_factory=list
     )
@@ -252,7 +250,7 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int
         estimate_seq=known.estimate_position,
         estimate=known.estimate,
         handed=known.handed,
-        returned=[Returned(*slice_) for slice_ in sorted(known.returned, key=itemgetter(1, 0))],
+        returned=[Returned(*slice_) for slice_ in sorted(known.returned)],
         state=known.state,
         snapshot_seq=known.snapshot_position,
         aside=[SetAside(seq, reason) for seq, reason in sorted(known.aside.items())],

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 
-from optimist.archive.contents import PAGE_ENTRIES, SLICES, TWINS, ArchivedGenerator, ArchivedWatched, Contents
+from optimist.archive.contents import PAGE_ENTRIES, TWINS, ArchivedGenerator, ArchivedWatched, Contents
 from optimist.archive.file import ArchiveWriter, cut_history
 from optimist.archive.references import references_of
 from optimist.store import (
+    SLICES,
     Damaged,
     ExperimentState,
     GeneratorState,
@@ -39,7 +40,7 @@ class Exporter:
         self._name = experiment.config.name
         self._writer = writer
         self._slices = SLICES
-        """How many slices that were returned may still be written."""
+        """How many runs of indices that were returned may still be written."""
 
     async def run(self) -> None:
         """Write the whole experiment as of the start of the export; later batches are left out.

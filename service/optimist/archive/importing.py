@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from pydantic import TypeAdapter
 
-from optimist.archive.contents import RESTARTS, SLICES
+from optimist.archive.contents import RESTARTS
 from optimist.archive.file import Archive, ArchiveError
 from optimist.archive.references import check_columns, checked_references
 from optimist.dispatch.admission import check_fitted, check_maps, too_wide
@@ -24,6 +24,7 @@ from optimist.policies import check_policy
 from optimist.settings import Settings
 from optimist.store import (
     COST,
+    SLICES,
     SUSPECTS,
     Conflict,
     ExperimentState,
@@ -178,6 +179,9 @@ def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
             raise ValueError(f"{what}: expected at most {most}, found {found}")
     if any(not 0 < abs(pick) <= stored.rounds for pick in slices):
         raise ValueError(f"slices that were returned: expected picks from 1 to {stored.rounds}")
+    owners = [pick for generator in generators for pick in {part.pick for part in generator.returned}]
+    if len(set(owners)) < len(owners):
+        raise ValueError("slices that were returned: expected those of a pick from one generator")
     for generator in generators:
         for twin, agree in generator.twins.items():
             if not generator.ordinal < twin < known or agree > stored.told:

@@ -65,6 +65,7 @@ from optimist.store.scores import kernels_digest
 from optimist.store.state import (
     LEAST_MIXED,
     LEAST_ROUTED,
+    SLICES,
     SUSPECTS,
     Acceptance,
     ExperimentState,
@@ -96,6 +97,7 @@ __all__ = [
     "ROUTES_MADE",
     "ROUTES_UNIT",
     "SCORED",
+    "SLICES",
     "SUSPECTS",
     "Acceptance",
     "Announcement",

@@ -16,6 +16,9 @@ Unit = tuple[int, str]
 State = Literal["active", "paused", "retired"]
 SUSPECTS = 256
 """How many suspicious batches an experiment names; further ones are only counted. As in checking.lua."""
+SLICES = 8192
+"""Of how many picks an experiment keeps indices to be handed out again, as in told.lua: they are read with every state.
+Those of further picks that end without samples are not handed out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,6 @@ local function queue(list, limit, number, remembered)
       redis.call('HDEL', terms, oldest)
       redis.call('HDEL', contexts, oldest)
     end
-    if redis.call('HLEN', returned) > limit then
-      redis.call('HDEL', returned, oldest, '-' .. oldest)
-    end
   end
 end
 
@@ -48,7 +45,7 @@ end
 -- what it found.
 
 -- Stores the slice of a pick that ended without a batch, less its first `rows`, for which it had samples, and less what
--- was told meanwhile. Answers whether there was any of the latter.
+-- was told meanwhile. Answers whether any of it, beyond those rows, will not be handed out again.
 local function hand_back(number, pick, rows)
   local g, start, size = pick:match('^(%d+)\t[^\t]*\t(%d+) (%d+)\t')
   rows = tonumber(rows or 0)
@@ -56,8 +53,7 @@ local function hand_back(number, pick, rows)
     return false
   end
   local runs = untold(g, start + rows, size - rows)
-  keep_returned(number, g, runs)
-  return runs[2] ~= size - rows
+  return not keep_returned(number, g, runs) or runs[2] ~= size - rows
 end
 
 -- The answer for a pick that Redis has lost: its number belongs to another pick now, or to none.

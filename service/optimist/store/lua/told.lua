@@ -111,11 +111,19 @@ local function uncounted_answer(g, number, rows, late)
     tonumber(number), tonumber(g), samples, batches, tostring(late), tonumber(rows))
 end
 
--- Stores runs of a generator's sequence to be handed out again (picks.lua).
+local SLICES = 8192 -- as in state.py
+
+-- Stores runs of a generator's sequence to be handed out again (picks.lua), unless those of `SLICES` picks are stored.
+-- Answers whether all of them will be handed out.
 local function keep_returned(number, g, runs)
-  if #runs > 0 then
-    redis.call('HSET', returned, number, g .. ' ' .. text_of(runs))
+  if #runs == 0 then
+    return true
   end
+  if redis.call('HLEN', returned) >= SLICES and redis.call('HEXISTS', returned, number) == 0 then
+    return false
+  end
+  redis.call('HSET', returned, number, g .. ' ' .. text_of(runs))
+  return true
 end
 
 -- Has no index handed out again that was told since. Answers whether there was one.
