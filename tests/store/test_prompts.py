@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 from exchanges import new_pick, open_picks, settle
-from redis.asyncio import Redis
 
 from optimist.store import AskGroup, NewPick, Returned, Store
 
@@ -62,17 +61,6 @@ async def test_a_late_batch_takes_its_slice_back(store: Store):
     assert (await settle(store, "x", late, "digest", 5, b"body")).late
     assert await slices(store) == [(10, []), (0, [])]
     assert await take(store, new_pick(0, "{}", start=0, size=5, again=late)) is None
-
-
-async def test_returned_slices_that_nobody_takes_stay_bounded(redis: Redis):
-    store = Store(redis, settled_limit=4)
-    for n in range(40):
-        pick = await take(store, new_pick(0, "{}", start=n, size=1))
-        assert pick is not None
-        await store.give_up("x", pick, "tired")
-    assert await redis.hlen("optimist:{x}:returned") <= 8
-    (_, returned), _ = await slices(store)
-    assert returned[-1] == Returned(40, 39, 1)
 
 
 @pytest.mark.parametrize("wrong", [{"size": 5}, {"again": 1}, {"start": 0}, {"start": -1, "size": 5}])

@@ -1,5 +1,5 @@
 -- uses: retracted told
--- keys: leases requests picks terms contexts returned settled settled_order states counts
+-- keys: leases requests picks terms contexts settled settled_order states counts
 
 -- Ends the lease of a pick, and removes the request that a repeated ask would be answered from.
 -- Answers whether it was leased. `pick` is its entry in `picks`.
