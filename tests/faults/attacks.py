@@ -121,12 +121,6 @@ ATTACKS = (
         starving.large_asks,
     ),
     Attack(
-        "watched-metrics",
-        "batches for an experiment of one metric of kernels in 1024 dimensions, and for one that watches 16 more",
-        "turns of the scorer pause for others, primary metrics first; no namespace gets all its threads",
-        starving.watched_metrics,
-    ),
-    Attack(
         "everything",
         "one tenant, all at once: eight slow bodies, asks for 1000 picks, uploads of d = 2048, zips of zeros",
         "all of these; target: p99 at most 5 × quiet",

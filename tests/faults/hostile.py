@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
 
 import httpx
 import numpy as np
@@ -32,8 +31,6 @@ NOISY = {
     "metric": {"name": "rke", "dimension": 1900, "kernel": {"sigma": 40.0, "features": 16}},
 }
 """The experiment to which the bodies are sent."""
-WATCHED = {"nothing watched": 0, "16 metrics watched": 16}
-"""How many metrics the experiments of `telling` watch, by what is said of them."""
 NEVER = "/v1/experiments/noisy/picks/999999/batch?nonce=aa"
 """A pick that does not exist in it."""
 
@@ -159,42 +156,6 @@ def asking(tenants: Tenants, key: str, asks: Sequence[tuple[str, bytes]]) -> Ite
     finally:
         over.set()
         if asks:
-            thread.join(30.0)
-
-
-@contextmanager
-def telling(tenants: Tenants, what: str, watched: int, dimension: int = 1024) -> Iterator[Counter[str]]:
-    """Two loops of `noisy` append batches to an experiment that watches so many metrics; counts answers.
-
-    The experiment is made if it does not exist. What the scorer is behind with at the end stays behind.
-    """
-
-    def metric(number: int) -> dict[str, Any]:
-        kernel = {"sigma": 30.0 + number, "features": 1000}
-        name = "rke" if number % 2 else "vendi"
-        return {"name": name, "label": f"{name}-{number}", "dimension": dimension, "kernel": kernel}
-
-    name, over, answers = what.replace(" ", "-"), threading.Event(), Counter[str]()
-    watch = [metric(number) for number in range(watched)]
-    config = {"name": name, "generators": list("abcd"), "metric": metric(99), "watch": watch, "stop": False}
-    tenants.noisy.post("/v1/experiments", json=config).raise_for_status()
-
-    def work(seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        for generator in itertools.cycle(config["generators"]):
-            if over.wait(0.02):
-                return
-            rows = rng.standard_normal((64, dimension), np.float32)
-            answers[str(tenants.append(name, generator, rows))] += 1
-
-    threads = [threading.Thread(target=work, args=(seed,), daemon=True) for seed in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield answers
-    finally:
-        over.set()
-        for thread in threads:
             thread.join(30.0)
 
 

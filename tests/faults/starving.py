@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from statistics import median
 
 import numpy as np
@@ -19,7 +16,6 @@ from .hostile import (
     NEVER,
     NOISY,
     NPZ,
-    WATCHED,
     Scale,
     answer,
     asking,
@@ -29,10 +25,9 @@ from .hostile import (
     said,
     status,
     stop_short,
-    telling,
     zeros,
 )
-from .tenants import QUIET, Neighbour, Tenants, two_tenants
+from .tenants import QUIET, Neighbour, two_tenants
 from .usage import peak, reset_peak, resident
 
 from keys import new_key  # isort: skip  (found by `tenants`)
@@ -227,46 +222,24 @@ def feature_maps(scale: Scale) -> Outcome:
 
 
 def large_asks(scale: Scale) -> Outcome:
-    """One worker's key sends asks in JSON one after another: of 16 MiB, and as large as they may be; in turns."""
-    outcome = Outcome()
+    """One worker's key sends asks in JSON one after another: of 16 MiB, and as large as they may be; three turns."""
+    outcome, turns = Outcome(), 3
+    kinds: dict[str, bool | None] = {"quiet": None, "asks of 16 MiB": False, "largest asks allowed": True}
+    periods: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    found: dict[str, Counter[str]] = defaultdict(Counter)
     with two_tenants() as tenants:
         bodies, key = json_asks(tenants), new_key(tenants.directory, "worker", "noisy")
-        kinds = {"asks of 16 MiB": bodies[False], "largest asks allowed": bodies[True]}
-        attacks = {what: partial(asking, tenants, key, asks) for what, asks in kinds.items()}
-        _in_turns(outcome, tenants, attacks, scale.hammer / 3)
-    return outcome
-
-
-def watched_metrics(scale: Scale) -> Outcome:
-    """Batches for an experiment in 1024 dimensions, by one metric of kernels and by 17; in turns."""
-    outcome = Outcome()
-    with two_tenants() as tenants:
-        attacks = {what: partial(telling, tenants, what, count) for what, count in WATCHED.items()}
-        _in_turns(outcome, tenants, attacks, scale.hammer / 2)
-    return outcome
-
-
-def _in_turns(
-    outcome: Outcome,
-    tenants: Tenants,
-    attacks: Mapping[str, Callable[[], AbstractContextManager[Counter[str]]]],
-    seconds: float,
-    turns: int = 3,
-) -> None:
-    """Note how long the other tenant waits during each attack, against the quiet periods of the same turns."""
-    periods: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    with Neighbour(tenants) as neighbour:
-        time.sleep(2.0)
-        for _ in range(turns):
-            for what, attack in {"quiet": partial(nullcontext, Counter[str]()), **attacks}.items():
-                with attack() as answers:
-                    begun = time.monotonic()
-                    time.sleep(seconds)
-                    periods[what].append((begun, time.monotonic()))
-                found[what] += answers
+        with Neighbour(tenants) as neighbour:
+            time.sleep(2.0)
+            for _ in range(turns):
+                for what, allowed in kinds.items():
+                    with asking(tenants, key, [] if allowed is None else bodies[allowed]) as answers:
+                        begun = time.monotonic()
+                        time.sleep(scale.hammer / 3)
+                        periods[what].append((begun, time.monotonic()))
+                    found[what] += answers
     outcome.waited(neighbour, *periods["quiet"][0], "quiet")
-    for what in attacks:
+    for what in list(kinds)[1:]:
         outcome.waited(neighbour, *periods[what][0], what)
         ratios = {
             kind: median(
@@ -279,6 +252,7 @@ def _in_turns(
         outcome.note(
             f"p99 against quiet, median of {turns} turns: {text}; {said(found[what])}", **{f"{what}: p99": ratios}
         )
+    return outcome
 
 
 def everything(scale: Scale) -> Outcome:

@@ -26,11 +26,10 @@ def make(store: Store):
     columns: of all arrays, where references have another dimension.
     """
 
-    async def make_one(
+    async def made(
         name: str = "x",
         generators: int = 2,
         columns: dict[str, int] | None = None,
-        namespace: str = "",
         **config: Any,
     ) -> Made:
         if config.get("metric", "fid") == "fid":
@@ -41,9 +40,8 @@ def make(store: Store):
         pinned: dict[str, Any] = {"instance": f"{name}-instance"}
         pinned |= {} if columns is None else {"columns": columns}
         record = experiment_of(wanted, **pinned)
-        made = Made(store, record, namespace)
         await store.create_experiment(
-            made.name,
+            name,
             record.model_dump_json(),
             names,
             wanted.rescore_growth,
@@ -54,6 +52,6 @@ def make(store: Store):
             mixture_growth=record.mixture_growth,
             route_growth=record.route_growth,
         )
-        return made
+        return Made(store, record)
 
-    return make_one
+    return made

@@ -24,11 +24,11 @@ from optimist_client.models import Experiment
 class Made:
     """An experiment of a store, whose generators are told batches that no pick asked for."""
 
-    def __init__(self, store: Store, experiment: Experiment, namespace: str = "") -> None:
+    def __init__(self, store: Store, experiment: Experiment) -> None:
         self.store = store
         self.experiment = experiment
         self.config = experiment.config
-        self.name = f"{namespace}/{self.config.name}" if namespace else self.config.name
+        self.name = self.config.name
         self._keys = itertools.count()
 
     async def tell(self, generator: int, arrays: dict[str, NDArray[Any]], start: int | None = None) -> int:

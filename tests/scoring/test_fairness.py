@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import math
-from typing import Any
 
 import pytest
 from logs import KINDS, log_of
-from made import scoring, settled
 
-from optimist.scoring import catching_up
 from optimist.scoring.fairness import LONG, SHORT, FairQueue
 from optimist.scoring.record import GeneratorRecord
-from optimist.scoring.warm import Step, WarmGenerator
-from optimist.store import Store
+from optimist.scoring.warm import WarmGenerator
 
 
 def queue_of(threads: int, *records: GeneratorRecord) -> FairQueue:
@@ -71,46 +65,6 @@ def test_one_long_turn_at_a_time_and_others_go_by():
     assert queue.next() is None
     queue.end(large[0])
     assert queue.next() is large[1]
-
-
-@pytest.mark.parametrize("seconds", [None, SHORT / 2, 2 * SHORT])
-@pytest.mark.parametrize("label", ["", "rke"])
-def test_no_namespace_gets_all_threads_while_another_one_has_turns(seconds: float | None, label: str):
-    """However short its turns are expected to be, and whether they are of watched metrics."""
-    other, busy = waiting("quiet/x", SHORT / 2), [*waiting("noisy/x", seconds), *waiting("noisy/y", seconds, 2, label)]
-    queue = queue_of(2, *other)
-    assert queue.next() is other[0]
-    queue.end(other[0])
-    for record in busy:
-        queue.add(record)
-    assert queue.next() is busy[0]
-    assert queue.next() is None, "the other thread is for other namespaces"
-    queue.add(other[0])
-    assert queue.next() is other[0]
-    queue.end(busy[0])
-    assert queue.next() is busy[1]
-
-
-def test_a_turn_that_pauses_lets_other_namespaces_go_first_and_then_goes_on_before_others_of_its_own():
-    for seconds in (SHORT / 2, 2 * SHORT):
-        begun, *others = [*waiting("noisy/x", seconds, 2), *waiting("noisy/y", seconds)]
-        quiet = waiting("quiet/x", seconds)
-        queue = queue_of(1, begun, *others, *quiet)
-        assert queue.next() is begun
-        queue.end(begun)
-        queue.add(begun, is_begun=True)
-        assert in_turn(queue) == [("quiet/x", 0), ("noisy/x", 0), ("noisy/y", 0), ("noisy/x", 1)]
-
-
-def test_a_watched_metric_that_pauses_goes_behind_all_that_decide():
-    watched, deciding = waiting("quiet/x", SHORT / 2, 1, "rke"), waiting("noisy/x", LONG, 2)
-    queue = queue_of(1, *watched)
-    assert queue.next() is watched[0]
-    for record in deciding:
-        queue.add(record)
-    queue.end(watched[0])
-    queue.add(watched[0], is_begun=True)
-    assert in_turn(queue) == [("noisy/x", 0), ("noisy/x", 1), ("quiet/x", 0)]
 
 
 def test_a_single_thread_is_for_everybody():
@@ -173,45 +127,3 @@ def test_due_positions_before_the_newest_are_passed_over_and_change_no_estimate(
     assert [scored.seq for scored in made] == [28, 30]
     for scored in made:
         assert json.dumps(scored.estimate.to_dict()) == json.dumps(every[scored.seq].estimate.to_dict())
-
-
-@pytest.mark.parametrize("growth", [0.0, 0.3])
-@pytest.mark.parametrize("page", [1, 7, 30])
-def test_pieces_of_a_page_make_the_estimates_of_the_whole_page(growth: float, page: int):
-    kind = KINDS["fid past rank"]
-    bound, log = kind.make(), log_of(kind, 30)
-
-    def made(within: float) -> list[tuple[int, str, str]]:
-        warm, found = WarmGenerator(bound, growth), []
-        for start in range(0, 30, page):
-            left = log[start : start + page]
-            while left:
-                step = warm.apply(left, within=within)
-                if step.scored is not None:
-                    found.append((step.scored.seq, step.scored.chain, json.dumps(step.scored.estimate.to_dict())))
-                left = [entry for entry in left if entry.seq > warm.seq]
-        return found
-
-    assert made(0.0) == made(math.inf) != []
-
-
-async def test_a_turn_lets_other_namespaces_go_first_behind_every_piece(
-    make, store: Store, monkeypatch: pytest.MonkeyPatch
-):
-    """With one thread, and a piece for each batch of a page."""
-    pieces, apply = list[WarmGenerator](), WarmGenerator.apply
-
-    def noted(warm: WarmGenerator, *arguments: Any) -> Step:
-        pieces.append(warm)
-        return apply(warm, *arguments)
-
-    monkeypatch.setattr(WarmGenerator, "apply", noted)
-    monkeypatch.setattr(catching_up, "PIECE", -1.0)
-    metric = {"metric": "rke", "dimension": 4, "kernel": {"sigma": 2.0, "features": 15}}
-    both = [await make(namespace=namespace, generators=1, **metric) for namespace in ("noisy", "quiet")]
-    for made in both:
-        await made.tell_many(0, 40)
-    async with scoring(store, threads=1):
-        for made in both:
-            await settled(made)
-    assert sum(one is not other for one, other in itertools.pairwise(pieces)) > 40

@@ -116,10 +116,9 @@ async def test_three_scorers_share_generators_and_make_nothing_twice(
     taken: list[tuple[int, bytes]] = []
     apply = WarmGenerator.apply
 
-    def counted(warm: WarmGenerator, entries: Sequence[Any], newest: int, within: float) -> Any:
-        before, step = warm.seq, apply(warm, entries, newest, within)
-        taken.extend((entry.seq, entry.body) for entry in entries if before < entry.seq <= warm.seq)
-        return step
+    def counted(warm: WarmGenerator, entries: Sequence[Any], newest: int) -> Any:
+        taken.extend((entry.seq, entry.body) for entry in entries)
+        return apply(warm, entries, newest)
 
     monkeypatch.setattr(WarmGenerator, "apply", counted)
     async with scorers(server, 3):

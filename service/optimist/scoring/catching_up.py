@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from optimist.insight.metrics import SCORING_SECONDS, SET_ASIDE, SNAPSHOTS
 from optimist.scoring.experiments import Arguments, InThread, Result, ScoredExperiment
@@ -16,8 +16,6 @@ from optimist.store import Damaged, LogEntry, LogGap, Store, Superseded
 
 TURN = 0.25
 """Seconds after which a turn ends once it has stored something, so that other generators get the thread."""
-PIECE = 0.05
-"""Seconds after which a turn pauses behind the batch that it applies, so that others may go first."""
 
 logger = logging.getLogger(__name__)
 
@@ -26,21 +24,12 @@ class CatchingUp:
     """One turn of a generator by one metric, whose record must have a claim and an experiment."""
 
     def __init__(
-        self,
-        store: Store,
-        in_thread: InThread,
-        record: GeneratorRecord,
-        experiment: ScoredExperiment,
-        pause: Callable[[], Awaitable[None]] | None = None,
+        self, store: Store, in_thread: InThread, record: GeneratorRecord, experiment: ScoredExperiment
     ) -> None:
-        """pause: lets others have the thread between two pieces of the turn."""
         self._store = store
         self._in_thread = in_thread
         self._record = record
         self._experiment = experiment
-        self._pause = pause
-        self._piece = time.monotonic()
-        """When the piece of the turn that goes on now began."""
 
     async def run(self) -> None:
         """Apply the log, publish the estimate that is due, and replace a long log by a snapshot.
@@ -77,40 +66,23 @@ class CatchingUp:
                 record.start(self._experiment)
                 await self._take(newest)
                 return
-            is_scored = await self._apply(warm, entries, newest)
+            step, seconds = await self._in_thread(timed, warm.apply, entries, newest)
+            await self._set_aside(step, entries)
+            if step.scored is not None:
+                record.seconds = seconds
+                await self._publish(step.scored)
             # After the estimate, which could not be made again from a snapshot at a later position.
             is_outgrown = warm.has_outgrown()
             if is_outgrown:
                 await self._put_snapshot(warm)
-            if (is_outgrown or is_scored) and time.monotonic() - begun > TURN:
+            if (is_outgrown or step.scored is not None) and time.monotonic() - begun > TURN:
                 record.again = True
                 break
-            await self._let_others()
         else:
             if warm.seq < max(newest, warm.reaches):
                 raise LogGap(f"log of generator {record.ordinal} in {record.name!r} ends before {newest}")
         if record.wants_modes and not warm.is_empty:
             await self._put_modes(warm)
-
-    async def _apply(self, warm: WarmGenerator, entries: Sequence[LogEntry], newest: int) -> bool:
-        """Apply a page of the log in pieces. Returns whether an estimate was published."""
-        is_scored = False
-        while True:
-            step, seconds = await self._in_thread(timed, warm.apply, entries, newest, PIECE)
-            await self._set_aside(step, entries)
-            if step.scored is not None:
-                self._record.seconds, is_scored = seconds, True
-                await self._publish(step.scored)
-            entries = [entry for entry in entries if entry.seq > warm.seq]
-            if not entries:
-                return is_scored
-            await self._let_others()
-
-    async def _let_others(self) -> None:
-        """Pause, unless the turn has hardly begun, or gone on."""
-        if self._pause is not None and time.monotonic() - self._piece > PIECE:
-            await self._pause()
-            self._piece = time.monotonic()
 
     async def _read_log(self, warm: WarmGenerator) -> list[LogEntry]:
         record = self._record

@@ -17,8 +17,7 @@ SHORT = 0.1
 LONG = 2.0
 """Seconds from which a turn counts as long, such as the decomposition of a large matrix; one of them runs at a time."""
 REMEMBERED = 60.0
-"""Seconds after a turn for which a thread is kept free for the next one: after a short one, for short ones; after one
-of a namespace, for those of other namespaces than the one that has all other threads."""
+"""Seconds after a short turn for which a thread is kept free for the next one."""
 
 
 class FairQueue:
@@ -28,8 +27,7 @@ class FairQueue:
     only while none of these may begin, and with several threads never all of them. Within both, namespaces take turns;
     within one its experiments do; within an experiment the record that has waited longest is next. One thread is kept
     free for short turns of those that picks are made from as long as there are any, and at most one long turn runs at a
-    time. A turn's length is `Record.expected_seconds`; an unknown one counts as short. As a turn may be longer than
-    expected, no namespace gets all threads as long as picks are made from turns of other ones, too.
+    time. A turn's length is `Record.expected_seconds`; an unknown one counts as short.
     """
 
     def __init__(self, threads: int) -> None:
@@ -38,14 +36,11 @@ class FairQueue:
         self._watched = _Lane(threads)
         self._running: dict[AnyRecord, float] = {}
         self._last_short = -math.inf
-        self._last_turns: dict[str, float] = {}
-        """When the last turn of a namespace began that picks are made from."""
 
-    def add(self, record: AnyRecord, *, is_begun: bool = False) -> None:
-        """Add a record, which must not be waiting yet. is_begun: its turn has paused, and goes on before others of its
-        namespace begin one, so that few are begun at once."""
+    def add(self, record: AnyRecord) -> None:
+        """Add a record, which must not be waiting yet."""
         lane = self._deciding if record.decides else self._watched
-        (lane.short if record.expected_seconds < SHORT else lane.other).add(record, is_begun=is_begun)
+        (lane.short if record.expected_seconds < SHORT else lane.other).add(record)
 
     def next(self) -> AnyRecord | None:
         """Remove and return the next record, which has a thread until `end`; None if none may begin now."""
@@ -56,15 +51,13 @@ class FairQueue:
             record = self._next_of(self._watched)
         if record is not None:
             self._running[record] = record.expected_seconds
-            if record.decides:
-                self._last_turns[namespace_of(record.name)] = now = time.monotonic()
-                if 0.0 < record.expected_seconds < SHORT:
-                    self._last_short = now
+            if 0.0 < record.expected_seconds < SHORT and record.decides:
+                self._last_short = time.monotonic()
         return record
 
     def end(self, record: AnyRecord) -> None:
-        """Free the thread of a record that `next` returned; nothing happens if it has none."""
-        self._running.pop(record, None)
+        """Free the thread of a record that `next` returned."""
+        del self._running[record]
 
     def remove(self, record: AnyRecord) -> None:
         """Remove a record that waits."""
@@ -77,19 +70,8 @@ class FairQueue:
         record = None
         if len(others) < self._threads - self._kept_free():
             limit = LONG if max(others, default=0.0) >= LONG else math.inf
-            record = lane.other.pop(lambda waiting: waiting.expected_seconds < limit and self._may_begin(waiting))
-        return lane.short.pop(self._may_begin) if record is None else record
-
-    def _may_begin(self, record: AnyRecord) -> bool:
-        """Whether the last free thread is not kept for other namespaces than that of the record."""
-        namespace = namespace_of(record.name)
-        if len(self._running) < max(1, self._threads - 1) or {namespace_of(one.name) for one in self._running} != {
-            namespace
-        }:
-            return True
-        since = time.monotonic() - REMEMBERED
-        self._last_turns = {name: begun for name, begun in self._last_turns.items() if begun >= since}
-        return not self._last_turns.keys() - {namespace}
+            record = lane.other.pop(lambda waiting: waiting.expected_seconds < limit)
+        return lane.short.pop() if record is None else record
 
     def _kept_free(self) -> int:
         """How many threads are kept free for short turns."""
@@ -114,16 +96,10 @@ class _RoundRobin:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def add(self, record: AnyRecord, *, is_begun: bool = False) -> None:
-        """Put a record behind the others of its experiment, or, if its turn is begun, before all of its namespace."""
-        namespace = namespace_of(record.name)
-        experiments = self._waiting.setdefault(namespace, {})
-        records = experiments.setdefault(record.name, deque())
-        if is_begun:
-            records.appendleft(record)
-            self._waiting[namespace] = {record.name: records, **experiments}
-        else:
-            records.append(record)
+    def add(self, record: AnyRecord) -> None:
+        """Put a record behind the others of its experiment."""
+        experiments = self._waiting.setdefault(namespace_of(record.name), {})
+        experiments.setdefault(record.name, deque()).append(record)
 
     def pop(self, may_begin: Callable[[AnyRecord], bool] = lambda _: True) -> AnyRecord | None:
         """The next record that may begin; its experiment and its namespace go behind the others."""

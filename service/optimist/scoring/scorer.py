@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -72,7 +71,6 @@ class Scorer:
         self._records = Records()
         self._rota = Rota()
         self._turns: dict[Record[Any], asyncio.Task[None]] = {}
-        self._paused: dict[Record[Any], asyncio.Future[None]] = {}
         self._lending = Lending(store, self._in_thread, self._records, self._queue, self._turns, self._schedule)
         self._outage = Outage()
         self._swept = time.monotonic()
@@ -145,7 +143,7 @@ class Scorer:
             if record.state == "idle" and now - record.worked > IDLE:
                 with _going_on():
                     await self._release(record)
-            elif (record.state != "waiting" and record not in self._paused) or now - record.queued <= QUEUED:
+            elif record.state != "waiting" or now - record.queued <= QUEUED:
                 renewed.setdefault(record.name, []).append(record)
         for name, records in renewed.items():
             with _going_on():
@@ -182,22 +180,8 @@ class Scorer:
     def _give_turns(self) -> None:
         # Claimed only when a thread is free, so that scorers with more free threads claim more.
         while not self._is_ending and (record := self._queue.next()) is not None:
-            if (paused := self._paused.pop(record, None)) is not None:
-                paused.set_result(None)
-                continue
             record.state, record.again = "working", False
             self._turns[record] = asyncio.create_task(self._turn(record))
-
-    async def _pause(self, record: Record[Any]) -> None:
-        """Let others have the thread of a turn first, by the rules of the queue."""
-        if self._is_ending:
-            return
-        self._queue.end(record)
-        self._paused[record] = paused = asyncio.get_running_loop().create_future()
-        record.queued = time.monotonic()
-        self._queue.add(record, is_begun=True)
-        self._give_turns()
-        await paused
 
     async def _turn(self, record: Record[Any]) -> None:
         again = False
@@ -255,8 +239,7 @@ class Scorer:
         if record.experiment is not experiment:
             record.start(experiment)
         if isinstance(record, GeneratorRecord):
-            pause = partial(self._pause, record)
-            await CatchingUp(self._store, self._in_thread, record, experiment, pause).run()
+            await CatchingUp(self._store, self._in_thread, record, experiment).run()
         elif isinstance(record, MixtureRecord):
             await Mixing(self._store, self._in_thread, record, experiment, self._lending).run()
         elif isinstance(record, RoutesRecord):

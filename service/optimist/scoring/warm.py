@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -117,11 +116,8 @@ class WarmGenerator:
         self.room = max(self.bytes, SMALLEST_TAIL)
         return self.tail >= self.room
 
-    def apply(self, entries: Sequence[LogEntry], newest: int = 0, within: float = math.inf) -> Step:
+    def apply(self, entries: Sequence[LogEntry], newest: int = 0) -> Step:
         """Apply the next entries of the log, and make the estimate at the last due position among them.
-
-        After `within` seconds it leaves the entries behind `seq` for another call, but applies one at least. The calls
-        make the estimates that one call would make, if each is given all entries that are left.
 
         Every process makes the same estimates from the same log, each at exactly its due position, however many entries
         it applies together. Earlier due positions are skipped, because a newer estimate replaces theirs; so are all
@@ -131,11 +127,9 @@ class WarmGenerator:
         """
         due = self._track.last_due_position([self._rows(entry) for entry in entries])
         newest = max(newest, self.reaches)
-        step, deadline = Step(), time.perf_counter() + within
+        step = Step()
         for position, entry in enumerate(entries):
             begun = time.perf_counter()
-            if position and begun > deadline:
-                break
             if entry.retracts is not None:
                 self._track.retract()
             elif entry not in self._retracted:
