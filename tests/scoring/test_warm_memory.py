@@ -96,8 +96,8 @@ async def test_no_estimate_that_stands_is_made_again(make, server: EmbeddedRedis
     positions: list[int] = []
     apply = WarmGenerator.apply
 
-    def noted(warm: WarmGenerator, entries: Sequence[LogEntry], newest: int, piece: float) -> Step:
-        step = apply(warm, entries, newest, piece)
+    def noted(warm: WarmGenerator, entries: Sequence[LogEntry], newest: int) -> Step:
+        step = apply(warm, entries, newest)
         positions.extend([] if step.scored is None else [step.scored.seq])
         return step
 
