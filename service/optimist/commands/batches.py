@@ -16,6 +16,12 @@ from optimist.commands.shared import AsJson, said_plainly
 from optimist_client import Optimist, OptimistError
 
 Name = Annotated[str, typer.Argument(metavar="ID", help="Name of the experiment.")]
+PickNumber = Annotated[int | None, typer.Option(help="Number of the pick whose batch it is.")]
+OfGenerator = Annotated[str | None, typer.Option(help="The generator whose batch, or batches, it is.")]
+LogPosition = Annotated[
+    int | None, typer.Option(help="Position of the batch in the generator's log; without it, all its batches.")
+]
+Reason = Annotated[str, typer.Option(help="Why; it stays on record.")]
 
 
 def suspects(experiment: Name, url: Url = "http://127.0.0.1:8000", as_json: AsJson = False) -> None:
@@ -39,12 +45,10 @@ def suspects(experiment: Name, url: Url = "http://127.0.0.1:8000", as_json: AsJs
 
 def retract(
     experiment: Name,
-    pick: Annotated[int | None, typer.Option(help="Number of the pick whose batch it is.")] = None,
-    generator: Annotated[str | None, typer.Option(help="The generator whose batch, or batches, it is.")] = None,
-    position: Annotated[
-        int | None, typer.Option(help="Position of the batch in the generator's log; without it, all its batches.")
-    ] = None,
-    reason: Annotated[str, typer.Option(help="Why; it stays on record.")] = "",
+    pick: PickNumber = None,
+    generator: OfGenerator = None,
+    position: LogPosition = None,
+    reason: Reason = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before all batches of a generator go.")] = False,
     url: Url = "http://127.0.0.1:8000",
     as_json: AsJson = False,
@@ -74,12 +78,10 @@ def retract(
 
 def accept(
     experiment: Name,
-    pick: Annotated[int | None, typer.Option(help="Number of the pick whose batch it is.")] = None,
-    generator: Annotated[str | None, typer.Option(help="The generator whose batch, or batches, it is.")] = None,
-    position: Annotated[
-        int | None, typer.Option(help="Position of the batch in the generator's log; without it, all its batches.")
-    ] = None,
-    reason: Annotated[str, typer.Option(help="Why; it stays on record.")] = "",
+    pick: PickNumber = None,
+    generator: OfGenerator = None,
+    position: LogPosition = None,
+    reason: Reason = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before all batches of a generator.")] = False,
     url: Url = "http://127.0.0.1:8000",
     as_json: AsJson = False,
