@@ -71,7 +71,7 @@ def test_a_shorter_set_is_compared_with_what_the_longer_ones_had_at_its_length()
     even = optimist.contrast({"a": 1.02 * Z[:300], "b": 1.1 * Z[:300]}, reference=REFERENCE, paired=True).contrasts[0]
     apart = optimist.contrast(sets, reference=REFERENCE).contrasts[0]
     assert uneven.common == 300
-    assert uneven.error < 0.6 * apart.error
+    assert uneven.error < 0.7 * apart.error
     # The luck of the first 300 rows cancels, as it does at equal lengths.
     assert abs(uneven.difference - even.difference) < 0.6 * apart.error
 

@@ -9,10 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.evaluation.common_rows import CommonRows, Indexed, Indices
+from optimist.evaluation.common_rows import CommonRows, Indexed, Indices, runs_of
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import COMMON, TRAIL, TRAIL_GROWTH, Earlier
+from optimist.numerics.pairing import (
+    COMMON,
+    JACKKNIFE_TRAIL,
+    TRAIL,
+    TRAIL_GROWTH,
+    Earlier,
+    jackknife_array,
+    jackknife_rows,
+    jackknife_tuples,
+)
 from optimist.numerics.statistic import Statistic
 
 
@@ -30,6 +39,8 @@ class Paired:
         self._bound = bound
         self._common = CommonRows(bound.metric.widths, statistic.list_length is not None)
         self._trail: list[Earlier] = []
+        self._ordered = 0  # first samples that were told in order of their indices, from 0 on
+        self._is_ordered = True  # whether all were
         self._last = 0  # samples at the last count of the trail, also where no estimate could join it
 
     def check(self, indices: Indices | None, rows: int) -> None:
@@ -39,6 +50,12 @@ class Paired:
     def add(self, batch: Mapping[str, Tensor], indices: Indices | None, listed: Tensor | None) -> None:
         """Add a batch as `CommonRows.add` does."""
         self._common.add(batch, indices, listed)
+        rows = len(next(iter(batch.values())))
+        for first, count in runs_of(indices or ()):
+            self._is_ordered &= first == self._ordered
+            self._ordered += count if self._is_ordered else 0
+            rows -= count
+        self._is_ordered &= rows == 0
 
     def common(self) -> Indexed:
         """The common rows and their indices, as `CommonRows.rows` has them."""
@@ -58,6 +75,8 @@ class Paired:
             influence=influence,
             end=self._common.end,
             unindexed=statistic.samples - self._common.told,
+            # Otherwise its groups are of other indices than those of other generators.
+            jackknife=found.pairing.jackknife if self._ordered >= jackknife_rows(statistic.samples) else (),
             trail=tuple(trail[-TRAIL:]),
         )
         return replace(found, pairing=pairing)
@@ -76,18 +95,35 @@ class Paired:
             return None
         if made.pairing is not None and made.standard_error is not None:
             variance = max(made.standard_error**2 - made.pairing.systematic_selection**2, 0.0)
-            earlier = Earlier(samples, made.value, variance, made.pairing.first_order)
+            earlier = Earlier(samples, made.value, variance, made.pairing.first_order, made.pairing.jackknife)
             # One more than an estimate has, as the newest may be this one itself.
             self._trail = [*self._trail, earlier][-TRAIL - 1 :]
+            if len(self._trail) > JACKKNIFE_TRAIL + 1:
+                forgotten = -JACKKNIFE_TRAIL - 2
+                self._trail[forgotten] = self._trail[forgotten]._replace(jackknife=())
         return made
 
     def state(self) -> dict[str, Tensor]:
-        """The whole state by name: that of the common rows, `trail` (k, 4), float64, and `last`, int64."""
-        trail = torch.tensor(self._trail, dtype=torch.float64).reshape(-1, 4)
-        return {**self._common.state(), "trail": trail, "last": torch.tensor(self._last, dtype=torch.int64)}
+        """The whole state by name: that of the common rows, `trail` (k, 4) and `jackknives` (k, 10), both float64,
+        zeros for an empty jackknife, `ordered` and `last`, int64, and `is_ordered`."""
+        return {
+            **self._common.state(),
+            "trail": torch.tensor([past[:4] for past in self._trail], dtype=torch.float64).reshape(-1, 4),
+            "jackknives": torch.from_numpy(jackknife_array([past.jackknife for past in self._trail])),
+            "ordered": torch.tensor(self._ordered, dtype=torch.int64),
+            "is_ordered": torch.tensor(self._is_ordered),
+            "last": torch.tensor(self._last, dtype=torch.int64),
+        }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Take over a `state`, bit for bit. Raises KeyError on missing tensors."""
         self._common.restore(tensors)
-        self._trail = [Earlier(int(samples), *rest) for samples, *rest in tensors["trail"].tolist()]
+        jackknives = jackknife_tuples(tensors["jackknives"].numpy())
+        self._trail = [
+            Earlier(int(samples), value, variance, first_order, jackknife)
+            for (samples, value, variance, first_order), jackknife in zip(
+                tensors["trail"].tolist(), jackknives, strict=True
+            )
+        ]
+        self._ordered, self._is_ordered = int(tensors["ordered"]), bool(tensors["is_ordered"])
         self._last = int(tensors["last"])

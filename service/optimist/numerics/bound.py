@@ -175,6 +175,7 @@ def _pairing(found: Analysis) -> Pairing | None:
         first_order=found.first_order,
         systematic_selection=found.systematic_selection,
         systematic_stopping=found.systematic_stopping,
+        jackknife=() if found.jackknife is None or not found.jackknife.any() else tuple(found.jackknife.tolist()),
         reference=reference,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,6 +24,24 @@ TRAIL_GROWTH = 0.04
 growth of estimates: of generators in lockstep the one ahead then has an earlier estimate at the count of the other.
 Where every second one was missing (0.08), more exact ties were decided."""
 
+JACKKNIFE_GROUPS = 10
+"""Groups of the delete-a-group jackknife: sample i is in group i mod 10."""
+JACKKNIFE_TRAIL = 8
+"""Newest estimates of the trail whose jackknife is kept."""
+_JACKKNIFE_ROWS = 300
+_JACKKNIFE_GROWTH = 1.2
+
+
+def jackknife_rows(samples: int) -> int:
+    """The number of first samples that a jackknife takes: all up to 100, then in steps of a fifth, 300 at most.
+
+    Two jackknives can be compared where this is the same. In steps, one of them serves many estimates.
+    """
+    rows = _JACKKNIFE_ROWS
+    while rows > max(samples, 100):
+        rows = int(rows / _JACKKNIFE_GROWTH)
+    return min(rows, samples)
+
 
 class Earlier(NamedTuple):
     """An estimate of the same generator from fewer samples, which had all indices from 0 on."""
@@ -34,6 +52,8 @@ class Earlier(NamedTuple):
     """Variance of the estimate by sampling, sd_select² without the systematic part."""
     first_order: float
     """As in `Pairing`."""
+    jackknife: tuple[float, ...] = ()
+    """As in `Pairing`; kept for the newest `JACKKNIFE_TRAIL` only."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +78,9 @@ class Pairing:
     """Samples that count without an index of their own: told without a pick, or beyond what it asked for."""
     trail: tuple[Earlier, ...] = ()
     """Earlier estimates at counts that depend on nothing else, by samples."""
+    jackknife: tuple[float, ...] = ()
+    """Deviations of the estimates without each of the 10 groups of the first `jackknife_rows` samples from their mean,
+    by group; empty from fewer than 10 samples, where the metric makes none, and where all are 0."""
     reference: NDArray[np.float32] | None = None
     """`Analysis.reference` (k,): what the choice of the reference adds to the variance of a difference; None: 0."""
 
@@ -68,8 +91,14 @@ class Pairing:
         """Whether every number may be stored; an influence may be NaN."""
         numbers = [self.first_order, self.systematic_selection, self.systematic_stopping]
         numbers += [number for past in self.trail for number in (past.value, past.variance, past.first_order)]
+        numbers += [number for jackknife in self._jackknives for number in jackknife]
         infinite = bool(np.isinf(self.influence).any())
         return all(map(math.isfinite, numbers)) and not infinite and bool(np.isfinite(self.reference_values).all())
+
+    @property
+    def _jackknives(self) -> list[tuple[float, ...]]:
+        """The estimate's own, then those of the newest in the trail; each one is empty or has all groups."""
+        return [self.jackknife, *(past.jackknife for past in self.trail[-JACKKNIFE_TRAIL:])]
 
     @property
     def reference_values(self) -> NDArray[np.float32]:
@@ -77,8 +106,11 @@ class Pairing:
         return np.zeros(0, np.float32) if self.reference is None else self.reference
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: arrays as base64 of little-endian float32 (influence) and float64 (trail, (k, 4))."""
-        trail = [(past.samples, past.value, past.variance, past.first_order) for past in self.trail]
+        """Plain values for JSON: arrays as base64 of little-endian float32 (influence) and float64 (all others).
+
+        The trail is (k, 4). `jackknives` are its newest ones after the estimate's own, (≤ 9, 10), zeros for none.
+        """
+        trail = [past[:4] for past in self.trail]
         found = {
             "influence": _packed(self.influence, "<f4"),
             "first_order": self.first_order,
@@ -87,13 +119,21 @@ class Pairing:
             "unindexed": self.unindexed,
             "trail": _packed(np.array(trail), "<f8"),
         }
+        if any(self._jackknives):
+            found["jackknives"] = _packed(jackknife_array(self._jackknives), "<f8")
         return found if self.reference is None else {**found, "reference": _packed(self.reference, "<f4")}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Pairing:
         """The inverse of `to_dict`. Fields of later versions are ignored."""
         selection, stopping = fields["systematic"]
-        trail = _unpacked(fields["trail"], "<f8").reshape(-1, 4).tolist()
+        trail = [Earlier(int(n), *rest) for n, *rest in _unpacked(fields["trail"], "<f8").reshape(-1, 4).tolist()]
+        jackknives = jackknife_tuples(_unpacked(fields.get("jackknives", ""), "<f8").reshape(-1, JACKKNIFE_GROUPS))
+        own, of_trail = jackknives[:1], jackknives[1:]
+        if len(of_trail) > len(trail):
+            raise ValueError(f"expected at most {len(trail)} jackknives of earlier estimates, got {len(of_trail)}")
+        newest = len(trail) - len(of_trail)
+        trail[newest:] = [p._replace(jackknife=j) for p, j in zip(trail[newest:], of_trail, strict=True)]
         return cls(
             influence=_unpacked(fields["influence"], "<f4"),
             first_order=fields["first_order"],
@@ -101,9 +141,21 @@ class Pairing:
             systematic_stopping=stopping,
             end=fields["end"],
             unindexed=fields["unindexed"],
-            trail=tuple(Earlier(int(samples), *rest) for samples, *rest in trail),
+            trail=tuple(trail),
+            jackknife=own[0] if own else (),
             reference=_unpacked(fields["reference"], "<f4") if "reference" in fields else None,
         )
+
+
+def jackknife_array(jackknives: Sequence[tuple[float, ...]]) -> NDArray[np.float64]:
+    """Jackknives as rows (k, 10), zeros for an empty one."""
+    missing = (0.0,) * JACKKNIFE_GROUPS
+    return np.array([jackknife or missing for jackknife in jackknives], dtype=np.float64).reshape(-1, JACKKNIFE_GROUPS)
+
+
+def jackknife_tuples(rows: NDArray[np.float64]) -> list[tuple[float, ...]]:
+    """The inverse of `jackknife_array`."""
+    return [tuple(row.tolist()) if row.any() else () for row in rows]
 
 
 def _packed(array: NDArray[Any], dtype: str) -> str:

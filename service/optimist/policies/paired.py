@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import Earlier, Pairing
+from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, jackknife_array, jackknife_rows
 from optimist.policies.arms import known_error
 from optimist.policies.correlation import Array, effective
 
@@ -85,6 +85,8 @@ class Columns:
         self.selection = _Variances(
             [known_error(e.standard_error) for e in estimates], [p.systematic_selection for p in self.pairings]
         )
+        self.jackknife_rows = np.array([jackknife_rows(n) for n in self.counts])
+        self.jackknives = _weighed([p.jackknife for p in self.pairings], self.counts)
         self.stopping = _Variances(
             [known_error(e.stopping_error) for e in estimates], [p.systematic_stopping for p in self.pairings]
         )
@@ -132,11 +134,16 @@ def compared(columns: Columns, base: int, rho: Array) -> Against:
     overlap = np.where(rho < 0.0, nested, common / np.sqrt(n * own))
     correlations = effective(rho, columns.first, columns.first[base], overlap)
     difference = columns.loss - columns.loss[base]
-    sampled = [
+    sampled: list[Array] = [
         v.sampled + v.sampled[base] - 2.0 * correlations * np.sqrt(v.sampled * v.sampled[base])
         for v in (columns.selection, columns.stopping)
     ]
-    _control(columns, base, rho, correlations, difference, sampled)
+    # What the influences do not see, as they are linearised, the jackknives do (decisions.md §3).
+    counted = _by_jackknives(columns.jackknives, columns.jackknives[base])
+    most = columns.stopping.sampled + columns.stopping.sampled[base]
+    is_same = columns.jackknife_rows == columns.jackknife_rows[base]
+    is_same[_control(columns, base, rho, correlations, difference, sampled)] = False
+    sampled[1] = np.where(is_same, np.fmax(sampled[1], np.minimum(counted, most)), sampled[1])
     even = effective(rho, columns.first, columns.first[base], np.ones_like(rho))
     is_paired = rho != 0.0
     return Against(
@@ -157,22 +164,25 @@ def _shared(columns: Columns, base: int) -> Array:
 
 def _control(
     columns: Columns, base: int, rho: Array, correlations: Array, difference: Array, sampled: Sequence[Array]
-) -> None:
+) -> list[int]:
     """Put the differences and sampling variances with a control variate in their places, where there is one.
 
     D = e_S + β (e_B − e_B(n′)) − e_B, S the one with fewer samples, B the other, n′ the largest count of B's trail that
-    is not above n_S. β is made of the selection variances for both errors.
+    is not above n_S. β is made of the selection variances for both errors. Where the jackknives of S and of B at n′ can
+    be compared, the variance grows by as much as theirs is above that by the influences. Returns these places.
     """
     n = columns.n
     may = (rho > 0.0) & (n != n[base]) & columns.is_whole & columns.is_whole[base]
     may &= np.where(n > n[base], columns.selection.sampled, columns.selection.sampled[base]) > 0.0
     found = [(place, past) for place in np.flatnonzero(may).tolist() if (past := _earlier(columns, base, place))]
     if not found:
-        return
+        return []
     at = np.array([place for place, _ in found])
     past_n, past, past_variance, past_first = np.array(
         [(p.samples, columns.sign * p.value, p.variance, p.first_order) for _, p in found]
     ).T
+    past_jackknives = _weighed([p.jackknife for _, p in found], [p.samples for _, p in found])
+    past_rows = np.array([jackknife_rows(p.samples) for _, p in found])
     is_shorter = n[at] < n[base]
     small, big = np.where(is_shorter, at, base), np.where(is_shorter, base, at)
     select = columns.selection.sampled
@@ -180,12 +190,21 @@ def _control(
     beta = r * np.sqrt(select[small] / past_variance)
     gain = columns.loss[small] + beta * (columns.loss[big] - past) - columns.loss[big]
     difference[at] = np.where(is_shorter, gain, -gain)
+    compared_at: list[int] = []
     for variances, into in zip((columns.selection, columns.stopping), sampled, strict=True):
         v, w = variances.sampled[small], variances.sampled[big]
         h = past_variance * w / select[big]
         controlled = v + w + np.square(beta) * np.maximum(h - w, 0.0) - 2.0 * beta * r * np.sqrt(v * h)
         controlled += 2.0 * (beta - 1.0) * correlations[at] * np.sqrt(v * w)
-        into[at] = np.maximum(controlled, _FLOOR * (1.0 - np.square(r)) * v)
+        controlled = np.maximum(controlled, _FLOOR * (1.0 - np.square(r)) * v)
+        if variances is columns.stopping:
+            counted = _by_jackknives(past_jackknives, columns.jackknives[small])
+            grown = controlled * counted / (v + h - 2.0 * r * np.sqrt(v * h))
+            is_same = (columns.jackknife_rows[small] == past_rows) & np.isfinite(counted)
+            controlled = np.where(is_same, np.fmax(controlled, np.minimum(grown, v + w)), controlled)
+            compared_at = at[is_same].tolist()
+        into[at] = controlled
+    return compared_at
 
 
 def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:
@@ -195,6 +214,18 @@ def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:
     fits = bisect_right(trail, min(own, other), key=_samples)
     past = trail[fits - 1] if fits else None
     return past if past is not None and past.samples >= 2 and past.variance > 0.0 else None
+
+
+def _weighed(jackknives: Sequence[tuple[float, ...]], samples: Sequence[int]) -> Array:
+    """Jackknives (k, 10) whose sums of squares are the variances of the estimates; NaN where there is none."""
+    parts = [(1.0 - 1.0 / JACKKNIFE_GROUPS) * jackknife_rows(n) / n for n in samples]
+    found = jackknife_array(jackknives) * np.sqrt(np.array(parts))[:, None]
+    return np.where(found.any(axis=1, keepdims=True), found, np.nan)
+
+
+def _by_jackknives(jackknives: Array, others: Array) -> Array:
+    """The variances (k,) of differences of the estimates that these belong to; NaN where one of the two has none."""
+    return np.square(jackknives - others).sum(axis=1)
 
 
 def _even(columns: Columns, base: int, even: Array, is_paired: NDArray[np.bool_]) -> list[float]:

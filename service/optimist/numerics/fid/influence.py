@@ -13,6 +13,7 @@ from torch import Tensor
 from optimist.numerics.fid.distance import terms_of
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.statistic import GaussianStatistic
+from optimist.numerics.pairing import JACKKNIFE_GROUPS, jackknife_rows
 from optimist.numerics.score import Analysis, linear_share
 from optimist.numerics.spectra import (
     centre,
@@ -29,8 +30,8 @@ from optimist.numerics.spectra import (
 
 BUFFER = 256
 """Number of last rows from which the influence function's variance is computed."""
-JACKKNIFE_ROWS = 300
-JACKKNIFE_GROUPS = 10
+_CLOSE_TO_RANK = 0.8
+"""Up to rank + 1 from this part of the rank on, estimates jump from one sample to the next (`FrechetInfluence`)."""
 VANISHING = 1e-200
 """Tr M up to which the spectrum counts as zero: its products underflow in float64."""
 
@@ -70,18 +71,18 @@ class _Geometry:
 
 
 class FrechetInfluence:
-    """Analyses statistics against one reference. Caches each jackknife, which depends on the first 300 rows only."""
+    """Analyses statistics against one reference. Keeps each jackknife, which depends on its first rows only."""
 
     def __init__(self, reference: Reference) -> None:
         self._reference = reference
-        self._settled: WeakKeyDictionary[GaussianStatistic, float] = WeakKeyDictionary()
+        self._settled: WeakKeyDictionary[GaussianStatistic, tuple[int, Tensor]] = WeakKeyDictionary()
 
     def analyse(self, statistic: GaussianStatistic, *common: Tensor) -> FrechetAnalysis:
         """The analysis of n ≥ 2 samples, with the influence of the rows `common` (m, d) if given.
 
-        There is no influence at n = rank + 1. The smallest eigenvalue of M may there be so close to 0 that the estimate
-        is off by a standard error, in one generator and not in another: no chance that they share. Raises ValueError
-        on fewer samples.
+        There is no influence where 0.8 rank < n ≤ rank + 1. The smallest eigenvalues of M are there so close to 0 that
+        one more sample can move the estimate by a standard error, in one generator and not in another: no chance that
+        they share. Raises ValueError on fewer samples.
         """
         n, reference = statistic.samples, self._reference
         if n < 2:
@@ -106,7 +107,13 @@ class FrechetInfluence:
         second_order = 2.0 * max(spread, 0.05 * geometry.square_trace) + geometry.pairs
         plain = influence_variance / n + second_order / n**2
         inflated = plain * (1.0 + 20.0 / n)
-        jackknife = self._jackknife(statistic, geometry.gram) / n if n >= 3 else inflated
+        deviations = self._jackknife(statistic, geometry.gram) if n >= 3 else None
+        if deviations is None:
+            jackknife = inflated
+        else:
+            groups = len(deviations)
+            jackknife = (groups - 1) / groups * float(deviations.square().sum()) * jackknife_rows(n) / n
+        is_close = _CLOSE_TO_RANK * reference.rank < n <= reference.rank + 1
         return FrechetAnalysis(
             plug_in=plug_in,
             estimate=estimate,
@@ -120,7 +127,8 @@ class FrechetInfluence:
             first_order=linear_share(influence_variance / n, plain),
             systematic_selection=0.02 * extrapolated,
             systematic_stopping=0.05 * extrapolated,
-            influence=of_common[0] if of_common and n != reference.rank + 1 else None,
+            influence=of_common[0] if of_common and not is_close else None,
+            jackknife=deviations if deviations is not None and len(deviations) == JACKKNIFE_GROUPS else None,
         )
 
     def _few(self, rows: Tensor, *common: Tensor) -> _Geometry:
@@ -176,26 +184,26 @@ class FrechetInfluence:
             pairs=pair_sum(roots),
         )
 
-    def _jackknife(self, statistic: GaussianStatistic, gram: Tensor | None) -> float:
-        """n · sd_JK²: the delete-a-group jackknife over the first min(n, 300) rows, n ≥ 3."""
+    def _jackknife(self, statistic: GaussianStatistic, gram: Tensor | None) -> Tensor:
+        """Deviations (≤ 10) of the delete-a-group estimates of the first `jackknife_rows` rows, by group; n ≥ 3."""
+        q = jackknife_rows(statistic.samples)
         settled = self._settled.get(statistic)
-        if settled is not None:
-            return settled
-        rows = statistic.first_rows[:JACKKNIFE_ROWS]
-        q, groups = len(rows), min(JACKKNIFE_GROUPS, len(rows))
+        if settled is not None and settled[0] == q:
+            return settled[1]
+        rows, groups = statistic.first_rows[:q], min(JACKKNIFE_GROUPS, q)
         group = torch.arange(q, device=rows.device) % groups
         kept = [torch.nonzero(group != left_out)[:, 0] for left_out in range(groups)]
-        subsets = _Subsets(self._reference, rows, gram if statistic.samples < JACKKNIFE_ROWS else None)
-        # Group sizes differ by at most one row: one batch for the larger groups, one for the smaller.
+        # What more samples will use, too, is made of the first rows alone: whoever computes it, the bits are the same.
+        is_last_use = q == statistic.samples < jackknife_rows(q + 1)
+        subsets = _Subsets(self._reference, rows, gram if is_last_use else None)
+        # Group sizes differ by at most one row: one batch for the larger groups, which are first, one for the smaller.
         larger = q % groups
         deviations = torch.cat(
             [subsets.estimates(torch.stack(batch)) for batch in (kept[:larger], kept[larger:]) if batch]
         )
         deviations = deviations - deviations.mean()
-        variance = (groups - 1) / groups * float(deviations.square().sum()) * q
-        if q == JACKKNIFE_ROWS:
-            self._settled[statistic] = variance
-        return variance
+        self._settled[statistic] = q, deviations
+        return deviations
 
 
 class _Subsets:
@@ -237,9 +245,12 @@ class _Subsets:
 
 def _gram_shares(gram: Tensor, degrees: int) -> tuple[Tensor, Tensor]:
     """Eigenvalues (…, n − 1) of M and U2 (…, n, n − 1) from the centred whitened rows' Gram matrix (…, n, n)."""
-    eigenvalues, eigenvectors = eigen_basis(gram / degrees)
-    # The smallest is zero, because the rows are centred.
-    return eigenvalues[..., 1:].clamp_min(0.0), eigenvectors[..., 1:].square()
+    # The rows are centred, so that the constant vector belongs to the eigenvalue 0. Equal rows have more vectors there,
+    # and a decomposition mixes them as rounding has it. Moved to twice the trace, it is the last one, alone.
+    moment = gram / degrees
+    above = 2.0 * moment.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None] / moment.shape[-1]
+    eigenvalues, eigenvectors = eigen_basis(moment + above)
+    return eigenvalues[..., :-1].clamp_min(0.0), eigenvectors[..., :-1].square()
 
 
 def _covariance_shares(moment: Tensor, whitened: Tensor, degrees: int) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,132 @@
+"""Differences of FID by delete-a-group jackknives, beside numbers of independent code (decisions.md §3).
+
+`fid_pairs.npz`: four codecs of the same 120 photo patches, 64 features, a reference of rank 63. From 50 rows on two of
+them are the same. The independent code decided by rounding there, so that its numbers serve at the other counts only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from paired_arms import correlated, estimate, pairing
+
+from optimist.evaluation.paired import Paired
+from optimist.numerics.bound import InfluenceBound
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.fid.reference import Reference
+from optimist.numerics.fid.score import FrechetDistance
+from optimist.numerics.pairing import JACKKNIFE_TRAIL, Earlier, Pairing, jackknife_rows
+from optimist.policies.contrasts import contrasts_of
+
+PAIRS = dict(np.load(Path(__file__).parents[1] / "data" / "fid_pairs.npz"))
+ROWS = [torch.from_numpy(PAIRS[f"rows_{name}"].astype(float)) for name in PAIRS["names"]]
+METRIC = FrechetDistance(Reference(PAIRS["reference_mean"], PAIRS["reference_covariance"]))
+
+
+def told(rows: torch.Tensor, sizes: list[int], order: list[int] | None = None) -> Estimate:
+    """The estimate of a generator whose rows were told in batches of these sizes, in this order of the batches."""
+    statistic = METRIC.statistic()
+    paired = Paired(InfluenceBound(METRIC), statistic)
+    ends = np.cumsum(sizes).tolist()
+    for place in order or range(len(sizes)):
+        batch = rows[ends[place] - sizes[place] : ends[place]]
+        statistic.update(batch)
+        paired.add({"features": batch}, (ends[place] - sizes[place], sizes[place]), None)
+        paired.follow(statistic)
+    return paired.estimate(statistic)
+
+
+@pytest.mark.parametrize("count", [20, 30, 100, 120])
+def test_errors_are_those_of_independent_code(count: int):
+    found = [told(rows[:count], [count]) for rows in ROWS]
+    assert [METRIC.scale, *(e.samples for e in found)] == ["linear", *[count] * 4]
+    jackknives = PAIRS[f"n{count}_jackknife"] - PAIRS[f"n{count}_jackknife"].mean(1, keepdims=True)
+    assert np.array([e.pairing.jackknife for e in found if e.pairing]) == pytest.approx(jackknives, rel=1e-5, abs=1e-8)
+    assert [e.value for e in found] == pytest.approx(PAIRS[f"n{count}_values"], rel=1e-6)
+    assert [e.stopping_error for e in found] == pytest.approx(PAIRS[f"n{count}_stop"], rel=1e-6)
+    contrasts = contrasts_of(found)
+    for base in range(4):
+        others = [place for place in range(4) if place != base]
+        errors = [contrasts.errors(base, "stopping")[place] for place in others]
+        assert errors == pytest.approx(PAIRS[f"n{count}_paired_error_new"][base][others], rel=1e-6)
+
+
+@pytest.mark.parametrize("count", [50, 60])
+def test_rounding_does_not_decide_where_two_rows_are_equal(count: int):
+    values = []
+    for scale in (1.0, 1.0 + 1e-13, 1.0 - 1e-13):
+        statistic = METRIC.statistic()
+        statistic.update(ROWS[1][:count] * scale)
+        values.append(METRIC.analyse(statistic).estimate)
+    assert values == pytest.approx([values[0]] * 3, rel=1e-3)
+    assert abs(values[0] - PAIRS["truth"][1]) < 2.0
+
+
+@pytest.mark.parametrize(("count", "is_paired"), [(50, True), (51, False), (64, False), (65, True)])
+def test_close_to_the_rank_nothing_counts_as_common(count: int, is_paired: bool):
+    assert (told(ROWS[0][:count], [count]).pairing is not None) == is_paired
+
+
+def test_a_jackknife_takes_rows_in_steps():
+    assert [jackknife_rows(n) for n in (2, 99, 100, 119, 120, 143, 144, 299, 300, 5000)] == [
+        *(2, 99, 100, 100, 120, 120, 144, 250, 300, 300)
+    ]
+
+
+@pytest.mark.parametrize("base", [0, 1])
+def test_at_unequal_counts_the_trail_has_the_jackknife_to_compare_with(base: int):
+    """What counts is how far the shorter run's jackknife is from that of the longer one at the same count."""
+    deviations = np.array([1.0, -1.0] * 5)
+    one, other = correlated(0.95)
+    errors = []
+    for past in ((), 0.3 * deviations, 0.33 * deviations, 0.1 * deviations, -30.0 * deviations):
+        earlier = Earlier(20, 0.1, 1.0, 1.0, tuple(past))
+        short = estimate(0.0, 1.0, 1.0, 20, pairing(one, 20, jackknife=tuple(0.3 * deviations)))
+        long = estimate(0.2, 0.7, 0.7, 40, pairing(other, 40, trail=(earlier,), jackknife=tuple(9.0 * deviations)))
+        errors.append(contrasts_of([short, long]).errors(base, "stopping")[1 - base])
+    plain, same, near, apart, wrong = errors
+    assert same == near == plain
+    assert plain < apart < wrong == pytest.approx(np.hypot(1.0, 0.7))
+
+
+def test_jackknives_of_as_many_rows_are_compared_themselves():
+    deviations = np.array([1.0, -1.0] * 5)
+    one, other = correlated(0.95)
+    errors = []
+    for theirs in ((), 0.1 * deviations, -0.1 * deviations, -9.0 * deviations):
+        mine = estimate(0.0, 1.0, 1.0, 100, pairing(one, 100, jackknife=tuple(0.1 * deviations)))
+        others = estimate(0.2, 1.0, 1.0, 100, pairing(other, 100, jackknife=tuple(theirs)))
+        errors.append(contrasts_of([mine, others]).errors(0, "stopping")[1])
+    plain, same, opposite, wrong = errors
+    assert same == plain
+    assert opposite == pytest.approx(0.2 * 3.0)  # 9/10 · Σ 0.2²
+    assert wrong == pytest.approx(np.sqrt(2.0))
+
+
+def test_samples_told_out_of_order_have_no_jackknife():
+    """Their groups are of other indices than those of another generator."""
+    in_order, out_of_order = told(ROWS[0][:30], [10] * 3), told(ROWS[0][:30], [10] * 3, [1, 0, 2])
+    assert in_order.pairing is not None
+    assert len(in_order.pairing.jackknife) == 10
+    assert out_of_order.pairing is not None
+    assert out_of_order.pairing.jackknife == ()
+
+
+def test_the_newest_jackknives_are_kept_and_stored():
+    found = told(ROWS[0], [3] * 16 + [40, 4, 4, 4, 4, 4, 4, 4, 4]).pairing
+    assert found is not None
+    assert Pairing.from_dict(found.to_dict()) == found
+    assert found.is_sound()
+    assert sum(bool(past.jackknife) for past in found.trail) <= JACKKNIFE_TRAIL
+    with pytest.raises(ValueError, match="at most"):
+        Pairing.from_dict({**found.to_dict(), "trail": ""})
+
+
+def test_without_a_jackknife_the_error_is_that_by_influences():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((2, 100))
+    one, other = (estimate(0.0, 1.0, 1.0, 100, pairing(row, 100)) for row in (rows[0], rows[0] + 0.5 * rows[1]))
+    assert contrasts_of([one, other]).errors(0, "stopping")[1] < 1.0
