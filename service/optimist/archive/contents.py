@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import FailFast, Field, TypeAdapter
+from pydantic import AfterValidator, FailFast, Field, TypeAdapter, model_validator
 
 from optimist.numerics.estimate import is_due
 from optimist.store.records import LogEntry
@@ -46,6 +46,21 @@ StoredLevel = tuple[
     Annotated[str, Field(pattern=r"^[0-9]{1,3} [0-9]{1,15} [0-9]{1,15} [0-9]{1,15} [0-9]{1,15}\.[0-9]{3}$")],
 ]
 """`KeptLevel.stored`."""
+
+
+def _in_order(runs: tuple[int, ...]) -> tuple[int, ...]:
+    """Runs as `LogEntry` has them. Raises ValueError unless each has a length, and is behind the one before."""
+    end = 0
+    for first, length in zip(runs[::2], runs[1::2], strict=False):
+        if first < end or length < 1:
+            raise ValueError(f"expected ascending runs that do not overlap, got ({first}, {length}) after {end}")
+        end = first + length
+    if len(runs) % 2:
+        raise ValueError("expected the first and the length of each run, got an odd number of numbers")
+    return runs
+
+
+Runs = Annotated[tuple[Count, ...], Field(max_length=2**17), AfterValidator(_in_order)]
 NOT_EMPTY = Field(exclude_if=lambda value: not value)
 """Omits a field that is empty, which most are."""
 
@@ -190,11 +205,17 @@ class PageEntry(Wire):
     retracts: Annotated[str | None, NOT_EMPTY] = None
     prompts: Annotated[str, Field(pattern=r"^([0-9]{1,5}(,[0-9]{1,5})*)?$", max_length=2**16), NOT_EMPTY] = ""
     """`LogEntry.prompts`."""
-    indices: Annotated[tuple[Count, ...], Field(max_length=2**17), NOT_EMPTY] = ()
+    indices: Annotated[Runs, NOT_EMPTY] = ()
     """`LogEntry.indices`."""
-    counted: Annotated[tuple[Count, ...], Field(max_length=2**17), NOT_EMPTY] = ()
+    counted: Annotated[Runs, NOT_EMPTY] = ()
     """`LogEntry.counted`."""
     context_bytes: Annotated[Count, NOT_EMPTY] = 0
+
+    @model_validator(mode="after")
+    def _has_as_many_rows(self) -> Self:
+        if sum(self.indices[1::2]) > self.rows or (self.counted and sum(self.counted[1::2]) != self.rows):
+            raise ValueError(f"expected indices of at most the {self.rows} rows, and as many rows that count")
+        return self
 
     @classmethod
     def of(cls, entry: LogEntry) -> Self:
