@@ -14,6 +14,7 @@ from torch import Tensor
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Pairing
 from optimist.numerics.score import Analysis, Score
+from optimist.numerics.skewness import OF_SCORES, widening
 
 SMALLEST_ERROR = 1e-9
 """Smallest error relative to 1 + |value|: identical samples would have none."""
@@ -82,7 +83,7 @@ class InfluenceBound:
             plug_in = metric.plug_in(statistic)
             return two_sided(metric, n, plug_in, plug_in, None, self.delta, (NO_INTERVAL, *warnings))
         found = metric.analyse(statistic) if common is None else metric.analyse_paired(statistic, common)
-        errors = (found.selection_error, found.stopping_error)
+        errors = (found.selection_error, _stopping_error(found, n))
         warnings = (*warnings, *found.warnings)
         return two_sided(
             metric, n, found.estimate, found.plug_in, errors, self.delta, warnings, found.bracket, _pairing(found)
@@ -162,6 +163,15 @@ def with_strict_interval(estimate: Estimate, lower: float, upper: float, warning
     )
 
 
+def _stopping_error(found: Analysis, samples: int) -> float:
+    """sd_stop with the widening of its sampling part by rare rows."""
+    if not found.skewness:
+        return found.stopping_error
+    error, systematic = found.stopping_error, min(found.systematic_stopping, found.stopping_error)
+    sampled = math.sqrt(error - systematic) * math.sqrt(error + systematic)
+    return math.hypot(error, sampled * math.sqrt(float(widening(found.skewness, samples, OF_SCORES)) - 1.0))
+
+
 def _pairing(found: Analysis) -> Pairing | None:
     if found.influence is None:
         return None
@@ -175,6 +185,7 @@ def _pairing(found: Analysis) -> Pairing | None:
         first_order=found.first_order,
         systematic_selection=found.systematic_selection,
         systematic_stopping=found.systematic_stopping,
+        skewness=found.skewness,
         jackknife=() if found.jackknife is None or not found.jackknife.any() else tuple(found.jackknife.tolist()),
         reference=reference,
     )

@@ -81,6 +81,8 @@ class Pairing:
     jackknife: tuple[float, ...] = ()
     """Deviations of the estimates without each of the 10 groups of the first `jackknife_rows` samples from their mean,
     by group; empty from fewer than 10 samples, where the metric makes none, and where all are 0."""
+    skewness: float | None = None
+    """`Analysis.skewness`; None: rare rows widen no difference."""
     reference: NDArray[np.float32] | None = None
     """`Analysis.reference` (k,): what the choice of the reference adds to the variance of a difference; None: 0."""
 
@@ -92,6 +94,7 @@ class Pairing:
         numbers = [self.first_order, self.systematic_selection, self.systematic_stopping]
         numbers += [number for past in self.trail for number in (past.value, past.variance, past.first_order)]
         numbers += [number for jackknife in self._jackknives for number in jackknife]
+        numbers += [] if self.skewness is None else [self.skewness]
         infinite = bool(np.isinf(self.influence).any())
         return all(map(math.isfinite, numbers)) and not infinite and bool(np.isfinite(self.reference_values).all())
 
@@ -121,6 +124,8 @@ class Pairing:
         }
         if any(self._jackknives):
             found["jackknives"] = _packed(jackknife_array(self._jackknives), "<f8")
+        if self.skewness is not None:
+            found["skewness"] = self.skewness
         return found if self.reference is None else {**found, "reference": _packed(self.reference, "<f4")}
 
     @classmethod
@@ -143,6 +148,7 @@ class Pairing:
             unindexed=fields["unindexed"],
             trail=tuple(trail),
             jackknife=own[0] if own else (),
+            skewness=fields.get("skewness"),
             reference=_unpacked(fields["reference"], "<f4") if "reference" in fields else None,
         )
 

@@ -47,6 +47,9 @@ class Analysis:
     """Influence of some rows of the reference (k,), the same ones for every generator, up to a constant, divided by the
     root of the number of all rows. The variance of a difference of two generators' values is that of the difference of
     their scores by the choice of the reference. None: the reference is taken as exact."""
+    skewness: float | None = None
+    """Skewness of the rows' influences, by which `InfluenceBound` widens the sampling part of `stopping_error`, and
+    policies that of differences; None: errors are taken as they are."""
     jackknife: Tensor | None = None
     """`Pairing.jackknife` (10,), float64; None from fewer than 10 samples, and where the metric makes none."""
     warnings: tuple[str, ...] = ()

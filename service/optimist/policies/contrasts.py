@@ -110,9 +110,7 @@ class Contrasts:
         if base not in self._places or len(self._places) < 2:
             return plain
         place = self._places[base]
-        rho = _influences(self).correlations(place)
-        rho[place] = 0.0
-        return plain.where_paired(compared(self._columns, place, rho), self._places)
+        return plain.where_paired(compared(self._columns, place, _influences(self)), self._places)
 
     @cached_property
     def _places(self) -> dict[int, int]:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.numerics.skewness import skewness
+
 FEWEST_COMMON = 10
 """Common indices below which nothing is known of a correlation."""
 CAP = 0.9999
@@ -46,6 +48,11 @@ class Influences:
         r = np.clip(np.divide(product, scale, out=np.zeros_like(scale), where=enough & (scale > 0.0)), -CAP, CAP)
         z = np.arctanh(r)
         return np.copysign(np.tanh(np.maximum(np.abs(z) - 1.0 / np.sqrt(np.where(enough, m - 3.0, 1.0)), 0.0)), z)
+
+    def skewness(self, base: int) -> Array:
+        """Of what every row has more influence than `base`, over the indices that both have (k,)."""
+        both = self._told * self._told[base] > 0.0
+        return skewness(np.where(both, self._known - self._known[base], np.nan))
 
 
 def effective(rho: Array, first: Array, first_other: Array, overlap: Array) -> Array:

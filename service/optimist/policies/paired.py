@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, jackknife_array, jackknife_rows
+from optimist.numerics.skewness import OF_DIFFERENCES, against, skewness, widening
 from optimist.policies.arms import known_error
-from optimist.policies.correlation import Array, effective
+from optimist.policies.correlation import Array, Influences, effective
 
 Errors = Literal["selection", "stopping"]
 """Which errors a difference is judged by: sd_select or sd_stop (decisions.md §2)."""
@@ -85,6 +86,8 @@ class Columns:
         self.selection = _Variances(
             [known_error(e.standard_error) for e in estimates], [p.systematic_selection for p in self.pairings]
         )
+        self.is_skewed = np.array([p.skewness is not None for p in self.pairings])
+        """Whether rare rows widen differences."""
         self.jackknife_rows = np.array([jackknife_rows(n) for n in self.counts])
         self.jackknives = _weighed([p.jackknife for p in self.pairings], self.counts)
         self.stopping = _Variances(
@@ -96,10 +99,16 @@ class Columns:
 
         What all scores have in common drops out.
         """
+        return np.array([float(more.var(ddof=1)) if len(more) else 0.0 for more in self._of_reference(base)])
+
+    def skewness_by_reference(self, base: int) -> Array:
+        """The skewness (k,) of what the rows of the reference have more influence than on `base`; 0 as above."""
+        return np.array([float(skewness(more)) for more in self._of_reference(base)])
+
+    def _of_reference(self, base: int) -> list[Array]:
         own = self.pairings[base].reference_values.astype(np.float64)
         each = [pairing.reference_values for pairing in self.pairings]
-        known = [len(values) == len(own) > 1 for values in each]
-        return np.array([float((v - own).var(ddof=1)) if k else 0.0 for v, k in zip(each, known, strict=True)])
+        return [values - own if len(values) == len(own) > 1 else own[:0] for values in each]
 
 
 class _Variances:
@@ -123,12 +132,14 @@ class _Variances:
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")
-def compared(columns: Columns, base: int, rho: Array) -> Against:
-    """The contrasts of k paired estimates with the one at `base`, given the correlations ρ_L (k,) with it.
+def compared(columns: Columns, base: int, influences: Influences) -> Against:
+    """The contrasts of k paired estimates, which have these influences, with the one at `base`.
 
     At unequal counts and ρ_L > 0 the longer run's own earlier value is the control variate of the shorter one.
     """
     n, own = columns.n, columns.n[base]
+    rho = influences.correlations(base)
+    rho[base] = 0.0
     common = np.maximum(np.minimum(np.minimum(n, own), _shared(columns, base)), 0.0)
     nested = np.sqrt(np.minimum(n, own) / np.maximum(n, own))  # the bound on the wide side of a negative correlation
     overlap = np.where(rho < 0.0, nested, common / np.sqrt(n * own))
@@ -144,6 +155,7 @@ def compared(columns: Columns, base: int, rho: Array) -> Against:
     is_same = columns.jackknife_rows == columns.jackknife_rows[base]
     is_same[_control(columns, base, rho, correlations, difference, sampled)] = False
     sampled[1] = np.where(is_same, np.fmax(sampled[1], np.minimum(counted, most)), sampled[1])
+    sampled[1] *= _by_rare_rows(columns, base, rho, influences, difference)
     even = effective(rho, columns.first, columns.first[base], np.ones_like(rho))
     is_paired = rho != 0.0
     return Against(
@@ -160,6 +172,19 @@ def compared(columns: Columns, base: int, rho: Array) -> Against:
 def _shared(columns: Columns, base: int) -> Array:
     """Indices that both must have, as each has as many as `indexed` of those below its end."""
     return columns.indexed + columns.indexed[base] - np.maximum(columns.end, columns.end[base])
+
+
+def _by_rare_rows(columns: Columns, base: int, rho: Array, influences: Influences, difference: Array) -> Array:
+    """The factors (k,) of the sampling variances by rare rows that would speak against the sign of the difference.
+
+    The real rows show rows that are too rare for the samples: as references they have the opposite influence.
+    """
+    if not columns.is_skewed[base]:
+        return np.ones_like(rho)
+    rare = influences.skewness(base), -columns.skewness_by_reference(base)
+    counted = np.maximum(*(np.abs(against(columns.sign * each, difference)) for each in rare))
+    factors = widening(rho * counted, np.minimum(columns.n, columns.n[base]), OF_DIFFERENCES)
+    return np.where(columns.is_skewed, factors, 1.0)
 
 
 def _control(

@@ -1,0 +1,49 @@
+"""Rare rows that decide a score: the skewness of influences, and by how much it widens errors (decisions.md). No torch.
+
+The mean of skewed rows and its error go together: before the rare large rows come, both are too small. A variance from
+n rows of skewness γ is therefore taken as 1 + c γ²/n times what it seems.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+OF_SCORES = 10.0
+"""c of a score's sd_stop²."""
+OF_DIFFERENCES = 20.0
+"""c of the variance of a paired difference, whose skewness counts on one side only (`against`)."""
+
+Array = NDArray[np.float64]
+
+
+def skewness(values: NDArray[np.floating[Any]]) -> Array:
+    """The skewness (…) of rows of numbers (…, m), of which NaN are missing: third central moment over deviation³.
+
+    0 where a row has fewer than three numbers, or does not vary beyond rounding.
+    """
+    rows = np.asarray(values, dtype=np.float64)
+    told = ~np.isnan(rows)
+    count = np.maximum(told.sum(axis=-1, keepdims=True), 1)
+    rows = np.where(told, rows, 0.0)
+    largest = np.abs(rows).max(axis=-1, keepdims=True, initial=0.0)
+    rows = rows / np.where(largest > 0.0, largest, 1.0)
+    rows = np.where(told, rows - rows.sum(axis=-1, keepdims=True) / count, 0.0)
+    second, third = (np.power(rows, power).sum(axis=-1) / count[..., 0] for power in (2, 3))
+    varies = (second > 1e-14) & (count[..., 0] >= 3)
+    return np.where(varies, third / np.power(np.where(varies, second, 1.0), 1.5), 0.0)
+
+
+def against(skewed: Array, differences: Array) -> Array:
+    """The skewness (k,) of differences (k,) where it speaks against their sign, 0 elsewhere.
+
+    Rare rows that would make a difference larger can be missing where it is below 0, and only there do they mislead.
+    """
+    return np.where(skewed * differences < 0.0, skewed, 0.0)
+
+
+def widening(skewed: Array | float, samples: Array | float, weight: float) -> Array:
+    """1 + `weight` γ²/n, the factor of a variance from n = `samples` rows of skewness γ = `skewed`."""
+    return 1.0 + weight * np.square(skewed) / samples

@@ -1,0 +1,78 @@
+"""Rare rows that speak against a difference make its error larger (decisions.md §3)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from paired_arms import estimate, pairing
+
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.pairing import Pairing
+from optimist.numerics.skewness import skewness
+from optimist.policies.contrasts import Contrasts
+
+N = 80
+SHARED = np.random.default_rng(1).standard_normal(N)
+RARE = np.random.default_rng(2).standard_exponential(N) ** 2
+REAL = np.random.default_rng(3).standard_exponential(50) ** 3
+
+
+def pair(gap: float, skewed: float | None, lower_is_better: bool = True, **fields: np.ndarray) -> list[Estimate]:
+    """The second one is worse by `gap`; its rare rows have more influence than those of the first one."""
+    sign = 1.0 if lower_is_better else -1.0
+    rows = SHARED, SHARED + sign * 0.1 * RARE
+    real = fields.get("real", np.zeros(50))
+    reference = np.zeros(50), sign * real
+    return [
+        estimate(
+            sign * value,
+            0.5,
+            0.6,
+            N,
+            pairing(row, N, skewness=skewed, reference=known if real.any() else None),
+            lower_is_better,
+        )
+        for value, row, known in zip((0.0, gap), rows, reference, strict=True)
+    ]
+
+
+def errors(made: list[Estimate], kind: str = "stopping") -> tuple[float, float]:
+    """That of the difference of each from the other one."""
+    contrasts = Contrasts(made)
+    return contrasts.errors(0, kind)[1], contrasts.errors(1, kind)[0]  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("lower_is_better", [True, False])
+def test_only_rows_that_speak_against_the_difference_count(lower_is_better: bool):
+    gamma = float(skewness(RARE))
+    assert gamma > 2.0
+    plain = errors(pair(-0.1, None, lower_is_better))
+    assert errors(pair(0.1, 1.0, lower_is_better)) == plain
+    rho = Contrasts(pair(-0.1, 1.0, lower_is_better)).against(0).rho[1]
+    factor = math.sqrt(1.0 + 20.0 * (rho * gamma) ** 2 / N)
+    assert errors(pair(-0.1, 1.0, lower_is_better)) == pytest.approx([factor * each for each in plain], rel=1e-5)
+    assert errors(pair(-0.1, 1.0, lower_is_better), "selection") == errors(
+        pair(-0.1, None, lower_is_better), "selection"
+    )
+
+
+def test_real_rows_speak_with_the_opposite_sign():
+    """What a real row adds to a score, the same row of a generator takes off."""
+    seen, unseen = pair(0.1, 1.0, real=0.01 * REAL), pair(-0.1, 1.0, real=-0.01 * REAL)
+    gamma, rho = float(skewness(REAL)), Contrasts(seen).against(0).rho[1]
+    assert gamma > float(skewness(RARE))
+    bare = [pair(gap, None, real=0.01 * REAL) for gap in (0.1, -0.1)]
+    added = float(np.var(0.01 * REAL, ddof=1))
+    for made, plain in zip((seen, unseen), bare, strict=True):
+        widened = (errors(plain)[0] ** 2 - added) * (1.0 + 20.0 * (rho * gamma) ** 2 / N) + added
+        assert errors(made) == pytest.approx([math.sqrt(widened)] * 2, rel=1e-4)
+
+
+def test_what_is_stored_has_the_skewness():
+    made = pair(0.1, 2.5)[0].pairing
+    assert made is not None
+    assert Pairing.from_dict(made.to_dict()) == made
+    assert Pairing.from_dict(made.to_dict()).skewness == 2.5
+    assert pairing(SHARED, N, skewness=math.inf).is_sound() is False
