@@ -37,9 +37,6 @@ from rich.table import Table
 from optimist.evaluation import Track
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.kid.reference import cubic
-from optimist.numerics.kid.score import KernelDistance
-from optimist.numerics.mmd.score import MeanDiscrepancy
 from optimist.numerics.real_data import RealData
 from optimist.numerics.registry import Setting, make_metric, make_reference
 from optimist.numerics.threads import limit_threads
@@ -47,6 +44,7 @@ from optimist.policies.contrasts import contrasts_of
 from optimist.simulation.digits.generators import TruncatedVAE
 from optimist.simulation.digits.world import load
 from optimist_client.metrics import CMMD, KID, MMD, Gaussian, Metric
+from pairs.truths import truth
 
 COUNTS = (20, 50, 100, 200, 500)
 POOL = 3_000
@@ -119,18 +117,6 @@ def made(declared: Metric, real: Rows) -> Any:
     return make_metric(declared.model_copy(update={"reference": prepared}), Setting({"features": real.shape[1]}))
 
 
-def truth(score: Any, pool: Rows) -> float:
-    """The score of samples drawn from a pool with replacement, over which a row may meet itself."""
-    rows = torch.from_numpy(pool)
-    if isinstance(score, MeanDiscrepancy):
-        gap = torch.cat([score.real.feature_map.plain(part) for part in rows.split(500)]).mean(0) - score.real.mean
-        return score.factor * (float(gap @ gap) - score.real.excess)
-    assert isinstance(score, KernelDistance)
-    own = sum(float(cubic(part, rows).sum()) for part in rows.split(500)) / len(rows) ** 2
-    witness = float(torch.cat([score.real.witness(part) for part in rows.split(500)]).mean())
-    return own - 2.0 * witness + score.real.similarity
-
-
 def fed(score: Any, rows: torch.Tensor) -> Any:
     """A statistic of these samples."""
     statistic = score.statistic()
@@ -158,7 +144,7 @@ def calibration(data: Path | None, repeats: int) -> Table:
 def _row(score: Any, pools: Mapping[str, Rows], repeats: int) -> list[str]:
     bound, z = InfluenceBound(score), {n: list[float]() for n in COUNTS}
     for place, pool in enumerate(pools.values()):
-        true = truth(score, pool)
+        true = truth(score, torch.from_numpy(pool))
         for repeat in range(repeats):
             drawn = np.random.default_rng((repeat, place)).integers(len(pool), size=max(COUNTS))
             statistic, done = score.statistic(), 0
@@ -201,7 +187,7 @@ def pairs(repeats: int) -> Table:
         table.add_column(column, no_wrap=True)
     for label, declared in metrics().items():
         score = made(declared, real)
-        true = {name: truth(score, pool) for name, pool in pools.items()}
+        true = {name: truth(score, torch.from_numpy(pool)) for name, pool in pools.items()}
         for n in (50, 200, 500):
             table.add_row(label, f"{n}", *_differences(score, pools, true, n, repeats))
     return table
@@ -243,7 +229,7 @@ def references(repeats: int) -> Table:
     for column in ("metric", "real rows", "n", "same seeds", "share of the reference", "rms z: exact → finite"):
         table.add_column(column)
     for label, declared in metrics().items():
-        true = np.diff([truth(made(declared, real), pool) for pool in pools])[0]
+        true = np.diff([truth(made(declared, real), torch.from_numpy(pool)) for pool in pools])[0]
         for size, n, common in ((100, 200, False), (100, 200, True), (400, 1000, False), (400, 1000, True)):
             found = []
             for repeat in range(repeats):

@@ -2,10 +2,12 @@
 
     python benchmarks/pairs [tables] [--beds NAME ...] [--streams 40] [--claims 200] [--texts FILE]
 
-The tables are `errors`, `savings`, `claims`, `prices` and `ties`; all by default. Generators draw rows from pools, with
-replacement: those of the same numbers in a *common* stream, of numbers of their own in *independent* ones. Everything
-is scored as in `Evaluation`, with batches of 5 and the default settings; δ = 0.05.
+The tables are `singles`, `errors`, `savings`, `claims`, `prices` and `ties`; all by default. Generators draw rows from
+pools, with replacement: those of the same numbers in a *common* stream, of numbers of their own in *independent* ones.
+Everything is scored as in `Evaluation`, with batches of 5 and the default settings; δ = 0.05.
 
+- singles: the root-mean-square z = (score − truth)/error of single scores along streams, that of the worst generator in
+  brackets, and how many are beyond three errors.
 - errors: the correlation of influences [of neighbours], the variance of a difference (common/independent, n = 100), and
   the root-mean-square z = (difference − truth)/error along common streams: as if independent (least and largest), then
   by its contrast at equal counts and with 50 samples against 200. The worst pair is in brackets. A star marks values
@@ -18,7 +20,10 @@ is scored as in `Evaluation`, with batches of 5 and the default settings; δ = 0
 - prices: the cost until `top-two` stops, with costs weighed / not weighed: the ratio of the medians over the streams
   [of samples], on independent streams and on common ones, where the best generator, or its closest rival, costs 1, 3,
   10 or 100 times as much as each of the others.
-- ties: two generators at a time, shifted to the same score: the share of runs that ever stop. Half of these are wrong.
+- ties: two generators at a time, shifted to the same score: the share of runs that ever stop, with its one-sided 95 %
+  lower limit. Half of these are wrong.
+
+The beds `… sizes (3)` have rows of very unequal size, and a metric each of fid, kid, mmd, rke, vendi, is and mean.
 
 `--texts` is a file of the answers of two language models (`human_eval_x_java2cpp` (2, tasks, answers, d), the tasks
 `human_eval_x_java2cpp_prompt` (tasks, d), `models`); without it these beds are left out.
@@ -47,6 +52,7 @@ from streams import Stream, Table
 from optimist.numerics.threads import limit_threads
 
 TABLES = {
+    "singles": (misses.SINGLE_HEADS, misses.singles),
     "errors": (misses.HEADS, misses.errors),
     "savings": (["stop", "ratio", "95 % right", "wrong", "undecided"], outcomes.savings),
     "claims": (["stop", "change", "wrong", "undecided"], outcomes.claims),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tails
 import torch
 from numpy.typing import NDArray
+from truths import truth
 
 from optimist.evaluation import Question, declared_of
 from optimist.numerics.bound import Bound
@@ -20,7 +22,7 @@ from optimist.simulation.digits.recipe import Recipe
 from optimist.simulation.digits.world import Digits, load
 
 ROWS = 30_000
-"""Samples in a pool. The pool is the population: streams are drawn from it with replacement."""
+"""Samples in a pool of most beds. The pool is the population: streams are drawn from it with replacement."""
 SEED = 1_000_000
 EPOCHS = (20, 40, 80, 120)
 LEAST = {4: 0.9, 8: 0.6, 20: 0.5}
@@ -46,6 +48,11 @@ class Bed:
     """Whether the generators have so little in common that seeds do not matter."""
 
     @property
+    def size(self) -> int:
+        """Samples in each pool."""
+        return len(next(iter(next(iter(self.pools.values())).values())))
+
+    @property
     def generators(self) -> tuple[str, ...]:
         """Their names."""
         return tuple(self.pools)
@@ -62,10 +69,7 @@ class Bed:
 
     def truth(self, generator: str) -> float:
         """The score of the whole pool, on the estimates' scale."""
-        bound = self.bound()
-        statistic = bound.statistic()
-        statistic.update(*self.rows(generator, np.arange(ROWS)).values())
-        return bound.metric.plug_in(statistic)
+        return truth(self.bound().metric, *self.rows(generator, np.arange(self.size)).values())
 
 
 def truncations(levels: int) -> dict[str, Generator]:
@@ -123,6 +127,22 @@ def _rotation(seed: int) -> NDArray[np.float64]:
     return np.linalg.qr(np.random.default_rng(seed).standard_normal((DIMENSION, DIMENSION)))[0]
 
 
+def tailed(metric: str, law: str, horizon: int) -> Bed:
+    """A bed of rows of unequal size (`tails.LAWS`)."""
+    real = tails.real_rows(law)
+    brought: dict[str, dict[str, Any]] = {
+        "fid": {"reference": (real.mean(0), np.cov(real, rowvar=False))},
+        "kid": {"reference": real},
+        "mmd": {"reference": real, "kernel": KERNEL},
+        "is": {},
+        "mean": {},
+    }
+    seen = {"is": ("probabilities", tails.classes), "mean": ("values", tails.values)}
+    array, of_rows = seen.get(metric, ("features", lambda rows: rows))
+    pools = {name: {array: of_rows(rows)} for name, rows in tails.pools(law).items()}
+    return Bed(pools, Question(declared_of(metric, **brought.get(metric, {"kernel": KERNEL}))), horizon)
+
+
 def texts(metric: str, file: Path, horizon: int) -> Bed:
     """Two language models' answers to 164 tasks, ten each; a pool has a task per row, and an answer drawn at random."""
     with np.load(file) as data:
@@ -171,6 +191,11 @@ BEDS: dict[str, Callable[[], Bed]] = {
     **{f"truncations (20): {metric}": _digits(metric, lambda: truncations(20), 400) for metric in ("is", "rke")},
     "Gaussian (5): fid": lambda: gaussian(False, 2_000),
     "Gaussian, rotated (5): fid": lambda: gaussian(True, 2_000),
+    **{
+        f"{law} sizes (3): {metric}": partial(tailed, metric, law, 600 if metric == "vendi" else 1_000)
+        for law in tails.LAWS
+        for metric in ("fid", "kid", "mmd", "rke", "vendi", "is", "mean")
+    },
 }
 """By name: the generators, how many there are, and the metric."""
 TEXTS = {f"texts (2): {metric}": metric for metric in ("rke", "conditional-vendi")}

@@ -14,9 +14,10 @@ from streams import Table
 from optimist.numerics.estimate import Estimate
 from optimist.policies.contrasts import Contrasts
 
-COUNTS = (50, 100, 200, 500)
+COUNTS = (20, 50, 100, 200, 500, 1_000)
 UNEQUAL = (50, 200)
 BAND = (0.6, 1.15)
+SINGLE_HEADS = [f"n = {n}" for n in COUNTS]
 HEADS = ["correlation", "variance", "as independent", *(f"n = {n}" for n in COUNTS), "50, 200"]
 Streams = Sequence[Mapping[str, Table]]
 Judge = Callable[[Estimate, Estimate], tuple[float, float]]
@@ -92,6 +93,22 @@ def errors(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]
         *cells,
         cell(np.concatenate(unequal)),
     ]
+
+
+def singles(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
+    """The root mean squares of (value − truth)/error of single scores, and how many are beyond three errors."""
+    cells: list[str] = []
+    for n in COUNTS:
+        if n > bed.horizon:
+            break
+        found = np.array([[_miss(_at(tables[name], n), truths[name]) for tables in streams] for name in truths])
+        cells.append(f"{cell(found)}, {100.0 * np.mean(np.abs(found) > 3.0):.0f} %")
+    return cells + [""] * (len(COUNTS) - len(cells))
+
+
+def _miss(estimate: Estimate, truth: float) -> float:
+    assert estimate.stopping_error is not None
+    return (estimate.value - truth) / estimate.stopping_error
 
 
 def _at(table: Table, samples: int) -> Estimate:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from beds import ROWS, Bed, bed_named
+from beds import Bed, bed_named
 from numpy.typing import NDArray
 
 from optimist.evaluation.track import Track
@@ -75,4 +75,4 @@ class Stream:
 
 def places_of(bed: Bed, number: int) -> NDArray[np.int64]:
     """The places in the pools that a stream visits (horizon,)."""
-    return np.random.default_rng(number).integers(ROWS, size=bed.horizon)
+    return np.random.default_rng(number).integers(bed.size, size=bed.horizon)
