@@ -354,7 +354,8 @@ def test_values_and_errors_do_not_depend_on_pairing(kind: str):
                 one, other = (each.estimates()[name] for each in (paired, unpaired))
                 if evaluation is unpaired and one is not None:
                     assert one.pairing is not None
-                    assert replace(one, pairing=None) == other
+                    assert other is not None
+                    assert replace(one, pairing=None, warnings=other.warnings) == other
     found = pairing(found_in(paired, "a"))
     assert (found.end, found.unindexed) == (220, 0)
     assert np.isfinite(found.influence[:220]).all()

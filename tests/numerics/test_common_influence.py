@@ -130,7 +130,8 @@ def test_all_other_numbers_are_those_of_the_plain_analysis(kind: str, count: int
     plain, found = metric.analyse(statistic), metric.analyse_paired(statistic, some(arrays, slice(256)))
     assert plain.influence is None
     assert len(found.influence) == min(count, 256)
-    assert replace(found, influence=None) == plain
+    assert replace(found, influence=None, warnings=plain.warnings) == plain
+    assert set(plain.warnings) <= set(found.warnings)
     # What is left of the errors without the systematic part is the sampling variance.
     inflation = 1 + (400 / count**2 if kind in BELOW_TWO else 20 / count)
     sampling = found.selection_error**2 - found.systematic_selection**2

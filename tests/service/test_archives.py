@@ -291,7 +291,7 @@ def test_an_export_while_workers_tell_is_of_one_moment(
     report = scored(imported)
     assert report.rounds == stored.told
     assert [row.samples for row in report.standings] == [g.samples for g in stored.generators]
-    assert all(row.score is not None and not row.warnings for row in report.standings)
+    assert all(row.score is not None and "not scored" not in " ".join(row.warnings) for row in report.standings)
 
 
 @pytest.mark.long

@@ -104,7 +104,7 @@ class Appended:
         for generator, estimate in self._evaluation.estimates().items():
             assert estimate is not None
             assert standings[generator].score == pytest.approx(estimate.score, rel=1e-9)
-            assert standings[generator].warnings == ()
+            assert standings[generator].warnings == estimate.warnings
 
     def report(self) -> Report:
         return self._experiment.report()

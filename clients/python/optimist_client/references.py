@@ -11,6 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from optimist_client import tensors
 from optimist_client.files import MOMENTS, SUFFIXES, Arrays, FileError, read_arrays
 
+SOME = 256
+"""Real rows by which differences of generators know how much they depend on the choice of the reference."""
+
+
+def some_places(count: int) -> NDArray[np.int64]:
+    """A random choice of at most `SOME` of `count` rows, the same wherever it is made."""
+    return np.random.default_rng(0).permutation(count)[:SOME]
+
+
+def some_of(rows: NDArray[np.floating]) -> NDArray[np.float32]:
+    """The rows (k, d) that are kept of all the rows (m, d) of a reference."""
+    return rows[some_places(len(rows))].astype(np.float32)
+
 
 class Moments(NamedTuple):
     """The mean (d,) and covariance (d, d) of real data, float64, and how many samples they come from, if known."""

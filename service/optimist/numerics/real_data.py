@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from optimist.numerics.moments import moments_of_features
 from optimist.numerics.plausibility import reference_scale
+from optimist_client.references import some_of
 
 
 @dataclass(frozen=True, eq=False)
 class RealData:
-    """Real data as it is stored, float64: the moments of all its features, and the rows where they were kept.
+    """Real data as it is stored: the moments of all its features, float64, and the rows where they were kept.
 
-    A metric that needs rows refuses data without them, see `Implementation.reference`.
+    A metric that needs rows refuses data without them, see `Implementation.reference`. `samples` and `some_rows` follow
+    from the rows where these are given.
     """
 
     mean: NDArray[Any]
@@ -25,12 +27,25 @@ class RealData:
     """(d, d), the unbiased one where it was computed from rows."""
     rows: NDArray[Any] | None = None
     """(m, d)"""
+    samples: int | None = None
+    """m, the number of real samples behind the moments; None if it is not known."""
+    some_rows: NDArray[Any] | None = None
+    """A random choice of the rows (k ≤ 256, d), float32 (`references.some_of`); None where only moments are known."""
+
+    def __post_init__(self) -> None:
+        if self.rows is not None:
+            object.__setattr__(self, "samples", len(self.rows))
+            object.__setattr__(self, "some_rows", some_of(self.rows))
 
     @classmethod
     def of_rows(cls, name: str, rows: NDArray[np.floating]) -> Self:
         """Real features (m ≥ 2, d ≥ 1) with their moments. Raises `BatchError`, beginning with `name`, for others."""
         mean, covariance = moments_of_features(name, rows)
         return cls(mean, covariance, np.asarray(rows, dtype=np.float64))
+
+    def without_rows(self) -> Self:
+        """The same data with some of its rows only, which take little memory."""
+        return replace(self, rows=None)
 
     @property
     def dimension(self) -> int:

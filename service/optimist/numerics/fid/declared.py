@@ -24,4 +24,4 @@ def make(declared: FID, setting: Setting) -> FrechetDistance:
 def reference(declared: FID, data: RealData, device: torch.device | str) -> Reference:
     """The moments with their eigenbasis. Raises ValueError, as `Reference` does."""
     del declared
-    return Reference(data.mean, data.covariance, device)
+    return Reference(data.mean, data.covariance, device, samples=data.samples, some_rows=data.some_rows)

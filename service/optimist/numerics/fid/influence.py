@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.fid.distance import terms_of
+from optimist.numerics.fid.finite import UNKNOWN, by_covariance
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.statistic import GaussianStatistic
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, jackknife_rows
@@ -68,6 +69,8 @@ class _Geometry:
     """Σ_ij (s_i s_j / (s_i + s_j))², s = √eig Ms."""
     gram: Tensor | None = None
     """The Gram matrix (n, n) of the centred whitened rows, while n ≤ rank."""
+    real: Tensor | None = None
+    """vᵀ T v of the rows of the `FiniteReference`, where there is one and common rows are given."""
 
 
 class FrechetInfluence:
@@ -113,6 +116,9 @@ class FrechetInfluence:
         else:
             groups = len(deviations)
             jackknife = (groups - 1) / groups * float(deviations.square().sum()) * jackknife_rows(n) / n
+        real = None
+        if reference.finite is not None and geometry.real is not None:
+            real = reference.finite.influence(shift, geometry.real)
         is_close = _CLOSE_TO_RANK * reference.rank < n <= reference.rank + 1
         return FrechetAnalysis(
             plug_in=plug_in,
@@ -128,16 +134,19 @@ class FrechetInfluence:
             systematic_selection=0.02 * extrapolated,
             systematic_stopping=0.05 * extrapolated,
             influence=of_common[0] if of_common and not is_close else None,
+            reference=real,
             jackknife=deviations if deviations is not None and len(deviations) == JACKKNIFE_GROUPS else None,
+            warnings=_warnings(reference, n) if common else (),
         )
 
     def _few(self, rows: Tensor, *common: Tensor) -> _Geometry:
         """n ≤ rank: from the n × n Gram matrix of all rows; nothing d × d is decomposed."""
         reference, m = self._reference, len(rows) - 1
+        finite = reference.finite if common else None
         mean, centred = centre(rows)
         whitened = times_lower(centred, reference.factor)
         gram = symmetric_product(whitened, whitened.T)
-        eigenvalues, shares = _gram_shares(gram, m)
+        eigenvalues, eigenvectors = _gram_basis(gram, m)
         scale = float(eigenvalues.sum()) / reference.square_trace
         buffers = [centred[-BUFFER:], *(each - mean for each in common)]
         quadratic = [reference.square_norms(each) for each in buffers]
@@ -146,16 +155,18 @@ class FrechetInfluence:
             trace=float(centred.square().sum()) / m,
             square_trace=gram_square_sum(centred) / m**2,
             eigenvalues=eigenvalues,
-            shares=shares,
+            shares=eigenvectors.square(),
             centred=buffers,
             quadratic=[each / math.sqrt(scale) if scale > 0.0 else each * 0.0 for each in quadratic],
             pairs=scale * reference.pair_sum,
             gram=gram,
+            real=finite.by_gram(whitened, eigenvalues, eigenvectors) if finite is not None else None,
         )
 
     def _many(self, statistic: GaussianStatistic, *common: Tensor) -> _Geometry:
         """n > rank: from the scatter and the last rows; T is renewed here."""
         reference, n, m = self._reference, statistic.samples, statistic.samples - 1
+        finite = reference.finite if common else None
         scatter = statistic.scatter
         moment = congruence(reference.factor, scatter) / m
         rows = [statistic.last_rows - statistic.mean, *(each - statistic.mean for each in common)]
@@ -163,7 +174,8 @@ class FrechetInfluence:
         buffers = [whitened[0][-BUFFER:], *whitened[1:]]
         trace = float(moment.trace())
 
-        eigenvalues, shares = _covariance_shares(moment, whitened[0], m)
+        also = [] if finite is None else [finite.coordinates]
+        eigenvalues, shares, *real = _covariance_shares(moment, whitened[0], m, *also)
         if trace > VANISHING:
             weight, scale = min(1.0, reference.rank / n), trace / reference.square_trace
             mixed = (1.0 - weight) * moment + (weight * scale) * reference.square
@@ -182,6 +194,7 @@ class FrechetInfluence:
             centred=[rows[0][-BUFFER:], *rows[1:]],
             quadratic=quadratic,
             pairs=pair_sum(roots),
+            real=by_covariance(eigenvalues, real[0]) if real else None,
         )
 
     def _jackknife(self, statistic: GaussianStatistic, gram: Tensor | None) -> Tensor:
@@ -229,10 +242,11 @@ class _Subsets:
         if p <= reference.rank:
             gram = self._whitened @ self._whitened.T if self._gram is None else self._gram
             blocks = double_centre(gram[subsets[:, :, None], subsets[:, None, :]])
-            eigenvalues, shares = _gram_shares(blocks, m)
+            eigenvalues, eigenvectors = _gram_basis(blocks, m)
+            shares = eigenvectors.square()
         else:
             parts = centre(self._whitened[subsets])[1]
-            eigenvalues, shares = _covariance_shares(parts.mT @ parts / m, parts, m)
+            eigenvalues, shares, *_ = _covariance_shares(parts.mT @ parts / m, parts, m)
         gap = (means + self._shift).square().sum(-1)
         alive = eigenvalues.sum(-1) > VANISHING
         value = gap + torch.where(alive, trace * (1.0 - 1.0 / p), trace * (m / p)) + reference.trace
@@ -243,21 +257,28 @@ class _Subsets:
         return value
 
 
-def _gram_shares(gram: Tensor, degrees: int) -> tuple[Tensor, Tensor]:
-    """Eigenvalues (…, n − 1) of M and U2 (…, n, n − 1) from the centred whitened rows' Gram matrix (…, n, n)."""
+def _warnings(reference: Reference, samples: int) -> tuple[str, ...]:
+    return (UNKNOWN,) if reference.finite is None else reference.finite.warnings(samples)
+
+
+def _gram_basis(gram: Tensor, degrees: int) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (…, n − 1) of M and eigenvectors (…, n, n − 1), from centred whitened rows' Gram matrix (…, n, n)."""
     # The rows are centred, so that the constant vector belongs to the eigenvalue 0. Equal rows have more vectors there,
     # and a decomposition mixes them as rounding has it. Moved to twice the trace, it is the last one, alone.
     moment = gram / degrees
     above = 2.0 * moment.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None] / moment.shape[-1]
     eigenvalues, eigenvectors = eigen_basis(moment + above)
-    return eigenvalues[..., :-1].clamp_min(0.0), eigenvectors[..., :-1].square()
+    return eigenvalues[..., :-1].clamp_min(0.0), eigenvectors[..., :-1]
 
 
-def _covariance_shares(moment: Tensor, whitened: Tensor, degrees: int) -> tuple[Tensor, Tensor]:
-    """Eigenvalues (…, r) of M (…, r, r) and U2 (…, rows, r) of centred whitened rows (…, rows, r), r ≥ 0."""
-    eigenvalues, coordinates = eigen_coordinates(moment, whitened)
+def _covariance_shares(moment: Tensor, whitened: Tensor, degrees: int, *others: Tensor) -> tuple[Tensor, ...]:
+    """Eigenvalues (…, r) of M (…, r, r), U2 (…, rows, r) of centred whitened rows (…, rows, r), r ≥ 0, and the others.
+
+    others: rows (…, r), which are returned in the eigenbasis.
+    """
+    eigenvalues, coordinates, *turned = eigen_coordinates(moment, whitened, *others)
     eigenvalues = eigenvalues.clamp_min(0.0)
     if eigenvalues.shape[-1] == 0:
-        return eigenvalues, whitened.square()
+        return eigenvalues, whitened.square(), *turned
     floored = torch.maximum(eigenvalues, eigenvalues.amax(-1, keepdim=True).clamp_min(VANISHING) * 1e-12)
-    return eigenvalues, coordinates.square() / (degrees * floored[..., None, :])
+    return eigenvalues, coordinates.square() / (degrees * floored[..., None, :]), *turned

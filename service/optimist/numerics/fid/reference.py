@@ -9,6 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from optimist.numerics.fid.finite import FiniteReference
 from optimist.numerics.moments import check_lowest, check_moments
 from optimist.numerics.spectra import pair_sum, symmetric_product
 
@@ -18,17 +19,26 @@ VANISHING = 1e-100
 
 
 class Reference:
-    """Mean (d) and covariance (d, d) of the real features, float64 on one device, regarded as exact.
+    """Mean (d) and covariance (d, d) of the real features, float64 on one device.
+
+    They are regarded as exact, except in differences of distances where `finite` is known.
 
     The eigenvectors of Σ_r are in descending order: `rank` of them have eigenvalues above 1e-10 · λ_max
     (decisions.md §2), `support` ≥ `rank` of them above rounding. Estimators divide by eigenvalues and use the first
     `rank`; the plug-in uses all of the support, so that a set's distance to itself is zero however ill-conditioned.
 
+    samples: how many real features there were, if that is known; some_rows: some of them (k, d), if they are kept.
     Raises ValueError, as the checks in `numerics.moments` do.
     """
 
     def __init__(
-        self, mean: ArrayLike | Tensor, covariance: ArrayLike | Tensor, device: torch.device | str = "cpu"
+        self,
+        mean: ArrayLike | Tensor,
+        covariance: ArrayLike | Tensor,
+        device: torch.device | str = "cpu",
+        *,
+        samples: int | None = None,
+        some_rows: NDArray[np.floating] | None = None,
     ) -> None:
         checked = _array(mean), _array(covariance)
         scale = check_moments(*checked)
@@ -41,6 +51,8 @@ class Reference:
         self.support = max(self.rank, int((eigenvalues > rounding * largest).sum()))
         self._eigenvalues = eigenvalues.clamp_min(0.0)
         self._eigenvectors = eigenvectors.contiguous()
+        self._samples = samples
+        self._some_rows = None if some_rows is None else torch.from_numpy(some_rows).to(device)
 
     @property
     def dimension(self) -> int:
@@ -51,7 +63,9 @@ class Reference:
     def bytes(self) -> int:
         """Bytes of its tensors, including those computed on demand so far."""
         # The two factors may be one tensor.
-        return sum({id(each): each.nbytes for each in list(vars(self).values()) if isinstance(each, Tensor)}.values())
+        own = {id(each): each.nbytes for each in list(vars(self).values()) if isinstance(each, Tensor)}
+        finite = vars(self).get("finite")
+        return sum(own.values()) + (0 if finite is None else finite.bytes)
 
     @property
     def device(self) -> torch.device:
@@ -118,6 +132,11 @@ class Reference:
     def pair_sum(self) -> float:
         """Σ_ij (r_i r_j / (r_i + r_j))² over `eigenvalues` r: the reference's own second-order variance."""
         return pair_sum(self.eigenvalues)
+
+    @cached_property
+    def finite(self) -> FiniteReference | None:
+        """What the choice of the real features does to distances; None if their number is not known."""
+        return None if self._samples is None else FiniteReference.of(self, self._samples, self._some_rows)
 
     @property
     def norm(self) -> float:

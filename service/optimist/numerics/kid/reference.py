@@ -7,12 +7,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist_client.references import some_places
+
 LARGEST = 1e20
 """Largest entry of a row: squares of the kernel then fit a float64."""
 PIECE = 4096
 """Real rows whose kernels with other rows are computed at once."""
-SOME = 256
-"""Real rows by which differences of generators know how much they depend on the choice of the reference."""
 
 
 def cubic(rows: Tensor, others: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ class RealRows:
             total += float(kernel.sum() - kernel.diagonal().sum())
             pairs += len(part) * (len(part) - 1)
         self.similarity = total / pairs
-        self.some = self.rows[order[:SOME].to(self.rows.device)]
+        self.some = self.rows[torch.from_numpy(some_places(len(rows))).to(self.rows.device)]
         """A random choice of the rows (k, d)."""
 
     @property

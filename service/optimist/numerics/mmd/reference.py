@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.numerics.mmd.maps import MeanMap
+from optimist_client.references import some_places
 
 BLOCK = 1024
 """Rows whose φ are computed at once."""
-SOME = 256
-"""Real rows by which differences of generators know how much they depend on the choice of the reference."""
 
 
 class RealMean:
@@ -31,8 +30,7 @@ class RealMean:
             total += feature_map.plain(block).sum(0)
         self.mean: Tensor = total / len(rows)
         """(width of φ,)"""
-        chosen = np.random.default_rng(0).permutation(len(rows))[:SOME]
-        self.some: Tensor = feature_map.plain(torch.from_numpy(rows[chosen]).to(feature_map.device))
+        self.some: Tensor = feature_map.plain(torch.from_numpy(rows[some_places(len(rows))]).to(feature_map.device))
         """φ of a random choice of the rows (k, width of φ)."""
 
     @property
