@@ -2,9 +2,9 @@
 
     python benchmarks/pairs [tables] [--beds NAME ...] [--streams 40] [--claims 200] [--texts FILE]
 
-The tables are `singles`, `errors`, `savings`, `claims`, `prices` and `ties`; all by default. Generators draw rows from
-pools, with replacement: those of the same numbers in a *common* stream, of numbers of their own in *independent* ones.
-Everything is scored as in `Evaluation`, with batches of 5 and the default settings; δ = 0.05.
+The tables are `singles`, `errors`, `savings`, `eliminations`, `claims`, `prices` and `ties`; all by default. Generators
+draw rows from pools, with replacement: those of the same numbers in a *common* stream, of numbers of their own in
+*independent* ones. Everything is scored as in `Evaluation`, with batches of 5 and the default settings; δ = 0.05.
 
 - singles: the root-mean-square z = (score − truth)/error of single scores along streams, that of the worst generator in
   brackets, and how many are beyond three errors.
@@ -15,6 +15,8 @@ Everything is scored as in `Evaluation`, with batches of 5 and the default setti
 - savings: `top-two` until it stops, `paired=False` on independent streams → `paired=True` on common ones. The median of
   the samples to stop, the ratio of the geometric means, the samples from which on 95 % of the runs name the best, wrong
   answers, and runs that were undecided when a generator had no samples left.
+- eliminations: the samples to stop on common streams, of `top-two` and of an oracle that knows the best generator and
+  samples every rival in lockstep with it until it is beyond the threshold: medians, and the ratio of geometric means.
 - claims: the same streams under both analyses. Independent streams are what a false claim of `paired` looks like; of
   generators of unlike kinds the common ones are used.
 - prices: the cost until `top-two` stops, with costs weighed / not weighed: the ratio of the medians over the streams
@@ -55,6 +57,7 @@ TABLES = {
     "singles": (misses.SINGLE_HEADS, misses.singles),
     "errors": (misses.HEADS, misses.errors),
     "savings": (["stop", "ratio", "95 % right", "wrong", "undecided"], outcomes.savings),
+    "eliminations": (["top-two", "oracle", "ratio", "wrong", "undecided"], outcomes.eliminations),
     "claims": (["stop", "change", "wrong", "undecided"], outcomes.claims),
     "prices": (prices.HEADS, prices.costs),
     "ties": (["runs", "unpaired, independent", "paired, common"], outcomes.ties),

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 from beds import Bed
-from races import Change, Run, independent, paired, run, samples_until_right, shifted, unpaired
+from races import Change, Run, independent, oracle, paired, run, samples_until_right, shifted, unpaired
 from streams import Table
 
 from optimist.numerics.estimate import Estimate
@@ -31,6 +31,15 @@ def savings(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str
         f"{_wrong(before, best)} → {_wrong(after, best)}",
         f"{_undecided(before)} → {_undecided(after)}",
     ]
+
+
+def eliminations(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
+    """Common streams: samples to stop of `top-two`, and of an oracle that knows the best generator."""
+    best = best_of(streams, truths)
+    found = [run_on(bed, tables, number, paired) for number, tables in enumerate(streams)]
+    least = [oracle(tables, bed.horizon, best) for tables in streams]
+    more = math.exp(np.mean([math.log(one.samples / other.samples) for one, other in zip(found, least, strict=True)]))
+    return [_median(found), _median(least), f"{more:.2f}", _wrong(found, best), _undecided(found)]
 
 
 def claims(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:

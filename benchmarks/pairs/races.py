@@ -11,6 +11,9 @@ from streams import BATCH, Table
 
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, Policy, Stopping
+from optimist.policies.arms import ratio
+from optimist.policies.contrasts import Contrasts
+from optimist.policies.stopping import FEWEST_SAMPLES
 
 DELTA = 0.05
 RIGHT = 0.95
@@ -73,6 +76,25 @@ def run(
         best.append(decision.best)
         if decision.decided:
             return Run(tuple(best), True, {arm.name: arm.samples for arm in arms})
+
+
+def oracle(tables: Mapping[str, Table], horizon: int, best: str) -> Run:
+    """Each rival in lockstep with the best generator, which is known, until it was once beyond the threshold."""
+    stopping, left = Stopping(DELTA), [name for name in tables if name != best]
+    samples, drawn = 0, dict.fromkeys(tables, FEWEST_SAMPLES)
+    for count in range(FEWEST_SAMPLES, horizon + 1, BATCH):
+        drawn |= dict.fromkeys((best, *left), count)
+        samples = sum(drawn.values())
+        known = [found for name in (best, *left) if (found := tables[name].at(count)) is not None]
+        contrasts = Contrasts(known)
+        differences, errors = contrasts.against(0).differences[1:], contrasts.errors(0, "stopping")[1:]
+        needed = stopping.threshold(len(tables), samples // BATCH)
+        left = [
+            name for name, gap, error in zip(left, differences, errors, strict=True) if not ratio(gap, error) > needed
+        ]
+        if not left:
+            break
+    return Run((best,) * (samples // BATCH), not left, drawn)
 
 
 def unpaired(generator: str, estimate: Estimate) -> Estimate:

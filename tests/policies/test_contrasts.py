@@ -208,18 +208,19 @@ def test_so_many_more_samples_decide_a_paired_comparison(name: str):
     assert closest.more_samples[0] < 2 * (n - 100) < closest.more_samples[1]
 
 
-def test_top_two_lets_the_one_that_fell_behind_catch_up():
+def test_beside_an_unrelated_rival_top_two_lets_the_one_that_fell_behind_catch_up():
     one, other = correlated(0.9)
     past = (Earlier(50, 1.0, 0.02, 1.0),)
     arms = [
         arm("a", estimate(1.0, 0.1, 0.1, 100, pairing(one, 100, trail=past))),
         arm("b", estimate(1.02, 0.1 * math.sqrt(2.0), 0.15, 50, pairing(other, 50))),
+        arm("unrelated", estimate(1.28, 0.1, 0.1, 100)),
     ]
     picks = [Policy("top-two", 2, Stopping()).pick(arms, 30, round_) for round_ in range(2000)]
     # Per sample 1 each: (1 − .9²)/50 for b against (1 − .9)²/100.
     assert picks.count(1) / 2000 == pytest.approx(0.0038 / (0.0038 + 0.0001), abs=0.02)
     # Open picks count: once b's are on their way, they are level.
-    caught = [arms[0], arm("b", arms[1].estimate, 50)]  # pyright: ignore[reportArgumentType]
+    caught = [arms[0], arm("b", arms[1].estimate, 50), arms[2]]  # pyright: ignore[reportArgumentType]
     picks = [Policy("top-two", 2, Stopping()).pick(caught, 30, round_) for round_ in range(2000)]
     assert picks.count(1) / 2000 == pytest.approx(0.5, abs=0.04)
 

@@ -1,4 +1,7 @@
-"""top-two: samples the leader and its closest rival, to find the best generator fastest (decisions.md §3)."""
+"""top-two: samples the leader and its closest rival, to find the best generator fastest (decisions.md §3).
+
+Generators that share their seeds or prompts are sampled in `lockstep` instead.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,15 @@ from optimist.policies.arms import Arm, prices, ratio
 from optimist.policies.choices import fewest_samples, greedy, ucb
 from optimist.policies.contrasts import Contrasts, contrasts_among
 from optimist.policies.draws import Draws
+from optimist.policies.lockstep import UNRELATED, lockstep
 from optimist.policies.paired import Errors
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 
-UNRELATED = 0.25
-"""Correlation ρ_L above which costs are not weighed: at unequal counts a contrast loses more than they can save."""
-
 
 def top_two(arms: Sequence[Arm], told: int, draws: Draws, stopping: Stopping) -> int:
-    """Position of the arm to sample: the leader with probability gain_l/(gain_l + gain_c), else the challenger.
+    """Position of the arm to sample: the one of `lockstep`, if all arms that are still in question are related.
 
+    Otherwise it is the leader with probability gain_l/(gain_l + gain_c), else the challenger.
     The challenger has the least ½ D_j₊²/Var(D_j) + log(picks_j), D_j its contrast with the leader. The gain of an arm
     is what another sample takes off that variance; sd² if the two are not paired. Once the stopping rule would stop
     with sd_select, sd_stop is used instead, and the leader is the best arm. This samples what still prevents the stop,
@@ -30,6 +32,9 @@ def top_two(arms: Sequence[Arm], told: int, draws: Draws, stopping: Stopping) ->
     """
     if len(arms) == 1:
         return 0
+    together = lockstep(arms, told, stopping)
+    if together is not None:
+        return together
     contrasts = contrasts_among(arms)
     kind: Errors = "selection"
     if stopping.is_unblocked(arms, told):
