@@ -15,6 +15,7 @@ from optimist.dispatch.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.store import ExperimentState, GeneratorState
 from optimist_client.models import Report
+from optimist_client.models.decisions import about
 
 
 def reported(values: dict[str, float], samples: int, error: float, after: int | None = 100, **config: Any) -> Report:
@@ -76,6 +77,27 @@ def test_it_names_budget_and_samples():
     level = reported({"a": 10.0, "b": 10.0}, 200, 0.1).hint or ""
     assert "How many more samples would decide it cannot be said" in level
     assert unbounded.hint in str(unbounded)
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_of_many_generators_it_says_how_many_samples_a_usual_tolerance_takes(log: bool):
+    values = {f"g{place}": 2.0 - 0.001 * place if log else 10.0 + 0.005 * place for place in range(10)}
+    error = 0.005 if log else 0.05
+
+    def sentence(**config: Any) -> str | None:
+        said = (reported(values, 200, error, log=log, **config).hint or "").split("nearly tied: ")
+        return said[1].split(". ")[0] if len(said) > 1 else None
+
+    found = sentence()
+    assert found is not None
+    assert found.startswith('with tolerance="1%" about ')
+    tolerant = reported(values, 200, error, log=log, tolerance="1%").decision.closest
+    assert tolerant is not None
+    assert tolerant.more_samples is not None
+    assert about(tolerant.more_samples).lower() in found
+    assert sentence(tolerance="0.5%") is None
+    del values["g9"]
+    assert sentence() is None
 
 
 def test_uniform_sampling_is_mentioned_only_where_it_would_have_cost_more():

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+from optimist.dispatch.goals import ForBest
 from optimist.dispatch.state import PolicyState
+from optimist.policies import explained, rivals
 from optimist_client.models import DecisionInfo
 from optimist_client.models.decisions import ClosestRival, about
 
+MANY = 10
+"""Generators from which on the best and its neighbours, such as checkpoints, are often too close to be told apart."""
 RECOMMENDED = "1% is recommended, because training a model again moves its FID by 1 to 2%"
 
 
@@ -26,6 +31,7 @@ def hint_of(state: PolicyState, decision: DecisionInfo, after: int | None) -> st
         )
     if decision.closest is not None:
         said.append(_more(decision.closest))
+    said += _with_tolerance(state)
     if not state.has_ended and state.max_cost is None:
         said.append(f"Its budget is {state.budget:,} samples." if state.budget else "A budget would end it undecided.")
     return " ".join(said)
@@ -35,6 +41,19 @@ def _more(closest: ClosestRival) -> str:
     if closest.more_samples is None:
         return "How many more samples would decide it cannot be said: the difference may be too small."
     return f"{about(closest.more_samples)} more samples would decide it."
+
+
+def _with_tolerance(state: PolicyState) -> list[str]:
+    """Of many generators without a tolerance: the samples that a decision would take with the one that is usual."""
+    goal, contenders = state.goal, rivals(state.arms)
+    if not isinstance(goal, ForBest) or goal.stopping.tolerance or not state.config.metric.positive:
+        return []
+    tolerant = replace(goal.policy, stopping=replace(goal.stopping, tolerance="1%"))
+    closest = explained(tolerant, contenders, state.stored.told).closest if len(contenders) >= MANY else None
+    if closest is None or closest.more_samples is None:
+        return []
+    more = about(closest.more_samples).lower()
+    return [f'Neighbours are nearly tied: with tolerance="1%" {more} more samples would decide it.']
 
 
 def _rounded_up(state: PolicyState, tolerance: float, value: float) -> str:
