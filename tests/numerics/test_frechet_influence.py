@@ -87,3 +87,17 @@ def test_equal_rows_have_no_spectrum_but_a_distance():
     assert found.estimate == pytest.approx(8 * 4.0 + 8.0)
     assert found.influence is not None
     assert len(found.influence) == 256
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_sample_past_the_rank_is_no_jump_where_rows_span_less(seed: int):
+    """The smallest eigenvalues are rounding there. What their vectors would be has no say."""
+    rng = np.random.default_rng(seed)
+    rows = torch.from_numpy(rng.standard_normal((D + 2, 20)) @ rng.standard_normal((20, D)))
+    metric = FrechetDistance(Reference(np.zeros(D), np.diag(np.arange(1.0, D + 1.0) ** -0.5)))
+    found = []
+    for count in (D, D + 1, D + 2):
+        statistic = metric.statistic()
+        statistic.update(rows[:count])
+        found.append(metric.analyse(statistic))
+    assert [one.estimate for one in found] == pytest.approx([found[0].estimate] * 3, abs=0.3 * found[0].stopping_error)

@@ -210,7 +210,8 @@ class BlendSpectrum:
         if place not in self.support:
             return found
         shares, weight = self._shares(place, rows), rows.new_full((len(rows), 1), self.weight(place))
-        return found / residuals(self.values[-self.kept :], shares, self.curve.w, self.degrees, weight)
+        few = self.degrees < len(self.space.eigenvalues)
+        return found / residuals(self.values[-self.kept :], shares, self.curve.w, few, weight)
 
     def debiased_gradient(self) -> Floats:
         """The gradient (G,) of tr √M without bias: what rows that took no part in M find there.

@@ -116,7 +116,8 @@ def leave_one_out_curve(
     leverage = shares @ held
     variance = shares @ (held * free)
     own = 1.0 / (degrees + 1) if weights is None else weights.share[:, None]
-    residual = _residuals(shares, leverage, free, degrees, own)
+    few = degrees < len(reference)
+    residual = _residuals(shares, leverage, free, few, own)
     apart = None
     if weights is None:
         freedom = held.sum(-2) - (variance / residual).mean(-2)
@@ -128,29 +129,31 @@ def leave_one_out_curve(
         mean_leverage = weights.copies @ leverage
         outside = leverage / residual
         if weights.same is not None:
-            apart, more = weights.same.ratios(held, free, count == degrees)
+            apart, more = weights.same.ratios(held, free, few)
             taken, outside = taken * more, outside * apart[weights.places]
         freedom = held.sum(-2) - taken
         stretch = (weights.copies @ outside) / mean_leverage
     # If all rows are at the mean, the map is unknown: use the identity.
     x = (w[..., 0, :] * torch.where(mean_leverage > 0.0, stretch, 1.0)).cummax(-1).values
     flat = 2.0 * freedom[..., 0] * x[..., 0].sqrt()
-    below = flat if degrees >= len(reference) else _tail_by_shape(freedom[..., 0], x[..., 0], reference)
+    below = _tail_by_shape(freedom[..., 0], x[..., 0], reference) if few else flat
     return LeaveOneOutCurve(w[..., 0, :], x, freedom, residual, below, flat, apart)
 
 
-def residuals(eigenvalues: Tensor, shares: Tensor, w: Tensor, degrees: int, own: Tensor) -> Tensor:
+def residuals(eigenvalues: Tensor, shares: Tensor, w: Tensor, few: bool, own: Tensor) -> Tensor:
     """1 less the leave-one-out leverage (rows, W) of further rows, by their `shares` (rows, k) and weights (rows, 1).
 
-    `eigenvalues` (k) and ridges `w` (W) as in the curve.
+    `eigenvalues` (k) and ridges `w` (W) as in the curve; few: whether there are fewer degrees of freedom than the rank.
     """
     g = torch.maximum(eigenvalues, eigenvalues[-1] * 1e-12)[:, None]
     inverse = 1.0 / (g + w)
-    return _residuals(shares, shares @ (g * inverse), w * inverse, degrees, own)
+    return _residuals(shares, shares @ (g * inverse), w * inverse, few, own)
 
 
-def _residuals(shares: Tensor, leverage: Tensor, free: Tensor, degrees: int, own: Tensor | float) -> Tensor:
-    if shares.shape[-1] == degrees:
+def _residuals(shares: Tensor, leverage: Tensor, free: Tensor, few: bool, own: Tensor | float) -> Tensor:
+    # With as many degrees of freedom as the rank both would do, but the shares are then made of a covariance, whose
+    # smallest eigenvalues may be rounding: theirs are not known.
+    if few:
         return (shares @ free).clamp_min(1e-15)
     return (1.0 - own - leverage).clamp_min(1e-9)
 
