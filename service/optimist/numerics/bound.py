@@ -85,9 +85,10 @@ class InfluenceBound:
         found = metric.analyse(statistic) if common is None else metric.analyse_paired(statistic, common)
         errors = (found.selection_error, _stopping_error(found, n))
         warnings = (*warnings, *found.warnings)
-        return two_sided(
+        made = two_sided(
             metric, n, found.estimate, found.plug_in, errors, self.delta, warnings, found.bracket, _pairing(found)
         )
+        return replace(made, value_skewness=found.value_skewness)
 
 
 def one_sided(metric: Score, samples: int, value: float, end: float, warnings: tuple[str, ...]) -> Estimate:

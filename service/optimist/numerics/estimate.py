@@ -46,6 +46,8 @@ class Estimate:
     entropy (decisions.md §1). None if the bound has none: only scores of orders below 2 do."""
     pairing: Pairing | None = None
     """What comparisons by index need; None if the experiment is not paired, or the metric does not offer it."""
+    value_skewness: float | None = None
+    """As in `Analysis`."""
     strict: bool = False
     """Whether the interval holds at all sample sizes at once, and together with those of the other generators."""
 
@@ -73,7 +75,7 @@ class Estimate:
         errors = [error for error in (self.standard_error, self.stopping_error) if error is not None]
         return (
             math.isfinite(self.value)
-            and all(map(math.isfinite, (self.plug_in, *(self.bracket or ()))))
+            and all(map(math.isfinite, (self.plug_in, self.value_skewness or 0.0, *(self.bracket or ()))))
             and all(math.isfinite(error) and error >= 0 for error in errors)
             and not any(math.isnan(number) for number in (self.lower, self.upper, self.optimistic))
             and (self.pairing is None or self.pairing.is_sound())
@@ -95,6 +97,8 @@ class Estimate:
             del fields["pairing"]
         else:
             fields["pairing"] = self.pairing.to_dict()
+        if self.value_skewness is None:
+            del fields["value_skewness"]
         if not self.strict:
             del fields["strict"]
         return fields

@@ -50,6 +50,9 @@ class Analysis:
     skewness: float | None = None
     """Skewness of the rows' influences, by which `InfluenceBound` widens the sampling part of `stopping_error`, and
     policies that of differences; None: errors are taken as they are."""
+    value_skewness: float | None = None
+    """Skewness of the samples' values, where the estimate is their mean; None where it is not. Comparisons take from it
+    what rare values may be missing (decisions.md §3)."""
     jackknife: Tensor | None = None
     """`Pairing.jackknife` (10,), float64; None from fewer than 10 samples, and where the metric makes none."""
     warnings: tuple[str, ...] = ()

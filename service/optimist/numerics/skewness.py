@@ -15,6 +15,9 @@ OF_SCORES = 10.0
 """c of a score's sd_stop²."""
 OF_DIFFERENCES = 20.0
 """c of the variance of a paired difference, whose skewness counts on one side only (`against`)."""
+OF_MEANS = 80.0
+"""c of the variance of a difference of means by their own skewness, which counts on one side only, too. It is of the
+skewness of the difference itself, so that n = 1."""
 
 Array = NDArray[np.float64]
 

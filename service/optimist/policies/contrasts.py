@@ -18,6 +18,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.policies.arms import Arm, known_error, ratio
 from optimist.policies.correlation import Influences
 from optimist.policies.paired import Against, Columns, Errors, compared
+from optimist.policies.rare_values import Moments, moments_of
 from optimist_client.models import Contrast
 
 _ROUNDS = 3
@@ -106,11 +107,17 @@ class Contrasts:
         return found
 
     def _compared(self, base: int) -> Against:
-        plain = Against.independent([loss - self.losses[base] for loss in self.losses])
+        plain = Against.independent(
+            [loss - self.losses[base] for loss in self.losses], self.stopping_errors, base, self._means
+        )
         if base not in self._places or len(self._places) < 2:
             return plain
         place = self._places[base]
         return plain.where_paired(compared(self._columns, place, _influences(self)), self._places)
+
+    @cached_property
+    def _means(self) -> Moments | None:
+        return moments_of(self.estimates, self._sign, np.square(np.array(self.stopping_errors)))
 
     @cached_property
     def _places(self) -> dict[int, int]:

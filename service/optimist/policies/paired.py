@@ -16,6 +16,7 @@ from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, jackkn
 from optimist.numerics.skewness import OF_DIFFERENCES, against, skewness, widening
 from optimist.policies.arms import known_error
 from optimist.policies.correlation import Array, Influences, effective
+from optimist.policies.rare_values import Moments, Sampled, moments_of, sampled
 
 Errors = Literal["selection", "stopping"]
 """Which errors a difference is judged by: sd_select or sd_stop (decisions.md §2)."""
@@ -38,6 +39,10 @@ class Against:
     """By how much each is worse than the base, on the estimates' scale."""
     selection_reductions: list[float]
     stopping_reductions: list[float]
+    own: list[float]
+    """sd_stop² of the base, as each difference takes it: more than by itself where it borrows (`rare_values`)."""
+    each: list[float]
+    """The same of each other estimate."""
     even_reductions: list[float]
     """That of sd_stop if both had as many samples, per sample."""
     rho: list[float]
@@ -48,10 +53,22 @@ class Against:
     """Samples of the same index that both have, at least; 0 if one of the two is not paired."""
 
     @classmethod
-    def independent(cls, differences: list[float]) -> Against:
-        """These differences, of estimates of which nothing in common is known."""
-        ones, zeros = [1.0] * len(differences), [0.0] * len(differences)
-        return cls(differences, ones, ones, ones, zeros, zeros, [0] * len(differences))
+    def independent(cls, differences: list[float], errors: list[float], base: int, means: Moments | None) -> Against:
+        """These differences from `base`, of estimates of which nothing in common is known.
+
+        errors: sd_stop of each. means: the estimates, if they are means of values.
+        """
+        k = len(differences)
+        ones, zeros = [1.0] * k, [0.0] * k
+        each = [error * error for error in errors]
+        reductions, own = ones, [each[base]] * k
+        if means is not None:
+            found = sampled(means.at(base), means)
+            with np.errstate(invalid="ignore"):
+                grown = (found.own + found.each) * found.factors(np.array(differences)) / np.add(own, each)
+            reductions = np.where(np.isfinite(grown), grown, 1.0).tolist()
+            own, each = found.own.tolist(), found.each.tolist()
+        return cls(differences, ones, reductions, own, each, ones, zeros, zeros, [0] * k)
 
     def where_paired(self, paired: Against, places: Mapping[int, int]) -> Against:
         """This one with the numbers of `paired` at the places given: place there by place here."""
@@ -86,13 +103,22 @@ class Columns:
         self.selection = _Variances(
             [known_error(e.standard_error) for e in estimates], [p.systematic_selection for p in self.pairings]
         )
-        self.is_skewed = np.array([p.skewness is not None for p in self.pairings])
-        """Whether rare rows widen differences."""
         self.jackknife_rows = np.array([jackknife_rows(n) for n in self.counts])
         self.jackknives = _weighed([p.jackknife for p in self.pairings], self.counts)
         self.stopping = _Variances(
             [known_error(e.stopping_error) for e in estimates], [p.systematic_stopping for p in self.pairings]
         )
+        self.means = moments_of(estimates, sign, self.stopping.sampled)
+        is_skewed = [p.skewness is not None for p in self.pairings]
+        self.is_skewed = np.array(is_skewed) if self.means is None else np.ones(len(is_skewed), bool)
+        """Whether rare rows widen differences."""
+
+    def by_sampling(self, base: int, stopping: bool) -> Sampled:
+        """The variances by sampling of the estimates and of `base` in their differences, as if independent."""
+        if stopping and self.means is not None:
+            return sampled(self.means.at(base), self.means)
+        each = (self.stopping if stopping else self.selection).sampled
+        return Sampled(np.full_like(each, each[base]), each, np.zeros_like(each))
 
     def by_reference(self, base: int) -> Array:
         """Variances (k,) of the differences from `base` by the choice of the reference; 0 where nothing is known of it.
@@ -145,23 +171,26 @@ def compared(columns: Columns, base: int, influences: Influences) -> Against:
     overlap = np.where(rho < 0.0, nested, common / np.sqrt(n * own))
     correlations = effective(rho, columns.first, columns.first[base], overlap)
     difference = columns.loss - columns.loss[base]
-    sampled: list[Array] = [
-        v.sampled + v.sampled[base] - 2.0 * correlations * np.sqrt(v.sampled * v.sampled[base])
-        for v in (columns.selection, columns.stopping)
-    ]
+    parts = [columns.by_sampling(base, stopping) for stopping in (False, True)]
+    variances: list[Array] = [own + each - 2.0 * correlations * np.sqrt(own * each) for own, each, _ in parts]
     # What the influences do not see, as they are linearised, the jackknives do (decisions.md §3).
     counted = _by_jackknives(columns.jackknives, columns.jackknives[base])
-    most = columns.stopping.sampled + columns.stopping.sampled[base]
+    most = parts[1].own + parts[1].each
     is_same = columns.jackknife_rows == columns.jackknife_rows[base]
-    is_same[_control(columns, base, rho, correlations, difference, sampled)] = False
-    sampled[1] = np.where(is_same, np.fmax(sampled[1], np.minimum(counted, most)), sampled[1])
-    sampled[1] *= _by_rare_rows(columns, base, rho, influences, difference)
+    is_same[_control(columns, base, rho, correlations, difference, parts, variances)] = False
+    variances[1] = np.where(is_same, np.fmax(variances[1], np.minimum(counted, most)), variances[1])
+    factors = np.maximum(_by_rare_rows(columns, base, rho, influences, difference), parts[1].factors(difference))
+    variances[1] *= factors
     even = effective(rho, columns.first, columns.first[base], np.ones_like(rho))
     is_paired = rho != 0.0
     return Against(
         differences=difference.tolist(),
-        selection_reductions=columns.selection.reductions(base, sampled[0], is_paired),
-        stopping_reductions=columns.stopping.reductions(base, sampled[1], is_paired, columns.by_reference(base)),
+        selection_reductions=columns.selection.reductions(base, variances[0], is_paired),
+        stopping_reductions=columns.stopping.reductions(
+            base, variances[1], is_paired | (columns.means is not None), columns.by_reference(base)
+        ),
+        own=(parts[1].own + columns.stopping.systematic[base]).tolist(),
+        each=(parts[1].each + columns.stopping.systematic).tolist(),
         even_reductions=_even(columns, base, even, is_paired),
         rho=rho.tolist(),
         correlations=correlations.tolist(),
@@ -188,9 +217,17 @@ def _by_rare_rows(columns: Columns, base: int, rho: Array, influences: Influence
 
 
 def _control(
-    columns: Columns, base: int, rho: Array, correlations: Array, difference: Array, sampled: Sequence[Array]
+    columns: Columns,
+    base: int,
+    rho: Array,
+    correlations: Array,
+    difference: Array,
+    parts: Sequence[Sampled],
+    into: Sequence[Array],
 ) -> list[int]:
-    """Put the differences and sampling variances with a control variate in their places, where there is one.
+    """Put differences and sampling variances with a control variate in their places, where there is one.
+
+    parts: what each kind of errors has by sampling. into: the variances of each kind, which are changed.
 
     D = e_S + β (e_B − e_B(n′)) − e_B, S the one with fewer samples, B the other, n′ the largest count of B's trail that
     is not above n_S. β is made of the selection variances for both errors. Where the jackknives of S and of B at n′ can
@@ -216,19 +253,19 @@ def _control(
     gain = columns.loss[small] + beta * (columns.loss[big] - past) - columns.loss[big]
     difference[at] = np.where(is_shorter, gain, -gain)
     compared_at: list[int] = []
-    for variances, into in zip((columns.selection, columns.stopping), sampled, strict=True):
-        v, w = variances.sampled[small], variances.sampled[big]
+    for (own, each, _), variances in zip(parts, into, strict=True):
+        v, w = np.where(is_shorter, each[at], own[at]), np.where(is_shorter, own[at], each[at])
         h = past_variance * w / select[big]
         controlled = v + w + np.square(beta) * np.maximum(h - w, 0.0) - 2.0 * beta * r * np.sqrt(v * h)
         controlled += 2.0 * (beta - 1.0) * correlations[at] * np.sqrt(v * w)
         controlled = np.maximum(controlled, _FLOOR * (1.0 - np.square(r)) * v)
-        if variances is columns.stopping:
+        if variances is into[1]:
             counted = _by_jackknives(past_jackknives, columns.jackknives[small])
             grown = controlled * counted / (v + h - 2.0 * r * np.sqrt(v * h))
             is_same = (columns.jackknife_rows[small] == past_rows) & np.isfinite(counted)
             controlled = np.where(is_same, np.fmax(controlled, np.minimum(grown, v + w)), controlled)
             compared_at = at[is_same].tolist()
-        into[at] = controlled
+        variances[at] = controlled
     return compared_at
 
 

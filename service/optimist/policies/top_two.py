@@ -59,6 +59,11 @@ def top_two(arms: Sequence[Arm], told: int, draws: Draws, stopping: Stopping) ->
 
     challenger = min((rival for rival in range(len(arms)) if rival != leader), key=misfit)
     of_leader, of_challenger = variances[leader], variances[challenger]
+    if kind == "stopping":
+        of_leader, of_challenger = (
+            part[challenger] * arms[place].shrink ** 2
+            for part, place in ((against.own, leader), (against.each, challenger))
+        )
     if against.rho[challenger] > 0.0:
         of_leader, of_challenger = gains(arms, contrasts, leader, challenger, kind)
     if costs is not None:

@@ -50,6 +50,20 @@ def test_moments_are_those_of_numpy_however_the_batches_are_cut(values: list[flo
     assert statistic.samples == len(values)
     assert statistic.mean == pytest.approx(np.mean(values), rel=1e-12, abs=1e-9)
     assert statistic.variance == pytest.approx(np.var(values, ddof=1), rel=1e-9, abs=1e-9)
+    deviations = np.array(values) - np.mean(values)
+    size = np.abs(deviations).max() + 1e-12 * np.abs(values).max()
+    assert statistic.cubes == pytest.approx((deviations**3).sum(), abs=1e-6 * len(values) * size**3 + 1e-300)
+
+
+def test_the_skewness_is_that_of_the_values_and_0_where_there_is_none():
+    values = np.random.default_rng(1).exponential(1.0, 500)
+    deviations = values - values.mean()
+    expected = (deviations**3).mean() / (deviations**2).mean() ** 1.5
+    found = InfluenceBound(MeanScore(Mean())).estimate(fed(MeanScore(Mean()), values, 7))
+    assert found.value_skewness == pytest.approx(expected, rel=1e-12)
+    assert Estimate.from_dict(found.to_dict()) == found
+    for alike in ([3.0] * 5, [-1e30, 1e30]):
+        assert fed(MeanScore(Mean()), alike).skewness == 0.0
 
 
 @pytest.mark.parametrize("bound", ["influence", "empirical-bernstein", "betting"])

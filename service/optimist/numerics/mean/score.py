@@ -63,7 +63,14 @@ class MeanScore(BaseScore):
         if statistic.squares == 0.0 and self.limits is not None:
             # Equal values have no spread; one sample at the farther limit would have had about this one.
             error = max(mean - self.limits[0], self.limits[1] - mean) / n
-        return Analysis(plug_in=mean, estimate=mean, selection_error=error, stopping_error=error, influence=influence)
+        return Analysis(
+            plug_in=mean,
+            estimate=mean,
+            selection_error=error,
+            stopping_error=error,
+            influence=influence,
+            value_skewness=statistic.skewness,
+        )
 
 
 def step_of(values: Tensor) -> float:

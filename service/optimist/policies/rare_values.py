@@ -1,0 +1,87 @@
+"""Differences of means, and the rare values that a generator may not have shown yet (decisions.md §3). No torch.
+
+Before the rare values of a skewed law come, the mean of its samples is off and their variance is too small. The other
+generator may have shown such values, and two models are often alike. So a generator borrows γ² samples of the other
+one, γ the skewness of the other's values: as many as could hide its own variance. And a difference is less sure where
+values that are rare among the samples would speak against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.skewness import OF_MEANS, Array, against, widening
+
+_EQUAL = 1e-12
+"""Values are all equal if their variance is at most this part of the other generator's."""
+
+
+class Moments(NamedTuple):
+    """Of each of k means, arrays (k,): the samples, the variance of the mean by sampling, the values' skewness."""
+
+    samples: Array
+    variances: Array
+    skewness: Array
+
+    def at(self, place: int) -> Moments:
+        """Those of one mean."""
+        return Moments(*(numbers[place] for numbers in self))
+
+    @property
+    def of_values(self) -> tuple[Array, Array]:
+        """Second and third central moments of the values."""
+        second = self.samples * self.variances
+        return second, self.skewness * np.power(second, 1.5)
+
+
+class Sampled(NamedTuple):
+    """What k differences from a base have by sampling, arrays (k,)."""
+
+    own: Array
+    """The variance of the base, with what it borrows."""
+    each: Array
+    """The variance of the other one, with what it borrows."""
+    skewness: Array
+    """Of the difference, the other one less the base."""
+
+    def factors(self, differences: Array) -> Array:
+        """By how much rare values that speak against these differences (k,) widen their variances."""
+        return widening(against(self.skewness, differences), 1.0, OF_MEANS)
+
+
+def moments_of(estimates: Sequence[Estimate], sign: float, variances: Array) -> Moments | None:
+    """Those of estimates whose means have these variances by sampling; None if they are no means of values.
+
+    sign: what makes losses of the values.
+    """
+    skewness = [estimate.value_skewness for estimate in estimates]
+    known = [sign * each for each in skewness if each is not None]
+    if not known or len(known) < len(skewness):
+        return None
+    return Moments(np.array([float(estimate.samples) for estimate in estimates]), variances, np.array(known))
+
+
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
+def sampled(base: Moments, means: Moments) -> Sampled:
+    """What differences of these means (k,) from `base`, one or k, have by sampling if they are independent.
+
+    Variances are not finite where a mean's own is not.
+    """
+    own, of_base = _borrowed(base, means)
+    each, of_means = _borrowed(means, base)
+    skewness = (of_means - of_base) / np.power(own + each, 1.5)
+    return Sampled(own, each, np.where(np.isfinite(skewness), skewness, 0.0))
+
+
+def _borrowed(one: Moments, other: Moments) -> tuple[Array, Array]:
+    """Second and third central moment of a mean by sampling, with what it borrows of the other one."""
+    (second, third), (others, third_of_other) = one.of_values, other.of_values
+    # Values that are all equal say nothing of what the others would be.
+    samples = np.where(second <= _EQUAL * others, one.samples, np.square(other.skewness))
+    share = samples / (one.samples + samples)
+    second, third = np.maximum(second, second + share * (others - second)), third + share * (third_of_other - third)
+    return second / one.samples, third / np.square(one.samples)
