@@ -18,7 +18,7 @@ from optimist.evaluation import Evaluation, Track
 from optimist.evaluation.common_rows import LARGEST_INDEX, CommonRows, Indices
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import COMMON, TRAIL, TRAIL_GROWTH, Pairing
+from optimist.numerics.pairing import COMMON, COMMON_NUMBERS, TRAIL, TRAIL_GROWTH, Pairing
 from optimist.numerics.score import Analysis, BaseScore
 from optimist.numerics.statistic import Statistic
 from optimist_client.config import ExperimentConfig
@@ -199,7 +199,7 @@ def test_an_estimate_has_none_without_two_samples_without_common_rows_and_unpair
     track = mean_track()
     tell(track, [1.0, 2.0, 3.0], None)
     assert track.estimate().pairing is None
-    tell(track, [4.0], (COMMON, 1))
+    tell(track, [4.0], (COMMON_NUMBERS, 1))
     assert track.estimate().pairing is None, "none of the common indices"
     track = mean_track(paired=False)
     tell(track, [1.0, 2.0, 3.0], (0, 3))

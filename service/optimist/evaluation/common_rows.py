@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.kernel.listed import UNKNOWN
-from optimist.numerics.pairing import COMMON
+from optimist.numerics.pairing import most_common
 
 Indices = tuple[int, ...]
 """The indices of a batch's rows: the first and the length of each run of them, one after the other, ascending. The rows
@@ -21,14 +21,18 @@ LARGEST_INDEX = 2**53
 
 
 class CommonRows:
-    """The rows of the indices 0 … COMMON − 1 as they were told, and the indices told as intervals.
+    """The rows of the indices 0 … `most` − 1 as they were told, and the indices told as intervals.
 
     The state depends on the rows that have an index, in their order, and not on how they were split into batches. The
     first telling of an index wins. Intervals are merged, so that picks in order make one.
     """
 
-    def __init__(self, widths: Mapping[str, int], is_listed: bool = False) -> None:
-        """widths: the columns of each array by name. is_listed: whether the prompts of the rows are a fixed list."""
+    def __init__(self, widths: Mapping[str, int], is_listed: bool = False, most: int | None = None) -> None:
+        """widths: the columns of each array by name. is_listed: whether the prompts of the rows are a fixed list.
+
+        most: None: as many as the service keeps.
+        """
+        self.most = most_common(sum(widths.values())) if most is None else most
         self._rows = {name: torch.zeros(0, width, dtype=torch.float64) for name, width in widths.items()}
         self._listed = torch.zeros(0, dtype=torch.int64) if is_listed else None
         self._starts: list[int] = []
@@ -73,8 +77,8 @@ class CommonRows:
         if count == 0:
             return
         end = first + count
-        held = self._held() if first < COMMON else []
-        added = sorted(set(range(first, min(end, COMMON))).difference(held))
+        held = self._held() if first < self.most else []
+        added = sorted(set(range(first, min(end, self.most))).difference(held))
         if added:
             place = torch.tensor(added) - first + row
             # Picks in order add at the end: most batches need no sorting, which takes most of the time.
@@ -88,7 +92,7 @@ class CommonRows:
         self._merge(first, end)
 
     def rows(self) -> Indexed:
-        """The indices told (m,) below COMMON, ascending, and copies of their rows (m, …) by array, float64, on the CPU.
+        """The indices told (m,) below `most`, ascending, and copies of their rows (m, …) by array, float64, on the CPU.
 
         With a fixed list, the rows of unknown prompts are left out, and "listed" holds the index of each one's prompt.
         """
@@ -117,7 +121,7 @@ class CommonRows:
     def _held(self) -> list[int]:
         """The indices of the rows held, ascending."""
         intervals = zip(self._starts, self._stops, strict=True)
-        return [index for start, stop in intervals if start < COMMON for index in range(start, min(stop, COMMON))]
+        return [index for start, stop in intervals if start < self.most for index in range(start, min(stop, self.most))]
 
     def _merge(self, start: int, stop: int) -> None:
         """Mark the indices from `start` to below `stop` as told."""

@@ -111,9 +111,10 @@ def contrast(
 
     With `paired`, row i of every set was made from the same seed or the same prompt; the sets may differ in length. A
     difference then has an error of its own, smaller than those of the two scores where the rows vary together. How much
-    they do is estimated from the first 256 rows; if they do not, the error is that of independent samples, so a wrong
-    claim does no harm. The metric and its settings are those of `score`; open kernels are fixed by the first rows of
-    all sets, as a new experiment fixes them. Raises ValueError for invalid samples (naming the set) and settings.
+    they do is estimated from the first 256 rows, or from all where a row is one number; if they do not, the error is
+    that of independent samples, so a wrong claim does no harm. The metric and its settings are those of `score`; open
+    kernels are fixed by the first rows of all sets, as a new experiment fixes them. Raises ValueError for invalid
+    samples (naming the set) and settings.
 
     >>> import numpy as np
     >>> z = np.random.default_rng(0).standard_normal((200, 4))

@@ -13,7 +13,6 @@ from optimist.evaluation.common_rows import CommonRows, Indexed, Indices, runs_o
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import (
-    COMMON,
     JACKKNIFE_TRAIL,
     TRAIL,
     TRAIL_GROWTH,
@@ -35,9 +34,10 @@ class Paired:
     log is applied again without them, and the trail begins anew.
     """
 
-    def __init__(self, bound: InfluenceBound, statistic: Statistic) -> None:
+    def __init__(self, bound: InfluenceBound, statistic: Statistic, common: int | None = None) -> None:
+        """common: of how many first indices the rows are kept; None: as the service does."""
         self._bound = bound
-        self._common = CommonRows(bound.metric.widths, statistic.list_length is not None)
+        self._common = CommonRows(bound.metric.widths, statistic.list_length is not None, common)
         self._trail: list[Earlier] = []
         self._ordered = 0  # first samples that were told in order of their indices, from 0 on
         self._is_ordered = True  # whether all were
@@ -68,7 +68,7 @@ class Paired:
         if found.pairing is None:
             return found
         trail = [past for past in self._trail if past.samples < statistic.samples]
-        influence = np.full(COMMON, np.nan, dtype=np.float32)
+        influence = np.full(self._common.most, np.nan, dtype=np.float32)
         influence[indices.numpy()] = found.pairing.influence
         pairing = replace(
             found.pairing,

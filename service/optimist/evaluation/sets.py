@@ -70,7 +70,9 @@ def tracked(
         rows = len(next(iter(tensors.values())))
         ends = sorted({length for length in lengths if question.is_paired and length < rows})
         with naming(one):
-            track = Track(bound, 0.0, question.is_paired)
+            # Numbers take no room: all of them are compared.
+            is_number = sum(bound.metric.widths.values()) == 1
+            track = Track(bound, 0.0, question.is_paired, common=rows if is_number else None)
             for start, end in pairwise([0, *ends, rows]):
                 part = {array: values[start:end] for array, values in tensors.items()}
                 track.add(part, [f"{row}" for row in range(start, end)], None, (start, end - start))

@@ -34,12 +34,14 @@ class Track:
         reads: Mapping[str, str] | None = None,
         contexts: ContextMap | None = None,
         ordinal: int = 0,
+        common: int | None = None,
     ) -> None:
         """paired: whether estimates carry what comparisons by index need, which only the bound "influence" has.
 
         reads: `Metric.array_names`, the names in a batch of the metric's own arrays; None: the same names.
         contexts: where prompts are routed by this metric, how their contexts become features.
         ordinal: of the generator, where there are `contexts`.
+        common: of how many first indices a paired track keeps the rows; None: of as many as the service does.
         """
         self._bound = bound
         self._reads = {name: name for name in bound.metric.widths} if reads is None else dict(reads)
@@ -49,7 +51,7 @@ class Track:
         """Rows of the log so far, including skipped ones; decides when estimates are due."""
         self.statistic: Statistic = bound.statistic()
         self.reservoir = Reservoir() if bound.metric.offers_modes else None
-        self._paired = Paired(bound, self.statistic) if paired and isinstance(bound, InfluenceBound) else None
+        self._paired = Paired(bound, self.statistic, common) if paired and isinstance(bound, InfluenceBound) else None
         self.routed = None if contexts is None else Routed(contexts, bound.metric.lower_is_better, ordinal)
         """What routes prompts; None where they are not routed by this metric."""
         self._made: Estimate | None = None  # the estimate at this position, where the trail needed it

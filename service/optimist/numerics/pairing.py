@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 COMMON = 256
 """Indices 0 … 255 are compared: all generators have them in common, whatever their counts."""
+COMMON_NUMBERS = 1024
+"""The same where a row is one number, of 8 bytes."""
 TRAIL = 64
 """Earlier estimates that are kept."""
 TRAIL_GROWTH = 0.04
@@ -30,6 +32,11 @@ JACKKNIFE_TRAIL = 8
 """Newest estimates of the trail whose jackknife is kept."""
 _JACKKNIFE_ROWS = 300
 _JACKKNIFE_GROWTH = 1.2
+
+
+def most_common(columns: int) -> int:
+    """Of how many first indices the rows are kept, which have so many numbers."""
+    return COMMON_NUMBERS if columns == 1 else COMMON
 
 
 def jackknife_rows(samples: int) -> int:
@@ -64,8 +71,8 @@ class Pairing:
     """
 
     influence: NDArray[np.float32]
-    """Influence of the samples of indices 0 … 255 on the value, linearised at this estimate (256,); NaN where not told.
-    An additive constant has no meaning."""
+    """Influence of the samples of the first indices on the value, linearised at this estimate, of as many as rows are
+    kept (`most_common`); NaN where not told. An additive constant has no meaning."""
     first_order: float
     """Share of the sampling variance that is linear in the samples, V₁/(V₁ + V₂), in [0, 1]."""
     systematic_selection: float = 0.0

@@ -131,7 +131,9 @@ class Contrasts:
 
 @lru_cache(maxsize=4)  # a set has few bases, which are needed one after the other; the arrays are large
 def _influences(contrasts: Contrasts) -> Influences:
-    return Influences(np.array([p.influence for e in contrasts.estimates if (p := e.pairing) is not None]))
+    rows = [p.influence for e in contrasts.estimates if (p := e.pairing) is not None]
+    most = max(map(len, rows))
+    return Influences(np.array([np.pad(row, (0, most - len(row)), constant_values=np.nan) for row in rows]))
 
 
 def contrasts_of(estimates: Sequence[Estimate]) -> Contrasts:

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 class Influences:
-    """The influences of k estimates on their own values, one row each (k, 256); NaN where an index was not told."""
+    """The influences of k estimates on their own values, one row each (k, m); NaN where an index was not told."""
 
     def __init__(self, rows: NDArray[np.floating[Any]]) -> None:
         known = rows.astype(np.float64)

@@ -112,6 +112,26 @@ def test_equal_values_have_an_error_where_their_range_is_known():
     assert unknown.standard_error == pytest.approx(2e-9)
 
 
+@pytest.mark.parametrize(
+    ("metric", "values", "expected"),
+    [
+        (
+            Mean(),
+            [1.0] * 39 + [0.0],
+            "rare values decide the mean (skewness -6.1 of 40 samples): more of them may come",
+        ),
+        (Mean(), [1.0] * 40, "all 40 values are equal: rare other ones may decide the mean"),
+        (Mean(), [1.0] * 19, None),
+        (WinRate(), [1.0] * 40, None),
+        (WinRate(), [1.0, 0.0] * 20, None),
+        (Mean(), [1.0] * 300 + [0.0] * 10, None),
+    ],
+)
+def test_rare_values_that_may_be_missing_are_named(metric: Mean | WinRate, values: list[float], expected: str | None):
+    found = InfluenceBound(MeanScore(metric)).estimate(fed(MeanScore(metric), values))
+    assert found.warnings == (() if expected is None else (expected,))
+
+
 @given(values=NUMBERS)
 def test_influences_are_deviations_from_the_mean_and_their_variance_is_that_of_the_estimate(values: list[float]):
     score = MeanScore(Mean())

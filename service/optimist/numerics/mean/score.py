@@ -18,6 +18,10 @@ from optimist_client.metrics.mean import OfValues
 FEW = 5.0
 """The variance of the mean is 1 + 5/n times the usual one, because the standard deviation is estimated, too: errors of
 Student's distribution are as far from 0 at z = 3."""
+_WARNED = 20
+"""Samples from which on it is said that rare values may be missing; no decision is made with fewer."""
+_RARE = 0.2
+"""γ²/n above which rare values decide: for values of two points, one of them with fewer than about five samples."""
 
 
 class MeanScore(BaseScore):
@@ -70,7 +74,19 @@ class MeanScore(BaseScore):
             stopping_error=error,
             influence=influence,
             value_skewness=statistic.skewness,
+            warnings=self._rare_values(statistic),
         )
+
+    def _rare_values(self, statistic: MeanStatistic) -> tuple[str, ...]:
+        """What is said where rare values may decide the mean that have not come yet."""
+        n, skewness = statistic.samples, statistic.skewness
+        if n < _WARNED:
+            return ()
+        if statistic.squares == 0.0:
+            return () if self.limits else (f"all {n:,} values are equal: rare other ones may decide the mean",)
+        if skewness**2 <= _RARE * n:
+            return ()
+        return (f"rare values decide the mean (skewness {skewness:.1f} of {n:,} samples): more of them may come",)
 
 
 def step_of(values: Tensor) -> float:
