@@ -1,6 +1,6 @@
 """How often are two means of skewed values wrongly told apart, and what does it cost? (docs/calibration.md, Means)
 
-    python benchmarks/skewed_means.py [--runs 2000] [--only equal different paired price] [--shown]
+    python benchmarks/skewed_means.py [--runs 2000] [--only equal different paired paired-different price] [--shown]
 
 Two generators of equal mean, δ = 0.05, batches of 5, an estimate whenever samples have grown by 4 %, a look after every
 estimate, until the rule stops or 300 samples of each. A run is wrong if it names the one that a column says; of equal
@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ from optimist.policies.stopping import FEWEST_SAMPLES
 Array = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Array]
 BATCH, GROWTH, MOST = 5, 0.04, 300
+PARTS = ("equal", "different", "paired", "paired-different", "price")
 PAIRED_BY = (0.3, 0.6, 0.9)
 """Correlations of the normal variables of pairs."""
 
@@ -277,45 +279,32 @@ def different(found: Outcome, runs: int) -> str:
     )
 
 
+def rows(head: Sequence[str], cases: Mapping[str, Any], cell: Callable[[Any, bool], str]) -> None:
+    """Print a table of all cases, before and now."""
+    print(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")
+    for name, case in cases.items():
+        print(f"| {name} | {cell(case, False)} | {cell(case, True)} |", flush=True)
+
+
 def main() -> None:
     """Print the tables that the options ask for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=2000)
-    parser.add_argument("--only", nargs="+", default=["equal", "different", "paired", "price"])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--shown", action="store_true")
     options = parser.parse_args()
     runs, laws, pairs = options.runs, *((SHOWN, SHOWN_PAIRS) if options.shown else (CHOSEN, CHOSEN_PAIRS))
     if "equal" in options.only:
-        print("| equal laws | before | now |\n| --- | --- | --- |")
-        for name, law in laws.items():
-            print(
-                f"| {name} | {' | '.join(equal(play((law, law), 0.0, runs, now), runs) for now in (False, True))} |",
-                flush=True,
-            )
+        rows(("equal laws", "before", "now"), laws, lambda law, now: equal(play((law, law), 0.0, runs, now), runs))
     if "different" in options.only:
-        print("| laws of equal mean: the first named / the second | before | now |\n| --- | --- | --- |")
-        for name, both in pairs.items():
-            print(
-                f"| {name} | {' | '.join(different(play(both, 0.0, runs, now), runs) for now in (False, True))} |",
-                flush=True,
-            )
-    if "paired" in options.only:
-        print(
-            f"| paired, correlations {PAIRED_BY}: before → now | {' | '.join(map(str, PAIRED_BY))} |\n| --- |"
-            + " --- |" * len(PAIRED_BY)
-        )
-        for name, law in laws.items():
-            cells = [
-                " → ".join(equal(play_paired((law, law), by, runs, now), runs) for now in (False, True))
-                for by in PAIRED_BY
-            ]
-            print(f"| {name} | {' | '.join(cells)} |", flush=True)
-        for name, both in pairs.items():
-            cells = [
-                " → ".join(different(play_paired(both, by, runs, now), runs) for now in (False, True))
-                for by in PAIRED_BY
-            ]
-            print(f"| {name} | {' | '.join(cells)} |", flush=True)
+        head = ("laws of equal mean: the first is named / the second", "before", "now")
+        rows(head, pairs, lambda both, now: different(play(both, 0.0, runs, now), runs))
+    for by in PAIRED_BY:
+        head = (f"paired by {by}", "before", "now")
+        if "paired" in options.only:
+            rows(head, laws, lambda law, now, by=by: equal(play_paired((law, law), by, runs, now), runs))
+        if "paired-different" in options.only:
+            rows(head, pairs, lambda both, now, by=by: different(play_paired(both, by, runs, now), runs))
     if "price" in options.only:
         print(
             "| clear differences | samples before | now, times | paired by 0.6: before | now, times |\n| --- |"
