@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 import optimist
 from optimist.commands import app
-from optimist.numerics.pairing import COMMON_NUMBERS
 
 D = 4
 REFERENCE = (np.zeros(D), np.eye(D))
@@ -75,33 +74,6 @@ def test_a_shorter_set_is_compared_with_what_the_longer_ones_had_at_its_length()
     assert uneven.error < 0.7 * apart.error
     # The luck of the first 300 rows cancels, as it does at equal lengths.
     assert abs(uneven.difference - even.difference) < 0.6 * apart.error
-
-
-def test_all_rows_of_means_are_compared():
-    """The first 1,024 rows have nothing in common, the others nearly everything."""
-    rng = np.random.default_rng(3)
-    values = {name: rng.standard_normal((3_000, 1)) for name in ("a", "b")}
-    values["b"][1_024:] = values["a"][1_024:] + 0.1 * rng.standard_normal((1_976, 1))
-    (found,) = optimist.contrast(values, "mean", paired=True).contrasts
-    assert found.correlation == pytest.approx(np.corrcoef(values["a"][:, 0], values["b"][:, 0])[0, 1], abs=0.02)
-    assert found.correlation > 0.6
-    (shorter,) = optimist.contrast({**values, "b": values["b"][:1_500]}, "mean", paired=True).contrasts
-    assert shorter.common == 1_500
-    assert shorter.correlation > 0.0
-
-
-def test_the_service_keeps_as_many_rows_of_means_as_an_estimate_may_carry():
-    rng = np.random.default_rng(4)
-    common = rng.standard_normal((2_000, 1))
-    common[256:COMMON_NUMBERS] *= 3.0
-    evaluation = optimist.Evaluation(["a", "b"], metric="mean", rescore_growth=0.0)
-    for name in ("a", "b"):
-        evaluation.tell(name, common + rng.standard_normal((2_000, 1)))
-    for made in evaluation.estimates().values():
-        assert made.pairing is not None
-        assert len(made.pairing.influence) == COMMON_NUMBERS
-        assert np.isfinite(made.pairing.influence).all()
-    assert evaluation.contrast("a", "b").correlation == pytest.approx(0.88, abs=0.03)
 
 
 def test_unrelated_rows_lose_nothing_by_a_false_claim():
