@@ -26,7 +26,7 @@ from routing_beds import beds
 
 PRICE = 0.02
 """What a unit of cost is worth on the beds with prices."""
-POLICIES = ("thompson", "ucb", "greedy", "rff-ucb", "pak-ucb", "uniform", "best-single")
+POLICIES = ("optimistic", "ucb", "greedy", "rff-ucb", "pak-ucb", "uniform", "best-single")
 
 
 def linucb(bed: RouteBed, trial: int) -> Routed:

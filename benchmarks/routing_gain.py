@@ -97,7 +97,7 @@ def of_bed(bed: RouteBed, seed: int, logged: bool, features: int) -> Judged:
 
 def of_play(bed: RouteBed, seed: int, features: int) -> list[Judged]:
     """The gains by the log of one play of `thompson`, for each of `LOGS`."""
-    run = play(bed, RoutePolicy("thompson", seed=seed), trial=seed, features=features)
+    run = play(bed, RoutePolicy("optimistic", seed=seed), trial=seed, features=features)
     names = tuple(f"g{place}" for place in range(bed.scores.shape[1]))
     found: list[Judged] = []
     for _, played, kept in LOGS:
@@ -133,7 +133,7 @@ def main() -> None:
             longest = max(played for _, played, _ in LOGS)
             runs = [of_play(made(1000 + seed, longest), seed, asked.features) for seed in range(asked.repeats)]
             for (label, _, _), of_log in zip(LOGS, zip(*runs, strict=True), strict=True):
-                table.add_row(name, "thompson", label, *summary(of_log))
+                table.add_row(name, "optimistic", label, *summary(of_log))
             continue
         for prompts in (200, 800):
             for logged in (False, True):

@@ -81,17 +81,18 @@ class ExperimentConfig(Wire):
     context: Dimension | None = optional()
     """Width of the contexts that asks bring with the goal "route": of the embeddings of prompts."""
     context_features: Annotated[int, Field(ge=2, le=2000, multiple_of=2)] = optional(256)
-    """r, the random features of a context in which scores are linear, an even number. r² times the number of generators
-    is at most 4 million."""
+    """r, the random features of a context in which scores are linear, an even number. (r + 32)² times the number of
+    generators is at most 5 million."""
     context_bandwidth: Annotated[float, Field(ge=1e-30, le=1e30)] | Literal["median"] = optional("median")
-    """Bandwidth of the Gaussian kernel of the contexts; "median" is fixed once, by the first contexts."""
+    """Bandwidth of the Gaussian kernel of the contexts; "median" is fixed once, by the first 64 contexts, whose
+    principal components, at most 32, are then used beside the random features."""
     price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = optional(0.0)
     """What a unit of cost is worth in units of the score, with the goal "route"; every generator then needs a cost."""
     tries: Annotated[int, Field(ge=1, le=100)] = optional(1)
     """With the goal "route": how often a worker may call a generator for one prompt until it succeeds. It is the size
     of every pick, which may be told fewer rows."""
     policy: PolicyName = "top-two"
-    """By default "ogd" for the goal "mixture", and "thompson" for the goal "route"."""
+    """By default "ogd" for the goal "mixture", and "optimistic" for the goal "route"."""
     bound: BoundName = "influence"
     bound_options: BoundOptions = Field(default_factory=BoundOptions)
     delta: Annotated[float, Field(ge=1e-12, lt=1)] = 0.05

@@ -11,13 +11,15 @@ from optimist_client.metrics import Metric, declared
 Goal = Literal["best", "mixture", "route"]
 MixturePolicy = Literal["ogd", "mixture-ucb-cab", "mixture-ucb-ogd", "mixture-greedy"]
 """The policies of the goal "mixture": the default, and three as published. `uniform` serves all goals."""
-RoutePolicy = Literal["rff-ucb", "promptwise", "best-single"]
-"""The policies that only the goal "route" has: two as published, and the best generator for all prompts. It also has
-`thompson`, its default, `ucb`, `greedy` and `uniform`."""
-ROUTING: tuple[str, ...] = ("thompson", "ucb", "greedy", "uniform", *get_args(RoutePolicy))
+RoutePolicy = Literal["optimistic", "rff-ucb", "promptwise", "best-single"]
+"""The policies that only the goal "route" has: its default, two as published, and the best generator for all prompts.
+It also has `ucb`, `greedy` and `uniform`."""
+ROUTING: tuple[str, ...] = ("ucb", "greedy", "uniform", *get_args(RoutePolicy))
 """All policies of the goal "route"."""
-MOST_ROUTE_NUMBERS = 4_000_000
-"""The largest r²·G: numbers of a model that routes contexts with r features among G generators."""
+COMPONENTS = 32
+"""The most principal components of contexts that a router uses, beside r random features."""
+MOST_ROUTE_NUMBERS = 5_000_000
+"""The largest (r + 32)²·G: numbers of a model that routes contexts with r features among G generators."""
 
 
 def of_mixture(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def of_mixture(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def of_routes(data: Mapping[str, Any]) -> dict[str, Any]:
     """A config of the goal "route" with its defaults: one sample a pick, and samples without seeds in common."""
-    return {"policy": "thompson", "batch_size": 1, "warmup": 3, "paired": False, **data}
+    return {"policy": "optimistic", "batch_size": 1, "warmup": 3, "paired": False, **data}
 
 
 def mixture_growth(policy: str) -> float:
@@ -81,10 +83,10 @@ def check_route(policy: str, metric: Metric, bound: str) -> None:
 
 def check_route_size(features: int, generators: int) -> None:
     """Raise ValueError if a model of this many features and generators is too large (`MOST_ROUTE_NUMBERS`)."""
-    numbers = features**2 * generators
+    numbers = (features + COMPONENTS) ** 2 * generators
     if numbers > MOST_ROUTE_NUMBERS:
-        most = math.isqrt(MOST_ROUTE_NUMBERS // generators) // 2 * 2
+        most = (math.isqrt(MOST_ROUTE_NUMBERS // generators) - COMPONENTS) // 2 * 2
         raise ValueError(
-            f"context_features: {features}² times {generators} generators is {numbers:,}; expected at most "
-            f"{MOST_ROUTE_NUMBERS:,}: {generators} generators can have {most} features"
+            f"context_features: ({features} + {COMPONENTS})² times {generators} generators is {numbers:,}; "
+            f"expected at most {MOST_ROUTE_NUMBERS:,}: {generators} generators can have {most} features"
         )

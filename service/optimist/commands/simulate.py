@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 DEFAULTS = {
     "best": ("ucb", "uniform"),
     "mixture": ("ogd", "mixture-greedy", "uniform"),
-    "route": ("thompson", "rff-ucb", "uniform", "best-single"),
+    "route": ("optimistic", "rff-ucb", "uniform", "best-single"),
 }
 """The policies that are compared if none is named, by goal."""
 

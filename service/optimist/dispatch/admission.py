@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from optimist.numerics.kernel.open_kernels import map_size
 from optimist_client import tensors
+from optimist_client.goals import COMPONENTS
 from optimist_client.metrics import Kernel, Metric
 from optimist_client.models import Experiment, ExperimentConfig
 
@@ -73,22 +74,26 @@ def kernels_of(metric: Metric) -> dict[str, Kernel]:
 
 
 def fits_contexts(config: ExperimentConfig, metric: Metric) -> bool:
-    """Whether the first contexts fix their bandwidth, which is stored with what this metric left to the samples."""
+    """Whether the first contexts fix how they become columns, which is stored with what this metric left to samples."""
     is_first = metric.shown_label == config.metric.shown_label
     return is_first and config.goal == "route" and config.context_bandwidth == "median"
 
 
 def check_fitted(experiment: Experiment, metric: Metric, fitted: bytes) -> None:
     """Raise ValueError unless what the first samples fixed is what the open kernels of a metric left to them, and the
-    bandwidth of contexts, which is fixed with the metric that decides."""
-    expected: dict[str, tuple[int, ...]] = {"context.sigma": (1,)} if fits_contexts(experiment.config, metric) else {}
+    bandwidth and components of contexts, which are fixed with the metric that decides."""
+    found = {name: array.shape for name, array in tensors.decode(fitted).items()}
+    expected: dict[str, tuple[int, ...]] = {}
+    if fits_contexts(experiment.config, metric):
+        width = experiment.config.context or 0
+        components = min(found.get("context.directions", (0,))[0], COMPONENTS)
+        expected = {"context.sigma": (1,), "context.origin": (width,), "context.directions": (components, width)}
     widths = experiment.widths_of(metric)
     for field, kernel in kernels_of(metric).items():
         if kernel.is_open:
             expected[f"{field}.sigma"] = (1,)
             if kernel.name == "nystrom":
                 expected[f"{field}.landmarks"] = (kernel.features, widths[metric.kernels[field]])
-    found = {name: array.shape for name, array in tensors.decode(fitted).items()}
     if found != expected:
         raise ValueError(f"what the first samples fixed: expected arrays {expected}, found {found}")
 

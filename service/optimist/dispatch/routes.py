@@ -121,7 +121,7 @@ class ForRoutes:
 
 
 def route_goal(experiment: Experiment, stored: ExperimentState, needed: int, known: ForRoutes | None) -> ForRoutes:
-    """The goal, with its policy. needed: batches of each generator that fix the bandwidth of contexts.
+    """The goal, with its policy. needed: batches of each generator that fix how contexts become columns.
 
     known: of an earlier state, whose model is kept until a newer one has been read, unless it was forgotten: then it
     was made of batches that were retracted since.

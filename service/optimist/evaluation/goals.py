@@ -145,5 +145,5 @@ def _open(arms: Sequence[Arm]) -> int:
 def _default(goal: str, bound: str | None, metric: Metric) -> str:
     """The policy of new experiments. Under the papers' bounds it is `ucb`, as they have no standard errors."""
     if goal != "best":
-        return "ogd" if goal == "mixture" else "thompson"
+        return "ogd" if goal == "mixture" else "optimistic"
     return "top-two" if metric.has_errors(bound or "influence") else "ucb"

@@ -116,7 +116,7 @@ class Question:
 
     @property
     def has_open_contexts(self) -> bool:
-        """Whether only contexts can fix their bandwidth."""
+        """Whether only contexts can fix their bandwidth and components."""
         return self.contexts is not None and self.contexts.is_open
 
     @property
@@ -129,7 +129,7 @@ class Question:
         return rows_to_fit(self.open_kernels.values(), generators)
 
     def contexts_to_fit(self, generators: int) -> int:
-        """How many batches, with a context each, each of `generators` must have before their bandwidth can be fixed."""
+        """How many batches, with a context each, each of `generators` must have before they can be fixed."""
         return 0 if self.contexts is None else self.contexts.to_fit(generators)
 
     def fitted(self, rows: Mapping[str, Sequence[Tensor]], contexts: Sequence[Floats] = ()) -> Question:
@@ -143,13 +143,10 @@ class Question:
         known = self.contexts if self.contexts is None or not contexts else self.contexts.fitted(contexts)
         return replace(self, metric=self._with(found) if found else self.metric, contexts=known)
 
-    def closed(self, kernels: Mapping[str, Mapping[str, Any]], context_sigma: float | None = None) -> Question:
-        """The question with these settings of its kernels, by field, and this bandwidth of contexts replaced."""
+    def closed(self, kernels: Mapping[str, Mapping[str, Any]], contexts: ContextSettings | None = None) -> Question:
+        """The question with these settings of its kernels, by field, and perhaps of contexts replaced."""
         changes = {name: self.kernels[name].model_copy(update=dict(changed)) for name, changed in kernels.items()}
-        known = self.contexts
-        if known is not None and context_sigma is not None:
-            known = replace(known, bandwidth=context_sigma)
-        return replace(self, metric=self._with(changes), contexts=known)
+        return replace(self, metric=self._with(changes), contexts=self.contexts if contexts is None else contexts)
 
     def bound_for(self, widths: Mapping[str, int]) -> Bound:
         """The bound for batches whose arrays have these columns.

@@ -12,7 +12,8 @@ from optimist.evaluation.prompt_types import PromptType, types_of
 from optimist.evaluation.routed_rows import RoutedRows
 from optimist.evaluation.routing import RouteGain, route_gain
 from optimist.evaluation.scored_prompts import FEWEST, ScoredPrompts
-from optimist.numerics.routing.features import Floats, usual_distance
+from optimist.numerics.routing.contexts import ContextSettings
+from optimist.numerics.routing.features import Floats
 from optimist.policies.routing import RoutePolicy
 from optimist_client.metrics import Scale
 from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType
@@ -46,8 +47,7 @@ def route_table(
     costs: Sequence[float] | None = None,
     retired: Collection[str] = (),
     tries: int = 1,
-    features: int = 256,
-    bandwidth: float | None = None,
+    contexts: ContextSettings | None = None,
     seed: int = 0,
     title: str = "Score",
     scale: Scale = "linear",
@@ -56,7 +56,7 @@ def route_table(
     """What is known of routing among the generators `names` (G,) from told rows; `positions` are left to the caller.
 
     retired: names of generators of which there are no rows any more.
-    bandwidth: that of the experiment's contexts; by default a usual distance of them. A pick of several rows counts by
+    contexts: how those of the experiment become columns; by default fixed by these. A pick of several rows counts by
     its first one: the others are there only if the first ones failed, so that from them is learned, but no gain is
     judged by them. Raises ValueError without rows, and unless there is a name, and a cost, for each generator.
     """
@@ -65,7 +65,8 @@ def route_table(
         raise ValueError(f"expected {count} names, and as many costs if any, got {len(names)} names")
     if not len(rows.score):
         raise ValueError("a table needs at least one sample of a generator")
-    sigma = usual_distance(rows.contexts.astype(np.float64)) if bandwidth is None else bandwidth
+    if contexts is None:
+        contexts = ContextSettings(rows.contexts.shape[1], 256).fitted([rows.contexts.astype(np.float64)])
     paid = None if costs is None else np.asarray(costs, dtype=np.float64)
     has_chances = RoutePolicy.named(policy).has_chances
     bed = _bed(rows, names, paid, -1.0 if lower_is_better else 1.0, has_chances)
@@ -74,7 +75,8 @@ def route_table(
     if bed is None:
         few = f"{prompts} prompts are too few: {FEWEST}, and two generators with {FEWEST_PICKS} each, are needed"
         return _few(rows, names, paid, prompts, lower_is_better, title, scale, price, tries, (*warnings, few))
-    found = route_gain(bed.known, price=price, features=features, bandwidth=sigma, seed=seed)
+    found = route_gain(bed.known, price=price, contexts=contexts, seed=seed)
+    sigma = float(contexts.bandwidth)
     kinds = types_of(bed.known, found, price=price, count=types, examples=4 * EXAMPLES, bandwidth=sigma, seed=seed)
     if found.error is None and has_chances:
         warnings.append(

@@ -23,12 +23,14 @@ def model_of(tracks: Mapping[int, Track], policy: str) -> RouteModel:
     if not told:
         raise ValueError("a model needs at least one sample of a generator")
     moments = [routed.moments for routed in told.values()]
-    found = Published.of(moments) if RoutePolicy.named(policy).is_published else Regressions.of(moments)
-    # Expected scores are linear in φ: their mean over all prompts is that at the mean φ.
+    contexts = next(iter(told.values())).contexts
+    fit = Published.of if RoutePolicy.named(policy).is_published else Regressions.of
+    found = fit(moments, contexts.linear)
+    # Expected scores are linear in the columns: their mean over all prompts is that at the mean columns.
     samples = [each.samples for each in moments]
     centre = np.sum([each.total for each in moments], axis=0) / sum(samples)
     single = found.predict(centre[None])[0][0]
-    return RouteModel.of(list(told), samples, next(iter(told.values())).contexts, found, single)
+    return RouteModel.of(list(told), samples, contexts, found, single)
 
 
 def rows_of(tracks: Mapping[int, Track], generators: int) -> RoutedRows:

@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from optimist.evaluation.route_outcomes import Mean, Outcomes
 from optimist.evaluation.scored_prompts import ScoredPrompts
-from optimist.numerics.routing.features import ContextMap, Floats, median_distance
+from optimist.numerics.routing.contexts import ContextSettings
+from optimist.numerics.routing.features import Floats
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.ridge import Regressions
 
 FOLDS = 5
 """Parts of the prompts: what is said of one is learned from the others."""
+MOST_FITTED = 1000
+"""Contexts of a file that bandwidth and components are taken from."""
 
 Basis = Literal["scores", "doubly robust", "model"]
 """Where a gain comes from: scores of both generators on the same prompts; predictions, corrected by those scores of a
@@ -64,8 +67,8 @@ def route_gain(
     known: ScoredPrompts,
     *,
     price: float = 0.0,
+    contexts: ContextSettings | None = None,
     features: int = 256,
-    bandwidth: float | None = None,
     seed: int = 0,
     folds: int = FOLDS,
 ) -> RouteGain:
@@ -73,26 +76,29 @@ def route_gain(
 
     Each prompt is routed by what was learned from the other parts, and so is the best single generator chosen. Where
     every generator has a score on a prompt, its gain is their difference. Where one was drawn, `Outcomes` says how far
-    the predictions are off. bandwidth: by default the median distance of the contexts. Raises ValueError for fewer
-    folds than 2, or more than prompts.
+    the predictions are off. contexts: how these become columns; by default with so many random features, and bandwidth
+    and components of at most `MOST_FITTED` of these contexts. Raises ValueError for fewer folds than 2,
+    or more than prompts.
     """
     if not 2 <= folds <= len(known.contexts):
         raise ValueError(f"folds: expected a number from 2 to {len(known.contexts)}, the prompts; got {folds}")
-    sigma = median_distance(known.contexts) if bandwidth is None else bandwidth
-    phi = ContextMap.drawn(known.contexts.shape[1], features, sigma, seed)(known.contexts)
+    if contexts is None:
+        some = np.sort(np.random.default_rng(seed).permutation(len(known.contexts))[:MOST_FITTED])
+        contexts = ContextSettings(known.contexts.shape[1], features).fitted([known.contexts[some]])
+    columns = contexts.made()(known.contexts)
     charged = np.zeros(len(known.names)) if known.costs is None else price * known.costs
-    predicted, singles = _cross_fitted(known, phi, _parts(known, folds, seed), charged)
+    predicted, singles = _cross_fitted(known, columns, contexts.linear, _parts(known, folds, seed), charged)
     routed = (predicted - charged).argmax(1)
     outcomes = Outcomes(known, predicted, charged)
-    everywhere = np.ones(len(phi), dtype=np.bool_)
-    rows = np.arange(len(phi))
+    everywhere = np.ones(len(columns), dtype=np.bool_)
+    rows = np.arange(len(columns))
     by_model = float((predicted - charged)[rows, routed].mean() - (predicted - charged)[rows, singles].mean())
     found = outcomes.difference(routed, singles, everywhere) or Mean(by_model, None)
     # In a table with too few scores of both, the difference of those few says less than the predictions.
     gain = by_model if found.error is None else found.value
     alone = outcomes.score(singles, everywhere)
     single_value = float(predicted[rows, singles].mean()) if alone is None else alone.value
-    counts = np.bincount(routed, minlength=len(known.names)) / len(phi)
+    counts = np.bincount(routed, minlength=len(known.names)) / len(columns)
     best = int(np.bincount(singles, minlength=len(known.names)).argmax())
     return RouteGain(
         gain=gain,
@@ -108,7 +114,7 @@ def route_gain(
         singles=singles,
         predicted=predicted,
         outcomes=outcomes,
-        prompts=len(phi),
+        prompts=len(columns),
     )
 
 
@@ -124,29 +130,29 @@ def _parts(known: ScoredPrompts, folds: int, seed: int) -> NDArray[np.int64]:
 
 
 def _cross_fitted(
-    known: ScoredPrompts, phi: Floats, part: NDArray[np.int64], charged: Floats
+    known: ScoredPrompts, columns: Floats, linear: int, part: NDArray[np.int64], charged: Floats
 ) -> tuple[Floats, NDArray[np.int64]]:
     """What is expected on each prompt (m, G), and the best single generator (m,), by what other parts say."""
     folds = int(part.max()) + 1
-    moments = [_moments(known, phi, part == one) for one in range(folds)]
+    moments = [_moments(known, columns, part == one) for one in range(folds)]
     whole = [reduce(add, of_one) for of_one in zip(*moments, strict=True)]
-    predicted, singles = np.zeros((len(phi), len(known.names))), np.zeros(len(phi), dtype=np.int64)
+    predicted, singles = np.zeros((len(columns), len(known.names))), np.zeros(len(columns), dtype=np.int64)
     for one in range(folds):
         inside, learned = part == one, [a - b for a, b in zip(whole, moments[one], strict=True)]
         if any(each.samples == 0 for each in learned):
             raise ValueError(f"a generator has all of its scores on one of {folds} parts of the prompts: it needs more")
-        found = Regressions.of(learned)
-        predicted[inside] = phi[inside] @ found.weights.T + found.offsets
-        # By the predictions for all prompts, which allow for prompts of different difficulty; they are linear in φ.
-        overall = phi[~inside].mean(0) @ found.weights.T + found.offsets
+        found = Regressions.of(learned, linear)
+        predicted[inside] = columns[inside] @ found.weights.T + found.offsets
+        # By the predictions for all prompts, which allow for prompts of different difficulty, and are linear.
+        overall = columns[~inside].mean(0) @ found.weights.T + found.offsets
         singles[inside] = int(np.argmax(overall - charged))
     return predicted, singles
 
 
-def _moments(known: ScoredPrompts, phi: Floats, inside: NDArray[np.bool_]) -> list[Moments]:
+def _moments(known: ScoredPrompts, columns: Floats, inside: NDArray[np.bool_]) -> list[Moments]:
     """The moments of each generator over the prompts that are inside."""
     found: list[Moments] = []
     for place in range(len(known.names)):
         rows = (known.generator == place) & inside[known.prompt]
-        found.append(Moments.of(phi[known.prompt[rows]], known.scores[rows]))
+        found.append(Moments.of(columns[known.prompt[rows]], known.scores[rows]))
     return found

@@ -21,7 +21,8 @@ from optimist_client.config import ExperimentConfig
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
 
-_CONTEXT_SIGMA = "context.sigma"
+_CONTEXTS = "context."
+"""Before the names of what the first contexts have fixed."""
 
 
 class Logged(Protocol):
@@ -135,7 +136,8 @@ def stored_reference(body: bytes) -> RealData:
 def pack_kernels(open_question: Question, question: Question) -> bytes:
     """The parameters of open kernels that samples have fixed: "<field>.sigma" (1,) and "<field>.landmarks" (m, d).
 
-    "context.sigma" (1,) is the bandwidth of contexts.
+    "context.sigma" (1,) is the bandwidth of contexts, "context.origin" (d,) and "context.directions" (k, d) their
+    principal components.
     """
     fixed: dict[str, NDArray[np.float64]] = {}
     for field in open_question.open_kernels:
@@ -144,7 +146,7 @@ def pack_kernels(open_question: Question, question: Question) -> bytes:
         if kernel.landmarks is not None:
             fixed[f"{field}.landmarks"] = kernel.landmarks
     if open_question.has_open_contexts and question.contexts is not None:
-        fixed[_CONTEXT_SIGMA] = np.array([question.contexts.bandwidth], dtype=np.float64)
+        fixed |= {_CONTEXTS + name: array for name, array in question.contexts.fixed.items()}
     return tensors.encode(fixed)
 
 
@@ -152,11 +154,14 @@ def unpack_kernels(open_question: Question, fitted: bytes) -> Question:
     """The question with its open kernels fixed by the output of `pack_kernels`."""
     found: dict[str, dict[str, Any]] = {field: {} for field in open_question.open_kernels}
     arrays = tensors.decode(fitted)
-    sigma = arrays.pop(_CONTEXT_SIGMA, None)
+    of_contexts = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_CONTEXTS)}
     for name, array in arrays.items():
         field, _, part = name.partition(".")
         found[field][part] = float(array[0]) if part == "sigma" else array
-    return open_question.closed(found, None if sigma is None else float(sigma[0]))
+    settings = open_question.contexts
+    if settings is not None and of_contexts:
+        settings = settings.closed({name.removeprefix(_CONTEXTS): array for name, array in of_contexts.items()})
+    return open_question.closed(found, settings)
 
 
 def batch_of(entry: Logged) -> tuple[dict[str, Tensor], list[str]]:

@@ -13,9 +13,13 @@ from optimist.numerics.routing.features import Floats
 from optimist.policies.blend_rules import drawn
 from optimist.policies.draws import uniform_of
 
-RouteName = Literal["thompson", "ucb", "greedy", "uniform", "best-single", "rff-ucb", "pak-ucb", "promptwise"]
+RouteName = Literal["optimistic", "ucb", "greedy", "uniform", "best-single", "rff-ucb", "pak-ucb", "promptwise"]
 FLOOR = 0.02
-"""Probability that `thompson` shares among all generators, so that every probability is known and above 0."""
+"""Probability that `optimistic` shares among all generators, so that every probability is known and above 0."""
+BONUS = 1.25
+"""Widths that `optimistic` adds to each value: a generator gets the prompts on which it may be the best one."""
+BLUR = 0.25
+"""Widths that remain as a standard deviation about it, so that those nearly as good have probabilities, too."""
 DELTA = 0.05
 """δ of the published widths."""
 
@@ -29,7 +33,7 @@ class RoutePolicy:
     published index, but of the regressions of `rff-ucb`, where the paper has logistic ones.
     """
 
-    name: RouteName = "thompson"
+    name: RouteName = "optimistic"
     price: float = 0.0
     floor: float = FLOOR
     seed: int = 0
@@ -61,7 +65,7 @@ class RoutePolicy:
     @property
     def has_chances(self) -> bool:
         """Whether every generator has a probability above 0."""
-        return self.name == "uniform" or (self.name == "thompson" and self.floor > 0.0)
+        return self.name == "uniform" or (self.name == "optimistic" and self.floor > 0.0)
 
     def chances(self, means: Floats, widths: Floats, costs: Floats | None = None) -> Floats:
         """The probability (G,) of each generator, from means and widths (G,) of its score. One-hot without chance."""
@@ -71,11 +75,10 @@ class RoutePolicy:
             values, widths = self._after_tries(means, widths, np.zeros(count) if costs is None else costs)
         if self.name == "uniform":
             return np.full(count, 1.0 / count)
-        if self.name == "thompson":
+        if self.name == "optimistic":
             # Scores of any size: those that are all the same have no error.
-            return best_chances(
-                values, np.maximum(widths, max(1e-12 * float(np.abs(values).max()), 1e-100)), self.floor
-            )
+            least = max(1e-12 * float(np.abs(values).max()), 1e-100)
+            return best_chances(values + BONUS * widths, np.maximum(BLUR * widths, least), self.floor)
         return np.eye(count)[int(np.argmax(self._index(values, means, widths, costs)))]
 
     def pick(self, chances: Floats, number: int) -> int:

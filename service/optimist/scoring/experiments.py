@@ -23,10 +23,13 @@ from optimist.evaluation.stored import (
 from optimist.numerics.bound import Bound
 from optimist.numerics.real_data import Reference
 from optimist.numerics.registry import make_reference
+from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import ContextMap
+from optimist.numerics.routing.ridge import RIDGES
 from optimist.scoring.first_batches import first_batches
 from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, RoutesRecord, Subject
 from optimist.store import Claim, Store, kernels_digest, namespace_of
+from optimist_client.goals import COMPONENTS
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
 
@@ -74,8 +77,8 @@ class ScoredExperiment:
     """Whether mixtures are made for a published policy, see `cross_fitted`."""
     policy: str = ""
     """By which picks are made."""
-    context_sigma: float = 0.0
-    """Bandwidth of contexts; 0 where prompts are not routed by this metric."""
+    context_settings: ContextSettings | None = None
+    """How contexts become columns; None where prompts are not routed by this metric."""
 
     @property
     def bound(self) -> Bound:
@@ -164,9 +167,10 @@ class Experiments:
         if text is None:
             return SECONDS_PER_PRODUCT
         experiment = Experiment.model_validate_json(text)
-        if isinstance(record, RoutesRecord):  # an eigenproblem for each generator, and one for all
+        if isinstance(record, RoutesRecord):  # eigenproblems of each generator, and of all for each ridge
             config = experiment.config
-            return SECONDS_PER_PRODUCT * (len(config.generators) + 1) * config.context_features**3
+            problems = 3 * len(config.generators) + 2 * len(RIDGES)
+            return SECONDS_PER_PRODUCT * problems * (config.context_features + COMPONENTS) ** 3
         metric = metric_of(experiment, record.label)
         kernels = [kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None]
         columns = experiment.widths_of(metric)[metric.first_array()]
@@ -227,18 +231,20 @@ class Experiments:
         digest = kernels_digest(fitted)
         growth = experiment.config.rescore_growth
         contexts = None if question.contexts is None else question.contexts.made()
-        size = bytes_of(bound, {id(reference)}) + (0 if contexts is None else contexts.frequencies.nbytes)
+        size = bytes_of(bound, {id(reference)}) + (
+            0 if contexts is None else sum(each.nbytes for each in contexts.arrays)
+        )
         tracked = Tracked(paired=question.is_paired, reads=question.reads, contexts=contexts)
         return ScoredExperiment(
             *(claim.instance, growth, digest, bound, size, tracked),
             delta=experiment.config.delta,
             published=experiment.mixture_growth == 0.0 and not label,
             policy=experiment.config.policy,
-            context_sigma=0.0 if question.contexts is None else float(question.contexts.bandwidth),
+            context_settings=question.contexts,
         )
 
     async def _fit(self, question: Question, record: Record[Any], claim: Claim) -> bytes | None:
-        """Fix the open kernels, and the bandwidth of contexts, permanently; None while active generators have too few
+        """Fix the open kernels, and the columns of contexts, permanently; None while active generators have too few
         samples."""
         name = record.name
         active = (await self._store.state(name)).active

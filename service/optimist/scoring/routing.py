@@ -14,6 +14,7 @@ from optimist.evaluation.routes import model_of, rows_of
 from optimist.evaluation.stored import metric_of
 from optimist.evaluation.track import Track
 from optimist.insight.metrics import SCORING_FAILURES, SCORING_SECONDS
+from optimist.numerics.routing.contexts import ContextSettings
 from optimist.scoring.catching_up import timed
 from optimist.scoring.experiments import InThread, ScoredExperiment
 from optimist.scoring.gathering import Gathering, parts_of
@@ -45,7 +46,11 @@ def _model(tracks: Mapping[int, Track], policy: str) -> bytes:
 
 
 def _table(
-    rows: RoutedRows, experiment: Experiment, state: ExperimentState, parts: list[MixedPart], sigma: float
+    rows: RoutedRows,
+    experiment: Experiment,
+    state: ExperimentState,
+    parts: list[MixedPart],
+    contexts: ContextSettings | None,
 ) -> Routes:
     config, metric = experiment.config, metric_of(experiment)
     names = [generator.name for generator in state.generators]
@@ -58,8 +63,7 @@ def _table(
         costs=_costs(config, state),
         retired=[generator.name for generator in state.generators if generator.state == "retired"],
         tries=config.tries,
-        features=config.context_features,
-        bandwidth=sigma,
+        contexts=contexts,
         seed=config.seed,
         title=metric.shown_title,
         scale=metric.scale,
@@ -166,9 +170,9 @@ class Routing:
         record, text = self._record, await self._store.config(self._record.name)
         if text is None:
             return
-        experiment, sigma = Experiment.model_validate_json(text), self._experiment.context_sigma
+        experiment, contexts = Experiment.model_validate_json(text), self._experiment.context_settings
         try:
-            made, record.table_seconds = await self._in_thread(timed, _table, rows, experiment, state, parts, sigma)
+            made, record.table_seconds = await self._in_thread(timed, _table, rows, experiment, state, parts, contexts)
         except Exception as error:
             # Asks are answered from the model, which goes on without it.
             SCORING_FAILURES.inc()

@@ -236,6 +236,7 @@ def _meaning(bound: Bound, contexts: ContextMap | None = None) -> Tensor:
         for tensor in parts:
             sha.update(tensor.cpu().contiguous().numpy().data)
     if contexts is not None:
-        sha.update(f"contexts {contexts.frequencies.shape}".encode())
-        sha.update(contexts.frequencies.tobytes())
+        for array in contexts.arrays:
+            sha.update(f"contexts {array.shape}".encode())
+            sha.update(array.tobytes())
     return torch.tensor(list(sha.digest()), dtype=torch.uint8)

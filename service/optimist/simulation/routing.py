@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.routing.features import ContextMap, Floats, median_distance
+from optimist.numerics.routing.contexts import CONTEXTS_TO_FIT, ContextSettings
+from optimist.numerics.routing.features import Floats
 from optimist.numerics.routing.kernel_ridge import KernelRidge
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.ridge import Predictor, Published, Regressions
 from optimist.policies.routing import RoutePolicy
 
-GROWTH = 0.05
+GROWTH = 0.08
 """The regressions are made again when the samples have grown by this part."""
 FEWEST = 3
 """Prompts that each generator gets first, in turn, under our policies; the published ones give one."""
@@ -133,7 +135,8 @@ class Routed:
 def play(bed: RouteBed, policy: RoutePolicy, *, trial: int = 0, features: int = 128, seed: int = 0) -> Routed:
     """One trial of a policy: prompts come in a random order of (`seed`, `trial`), each is given to one generator.
 
-    The bandwidth is the median distance of all contexts, which the service takes from the first ones.
+    Bandwidth and principal components are those of the first contexts, as in the service, which gives these prompts to
+    the generators in turn; here the policy has them from its first prompt on.
     """
     order = np.random.default_rng((seed, trial)).permutation(len(bed.contexts))
     if policy.name == "best-single":
@@ -148,14 +151,15 @@ def _chosen(
 ) -> tuple[NDArray[np.int64], Floats]:
     contexts, count, told = bed.contexts[order], bed.expected.shape[1], bed.told(seeds)
     probability = np.full(len(order), np.nan)
-    sigma = median_distance(contexts)
+    fitted = ContextSettings(contexts.shape[1], features).fitted([contexts[:CONTEXTS_TO_FIT]])
     learner: _Learner
     if policy.name == "pak-ucb":
-        learner = _Kernels(contexts, count, sigma)
+        learner = _Kernels(contexts, count, float(fitted.bandwidth))
     else:
-        phi = ContextMap.drawn(contexts.shape[1], features, sigma, seeds[0])(contexts)
-        fit: Callable[[Sequence[Moments]], Predictor] = Published.of if policy.is_published else Regressions.of
-        learner = _Sums(phi, count, fit, 0.0 if policy.is_published and features <= 64 else GROWTH)
+        known = fitted.made()
+        fit: Callable[[Sequence[Moments], int], Predictor] = Published.of if policy.is_published else Regressions.of
+        growth = 0.0 if policy.is_published and features <= 64 else GROWTH
+        learner = _Sums(known(contexts), count, partial(fit, linear=known.linear), growth)
     first = 1 if policy.is_published else FEWEST
     chosen = np.zeros(len(order), dtype=np.int64)
     counts = np.zeros(count, dtype=np.int64)

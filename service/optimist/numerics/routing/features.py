@@ -1,11 +1,14 @@
-"""Random features of contexts, in which scores are linear."""
+"""The columns of contexts in which scores are linear: principal components, and random features of a kernel."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from optimist_client.goals import COMPONENTS
 
 Floats = NDArray[np.float64]
 MOST_DISTANCES = 1000
@@ -14,26 +17,94 @@ BANDWIDTHS = (1e-30, 1e30)
 """The smallest and the largest bandwidth: float32 holds the frequencies of others badly, or not at all."""
 
 
-class ContextMap:
-    """φ(y) = √(2/r) [cos Wy, sin Wy] of contexts y (d), with ‖φ‖ = 1: φ(x)·φ(y) ≈ exp(−‖x − y‖²/(2σ²)).
+REACH = 8.0
+"""Typical sizes of a component beyond which it is cut: one context of a wrong size must not outweigh all others."""
 
-    `frequencies` is W (r/2, d). Source: RFF-UCB (arXiv 2410.13287).
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """The principal components of the first contexts, from their mean and scaled: directions · (y − origin)."""
+
+    origin: Floats
+    """Mean of the contexts (d,)."""
+    directions: Floats
+    """(k, d): v_j/√(λ_j + λ̄)/√k of the eigenpairs (λ_j, v_j) of their covariance, λ̄ the mean of these λ_j."""
+
+    def __post_init__(self) -> None:
+        if self.directions.ndim != 2 or self.origin.shape != self.directions.shape[1:]:
+            raise ValueError(
+                f"components: expected an origin (d,) and directions (k, d), got {self.origin.shape} and "
+                f"{self.directions.shape}"
+            )
+        if not (np.isfinite(self.origin).all() and np.isfinite(self.directions).all()):
+            raise ValueError("components: expected finite numbers")
+
+    @classmethod
+    def none(cls, dimension: int) -> Components:
+        """No components, of contexts of d columns."""
+        return cls(np.zeros(dimension), np.zeros((0, dimension)))
+
+    @classmethod
+    def of(cls, contexts: NDArray[Any], most: int = COMPONENTS) -> Components:
+        """The largest components of contexts (n, d): at most `most`, and none where all contexts are equal.
+
+        The smaller ones are stretched less than to the same spread (λ̄): they are known badly from few contexts.
+        Signs make the largest entry positive, so that every process has the same directions.
+        """
+        rows = np.asarray(contexts, dtype=np.float64)
+        origin = rows.mean(0)
+        centred = rows - origin
+        # By products of contexts, which are fewer than their columns.
+        values, vectors = np.linalg.eigh(centred @ centred.T / len(rows))
+        values, vectors = values[::-1], vectors[:, ::-1]
+        # What is smaller is rounding: of float32 contexts against their size, and of the products against the largest.
+        least = max(1e-12 * float(np.square(rows).sum(1).mean()), 1e-10 * float(values[0]))
+        kept = min(most, int((values > least).sum()))
+        if not kept:
+            return cls(origin, np.zeros((0, rows.shape[1])))
+        values = values[:kept]
+        directions = (vectors[:, :kept].T @ centred) / np.sqrt(len(rows) * values)[:, None]
+        largest = directions[np.arange(kept), np.abs(directions).argmax(1)]
+        scales = np.sign(largest) / np.sqrt(kept * (values + values.mean()))
+        return cls(origin, directions * scales[:, None])
+
+
+def columns_of(
+    contexts: NDArray[Any], frequencies: NDArray[Any], origin: NDArray[Any], directions: NDArray[Any]
+) -> NDArray[Any]:
+    """The columns x (n, k + r) of contexts (n, d), as of `ContextMap.arrays`, in the dtype of these."""
+    reach = REACH / np.sqrt(max(len(directions), 1))
+    linear = np.clip((contexts - origin) @ directions.T, -reach, reach)
+    angles = contexts @ frequencies.T
+    features = np.concatenate([np.cos(angles), np.sin(angles)], axis=-1) / np.sqrt(len(frequencies))
+    return np.concatenate([linear, features], axis=-1).astype(frequencies.dtype, copy=False)
+
+
+class ContextMap:
+    """x(y) of contexts y (d): k principal components, then random features φ(y) = √(2/r) [cos Wy, sin Wy].
+
+    ‖φ‖ = 1, and φ(x)·φ(y) ≈ exp(−‖x − y‖²/(2σ²)) (RFF-UCB, arXiv 2410.13287). `frequencies` is W (r/2, d). Scores are
+    often nearly linear in an embedding, which the features of a narrow kernel learn slowly; the features hold what is
+    not linear.
     """
 
-    def __init__(self, frequencies: Floats) -> None:
+    def __init__(self, frequencies: Floats, components: Components | None = None) -> None:
         if frequencies.ndim != 2 or not np.isfinite(frequencies).all():
             raise ValueError(f"frequencies: expected finite numbers (r/2, d), got shape {frequencies.shape}")
         self.frequencies = np.asarray(frequencies, dtype=np.float64)
+        self.components = Components.none(self.dimension) if components is None else components
 
     @classmethod
-    def drawn(cls, dimension: int, features: int, bandwidth: float, seed: int = 0) -> ContextMap:
-        """The map of the Gaussian kernel of this bandwidth σ with `features` = r entries, an even number."""
+    def drawn(
+        cls, dimension: int, features: int, bandwidth: float, seed: int = 0, components: Components | None = None
+    ) -> ContextMap:
+        """The map with `features` = r random features, an even number, of the Gaussian kernel of this bandwidth σ."""
         if features < 2 or features % 2:
             raise ValueError(f"features: expected an even number of at least 2, got {features}")
         if not 0.0 < bandwidth < np.inf:
             raise ValueError(f"bandwidth: expected a number above 0, got {bandwidth}")
         normals = np.random.default_rng(seed).standard_normal((features // 2, dimension))
-        return cls(normals / bandwidth)
+        return cls(normals / bandwidth, components)
 
     @property
     def dimension(self) -> int:
@@ -41,14 +112,23 @@ class ContextMap:
         return self.frequencies.shape[1]
 
     @property
+    def linear(self) -> int:
+        """k, the columns that are principal components; they come first."""
+        return len(self.components.directions)
+
+    @property
     def width(self) -> int:
-        """r, the entries of φ."""
-        return 2 * len(self.frequencies)
+        """k + r, the columns of x."""
+        return self.linear + 2 * len(self.frequencies)
+
+    @property
+    def arrays(self) -> tuple[Floats, Floats, Floats]:
+        """Frequencies, origin and directions: all that determines the map."""
+        return self.frequencies, self.components.origin, self.components.directions
 
     def __call__(self, contexts: NDArray[Any]) -> Floats:
-        """φ (n, r) of contexts (n, d), any real dtype."""
-        angles = np.asarray(contexts, dtype=np.float64) @ self.frequencies.T
-        return np.concatenate([np.cos(angles), np.sin(angles)], axis=-1) / np.sqrt(len(self.frequencies))
+        """x (n, k + r) of contexts (n, d), any real dtype."""
+        return columns_of(np.asarray(contexts, dtype=np.float64), *self.arrays)
 
 
 def checked_context(context: NDArray[Any], dimension: int) -> NDArray[np.float32]:

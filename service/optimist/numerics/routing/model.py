@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.routing.features import ContextMap, Floats
+from optimist.numerics.routing.features import ContextMap, Floats, columns_of
 from optimist.numerics.routing.ridge import Published, Regressions
 from optimist_client import tensors
 
@@ -18,10 +18,12 @@ FORMAT = 1
 """Version of the bytes."""
 _SHAPES = {
     "frequencies": ("r/2", "d"),
+    "origin": ("d",),
+    "directions": ("k", "d"),
     "offsets": ("G",),
-    "weights": ("G", "r"),
-    "factors": ("G", "r", "r"),
-    "centres": ("G", "r"),
+    "weights": ("G", "k + r"),
+    "factors": ("G", "k + r", "k + r"),
+    "centres": ("G", "k + r"),
     "floors": ("G",),
     "scales": ("G",),
     "single": ("G",),
@@ -42,14 +44,18 @@ class RouteModel:
     """Samples of each that it was made of."""
     frequencies: Singles
     """W of the `ContextMap` (r/2, d)."""
+    origin: Singles
+    """Of its principal components (d,)."""
+    directions: Singles
+    """(k, d)."""
     offsets: Singles
-    """(G,): the mean of generator g at φ is level + offsets[g] + weights[g]·φ."""
+    """(G,): the mean of generator g at columns x is level + offsets[g] + weights[g]·x."""
     weights: Singles
-    """(G, r)."""
+    """(G, k + r)."""
     factors: Singles
-    """F (G, r, r): the width of generator g at φ is scales[g] √(floors[g] + ‖F(φ − centre_g)‖²)."""
+    """F (G, k + r, k + r): the width of generator g at x is scales[g] √(floors[g] + ‖F(x − centre_g)‖²)."""
     centres: Singles
-    """F centre_g (G, r); 0 as published."""
+    """F centre_g (G, k + r); 0 as published."""
     floors: Singles
     """(G,): 1/samples; 0 as published."""
     scales: Singles
@@ -77,7 +83,7 @@ class RouteModel:
         shown = found if isinstance(found, Regressions) else None
         level = 0.0 if shown is None else float(shown.means.mean())
         arrays = {
-            "frequencies": contexts.frequencies,
+            **dict(zip(("frequencies", "origin", "directions"), contexts.arrays, strict=True)),
             "offsets": np.zeros(len(generators)) if shown is None else shown.offsets - level,
             "weights": found.weights,
             "factors": found.factors,
@@ -90,12 +96,12 @@ class RouteModel:
 
     def predict(self, contexts: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Means (n, G) and widths (n, G) of the expected scores at contexts (n, d)."""
+        arrays = self.frequencies, self.origin, self.directions
         with np.errstate(over="ignore", invalid="ignore"):
-            angles = np.asarray(contexts, dtype=np.float32) @ self.frequencies.T
-        if not np.isfinite(angles).all():  # contexts far beyond those that the bandwidth was taken from
-            angles = np.asarray(contexts, dtype=np.float64) @ self.frequencies.T.astype(np.float64)
-        features = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32, copy=False)
-        features *= np.float32(1.0 / np.sqrt(len(self.frequencies)))
+            features = columns_of(contexts, *arrays)
+        if not np.isfinite(features).all():  # contexts far beyond those that the bandwidth was taken from
+            wide = (each.astype(np.float64) for each in (contexts, *arrays))
+            features = columns_of(*wide).astype(np.float32)
         means = features @ self.weights.T + self.offsets
         # All factors in one product.
         stretched = features @ self.factors.reshape(-1, features.shape[1]).T
@@ -142,9 +148,9 @@ def _checked(generators: int, arrays: Mapping[str, NDArray[Any]]) -> dict[str, S
     """The arrays of a model. Raises ValueError for other names, types or shapes, and numbers that are not finite."""
     if arrays.keys() != _SHAPES.keys() or any(array.dtype != np.float32 for array in arrays.values()):
         raise ValueError(f"expected float32 arrays {', '.join(_SHAPES)}, found {', '.join(arrays)}")
-    frequencies = arrays["frequencies"]
-    width = 2 * len(frequencies)
-    sizes = {"G": generators, "r": width, "r/2": len(frequencies), "d": frequencies.shape[-1]}
+    frequencies, linear = arrays["frequencies"], len(arrays["directions"])
+    width = linear + 2 * len(frequencies)
+    sizes = {"G": generators, "k": linear, "k + r": width, "r/2": len(frequencies), "d": frequencies.shape[-1]}
     for name, sides in _SHAPES.items():
         if arrays[name].shape != tuple(sizes[side] for side in sides):
             raise ValueError(f"{name}: expected shape {sides} with {sizes}, found {arrays[name].shape}")

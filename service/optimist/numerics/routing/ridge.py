@@ -11,9 +11,13 @@ import numpy as np
 from optimist.numerics.routing.features import Floats
 from optimist.numerics.routing.moments import Moments
 
-RIDGES: Floats = np.geomspace(0.1, 1e5, 37)
-"""Ridges κ that are weighed by their likelihood. σ²/κ is the prior variance of what a generator scores on a prompt,
-less its mean: the largest κ makes a regression a mean."""
+RIDGES: Floats = np.array([0.1, 0.4, 1.5, 6.0, 25.0])
+"""Ridges κ of θ that are weighed by their likelihood. σ²/κ is the prior variance of what a generator scores on a prompt
+beyond its mean and what all share. Larger ones are left out: few samples like them best, which ends all learning."""
+SHARED_RIDGES: Floats = np.array([0.1, 1.3, 17.0, 230.0, 3000.0])
+"""The same of u, which all generators share."""
+WITHOUT_COMPONENTS = 1e-6
+"""Prior variance of the weights of principal components, beside 1 for features, where scores are not linear in them."""
 FEWEST = 3
 """Samples that the variance of all generators counts as, beside a generator's own."""
 
@@ -39,11 +43,15 @@ class Published:
     """Inverses of the lower Cholesky factors of A (G, r, r)."""
 
     @classmethod
-    def of(cls, moments: Sequence[Moments], ridge: float = 1.0) -> Published:
-        """The regressions of generators with these moments."""
-        factors = [_inverse_factor(each.gram, ridge) for each in moments]
-        weights = [factor.T @ (factor @ each.cross) for factor, each in zip(factors, moments, strict=True)]
-        return cls(np.array(weights), np.array(factors))
+    def of(cls, moments: Sequence[Moments], linear: int = 0, ridge: float = 1.0) -> Published:
+        """The regressions of generators with these moments, whose first `linear` columns are not used."""
+        width = len(moments[0].total)
+        weights, factors = np.zeros((len(moments), width)), np.zeros((len(moments), width, width))
+        for place, each in enumerate(moments):
+            factor = _inverse_factor(each.gram[linear:, linear:], ridge)
+            weights[place, linear:] = factor.T @ (factor @ each.cross[linear:])
+            factors[place, linear:, linear:] = factor
+        return cls(weights, factors)
 
     def predict(self, features: Floats) -> tuple[Floats, Floats]:
         """Means (n, G) and widths (n, G) at features (n, r)."""
@@ -52,11 +60,12 @@ class Published:
 
 @dataclass(frozen=True, eq=False)
 class Regressions:
-    """Our regressions: s = mean_g + (u + θ_g)ᵀ(φ − centre_g) + noise.
+    """Our regressions: s = mean_g + (u + θ_g)ᵀ(x − centre_g) + noise.
 
-    u, which all generators share, says how hard a prompt is; it is fitted to the samples of all. θ_g, what generator g
-    is better or worse at, is fitted to what is left. Both are ridge regressions whose ridges maximise the likelihood:
-    where no generator is better at anything in particular, θ vanishes, and only the means differ.
+    u, which all generators share, says how hard a prompt is; θ_g, what generator g is better or worse at. Both have
+    normal priors whose variances are averaged over by likelihood. u is integrated out of the likelihood: were the
+    fitted u put in as if it were known, it would take up part of every θ_g, and θ would seem to vanish (decisions.md,
+    routing).
     """
 
     means: Floats
@@ -66,7 +75,7 @@ class Regressions:
     weights: Floats
     """u + θ_g (G, r)."""
     factors: Floats
-    """(G, r, r): the covariance of θ_g is σ_g² FᵀF."""
+    """(G, r, r): the covariance of θ_g is σ_g² FᵀF. What is unknown of u is left out: all generators share it."""
     noise: Floats
     """σ_g (G,): standard deviation of a score about its expectation."""
     samples: Floats
@@ -83,27 +92,40 @@ class Regressions:
         return np.einsum("gsr,gr->gs", self.factors, self.centres)
 
     @classmethod
-    def of(cls, moments: Sequence[Moments]) -> Regressions:
-        """The regressions of generators with these moments, of one sample or more each."""
+    def of(cls, moments: Sequence[Moments], linear: int = 0) -> Regressions:
+        """The regressions of generators with these moments, of one sample or more each.
+
+        linear: how many of the first columns are principal components.
+        """
         parts = [each.centred for each in moments]
         counts = np.array([float(each.samples) for each in moments])
-        gram, cross, squares = (np.sum(each, axis=0) for each in zip(*parts, strict=True))
-        shared = _Likelihood.of(gram, cross, squares, float(counts.sum()) - len(counts)).solution
-        left = [
-            _Likelihood.of(a, b - a @ shared, max(float(yy - 2.0 * shared @ b + shared @ a @ shared), 0.0), n - 1.0)
-            for (a, b, yy), n in zip(parts, counts.tolist(), strict=True)
-        ]
-        ridge = _mean_ridge(np.sum([each.values for each in left], axis=0))
-        own = np.array([each.noise(ridge) for each in left])
-        degrees = np.maximum(counts - 1.0, 0.0)
-        pooled = float(degrees @ own / degrees.sum()) if degrees.any() else 1.0
+        own, shared = prior_variances(parts, counts, linear)
+        root = np.sqrt(own)
+        grams = [root[:, None] * gram * root for gram, _, _ in parts]
+        crosses = [root * cross for _, cross, _ in parts]
+        spectra = [_eigen(gram) for gram in grams]
+        # P = (I + A)⁻¹ of each generator, and I − P.
+        inverses = [(basis / (1.0 + values)) @ basis.T for values, basis in spectra]
+        taken = [(basis * (values / (1.0 + values))) @ basis.T for values, basis in spectra]
+        pulls = np.sum([inverse @ cross for inverse, cross in zip(inverses, crosses, strict=True)], axis=0)
+        u = np.linalg.solve(np.diag(own / shared) + np.sum(taken, axis=0), pulls)
+        weights, noises, degrees = [], [], []
+        for (gram, cross, squares), inverse, scaled, pull, (values, _), n in zip(
+            parts, inverses, grams, crosses, spectra, counts.tolist(), strict=True
+        ):
+            found = root * (u + inverse @ (pull - scaled @ u))
+            weights.append(found)
+            noises.append(max(float(squares - 2.0 * found @ cross + found @ gram @ found), 1e-12 * squares, 1e-300))
+            degrees.append(max(n - 1.0 - float((values / (1.0 + values)).sum()), 0.5 * (n - 1.0), 0.5))
+        left, free = np.array(noises), np.array(degrees)
         # A few scores may be equal by chance, such as five successes: alone they would end all exploration.
-        noise = (degrees * own + FEWEST * pooled) / (degrees + FEWEST)
+        noise = (left + FEWEST * left.sum() / free.sum()) / (free + FEWEST)
+        factors = [(basis / np.sqrt(1.0 + values)).T * root for values, basis in spectra]
         return cls(
             np.array([each.mean for each in moments]),
             np.array([each.centre for each in moments]),
-            np.array([shared + each.at(ridge) for each in left]),
-            np.array([each.factor(ridge) for each in left]),
+            np.array(weights),
+            np.array(factors),
             np.sqrt(noise),
             counts,
         )
@@ -121,57 +143,55 @@ class Regressions:
         return means, self.noise * np.sqrt(1.0 / self.samples + np.square(lengths))
 
 
-@dataclass(frozen=True, eq=False)
-class _Likelihood:
-    """A ridge regression through 0 in the eigenbasis of its Gram matrix, for all `RIDGES` at once."""
+def prior_variances(
+    parts: Sequence[tuple[Floats, Floats, float]], counts: Floats, linear: int = 0
+) -> tuple[Floats, Floats]:
+    """The prior variances of θ and of u by column, (r,) each, in units of the noise: means over all `RIDGES`,
+    `SHARED_RIDGES`, and with and without components, each as likely as its likelihood says.
 
-    eigenvalues: Floats
-    basis: Floats
-    cross: Floats
-    squares: float
-    degrees: float
-    """Samples less the degrees of freedom that their means take."""
-    values: Floats
-    """Log marginal likelihood of each ridge, with the noise that maximises it, up to a constant."""
-
-    @classmethod
-    def of(cls, gram: Floats, cross: Floats, squares: float, degrees: float) -> _Likelihood:
-        eigenvalues, basis = np.linalg.eigh(gram)
-        eigenvalues = np.maximum(eigenvalues, 0.0)
-        inside = basis.T @ cross
-        if degrees < 1.0:
-            return cls(eigenvalues, basis, inside, squares, degrees, np.zeros(len(RIDGES)))
-        left = squares - (np.square(inside)[:, None] / (eigenvalues[:, None] + RIDGES)).sum(0)
-        left = np.maximum(left, 1e-12 * max(squares, 1e-300))
-        growth = np.log1p(eigenvalues[:, None] / RIDGES).sum(0)
-        return cls(eigenvalues, basis, inside, squares, degrees, -0.5 * (growth + degrees * np.log(left)))
-
-    @property
-    def solution(self) -> Floats:
-        """The weights (r,) at the ridge of the largest likelihood."""
-        return self.at(_mean_ridge(self.values))
-
-    def at(self, ridge: float) -> Floats:
-        """The weights (r,) at this ridge."""
-        return self.basis @ (self.cross / (self.eigenvalues + ridge))
-
-    def noise(self, ridge: float) -> float:
-        """The variance of the noise at this ridge."""
-        left = self.squares - float((np.square(self.cross) / (self.eigenvalues + ridge)).sum())
-        return max(left, 1e-12 * self.squares, 1e-300) / max(self.degrees, 1.0)
-
-    def factor(self, ridge: float) -> Floats:
-        """F (r, r) with FᵀF = (gram + ridge·I)⁻¹."""
-        return (self.basis / np.sqrt(self.eigenvalues + ridge)).T
-
-
-def _mean_ridge(values: Floats) -> float:
-    """The ridge of the mean prior variance, over ridges as likely as their log likelihoods say.
-
-    The likeliest ridge alone would stop all exploration: of few samples it is often the largest.
+    parts: `Moments.centred` of each generator; counts: samples of each (G,). The likelihood of y_g = X_g(u + θ_g) +
+    noise, whose scale is the likeliest one, with θ_g and u integrated out:
+    −½ [Σ_g log|I + A_g/κ| + Σ_j log(1 + μ_j/κ_u) + (N − G) log Q], μ_j the eigenvalues of Σ_g κ(I − κ(A_g + κI)⁻¹).
     """
+    width = len(parts[0][1])
+    plain = np.ones(width)
+    forms = [plain] if not 0 < linear < width else [plain, np.where(np.arange(width) < linear, WITHOUT_COMPONENTS, 1.0)]
+    values = np.array([_likelihoods(parts, counts, np.sqrt(form)) for form in forms])
     weights = np.exp(values - values.max())
-    return float(weights.sum() / (weights / RIDGES).sum())
+    weights /= weights.sum()
+    own = np.einsum("dku,k,dr->r", weights, 1.0 / RIDGES, np.array(forms))
+    return own, np.einsum("dku,u,dr->r", weights, 1.0 / SHARED_RIDGES, np.array(forms))
+
+
+def _likelihoods(parts: Sequence[tuple[Floats, Floats, float]], counts: Floats, root: Floats) -> Floats:
+    """Log marginal likelihoods of all `RIDGES` (rows) and `SHARED_RIDGES`, in columns that are scaled by `root`."""
+    total = sum(squares for _, _, squares in parts)
+    degrees = float(counts.sum()) - len(parts)
+    if degrees < 1.0:
+        return np.zeros((len(RIDGES), len(SHARED_RIDGES)))
+    spectra = [_eigen(root[:, None] * gram * root) for gram, _, _ in parts]
+    inside = [basis.T @ (root * cross) for (_, basis), (_, cross, _) in zip(spectra, parts, strict=True)]
+    found = np.empty((len(RIDGES), len(SHARED_RIDGES)))
+    for place, ridge in enumerate(RIDGES.tolist()):
+        precision, pull = np.zeros((len(root), len(root))), np.zeros(len(root))
+        left, growth = total, 0.0
+        for (values, basis), cross in zip(spectra, inside, strict=True):
+            precision += (basis * (ridge * values / (values + ridge))) @ basis.T
+            pull += basis @ (ridge * cross / (values + ridge))
+            left -= float((np.square(cross) / (values + ridge)).sum())
+            growth += float(np.log1p(values / ridge).sum())
+        shared, basis = _eigen(precision)
+        pulls = np.square(basis.T @ pull)
+        quadratic = left - (pulls[:, None] / (shared[:, None] + SHARED_RIDGES)).sum(0)
+        quadratic = np.maximum(quadratic, 1e-12 * max(total, 1e-300))
+        found[place] = growth + np.log1p(shared[:, None] / SHARED_RIDGES).sum(0) + degrees * np.log(quadratic)
+    return -0.5 * found
+
+
+def _eigen(matrix: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues, at least 0, and eigenvectors of a symmetric matrix."""
+    values, basis = np.linalg.eigh(matrix)
+    return np.maximum(values, 0.0), basis
 
 
 def _inverse_factor(gram: Floats, ridge: float) -> Floats:
