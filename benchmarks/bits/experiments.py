@@ -235,8 +235,8 @@ ON_SERVICE: dict[str, Served] = {
         RKE(kernel=NARROW, **EIGHT), served.blended, goal="mixture", policy="mixture-ucb-cab"
     ),
     "served mixture by fid": on_service(FID(reference=REAL), served.blended, goal="mixture", tolerance=0.5, seed=9),
-    "route thompson": routes(metric="mean"),
-    "route thompson, median": routes(metric="mean", context_bandwidth="median"),
+    "route": routes(metric="mean"),
+    "route, median": routes(metric="mean", context_bandwidth="median"),
     "route ucb with costs": routes(metric="mean", policy="ucb", costs=PRICES, price=0.05),
     "route greedy, tries": routes(metric="win-rate", policy="greedy", tries=2, warmup=2, costs=PRICES, price=0.02),
     "route rff-ucb": routes(metric="mean", policy="rff-ucb"),

@@ -23,17 +23,22 @@ export class RouteCharts extends ChartPair {
     this.drawScores(Plotly, curve, title);
   }
 
-  drawGain(Plotly, { samples, gains, errors, best }, title) {
+  drawGain(Plotly, { samples, gains, lower, upper, best }, title) {
     const color = styleValue("--accent");
-    const half = errors.map((error) => 1.96 * (error ?? 0));
+    const known = gains.map((_, i) => lower[i] !== null && upper[i] !== null);
     const said = gains.map((gain, i) =>
-      `${count(samples[i])} samples<br>Gain ${score(gain)}${half[i] ? ` ± ${score(half[i])}` : ""} over ${plain(best[i])}`);
+      `${count(samples[i])} samples<br>Gain ${score(gain)} over ${plain(best[i])}` +
+      (known[i] ? `<br>${score(lower[i])} to ${score(upper[i])} over the best one` : ""));
     this.gain.label(`Now: ${score(gains.at(-1))} over ${best.at(-1)} alone`);
-    const ends = gains.map((gain, i) => (gain === null ? [] : [gain - half[i], gain + half[i], 0]));
+    const ends = gains.map((gain, i) => (gain === null ? [] : [gain, ...(known[i] ? [lower[i], upper[i]] : []), 0]));
     const zero = { zeroline: true, zerolinecolor: styleValue("--quiet") };
     react(Plotly, this.gain, [{
       ...marked("Gain", samples, gains, color, said),
-      error_y: { type: "data", array: half, color: `${color}90`, thickness: 1.5, width: 3 },
+      error_y: {
+        type: "data", symmetric: false, color: `${color}90`, thickness: 1.5, width: 3,
+        array: gains.map((gain, i) => (known[i] ? upper[i] - gain : 0)),
+        arrayminus: gains.map((gain, i) => (known[i] ? gain - lower[i] : 0)),
+      },
     }], {
       xaxis: { rangemode: "tozero", ...within(samples) },
       yaxis: { range: rangeOf(ends), ...zero, title: { text: plain(title) } },

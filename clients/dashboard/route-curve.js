@@ -3,6 +3,6 @@ import { Points } from "./points.js";
 
 export class RouteCurve extends Points {
   constructor() {
-    super(["told", "samples", "gains", "errors", "scores", "best", "best_scores"]);
+    super(["told", "samples", "gains", "lower", "upper", "scores", "best", "best_scores"]);
   }
 }

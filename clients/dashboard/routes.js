@@ -87,12 +87,11 @@ export class Routes {
   }
 
   // The gain with its 95 % interval, on an axis on which the best single generator is at 0.
-  drawGain({ gain, error, best }) {
-    this.gained.hidden = gain === null || error === null;
+  drawGain({ gain, lower, upper, best }) {
+    this.gained.hidden = gain === null || lower === null || upper === null;
     if (this.gained.hidden) return;
-    const [lower, upper] = [gain - CLOSE_TO_95 * error, gain + CLOSE_TO_95 * error];
     const drawn = axis([{ middle: gain, lower, upper }, { middle: 0, lower: 0, upper: 0 }]);
-    say(this.gainTitle, `Gain over ${best} alone, with its 95 % interval`);
+    say(this.gainTitle, `Gain over ${best} alone, and 95 % interval of the gain over the best single generator`);
     fill(this.gainAxis, values(drawn));
     const label = `Gain ${score(gain)}, from ${score(lower)} to ${score(upper)}`;
     fill(this.gain, bar({ middle: gain, lower, upper }, drawn, "var(--accent)", label, true));

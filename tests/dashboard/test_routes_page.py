@@ -127,11 +127,14 @@ def test_the_gain_is_drawn_over_time(open_page: OpenPage, service: Service, rout
     assert len(curve.told) > 1
     page = open_page(f"/#/e/{router.name}")
     page.wait_for_selector("#plot-gain.js-plotly-plot")
-    x, y, half = page.evaluate(
-        "() => document.getElementById('plot-gain').data.map(({ x, y, error_y }) => [x, y, error_y.array])[0]"
+    x, y, above, below = page.evaluate(
+        """() => document.getElementById('plot-gain').data.map(
+          ({ x, y, error_y }) => [x, y, error_y.array, error_y.arrayminus])[0]"""
     )
     assert [x, y] == [curve.samples, curve.gains]
-    assert half == pytest.approx([1.96 * (error or 0.0) for error in curve.errors])
+    ends = zip(curve.gains, curve.lower, curve.upper, strict=True)
+    widths = [(0.0, 0.0) if None in (gain, low, high) else (high - gain, gain - low) for gain, low, high in ends]  # pyright: ignore[reportOptionalOperand]
+    assert list(zip(above, below, strict=True)) == [pytest.approx(each) for each in widths]
     page.wait_for_selector("#plot-routed.js-plotly-plot")
     drawn = page.evaluate("() => document.getElementById('plot-routed').data.map(({ y }) => y)")
     assert drawn == [curve.best_scores, curve.scores]

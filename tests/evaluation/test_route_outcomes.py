@@ -71,14 +71,14 @@ def test_a_generator_that_was_not_drawn_is_known_on_few_prompts_only():
 
 
 @pytest.mark.long
-def test_the_error_is_right_on_logs_that_thompson_wrote():
+def test_the_error_is_right_on_logs_that_the_default_wrote():
     z = []
     for seed in range(24):
         rng = np.random.default_rng(seed)
         contexts = rng.standard_normal((600, 6))
         expected = contexts[:, :3] * 0.5 + [0.3, 0.0, 0.0]
         bed = RouteBed("", contexts, expected + 0.5 * rng.standard_normal(expected.shape), expected)
-        run = play(bed, RoutePolicy("thompson", seed=seed), features=32)
+        run = play(bed, RoutePolicy("optimistic", seed=seed), features=32)
         scores = bed.scores[run.order, run.chosen]
         known = ScoredPrompts(("a", "b", "c"), contexts[run.order], np.arange(600), run.chosen, scores, run.probability)
         found = route_gain(known, features=32, seed=seed)

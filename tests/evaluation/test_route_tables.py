@@ -22,7 +22,7 @@ NAMES = ("ada", "bob", "cyd")
 
 
 @cache
-def told(count: int = 800, *, seed: int = 0, sign: float = 1.0, policy: str = "thompson") -> RoutedRows:
+def told(count: int = 800, *, seed: int = 0, sign: float = 1.0, policy: str = "optimistic") -> RoutedRows:
     """Rows as a service keeps them, of an experiment in which lower scores are better if the sign is −1."""
     rng = np.random.default_rng(seed)
     kinds = rng.integers(0, 3, count)
@@ -45,9 +45,7 @@ def told(count: int = 800, *, seed: int = 0, sign: float = 1.0, policy: str = "t
 
 def table(rows: RoutedRows, **settings: Any) -> Routes:
     names = settings.pop("names", NAMES)
-    return route_table(
-        rows, **{"names": names, "lower_is_better": False, "policy": "thompson", "features": 64} | settings
-    )
+    return route_table(rows, **{"names": names, "lower_is_better": False, "policy": "optimistic"} | settings)
 
 
 def kind_of(text: str) -> int:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from optimist.numerics.routing.contexts import ContextSettings, contexts_to_fit
-from optimist.numerics.routing.features import ContextMap, usual_distance
+from optimist.numerics.routing.features import Components, ContextMap, usual_distance
 from optimist.numerics.routing.model import RouteModel
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.ridge import Published, Regressions
 from optimist_client import tensors
 
-WIDTH, GENERATORS, COLUMNS = 32, 3, 6
+WIDTH, LINEAR, GENERATORS, COLUMNS = 32, 4, 3, 6
 
 
 def moments(contexts: ContextMap) -> list[Moments]:
@@ -29,9 +29,10 @@ def moments(contexts: ContextMap) -> list[Moments]:
 
 
 def made(kind: type[Regressions] | type[Published]) -> tuple[RouteModel, Regressions | Published, ContextMap]:
-    contexts = ContextMap.drawn(COLUMNS, WIDTH, 2.0)
+    components = Components.of(np.random.default_rng(3).standard_normal((64, COLUMNS)), most=LINEAR)
+    contexts = ContextMap.drawn(COLUMNS, WIDTH - LINEAR, 2.0, components=components)
     told = moments(contexts)
-    found = kind.of(told)
+    found = kind.of(told, LINEAR)
     single = np.array([1.0, 2.0, 3.0])
     return RouteModel.of((0, 3, 4), [each.samples for each in told], contexts, found, single), found, contexts
 
@@ -81,7 +82,7 @@ def test_numbers_beyond_singles_make_no_model():
 
 
 def test_a_bandwidth_is_found_whatever_the_first_contexts_are():
-    assert (contexts_to_fit("median", 2), contexts_to_fit("median", 40), contexts_to_fit(0.5, 2)) == (25, 3, 0)
+    assert (contexts_to_fit("median", 2), contexts_to_fit("median", 40), contexts_to_fit(0.5, 2)) == (32, 3, 0)
     assert usual_distance(np.ones((6, 3))) == 1.0
     assert usual_distance(np.zeros((0, 3))) == 1.0
     # Most pairs are equal: the mean of the distances that there are.
@@ -94,7 +95,7 @@ def test_a_bandwidth_is_found_whatever_the_first_contexts_are():
     fitted = settings.fitted([np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 0.1]])])
     assert fitted.bandwidth == pytest.approx(np.hypot(3.0, 3.9))
     assert replace(settings, bandwidth=2.0).fitted([]).bandwidth == 2.0
-    assert fitted.made().width == 8
+    assert (fitted.linear, fitted.made().width) == (2, 10)
 
 
 def test_scores_far_from_0_keep_their_differences() -> None:

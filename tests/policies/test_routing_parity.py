@@ -42,7 +42,7 @@ def test_rff_ucb_chooses_as_published():
     moments, policy = [Moments.none(features.shape[1]) for _ in rewards], RoutePolicy("rff-ucb")
     for t, phi in enumerate(features):
         new = [place for place, each in enumerate(moments) if not each.samples]
-        means, widths = (part[0] for part in Published.of(moments, float(PAK["alpha"])).predict(phi[None]))
+        means, widths = (part[0] for part in Published.of(moments, ridge=float(PAK["alpha"])).predict(phi[None]))
         chosen = new[0] if new else policy.pick(policy.chances(means, widths), t)
         assert chosen == PAK["rff_arms"][t]
         known = ~np.isnan(PAK["rff_mean"][t])

@@ -1,4 +1,4 @@
-"""The bandwidth of contexts, which a scorer fixes by the first ones of all generators."""
+"""Bandwidth and components of contexts, which a scorer fixes by the first ones of all generators."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ async def test_the_first_contexts_of_all_generators_fix_the_bandwidth_and_a_retr
 
     async def fitted() -> float:
         await until(lambda: made.store.fitted(made.name))
-        [found] = tensors.decode(await made.store.fitted(made.name) or b"").values()
-        return float(found[0])
+        found = tensors.decode(await made.store.fitted(made.name) or b"")
+        assert found["context.directions"].shape == (COLUMNS, COLUMNS)
+        return float(found["context.sigma"][0])
 
     numbers: dict[tuple[int, int], int] = {}
     async with scoring(made.store) as scorer:
@@ -57,7 +58,8 @@ async def test_the_first_contexts_of_all_generators_fix_the_bandwidth_and_a_retr
         closed = unpack_kernels(question, await made.store.fitted(made.name) or b"").contexts
         assert closed is not None
         assert known.tracked["contexts"] is not None
-        np.testing.assert_array_equal(known.tracked["contexts"].frequencies, closed.made().frequencies)
+        for one, other in zip(known.tracked["contexts"].arrays, closed.made().arrays, strict=True):
+            np.testing.assert_array_equal(one, other)
         await made.store.retract(made.name, pick=numbers[0, 0], fits_kernels=True)
         expected = usual_distance(np.concatenate([singles[0, 1 : needed + 1], singles[1, :needed]]))
 

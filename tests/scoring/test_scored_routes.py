@@ -51,7 +51,7 @@ async def test_the_model_is_made_when_it_is_due_and_is_that_of_the_logs(
     names = set()
     async with a_scorer(server):
         for seed in range(3):
-            await tell(made, 25, seed)
+            await tell(made, 32, seed)
             await has_model(made)
             state = await made.store.state("x")
             assert state.routes is not None

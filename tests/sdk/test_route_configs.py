@@ -21,8 +21,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"context": 0}, "context: expected at least 1, got 0"),
     ({"context_features": 7}, "context_features: .*multiple of 2.*got 7"),
     (
-        {"context_features": 1500},
-        r"context_features: 1500² times 2 generators is 4,500,000; .* can have 1414 features",
+        {"context_features": 1600},
+        r"context_features: .1600 . 32.² times 2 generators is 5,326,848; .* can have 1548 features",
     ),
     ({"context_bandwidth": 0}, "context_bandwidth: expected at least 1e-30 or 'median', got 0"),
     ({"context_bandwidth": "mean"}, "context_bandwidth: expected a number or 'median', got 'mean'"),
@@ -34,7 +34,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"tolerance": "1%"}, "tolerance: the goal 'route' decides nothing; expected none, got '1%'"),
     ({"batch_size": 5}, "batch_size: .* a pick is for one prompt, and has `tries` samples; expected 1, got 5"),
     ({"paired": True}, "paired: .* do not get the same prompts; expected false"),
-    ({"policy": "top-two"}, "policy: the goal 'route' has the policies thompson, ucb, .*; got 'top-two'"),
+    ({"policy": "top-two"}, "policy: the goal 'route' has the policies ucb, .*optimistic.*; got 'top-two'"),
     ({"policy": "pak-ucb"}, "policy: expected 'top-two', .*'promptwise' or 'best-single', got 'pak-ucb'"),
     ({"policy": "promptwise"}, "policy: 'promptwise' weighs what a call costs; expected costs, and a price above 0"),
     (
@@ -56,7 +56,7 @@ def test_a_wrong_router_is_said_in_words(settings: dict[str, Any], expected: str
 
 def test_defaults_of_a_router():
     config = config_of(**ROUTE)
-    assert (config.policy, config.batch_size, config.warmup, config.paired) == ("thompson", 1, 3, False)
+    assert (config.policy, config.batch_size, config.warmup, config.paired) == ("optimistic", 1, 3, False)
     assert (config.context_features, config.context_bandwidth, config.price, config.tries) == (256, "median", 0.0, 1)
     assert ExperimentConfig.model_validate_json(config.model_dump_json()) == config
     watched = config_of(**ROUTE, watch=[Mean(reads="seconds")], costs=COSTS, price=0.1, tries=3, max_cost=9.0)

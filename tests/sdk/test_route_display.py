@@ -32,6 +32,8 @@ def routes(**fields: Any) -> Routes:
         "score": 0.815,
         "gain": 0.1148,
         "error": 0.0204,
+        "lower": 0.0712,
+        "upper": 0.158,
         "basis": "doubly robust",
         "price": 0.0,
         "prompts": 400,
@@ -67,7 +69,7 @@ def test_text_has_a_row_for_each_type_and_says_what_a_router_gains():
     assert second.split() == ["type", "2", "40%", "0.920", "±", "0.020", "(12%)*", "…", "large", "<i>", "…"]
     assert whole.split() == ["all", "100%", "(45%)", "(55%)", "large", "<i>", "0.115", "±", "0.020"]
     assert said == [
-        "A router gains 0.115 ± 0.020 over large <i> alone.",
+        "A router gains 0.115 ± 0.020 over large <i> alone: 0.071 to 0.16 over the best single generator.",
         "Mean of routed prompts 0.815, of large <i> alone 0.700 (400 prompts).",
     ]
     assert routes().sentences == [
@@ -81,8 +83,23 @@ def test_text_has_a_row_for_each_type_and_says_what_a_router_gains():
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"gain": 0.03}, "A router gains 0.030 ± 0.020 over large <i> alone, which may be chance."),
-        ({"gain": -0.01}, "A router is 0.010 ± 0.020 worse than large <i> alone."),
+        (
+            {"gain": 0.06, "lower": -0.01},
+            "A router gains 0.060 ± 0.020 over large <i> alone, which may be chance: -0.01 to 0.16 over the best "
+            "single generator.",
+        ),
+        (
+            {"gain": 0.06, "lower": None},
+            "A router gains 0.060 ± 0.020 over large <i> alone, which may be chance.",
+        ),
+        (
+            {"gain": -0.08, "lower": -0.12, "upper": -0.02},
+            "A router is worse than large <i> alone, by 0.080 ± 0.020.",
+        ),
+        (
+            {"gain": 0.0, "error": 0.0, "lower": -0.1, "upper": 0.0},
+            "Nothing is gained by routing: large <i> would get every prompt.",
+        ),
         ({"gain": None, "error": None}, "What a router gains over large <i> alone is not known yet."),
         (
             {"basis": "model", "error": None},

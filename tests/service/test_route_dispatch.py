@@ -112,8 +112,8 @@ async def test_generators_take_turns_and_are_then_equally_likely_until_there_is_
 
 async def test_the_median_bandwidth_makes_the_warm_up_longer(store: Store):
     world = await made(store, context_bandwidth="median")
-    picks = (await world.ask(contexts(51))).picks
-    assert [pick.probability for pick in picks] == [None] * 50 + [0.5]
+    picks = (await world.ask(contexts(65))).picks
+    assert [pick.probability for pick in picks] == [None] * 64 + [0.5]
     assert not (await world.state()).can_be_scored
     await world.tell(*picks)
     assert (await world.state()).can_be_scored

@@ -18,11 +18,12 @@ MOST_POINTS = 2000
 def route_point(table: Routes) -> str:
     """What is kept of a table for charts: JSON, to six digits, with null for what is not known.
 
-    [gain, its error, expected score of routed prompts, best single generator, its score], on the metric's scale.
+    [gain, two ends of its interval, expected score of routed prompts, best single generator, its score], on the scale
+    of the metric.
     """
-    numbers = [_short(number) for number in (table.gain, table.error, table.score, table.best_score)]
-    gain, error, score, best_score = numbers
-    return json.dumps([gain, error, score, table.best, best_score], separators=(",", ":"))
+    numbers = [_short(number) for number in (table.gain, table.lower, table.upper, table.score, table.best_score)]
+    gain, lower, upper, score, best_score = numbers
+    return json.dumps([gain, lower, upper, score, table.best, best_score], separators=(",", ":"))
 
 
 def route_curve(points: Sequence[RoutePoint], after: int) -> RouteCurve:
@@ -35,10 +36,11 @@ def route_curve(points: Sequence[RoutePoint], after: int) -> RouteCurve:
         told=[point.told for point in points],
         samples=[point.samples for point in points],
         gains=[point[0] for point in found],
-        errors=[point[1] for point in found],
-        scores=[point[2] for point in found],
-        best=[point[3] for point in found],
-        best_scores=[point[4] for point in found],
+        lower=[point[1] for point in found],
+        upper=[point[2] for point in found],
+        scores=[point[3] for point in found],
+        best=[point[4] for point in found],
+        best_scores=[point[5] for point in found],
     )
 
 

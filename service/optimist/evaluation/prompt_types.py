@@ -142,7 +142,7 @@ def _type(
     means = [found.outcomes.score(_always(place, inside), inside) for place in range(count)]
     samples = np.bincount(known.generator[inside[known.prompt]], minlength=count)
     winner, lead = _winner(found.outcomes, means, charged, inside)
-    gain = found.outcomes.difference(found.routed, found.singles, inside)
+    gain = found.outcomes.difference(found.routed, _always(found.single, inside), inside)
     shares = np.bincount(found.routed[inside], minlength=count) / len(places)
     return PromptType(
         share=len(places) / len(inside),

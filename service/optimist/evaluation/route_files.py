@@ -38,16 +38,19 @@ class RouteReport:
         """The answer in a sentence."""
         if self.gain.error == 0.0:
             return f"Nothing is gained by routing: {self.gain.best} would get every prompt."
-        low, high = self.gain.interval()
-        gained = f"{self.gain.gain:.3g} ± {self.gain.error:.2g} (95% interval {low:.3g} to {high:.3g})"
+        low, high = self.gain.lower, self.gain.upper
+        gained = f"{self.gain.gain:.3g} ± {self.gain.error:.2g} over {self.gain.best} alone"
+        interval = "" if low is None or high is None else f" ({low:.3g} to {high:.3g} with 95% confidence)"
         less = " less the price of their costs" if self.price else ""
-        verdict = "A router would gain" if low > 0.0 else "No gain of routing is shown:"
-        return f"{verdict} {gained} over {self.gain.best} alone, in the mean of the scores{less}."
+        verdict = "A router would gain" if low is not None and low > 0.0 else "No gain of routing is shown:"
+        return (
+            f"{verdict} {gained}, in the mean of the scores{less}. Over the generator that is truly the best single one"
+            f"{interval or ' it is not known'}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         found = self.gain
-        low, high = found.interval()
         return {
             "generators": list(self.names),
             "prompts": found.prompts,
@@ -56,8 +59,8 @@ class RouteReport:
             "gain": found.gain,
             "basis": found.basis,
             "error": found.error,
-            "lower": low,
-            "upper": high,
+            "lower": found.lower,
+            "upper": found.upper,
             "value": found.value,
             "single_value": found.single_value,
             "cost": found.cost,

@@ -94,6 +94,8 @@ def route_table(
         score=bed.sign * found.value,
         gain=found.gain,
         error=found.error,
+        lower=found.lower,
+        upper=found.upper,
         basis="model" if found.error is None else "doubly robust",
         price=price,
         costs=None if paid is None else paid.tolist(),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -32,16 +34,21 @@ class RouteGain:
     """What a router gains over the best single generator, on prompts that it has not seen."""
 
     gain: float
-    """Mean score, less the price of its cost, of the routed prompts minus that of the best single generator."""
+    """Mean score, less the price of its cost, of the routed prompts minus that of `best`."""
     error: float | None
-    """None with the basis "model"."""
+    """Standard error; None with the basis "model"."""
+    lower: float | None
+    """Lower end of a 95 % interval of the gain over the generator that is truly the best single one, whichever that is;
+    None where the error of the gain over any generator is not known."""
+    upper: float | None
+    """Upper end; None where no error is known."""
     basis: Basis
     value: float
     """Mean score of the routed prompts."""
     single_value: float
     """Mean score of the best single generator."""
     best: str
-    """The best single generator."""
+    """The single generator of the largest expected score over all prompts, less the price of its cost."""
     shares: dict[str, float]
     """Part of the prompts that each generator would get."""
     cost: float | None
@@ -49,18 +56,12 @@ class RouteGain:
     single_cost: float | None
     routed: NDArray[np.int64]
     """Place of the generator that each prompt would be given to (m,), by what was learned from other prompts."""
-    singles: NDArray[np.int64]
-    """Place of the best single generator by what was learned from other prompts (m,)."""
+    single: int
+    """Place of `best`."""
     predicted: Floats
     """Expected scores (m, G) by what was learned from other prompts."""
     outcomes: Outcomes
     prompts: int
-
-    def interval(self, z: float = 1.959963984540054) -> tuple[float, float]:
-        """The gain with z standard errors. Raises ValueError where no error is known."""
-        if self.error is None:
-            raise ValueError("a gain that is only predicted has no interval")
-        return self.gain - z * self.error, self.gain + z * self.error
 
 
 def route_gain(
@@ -74,11 +75,11 @@ def route_gain(
 ) -> RouteGain:
     """What routing by regressions on the context gains, by cross-fitting over `folds` parts of the prompts.
 
-    Each prompt is routed by what was learned from the other parts, and so is the best single generator chosen. Where
-    every generator has a score on a prompt, its gain is their difference. Where one was drawn, `Outcomes` says how far
-    the predictions are off. contexts: how these become columns; by default with so many random features, and bandwidth
-    and components of at most `MOST_FITTED` of these contexts. Raises ValueError for fewer folds than 2,
-    or more than prompts.
+    Each prompt is routed by what was learned from the other parts. Where every generator has a score on a prompt, its
+    gain is their difference. Where one was drawn, `Outcomes` says how far the predictions are off.
+
+    contexts: how these become columns; by default with `features` random features, and bandwidth and components of at
+    most `MOST_FITTED` of these contexts. Raises ValueError for fewer folds than 2, or more than prompts.
     """
     if not 2 <= folds <= len(known.contexts):
         raise ValueError(f"folds: expected a number from 2 to {len(known.contexts)}, the prompts; got {folds}")
@@ -87,35 +88,52 @@ def route_gain(
         contexts = ContextSettings(known.contexts.shape[1], features).fitted([known.contexts[some]])
     columns = contexts.made()(known.contexts)
     charged = np.zeros(len(known.names)) if known.costs is None else price * known.costs
-    predicted, singles = _cross_fitted(known, columns, contexts.linear, _parts(known, folds, seed), charged)
-    routed = (predicted - charged).argmax(1)
+    predicted = _cross_fitted(known, columns, contexts.linear, _parts(known, folds, seed))
+    worth = predicted - charged
+    single, routed = int(worth.mean(0).argmax()), worth.argmax(1)
     outcomes = Outcomes(known, predicted, charged)
     everywhere = np.ones(len(columns), dtype=np.bool_)
-    rows = np.arange(len(columns))
-    by_model = float((predicted - charged)[rows, routed].mean() - (predicted - charged)[rows, singles].mean())
-    found = outcomes.difference(routed, singles, everywhere) or Mean(by_model, None)
+    alone = [np.full(len(columns), place) for place in range(len(known.names))]
+    over = [outcomes.difference(routed, each, everywhere) for each in alone]
+    by_model = float(worth.max(1).mean() - worth[:, single].mean())
+    found = over[single] or Mean(by_model, None)
     # In a table with too few scores of both, the difference of those few says less than the predictions.
     gain = by_model if found.error is None else found.value
-    alone = outcomes.score(singles, everywhere)
-    single_value = float(predicted[rows, singles].mean()) if alone is None else alone.value
+    scored = outcomes.score(alone[single], everywhere)
+    single_value = float(predicted[:, single].mean()) if scored is None else scored.value
     counts = np.bincount(routed, minlength=len(known.names)) / len(columns)
-    best = int(np.bincount(singles, minlength=len(known.names)).argmax())
+    lower, upper = _over_the_best(over)
     return RouteGain(
         gain=gain,
         error=found.error,
+        lower=None if found.error is None else lower,
+        upper=None if found.error is None else upper,
         basis="model" if found.error is None else "doubly robust" if known.is_logged else "scores",
-        value=single_value + gain + float(charged[routed].mean() - charged[singles].mean()),
+        value=single_value + gain + float(charged[routed].mean() - charged[single]),
         single_value=single_value,
-        best=known.names[best],
+        best=known.names[single],
         shares=dict(zip(known.names, counts.tolist(), strict=True)),
         cost=None if known.costs is None else float(known.costs[routed].mean()),
-        single_cost=None if known.costs is None else float(known.costs[singles].mean()),
+        single_cost=None if known.costs is None else float(known.costs[single]),
         routed=routed,
-        singles=singles,
+        single=single,
         predicted=predicted,
         outcomes=outcomes,
         prompts=len(columns),
     )
+
+
+def _over_the_best(over: Sequence[Mean | None]) -> tuple[float | None, float | None]:
+    """Ends of a 95 % interval of the gain over the truly best one of single generators, from the gain over each.
+
+    The gain over the best one is the smallest of all. The smallest lower end is above it only if that of the best one
+    is, whose chance is 2.5 %. The smallest upper end is below it only if any upper end is below its gain: they share
+    2.5 %.
+    """
+    known = [(one.value, one.error) for one in over if one is not None and one.error is not None]
+    each, of_all = (NormalDist().inv_cdf(1.0 - 0.025 / count) for count in (1, len(over)))
+    lower = min(value - each * error for value, error in known) if len(known) == len(over) else None
+    return lower, min((value + of_all * error for value, error in known), default=None)
 
 
 def _parts(known: ScoredPrompts, folds: int, seed: int) -> NDArray[np.int64]:
@@ -129,24 +147,19 @@ def _parts(known: ScoredPrompts, folds: int, seed: int) -> NDArray[np.int64]:
     return found
 
 
-def _cross_fitted(
-    known: ScoredPrompts, columns: Floats, linear: int, part: NDArray[np.int64], charged: Floats
-) -> tuple[Floats, NDArray[np.int64]]:
-    """What is expected on each prompt (m, G), and the best single generator (m,), by what other parts say."""
+def _cross_fitted(known: ScoredPrompts, columns: Floats, linear: int, part: NDArray[np.int64]) -> Floats:
+    """What is expected on each prompt (m, G) by what other parts say."""
     folds = int(part.max()) + 1
     moments = [_moments(known, columns, part == one) for one in range(folds)]
     whole = [reduce(add, of_one) for of_one in zip(*moments, strict=True)]
-    predicted, singles = np.zeros((len(columns), len(known.names))), np.zeros(len(columns), dtype=np.int64)
+    predicted = np.zeros((len(columns), len(known.names)))
     for one in range(folds):
         inside, learned = part == one, [a - b for a, b in zip(whole, moments[one], strict=True)]
         if any(each.samples == 0 for each in learned):
             raise ValueError(f"a generator has all of its scores on one of {folds} parts of the prompts: it needs more")
         found = Regressions.of(learned, linear)
         predicted[inside] = columns[inside] @ found.weights.T + found.offsets
-        # By the predictions for all prompts, which allow for prompts of different difficulty, and are linear.
-        overall = columns[~inside].mean(0) @ found.weights.T + found.offsets
-        singles[inside] = int(np.argmax(overall - charged))
-    return predicted, singles
+    return predicted
 
 
 def _moments(known: ScoredPrompts, columns: Floats, inside: NDArray[np.bool_]) -> list[Moments]:

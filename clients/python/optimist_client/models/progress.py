@@ -62,7 +62,9 @@ class RouteCurve(Answer):
     samples: list[int]
     """Samples of all generators behind each."""
     gains: list[float | None]
-    errors: list[float | None]
+    lower: list[float | None]
+    """Lower ends of their intervals, as `Routes.lower`."""
+    upper: list[float | None]
     scores: list[float | None]
     """Expected scores of routed prompts."""
     best: list[GeneratorName]

@@ -99,6 +99,11 @@ class Routes(Answer):
     always the best single generator; None where it is not known."""
     error: float | None
     """Standard error of the gain. None where `basis` is "model"."""
+    lower: float | None = optional()
+    """Lower end of a 95 % interval of the gain over the generator that is truly the best single one, whichever it is.
+    None where the gain over some generator has no error."""
+    upper: float | None = optional()
+    """Upper end. None where no gain has an error."""
     basis: Literal["doubly robust", "model"]
     """Where the gain comes from: from the recorded probabilities of the picks, corrected by what was told; or, under a
     policy without randomness, from the regressions alone, which has no interval."""
@@ -123,16 +128,25 @@ class Routes(Answer):
     @computed_field
     @property
     def gain_text(self) -> str:
-        """What routing gains over the best single generator, as it is shown everywhere; ± is one standard error."""
+        """What routing gains over the best single generator, as it is shown everywhere; ± is one standard error.
+
+        That it gains is said only where the interval is above 0, which allows for another one being the best."""
         if self.gain is None:
             return f"What a router gains over {self.best} alone is not known yet."
         gained = shown_with(abs(self.gain), self.error, self.scale)
         says = f"gains {gained} over" if self.gain > 0.0 else f"is {gained} worse than"
         if self.basis == "model":
             return f"By the model, a router {says} {self.best} alone; there is no interval."
-        if self.error is not None and 0.0 < self.gain < 2.0 * self.error:
+        if self.error == 0.0:
+            return f"Nothing is gained by routing: {self.best} would get every prompt."
+        if self.upper is not None and self.upper < 0.0:
+            return f"A router is worse than {self.best} alone, by {gained}."
+        if self.lower is None or self.upper is None:
             return f"A router {says} {self.best} alone, which may be chance."
-        return f"A router {says} {self.best} alone."
+        interval = f"{shown_with(self.lower, None, self.scale)} to {shown_with(self.upper, None, self.scale)}"
+        if self.lower > 0.0:
+            return f"A router gains {gained} over {self.best} alone: {interval} over the best single generator."
+        return f"A router {says} {self.best} alone, which may be chance: {interval} over the best single generator."
 
     @computed_field
     @property

@@ -120,6 +120,8 @@ class Regressions:
         left, free = np.array(noises), np.array(degrees)
         # A few scores may be equal by chance, such as five successes: alone they would end all exploration.
         noise = (left + FEWEST * left.sum() / free.sum()) / (free + FEWEST)
+        if not (counts > 1.0).any():  # nothing says how large it is
+            noise = np.ones(len(counts))
         factors = [(basis / np.sqrt(1.0 + values)).T * root for values, basis in spectra]
         return cls(
             np.array([each.mean for each in moments]),
