@@ -17,13 +17,14 @@ FEATURES, COMPONENTS = 8, 2
 def model(means: Mapping[int, float], width: float = 0.1, slope: float = 1.0) -> RouteModel:
     """By ordinal, what generators score on average; what they score on one prompt differs by about `slope`."""
     rng, count = np.random.default_rng(7), len(means)
-    columns = COMPONENTS + FEATURES
+    columns, linear = COMPONENTS + FEATURES, np.random.default_rng(8)
     arrays = {
         "frequencies": rng.standard_normal((FEATURES // 2, WIDTH)),
-        "origin": rng.standard_normal(WIDTH),
-        "directions": 0.3 * rng.standard_normal((COMPONENTS, WIDTH)),
+        "origin": linear.standard_normal(WIDTH),
+        "directions": 0.3 * linear.standard_normal((COMPONENTS, WIDTH)),
         "offsets": np.array(list(means.values())),
-        "weights": slope * rng.standard_normal((count, columns)),
+        "weights": slope
+        * np.hstack([0.1 * linear.standard_normal((count, COMPONENTS)), rng.standard_normal((count, FEATURES))]),
         "factors": np.zeros((count, columns, columns)),
         "centres": np.zeros((count, columns)),
         "floors": np.ones(count),

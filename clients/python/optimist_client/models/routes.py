@@ -8,7 +8,7 @@ from pydantic import computed_field
 
 from optimist_client import route_display
 from optimist_client.metrics import Scale
-from optimist_client.models.decisions import shown_with
+from optimist_client.models.decisions import shown, shown_with
 from optimist_client.wire import Answer, GeneratorName, Identifier, optional
 
 STALE = "More samples have come since the table was made."
@@ -143,7 +143,7 @@ class Routes(Answer):
             return f"A router is worse than {self.best} alone, by {gained}."
         if self.lower is None or self.upper is None:
             return f"A router {says} {self.best} alone, which may be chance."
-        interval = f"{shown_with(self.lower, None, self.scale)} to {shown_with(self.upper, None, self.scale)}"
+        interval = " to ".join(shown(float(f"{end:.2g}"), self.scale) for end in (self.lower, self.upper))
         if self.lower > 0.0:
             return f"A router gains {gained} over {self.best} alone: {interval} over the best single generator."
         return f"A router {says} {self.best} alone, which may be chance: {interval} over the best single generator."
