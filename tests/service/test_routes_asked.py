@@ -239,7 +239,7 @@ def test_tables_are_made_when_somebody_asks(http: httpx.Client, not_scoring: Ser
     assert (early.status_code, early.json()["type"].rpartition(":")[2]) == (409, "conflict")
     warm_up(http, name)
     assert http.get(f"/experiments/{name}/report").json().get("routes") is None
-    publish(not_scoring, name, table=TABLE, point='[0.1,0.02,0.6,"b",0.5]')
+    publish(not_scoring, name, table=TABLE, point='[0.1,0.06,0.14,0.6,"b",0.5]')
     table = http.get(f"/experiments/{name}/routes").json()
     assert (table["experiment"], table["positions"], table["stale"]) == (name, [3, 3], False)
     report = http.get(f"/experiments/{name}/report?after=0").json()
