@@ -133,7 +133,7 @@ def test_the_gain_is_drawn_over_time(open_page: OpenPage, service: Service, rout
     )
     assert [x, y] == [curve.samples, curve.gains]
     ends = zip(curve.gains, curve.lower, curve.upper, strict=True)
-    widths = [(0.0, 0.0) if None in (gain, low, high) else (high - gain, gain - low) for gain, low, high in ends]  # pyright: ignore[reportOptionalOperand]
+    widths = [(0.0, 0.0) if None in (gain, low, high) else (high - gain, gain - low) for gain, low, high in ends]
     assert list(zip(above, below, strict=True)) == [pytest.approx(each) for each in widths]
     page.wait_for_selector("#plot-routed.js-plotly-plot")
     drawn = page.evaluate("() => document.getElementById('plot-routed').data.map(({ y }) => y)")

@@ -86,6 +86,6 @@ def test_the_error_is_right_on_logs_that_the_default_wrote():
             continue
         there = expected[run.order]
         rows = np.arange(600)
-        z.append((found.gain - (there[rows, found.routed] - there[rows, found.singles]).mean()) / found.error)
+        z.append((found.gain - (there[rows, found.routed] - there[:, found.single]).mean()) / found.error)
     assert len(z) > 16
     assert 0.5 < np.sqrt(np.square(z).mean()) < 1.5
