@@ -41,7 +41,7 @@ def make(client: Optimist) -> None:
         given = {**config, "reference": "standard"} if config["metric"] == "fid" else config
         generators = list(GENERATORS)[: 2 if name == "trimmed" else None]
         experiment = client.create_experiment(name, generators, seed=7, max_wait=30.0, **given)
-        play(experiment, {"trimmed": 60, "routing": 51}.get(name, 30))
+        play(experiment, {"trimmed": 60, "routing": 65}.get(name, 30))
     client.experiment("classes").set_state("worse", "paused")
     client.experiment("kernel").ask(worker="on-its-way")
     routing = client.experiment("routing")
