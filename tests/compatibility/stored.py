@@ -27,7 +27,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "decided": {"metric": "fid", "tolerance": 50.0},
     "watching": {"metric": "fid", "watch": [{"name": "rke", "kernel": KERNEL}, {"name": "is", "dimension": 4}]},
     "blending": {"metric": "rke", "dimension": 4, "kernel": KERNEL, "goal": "mixture", "stop": False},
-    # The model is made at 51 samples, which fix the bandwidth, and next at 102: which one a pick is
+    # The model is made at 66 samples, which fix the columns of contexts, and next at 132: which one a pick is
     # made from does not depend on how fast a scorer is.
     "routing": {"metric": "mean", "goal": "route", "context": 4, "context_features": 8, "rescore_growth": 1.0},
 }
@@ -41,7 +41,7 @@ def make(client: Optimist) -> None:
         given = {**config, "reference": "standard"} if config["metric"] == "fid" else config
         generators = list(GENERATORS)[: 2 if name == "trimmed" else None]
         experiment = client.create_experiment(name, generators, seed=7, max_wait=30.0, **given)
-        play(experiment, {"trimmed": 60, "routing": 65}.get(name, 30))
+        play(experiment, {"trimmed": 60, "routing": 66}.get(name, 30))
     client.experiment("classes").set_state("worse", "paused")
     client.experiment("kernel").ask(worker="on-its-way")
     routing = client.experiment("routing")
