@@ -13,6 +13,7 @@ from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.score import FrechetDistance
 from optimist.numerics.fid.statistic import GaussianStatistic
 from optimist.numerics.mixtures.cross_fitted import cross_fitted
+from optimist.numerics.mixtures.objective import Half
 from optimist.numerics.mixtures.programme import minimise
 from optimist.numerics.mixtures.quadratic import Floats
 from optimist.numerics.registry import Setting, make_metric
@@ -330,3 +331,17 @@ def test_too_few_samples_are_refused():
     metric = metric_of()
     with pytest.raises(ValueError, match="4 samples"):
         metric.objective([taken(metric, torch.ones(3, WIDTH, dtype=torch.float64))])
+
+
+@pytest.mark.parametrize("count", [WIDTH - 4, WIDTH, WIDTH + 1, WIDTH + 2])
+@pytest.mark.parametrize("half", [None, 0])
+def test_equal_rows_do_not_let_rounding_decide(count: int, half: Half | None):
+    """At the vertex of a generator whose rows repeat; a half stands at the rank where the log has twice as many."""
+    bed, step = Bed.inside(2), 1 if half is None else 2
+    drawn = bed.draw(step * count, 3)
+    for rows in drawn:
+        rows[4 * step] = rows[2 * step] = rows[0]
+    statistics = [taken(bed.metric, rows) for rows in drawn]
+    alone = bed.metric.analyse(taken(bed.metric, drawn[0][::step]))
+    found = bed.metric.objective(statistics, half).analyse(np.array([1.0, 0.0]))
+    assert found.loss == pytest.approx(alone.estimate, abs=0.3 * alone.stopping_error)

@@ -210,8 +210,7 @@ class BlendSpectrum:
         if place not in self.support:
             return found
         shares, weight = self._shares(place, rows), rows.new_full((len(rows), 1), self.weight(place))
-        few = self.degrees < len(self.space.eigenvalues)
-        return found / residuals(self.values[-self.kept :], shares, self.curve.w, few, weight)
+        return found / residuals(self.values[-self.kept :], shares, self.curve.w, weight)
 
     def debiased_gradient(self) -> Floats:
         """The gradient (G,) of tr √M without bias: what rows that took no part in M find there.

@@ -106,7 +106,11 @@ def leave_one_out_curve(
     count = eigenvalues.shape[-1]
     largest = eigenvalues.amax(-1, keepdim=True)
     g = torch.maximum(eigenvalues, largest * 1e-12)[..., None]
-    low = (g.amin(-2) * (1e-3 if count < degrees else 1e-4)).log()
+    few, least = degrees < len(reference), g.amin(-2)
+    if few and weights is not None:
+        # Below the smallest eigenvalue that is no rounding, 1 less the leverage is lost in that, too.
+        least = torch.where(g > largest[..., None] * 1e-12, g, torch.inf).amin(-2)
+    low = (least * (1e-3 if count < degrees else 1e-4)).log()
     steps = torch.linspace(0.0, 1.0, GRID_POINTS, dtype=g.dtype, device=g.device)
     w = torch.exp(low + ((largest * 1e4).log() - low) * steps)[..., None, :]
 
@@ -116,8 +120,9 @@ def leave_one_out_curve(
     leverage = shares @ held
     variance = shares @ (held * free)
     own = 1.0 / (degrees + 1) if weights is None else weights.share[:, None]
-    few = degrees < len(reference)
-    residual = _residuals(shares, leverage, free, few, own)
+    # By a covariance the smallest eigenvalues may be rounding, as where rows are equal: their shares are not known.
+    by_gram = few and weights is None
+    residual = (shares @ free).clamp_min(1e-15) if by_gram else _residuals(leverage, own)
     apart = None
     if weights is None:
         freedom = held.sum(-2) - (variance / residual).mean(-2)
@@ -129,7 +134,7 @@ def leave_one_out_curve(
         mean_leverage = weights.copies @ leverage
         outside = leverage / residual
         if weights.same is not None:
-            apart, more = weights.same.ratios(held, free, few)
+            apart, more = weights.same.ratios(held, free)
             taken, outside = taken * more, outside * apart[weights.places]
         freedom = held.sum(-2) - taken
         stretch = (weights.copies @ outside) / mean_leverage
@@ -140,21 +145,16 @@ def leave_one_out_curve(
     return LeaveOneOutCurve(w[..., 0, :], x, freedom, residual, below, flat, apart)
 
 
-def residuals(eigenvalues: Tensor, shares: Tensor, w: Tensor, few: bool, own: Tensor) -> Tensor:
+def residuals(eigenvalues: Tensor, shares: Tensor, w: Tensor, own: Tensor) -> Tensor:
     """1 less the leave-one-out leverage (rows, W) of further rows, by their `shares` (rows, k) and weights (rows, 1).
 
-    `eigenvalues` (k) and ridges `w` (W) as in the curve; few: whether there are fewer degrees of freedom than the rank.
+    `eigenvalues` (k) and ridges `w` (W) as in the curve.
     """
     g = torch.maximum(eigenvalues, eigenvalues[-1] * 1e-12)[:, None]
-    inverse = 1.0 / (g + w)
-    return _residuals(shares, shares @ (g * inverse), w * inverse, few, own)
+    return _residuals(shares @ (g / (g + w)), own)
 
 
-def _residuals(shares: Tensor, leverage: Tensor, free: Tensor, few: bool, own: Tensor | float) -> Tensor:
-    # With as many degrees of freedom as the rank both would do, but the shares are then made of a covariance, whose
-    # smallest eigenvalues may be rounding: theirs are not known.
-    if few:
-        return (shares @ free).clamp_min(1e-15)
+def _residuals(leverage: Tensor, own: Tensor | float) -> Tensor:
     return (1.0 - own - leverage).clamp_min(1e-9)
 
 

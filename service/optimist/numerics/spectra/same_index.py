@@ -35,13 +35,13 @@ class SameIndex:
     shared: Tensor
     """(S + O): which part of the samples of each generator has an index in common."""
 
-    def ratios(self, held: Tensor, free: Tensor, is_full: bool) -> tuple[Tensor, Tensor]:
+    def ratios(self, held: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
         """Factors of zᵀ(M̂₋ + w)⁻¹z for rows of each generator (S + O, W), and of the degrees of freedom that a row
-        takes along (W). held, free (k, W): g/(g + w) and w/(g + w). is_full: all rows are linearly independent.
+        takes along (W). held, free (k, W): g/(g + w) and w/(g + w).
         """
         moved, others = _moved(self.rows, 0), _moved(self.others, len(self.rows))
-        found, alone, taken = self._without(self.rows, self.others, held, free, is_full)
-        expected, usual, apart = self._without(moved, others, held, free, is_full)
+        found, alone, taken = self._without(self.rows, self.others, held, free)
+        expected, usual, apart = self._without(moved, others, held, free)
         outside = _ratio(found, expected)
         part = float(self.weights @ self.shared[: len(self.weights)])
         return 1.0 + self.shared[:, None] * (outside - 1.0), 1.0 + part * (_ratio(alone + taken - apart, usual) - 1.0)
@@ -53,17 +53,12 @@ class SameIndex:
         found = (flat @ flat.T) / torch.outer(lengths, lengths).clamp_min(1e-300)
         return found.fill_diagonal_(0.0)
 
-    def _without(
-        self, rows: Tensor, others: Tensor, held: Tensor, free: Tensor, is_full: bool
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _without(self, rows: Tensor, others: Tensor, held: Tensor, free: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Means over the indices of zᵀ(M̂₋ + w)⁻¹z (S + O, W), and of the degrees of freedom (W) that rows take along by
         themselves, and as far as they are alike."""
         inside, spread = _products(rows, rows, held), _products(rows, rows, held * free)
         identity = torch.eye(len(rows), dtype=held.dtype, device=held.device)
-        if is_full:
-            left = _products(rows, rows, free) + 1e-15 * identity
-        else:
-            left = identity - torch.outer(self.own.sqrt(), self.own.sqrt()) - inside
+        left = identity - torch.outer(self.own.sqrt(), self.own.sqrt()) - inside
         inverse = torch.linalg.inv(_positive(left))
         outside = [(inverse * inside).sum(-1).mean(0)]
         if len(others):
