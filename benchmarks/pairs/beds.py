@@ -8,6 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import altered
 import numpy as np
 import tails
 import torch
@@ -145,6 +146,14 @@ def tailed(metric: str, law: str, horizon: int) -> Bed:
     return Bed(pools, Question(declared_of(metric, **brought.get(metric, {"kernel": KERNEL}))), horizon)
 
 
+def altered_rows(name: str, horizon: int) -> Bed:
+    """A bed of real rows that generators alter (`altered.MADE`), by FID."""
+    real, pools = altered.MADE[name]()
+    reference = real.mean(0), np.cov(real, rowvar=False)
+    question = Question(declared_of("fid", reference=reference))
+    return Bed({generator: {"features": rows} for generator, rows in pools.items()}, question, horizon)
+
+
 def texts(metric: str, file: Path, horizon: int) -> Bed:
     """Two language models' answers to 164 tasks, ten each; a pool has a task per row, and an answer drawn at random."""
     with np.load(file) as data:
@@ -197,6 +206,7 @@ BEDS: dict[str, Callable[[], Bed]] = {
     },
     "Gaussian (5): fid": lambda: gaussian(False, 2_000),
     "Gaussian, rotated (5): fid": lambda: gaussian(True, 2_000),
+    **{f"{name}: fid": partial(altered_rows, name, 1_000) for name in altered.MADE},
     **{
         f"{law} sizes (3): {metric}": partial(tailed, metric, law, 600 if metric == "vendi" else 1_000)
         for law in tails.LAWS

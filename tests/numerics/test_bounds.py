@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streams import fed
 
+from optimist.numerics.bound import FEW_ROWS_DECIDE
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.fid import bounds
 from optimist.numerics.fid.reference import Reference
@@ -63,7 +64,9 @@ def test_the_influence_bound_gives_the_stored_numbers(name, stored, fid_of):
     for own, answer in ANSWERS.items():
         assert getattr(analysis, own) == pytest.approx(float(file[answer]), rel=1e-6, abs=1e-12), own
     estimate = make_bound("influence", metric).estimate(statistic)
-    stop = float(file["standard_error_stopping"])
+    sampled = float(file["standard_error_stopping"]) ** 2 - analysis.systematic_stopping**2
+    widened = sampled * (1.0 + 10.0 * analysis.skewness**2 / len(file["features"]))
+    stop = math.hypot(math.sqrt(widened), analysis.systematic_stopping)
     assert estimate.value == pytest.approx(float(file["estimate"]), rel=1e-6)
     assert estimate.standard_error == pytest.approx(float(file["standard_error_selection"]), rel=1e-6)
     assert estimate.stopping_error == pytest.approx(stop, rel=1e-6)
@@ -249,3 +252,19 @@ def test_what_the_theorem_keeps_of_a_covariance_is_that_of_the_whole_matrix():
     found = bounds._kept_sums(SymmetricSum.pack(scatter), 40, 0.2, weights)
     kept = torch.where(scatter / 40 >= 0.2, scatter / 40, 0.0)
     assert found == pytest.approx((float(kept.sum()), float((kept * weights).sum())), rel=1e-10)
+
+
+@pytest.mark.parametrize(("size", "count", "warned"), [(1.0, 100, False), (30.0, 100, True), (30.0, 49, False)])
+def test_a_few_large_rows_widen_the_error_and_are_named(size: float, count: int, warned: bool):
+    metric = FrechetDistance(Reference(np.zeros(4), np.eye(4)))
+    rows = np.random.default_rng(0).standard_normal((count, 4))
+    rows[::40] *= size
+    statistic = fed(metric, rows)
+    found, analysis = make_bound("influence", metric).estimate(statistic), metric.analyse(statistic)
+    assert (FEW_ROWS_DECIDE in found.warnings) == warned
+    assert analysis.skewness is not None
+    assert found.stopping_error is not None
+    sampled, systematic = analysis.stopping_error**2, analysis.systematic_stopping**2
+    factor = (found.stopping_error**2 - systematic) / (sampled - systematic)
+    assert factor == pytest.approx(1.0 + 10.0 * analysis.skewness**2 / count)
+    assert (factor > 3.0) == (size > 1.0)

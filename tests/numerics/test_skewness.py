@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.numerics.skewness import against, skewness, widening
+from optimist.numerics.skewness import against, against_widening, skewness, widening
 
 
 def plain(values: list[float]) -> float:
@@ -48,3 +48,14 @@ def test_what_speaks_for_a_difference_does_not_count():
 def test_a_variance_grows_by_the_squared_skewness_per_sample():
     assert widening(3.0, 90.0, 10.0) == pytest.approx(2.0)
     assert widening(np.array([0.0, -3.0]), np.array([5.0, 45.0]), 20.0).tolist() == pytest.approx([1.0, 5.0])
+
+
+@pytest.mark.parametrize("shape", [4.0, 1.0])
+def test_the_variance_of_a_claimed_difference_grows_as_the_quantile_of_t(shape: float):
+    """Rows of a gamma law, n = 200: below its mean t has the quantile −2.8 of a normal one at −2.8 (1 + γ/√n)."""
+    rng, n = np.random.default_rng(0), 200
+    rows = rng.gamma(shape, size=(30_000, n)) - shape
+    t = rows.mean(axis=1) / rows.std(axis=1, ddof=1) * math.sqrt(n)
+    quantile = np.quantile(t, 0.5 * math.erfc(2.8 / math.sqrt(2.0)))
+    factor = float(against_widening(np.array(2.0 / math.sqrt(shape)), n))
+    assert math.sqrt(factor) == pytest.approx(-quantile / 2.8, rel=0.05)

@@ -51,7 +51,7 @@ def test_only_rows_that_speak_against_the_difference_count(lower_is_better: bool
     plain = errors(pair(-0.1, None, lower_is_better))
     assert errors(pair(0.1, 1.0, lower_is_better)) == plain
     rho = Contrasts(pair(-0.1, 1.0, lower_is_better)).against(0).rho[1]
-    factor = math.sqrt(1.0 + 20.0 * (rho * gamma) ** 2 / N)
+    factor = 1.0 + rho * gamma / math.sqrt(N)
     assert errors(pair(-0.1, 1.0, lower_is_better)) == pytest.approx([factor * each for each in plain], rel=1e-5)
     assert errors(pair(-0.1, 1.0, lower_is_better), "selection") == errors(
         pair(-0.1, None, lower_is_better), "selection"
@@ -66,7 +66,7 @@ def test_real_rows_speak_with_the_opposite_sign():
     bare = [pair(gap, None, real=0.01 * REAL) for gap in (0.1, -0.1)]
     added = float(np.var(0.01 * REAL, ddof=1))
     for made, plain in zip((seen, unseen), bare, strict=True):
-        widened = (errors(plain)[0] ** 2 - added) * (1.0 + 20.0 * (rho * gamma) ** 2 / N) + added
+        widened = (errors(plain)[0] ** 2 - added) * (1.0 + rho * gamma / math.sqrt(N)) ** 2 + added
         assert errors(made) == pytest.approx([math.sqrt(widened)] * 2, rel=1e-4)
 
 

@@ -20,6 +20,13 @@ SMALLEST_ERROR = 1e-9
 """Smallest error relative to 1 + |value|: identical samples would have none."""
 NO_INTERVAL = "at least 2 samples are needed for an interval"
 """The warning of an estimate from 1 sample."""
+FEW_ROWS_DECIDE = (
+    "a few large rows decide: the true error may be larger than is shown; take more samples, or bound the rows' sizes, "
+    "as by normalised features"
+)
+"""The warning of an estimate whose variance rare rows widen more than `LARGE_FACTOR` times."""
+LARGE_FACTOR, FEW_ROWS = 3.0, 50
+"""From `FEW_ROWS` samples on 1 of 100 scores of normal rows has such a factor, and 60 where sizes are lognormal."""
 
 
 class Bound(Protocol):
@@ -83,8 +90,10 @@ class InfluenceBound:
             plug_in = metric.plug_in(statistic)
             return two_sided(metric, n, plug_in, plug_in, None, self.delta, (NO_INTERVAL, *warnings))
         found = metric.analyse(statistic) if common is None else metric.analyse_paired(statistic, common)
-        errors = (found.selection_error, _stopping_error(found, n))
-        warnings = (*warnings, *found.warnings)
+        factor = float(widening(found.skewness or 0.0, n, OF_SCORES))
+        errors = (found.selection_error, _widened(found, factor))
+        rare = (FEW_ROWS_DECIDE,) if n >= FEW_ROWS and factor > LARGE_FACTOR else ()
+        warnings = (*warnings, *found.warnings, *rare)
         made = two_sided(
             metric, n, found.estimate, found.plug_in, errors, self.delta, warnings, found.bracket, _pairing(found)
         )
@@ -164,13 +173,11 @@ def with_strict_interval(estimate: Estimate, lower: float, upper: float, warning
     )
 
 
-def _stopping_error(found: Analysis, samples: int) -> float:
-    """sd_stop with the widening of its sampling part by rare rows."""
-    if not found.skewness:
-        return found.stopping_error
+def _widened(found: Analysis, factor: float) -> float:
+    """sd_stop, the variance of whose sampling part is `factor` ≥ 1 times as large."""
     error, systematic = found.stopping_error, min(found.systematic_stopping, found.stopping_error)
     sampled = math.sqrt(error - systematic) * math.sqrt(error + systematic)
-    return math.hypot(error, sampled * math.sqrt(float(widening(found.skewness, samples, OF_SCORES)) - 1.0))
+    return math.hypot(error, sampled * math.sqrt(factor - 1.0))
 
 
 def _pairing(found: Analysis) -> Pairing | None:

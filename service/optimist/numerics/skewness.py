@@ -1,7 +1,8 @@
 """Rare rows that decide a score: the skewness of influences, and by how much it widens errors (decisions.md). No torch.
 
 The mean of skewed rows and its error go together: before the rare large rows come, both are too small. A variance from
-n rows of skewness γ is therefore taken as 1 + c γ²/n times what it seems.
+n rows of skewness γ is therefore taken as 1 + c γ²/n times what it seems, and that of a difference, whose sign is
+claimed, as (1 + γ/√n)² times, where γ speaks against the claim.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ from numpy.typing import NDArray
 
 OF_SCORES = 10.0
 """c of a score's sd_stop²."""
-OF_DIFFERENCES = 20.0
-"""c of the variance of a paired difference, whose skewness counts on one side only (`against`)."""
 OF_MEANS = 80.0
 """c of the variance of a difference of means by their own skewness, which counts on one side only, too. It is of the
 skewness of the difference itself, so that n = 1."""
@@ -50,3 +49,12 @@ def against(skewed: Array, differences: Array) -> Array:
 def widening(skewed: Array | float, samples: Array | float, weight: float) -> Array:
     """1 + `weight` γ²/n, the factor of a variance from n = `samples` rows of skewness γ = `skewed`."""
     return 1.0 + weight * np.square(skewed) / samples
+
+
+def against_widening(skewed: Array, samples: Array | float) -> Array:
+    """(1 + |γ|/√n)², the factor of the variance of a difference by a skewness that speaks against its sign.
+
+    The statistic t of n rows has about the quantiles z + γ (2z² + 1)/(6√n), z those of a normal one. At the z of about
+    2.8 that decisions need, this is z (1 + γ/√n).
+    """
+    return np.square(1.0 + np.abs(skewed) / np.sqrt(samples))

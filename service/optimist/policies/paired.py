@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, jackknife_array, jackknife_rows
-from optimist.numerics.skewness import OF_DIFFERENCES, against, skewness, widening
+from optimist.numerics.skewness import against, against_widening, skewness
 from optimist.policies.arms import known_error
 from optimist.policies.correlation import Array, Influences, effective
 from optimist.policies.rare_values import Moments, Sampled, moments_of, sampled
@@ -212,7 +212,7 @@ def _by_rare_rows(columns: Columns, base: int, rho: Array, influences: Influence
         return np.ones_like(rho)
     rare = influences.skewness(base), -columns.skewness_by_reference(base)
     counted = np.maximum(*(np.abs(against(columns.sign * each, difference)) for each in rare))
-    factors = widening(rho * counted, np.minimum(columns.n, columns.n[base]), OF_DIFFERENCES)
+    factors = against_widening(rho * counted, np.minimum(columns.n, columns.n[base]))
     return np.where(columns.is_skewed, factors, 1.0)
 
 

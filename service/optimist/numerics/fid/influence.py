@@ -16,6 +16,7 @@ from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.statistic import GaussianStatistic
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, jackknife_rows
 from optimist.numerics.score import Analysis, linear_share
+from optimist.numerics.skewness import skewness
 from optimist.numerics.spectra import (
     centre,
     congruence,
@@ -31,8 +32,6 @@ from optimist.numerics.spectra import (
 
 BUFFER = 256
 """Number of last rows from which the influence function's variance is computed."""
-_CLOSE_TO_RANK = 0.8
-"""Up to rank + 1 from this part of the rank on, estimates jump from one sample to the next (`FrechetInfluence`)."""
 VANISHING = 1e-200
 """Tr M up to which the spectrum counts as zero: its products underflow in float64."""
 
@@ -83,9 +82,7 @@ class FrechetInfluence:
     def analyse(self, statistic: GaussianStatistic, *common: Tensor) -> FrechetAnalysis:
         """The analysis of n ≥ 2 samples, with the influence of the rows `common` (m, d) if given.
 
-        There is no influence where 0.8 rank < n ≤ rank + 1. The smallest eigenvalues of M are there so close to 0 that
-        one more sample can move the estimate by a standard error, in one generator and not in another: no chance that
-        they share. Raises ValueError on fewer samples.
+        Raises ValueError on fewer samples.
         """
         n, reference = statistic.samples, self._reference
         if n < 2:
@@ -119,7 +116,6 @@ class FrechetInfluence:
         real = None
         if reference.finite is not None and geometry.real is not None:
             real = reference.finite.influence(shift, geometry.real)
-        is_close = _CLOSE_TO_RANK * reference.rank < n <= reference.rank + 1
         return FrechetAnalysis(
             plug_in=plug_in,
             estimate=estimate,
@@ -133,7 +129,8 @@ class FrechetInfluence:
             first_order=linear_share(influence_variance / n, plain),
             systematic_selection=0.02 * extrapolated,
             systematic_stopping=0.05 * extrapolated,
-            influence=of_common[0] if of_common and not is_close else None,
+            influence=of_common[0] if of_common else None,
+            skewness=float(skewness(influence.cpu().numpy())),
             reference=real,
             jackknife=deviations if deviations is not None and len(deviations) == JACKKNIFE_GROUPS else None,
             warnings=_warnings(reference, n) if common else (),
