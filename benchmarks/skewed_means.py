@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.mean.score import FEW
-from optimist.numerics.skewness import OF_DIFFERENCES, against, widening
+from optimist.numerics.skewness import against, against_widening
 from optimist.policies import Stopping
 from optimist.policies.correlation import CAP
 from optimist.policies.rare_values import Moments, sampled
@@ -251,7 +251,7 @@ def play_paired(
             third = np.where(
                 spread > 0.0, np.power(apart, 3).mean(1) / np.power(np.where(spread > 0.0, spread, 1.0), 1.5), 0.0
             )
-            factors = np.maximum(widening(rho * against(third, gaps), float(n), OF_DIFFERENCES), found.factors(gaps))
+            factors = np.maximum(against_widening(rho * against(third, gaps), float(n)), found.factors(gaps))
         variances = (drawn.sum(1) - 2.0 * rho * np.sqrt(drawn.prod(1))) * factors + steps.sum(1)
         stops = np.abs(gaps) > thresholds(2 * n // BATCH) * np.sqrt(variances) + 1e-12
         named[left[stops]] = (gaps[stops] < 0.0).astype(int)

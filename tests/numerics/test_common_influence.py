@@ -504,14 +504,3 @@ def test_on_a_list_differences_are_as_uncertain_as_their_errors_say(n: int):
     assert 0.8 < rms["list"] < 1.25, rms
     # As those of a sample the influences would claim that the prompts' share is common, which passes have cancelled.
     assert rms["sample"] > 1.4, rms
-
-
-def test_fid_has_no_influence_where_its_value_is_unstable():
-    """Close to the rank, generators of one noise have values that differ by chance they do not share."""
-    metric = FrechetDistance(reference())
-    bound = InfluenceBound(metric)
-    for count in (19, 20, D, D + 1, D + 2):
-        arrays = arrays_of(metric, count)
-        found = bound.estimate(taken(metric, arrays), arrays)
-        assert (found.pairing is None) == (20 <= count <= D + 1)
-        assert found.standard_error == bound.estimate(taken(metric, arrays)).standard_error
