@@ -50,7 +50,7 @@ def in_pool_thread(measure: Callable[[], dict[str, list[float]]]) -> dict[str, l
     from optimist.scoring.scorer import Scorer
     from optimist.store import Store
 
-    return Scorer(Store(Redis()))._pool.submit(measure).result()
+    return Scorer(Store(Redis()))._in_thread.pools[True].submit(measure).result()
 
 
 def measured(dimension: int, counts: list[int], repeats: int, clock: Callable[[], float]) -> dict[str, list[float]]:

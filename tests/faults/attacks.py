@@ -121,6 +121,12 @@ ATTACKS = (
         starving.large_asks,
     ),
     Attack(
+        "watched",
+        "batches for four generators of an experiment with growth 0, which watches no metric, or 16",
+        "metrics that decide are scored first; of the rest each namespace has a share, in short turns",
+        starving.watched,
+    ),
+    Attack(
         "everything",
         "one tenant, all at once: eight slow bodies, asks for 1000 picks, uploads of d = 2048, zips of zeros",
         "all of these; target: p99 at most 5 × quiet",

@@ -1,4 +1,4 @@
-"""The requests of an attacker: incomplete bodies, heads of any size, zips of zeros, and all of it at once."""
+"""The requests of an attacker: incomplete bodies, heads of any size, zips of zeros, watched metrics, all at once."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import contextlib
 import io
 import itertools
 import json
+import os
 import socket
 import threading
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -23,6 +24,8 @@ from optimist_client import tensors
 
 from .tenants import Tenants
 
+Loop = Callable[[httpx.Client], str]
+"""One request of an attacker after the other: what is answered to the next one."""
 NPZ = "application/x-npz"
 PIECE = 2**18
 NOISY = {
@@ -135,28 +138,82 @@ def json_asks(tenants: Tenants) -> dict[bool, list[tuple[str, bytes]]]:
     return {True: largest, False: [(path, long) for path, _ in largest]}
 
 
+def asking(asks: Sequence[tuple[str, bytes]]) -> Loop:
+    """Sends these asks in JSON in turn."""
+    turns = itertools.cycle(asks)
+
+    def ask(client: httpx.Client) -> str:
+        path, body = next(turns)
+        return status(partial(client.post, path, content=body, headers={"content-type": "application/json"}))
+
+    return ask
+
+
+WIDE = "wide"
+"""The name of the experiment with many watched metrics."""
+
+
 @contextmanager
-def asking(tenants: Tenants, key: str, asks: Sequence[tuple[str, bytes]]) -> Iterator[Counter[str]]:
-    """One key of `noisy` sends these asks in turn, one after another, during the context; counts answers."""
-    over, answers = threading.Event(), Counter[str]()
+def watching(tenants: Tenants, metrics: int) -> Iterator[Counter[str]]:
+    """An experiment that watches so many metrics, by each of which an estimate is due after every batch. One loop for
+    each of its four generators appends batches, and one reads the report; it is deleted in the end."""
+    watch = [
+        {"name": ("rke", "vendi")[n % 2], "label": f"w{n}", "kernel": {"sigma": 4.0 + n, "features": 256}}
+        for n in range(metrics)
+    ]
+    names, rows = [f"g{n}" for n in range(4)], np.random.default_rng(0).standard_normal((16, 64), np.float32)
+    metric = {"name": "rke", "dimension": 64, "kernel": {"sigma": 3.0, "features": 64}}
+    config = {"name": WIDE, "generators": names, "metric": metric, "watch": watch, "rescore_growth": 0, "stop": False}
+    tenants.noisy.post("/v1/experiments", json=config).raise_for_status()
 
-    def work() -> None:
-        headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    def append(generator: str, client: httpx.Client) -> str:
+        time.sleep(0.05)
+        headers = {"content-type": tensors.MEDIA_TYPE, "idempotency-key": uuid.uuid4().hex}
+        path = f"/v1/experiments/{WIDE}/generators/{generator}/batches"
+        body = tensors.encode({"features": np.random.default_rng().permuted(rows)})
+        return f"append {client.post(path, content=body, headers=headers).status_code}"
+
+    def report(client: httpx.Client) -> str:
+        time.sleep(0.5)
+        return f"report {client.get(f'/v1/experiments/{WIDE}/report').status_code}"
+
+    with attacking(tenants, [*(partial(append, name) for name in names), report]) as answers:
+        yield answers
+    tenants.noisy.delete(f"/v1/experiments/{WIDE}").raise_for_status()
+
+
+@contextmanager
+def attacking(
+    tenants: Tenants, loops: Sequence[Loop], key: str = "", answers: Counter[str] | None = None
+) -> Iterator[Counter[str]]:
+    """Each of these loops goes on and on, in a thread of its own, during the context; counts what they say.
+
+    They leave the processor to others (nice 10): what they do themselves is not to be taken for what the service does.
+    key: the access key that they use, if not the admin's. answers: where they are counted.
+    """
+    over, answers = threading.Event(), Counter[str]() if answers is None else answers
+    headers = {"authorization": f"Bearer {key or tenants.noisy_key}"}
+
+    def work(loop: Loop) -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)  # of this thread, on Linux
         with httpx.Client(base_url=tenants.service.url, headers=headers, timeout=60.0) as client:
-            for path, body in itertools.cycle(asks):
-                if over.is_set():
-                    return
-                answers[status(partial(client.post, path, content=body))] += 1
+            while not over.is_set():
+                try:
+                    answers[loop(client)] += 1
+                except httpx.HTTPError as error:
+                    answers[type(error).__name__] += 1
+                    over.wait(0.1)
 
-    thread = threading.Thread(target=work, daemon=True)
-    if asks:
+    threads = [threading.Thread(target=work, args=(loop,), daemon=True) for loop in loops]
+    for thread in threads:
         thread.start()
     try:
         yield answers
     finally:
         over.set()
-        if asks:
-            thread.join(30.0)
+        deadline = time.monotonic() + 30.0
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 @contextmanager
@@ -167,9 +224,8 @@ def hammering(tenants: Tenants, scale: Scale, *only: str) -> Iterator[Counter[st
     references, and small bodies that unpack to large ones. `only`: some of "slow", "ask", "upload" and "unpack", to
     measure each alone.
     """
-    over, held = threading.Event(), threading.Semaphore(0)
-    answers, numbers = Counter[str](), itertools.count()
-    tenants.noisy.post("/v1/experiments", json=NOISY).raise_for_status()
+    over, held, numbers, answers = threading.Event(), threading.Semaphore(0), itertools.count(), Counter[str]()
+    tenants.noisy.post("/v1/experiments", json=NOISY)  # 409 where it exists
     packed, reference = zeros(scale.rows), moments(scale.dimension)
 
     def slow(client: httpx.Client) -> str:
@@ -193,31 +249,14 @@ def hammering(tenants: Tenants, scale: Scale, *only: str) -> Iterator[Counter[st
     def unpack(client: httpx.Client) -> str:
         return f"zeros {client.post(NEVER, content=packed, headers={'content-type': NPZ}).status_code}"
 
-    def work(attack: Callable[[httpx.Client], str]) -> None:
-        with httpx.Client(base_url=tenants.service.url, headers=tenants.noisy.headers, timeout=10.0) as client:
-            while not over.is_set():
-                try:
-                    answers[attack(client)] += 1
-                except httpx.HTTPError:
-                    answers[f"{attack.__name__} no answer"] += 1
-                    over.wait(0.1)
-
-    loops = [*[slow] * scale.at_once, ask, upload, upload, unpack, unpack]
-    loops = [loop for loop in loops if not only or loop.__name__ in only]
-    threads = [threading.Thread(target=work, args=(loop,), daemon=True) for loop in loops]
-    try:
+    chosen = [loop for loop in (slow, ask, upload, unpack) if not only or loop.__name__ in only]
+    others = [loop for loop in chosen if loop is not slow for _ in range(1 if loop is ask else 2)]
+    with ExitStack() as stack:
+        slow_ones = [loop for loop in chosen if loop is slow for _ in range(scale.at_once)]
+        stack.enter_context(attacking(tenants, slow_ones, answers=answers))
         deadline = time.monotonic() + 15.0
-        for number, thread in enumerate(threads):
-            if (
-                loops[0] is slow and number == scale.at_once
-            ):  # slow bodies get all the memory only while no other body is being received
-                for _ in range(scale.at_once):
-                    held.acquire(timeout=max(0.0, deadline - time.monotonic()))
-            thread.start()
+        for _ in slow_ones:  # they get all the memory only while no other body is being received
+            held.acquire(timeout=max(0.0, deadline - time.monotonic()))
+        stack.enter_context(attacking(tenants, others, answers=answers))
+        stack.callback(over.set)
         yield answers
-    finally:
-        over.set()
-        deadline = time.monotonic() + 15.0
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join(max(0.0, deadline - time.monotonic()))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from statistics import median
 
+import httpx
 import numpy as np
 
 from optimist_client import tensors
@@ -19,15 +23,17 @@ from .hostile import (
     Scale,
     answer,
     asking,
+    attacking,
     hammering,
     json_asks,
     moments,
     said,
     status,
     stop_short,
+    watching,
     zeros,
 )
-from .tenants import QUIET, Neighbour, two_tenants
+from .tenants import QUIET, Neighbour, Tenants, two_tenants
 from .usage import peak, reset_peak, resident
 
 from keys import new_key  # isort: skip  (found by `tenants`)
@@ -168,25 +174,21 @@ def open_picks(scale: Scale) -> Outcome:
 
 def lists(scale: Scale) -> Outcome:
     """Lists of 15 experiments with 20,000 prompts of 700 characters each, in a loop of four."""
-    outcome, prompts = Outcome(), [f"{n:0700}" for n in range(20_000)]
+    outcome, prompts, sizes = Outcome(), [f"{n:0700}" for n in range(20_000)], [0]
+
+    def listing(client: httpx.Client) -> str:
+        sizes.append(len(client.get("/v1/experiments").raise_for_status().content))
+        return "list 200"
+
     with two_tenants() as tenants:
         for number in range(15):
             config = {"name": f"long-{number}", "generators": ["a"], "metric": {"name": "mean"}, "prompts": prompts}
             tenants.noisy.post("/v1/experiments", json=config, timeout=45.0).raise_for_status()
-        with Neighbour(tenants) as neighbour, ThreadPoolExecutor(4) as threads:
-            before, begun = reset_peak(tenants.api), time.monotonic()
-
-            def listing(_: int) -> list[int]:
-                sizes = []
-                while time.monotonic() < begun + scale.hold:
-                    sizes.append(len(tenants.noisy.get("/v1/experiments", timeout=45.0).content))
-                return sizes
-
-            sizes = [size for each in threads.map(listing, range(4)) for size in each]
-            ended, grown = time.monotonic(), peak(tenants.api) - before
-        outcome.waited(neighbour, begun, ended)
+        before = reset_peak(tenants.api)
+        _in_turns(outcome, tenants, scale, {"listed": lambda: attacking(tenants, [listing] * 4)})
+        grown = peak(tenants.api) - before
     most = max(sizes) / 2**20
-    outcome.note(f"{len(sizes)} lists of at most {most:.2f} MiB: API +{grown:,.0f} MiB", largest=most, grown=grown)
+    outcome.note(f"lists of at most {most:.2f} MiB: API +{grown:,.0f} MiB", largest=most, grown=grown)
     return outcome
 
 
@@ -222,36 +224,23 @@ def feature_maps(scale: Scale) -> Outcome:
 
 
 def large_asks(scale: Scale) -> Outcome:
-    """One worker's key sends asks in JSON one after another: of 16 MiB, and as large as they may be; three turns."""
-    outcome, turns = Outcome(), 3
-    kinds: dict[str, bool | None] = {"quiet": None, "asks of 16 MiB": False, "largest asks allowed": True}
-    periods: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    """One worker's key sends asks in JSON one after another: of 16 MiB, and as large as they may be."""
+    outcome = Outcome()
     with two_tenants() as tenants:
         bodies, key = json_asks(tenants), new_key(tenants.directory, "worker", "noisy")
-        with Neighbour(tenants) as neighbour:
-            time.sleep(2.0)
-            for _ in range(turns):
-                for what, allowed in kinds.items():
-                    with asking(tenants, key, [] if allowed is None else bodies[allowed]) as answers:
-                        begun = time.monotonic()
-                        time.sleep(scale.hammer / 3)
-                        periods[what].append((begun, time.monotonic()))
-                    found[what] += answers
-    outcome.waited(neighbour, *periods["quiet"][0], "quiet")
-    for what in list(kinds)[1:]:
-        outcome.waited(neighbour, *periods[what][0], what)
-        ratios = {
-            kind: median(
-                neighbour.between(*attacked, kind).p99 / neighbour.between(*calm, kind).p99
-                for calm, attacked in zip(periods["quiet"], periods[what], strict=True)
-            )
-            for kind in ("ask", "tell")
-        }
-        text = ", ".join(f"{kind} {ratio:.1f} ×" for kind, ratio in ratios.items())
-        outcome.note(
-            f"p99 against quiet, median of {turns} turns: {text}; {said(found[what])}", **{f"{what}: p99": ratios}
-        )
+        _in_turns(outcome, tenants, scale, {
+            "asks of 16 MiB": lambda: attacking(tenants, [asking(bodies[False])], key),
+            "largest asks allowed": lambda: attacking(tenants, [asking(bodies[True])], key),
+        })  # fmt: skip
+    return outcome
+
+
+def watched(scale: Scale) -> Outcome:
+    """Batches for four generators of an experiment that watches no metric, or 16."""
+    outcome = Outcome()
+    with two_tenants() as tenants:
+        kinds = {"none watched": 0, "16 watched": 16}
+        _in_turns(outcome, tenants, scale, {what: partial(watching, tenants, n) for what, n in kinds.items()})
     return outcome
 
 
@@ -261,18 +250,46 @@ def everything(scale: Scale) -> Outcome:
     for make, size in ((moments, scale.dimension), (zeros, scale.rows)):
         make(size)  # before anything is timed
     with two_tenants() as tenants:
-        with Neighbour(tenants) as calm:
-            quiet = time.monotonic(), time.monotonic() + scale.hammer / 2
-            time.sleep(scale.hammer / 2)
         before = reset_peak(tenants.api)
-        with hammering(tenants, scale) as answers, Neighbour(tenants) as hindered:
-            begun = time.monotonic()
-            time.sleep(scale.hammer)
-            hammered, grown, found = (begun, time.monotonic()), peak(tenants.api) - before, Counter(answers)
-    outcome.waited(calm, *quiet, "quiet")
-    outcome.waited(hindered, *hammered, "hammered")
-    ratios = {kind: hindered.between(*hammered, kind).p99 / calm.between(*quiet, kind).p99 for kind in ("ask", "tell")}
-    text = ", ".join(f"{kind} {ratio:.1f} ×" for kind, ratio in ratios.items())
-    outcome.note(f"p99 against quiet: {text}", ratios=ratios)
-    outcome.note(f"API +{grown:,.0f} MiB; {said(found)}", peak=grown, answers=found)
+        _in_turns(outcome, tenants, scale, {"hammered": lambda: hammering(tenants, scale)})
+        grown = peak(tenants.api) - before
+    outcome.note(f"API +{grown:,.0f} MiB", peak=grown)
     return outcome
+
+
+def _in_turns(
+    outcome: Outcome,
+    tenants: Tenants,
+    scale: Scale,
+    attacks: Mapping[str, Callable[[], AbstractContextManager[Counter[str]]]],
+    turns: int = 3,
+) -> None:
+    """The other tenant's waits while nothing goes on and during each attack, in turns, so that what else the machine
+    does falls on all of them; of the ratios of a turn the median is noted, and all that was answered."""
+    periods: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    quiet: dict[str, Callable[[], AbstractContextManager[Counter[str]]]] = {"quiet": lambda: nullcontext(Counter())}
+    with Neighbour(tenants) as neighbour:
+        time.sleep(2.0)
+        for _ in range(turns):
+            for what, attack in (quiet | dict(attacks)).items():
+                with attack() as answers:
+                    begun = time.monotonic()
+                    time.sleep(scale.hammer / 3)
+                    periods[what].append((begun, time.monotonic()))
+                found[what] += answers
+    calm = periods.pop("quiet")
+    outcome.waited(neighbour, *calm[0], "quiet")
+    for what, attacked in periods.items():
+        outcome.waited(neighbour, *attacked[0], what)
+        ratios = {
+            kind: sorted(
+                neighbour.between(*now, kind).p99 / neighbour.between(*before, kind).p99
+                for before, now in zip(calm, attacked, strict=True)
+            )
+            for kind in ("ask", "tell")
+        }
+        text = ", ".join(f"{kind} {median(found):.1f} ×" for kind, found in ratios.items())
+        outcome.note(
+            f"p99 against quiet, median of {turns} turns: {text}; {said(found[what])}", **{f"{what}: p99": ratios}
+        )

@@ -10,7 +10,7 @@ import torch
 from configs import config_of, experiment_of
 from made import Made
 
-from optimist.store import Store
+from optimist.store import DEFAULT_NAMESPACE, Store
 from optimist_client import tensors
 
 
@@ -30,17 +30,19 @@ def make(store: Store):
         name: str = "x",
         generators: int = 2,
         columns: dict[str, int] | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
         **config: Any,
     ) -> Made:
+        its = store.of(namespace)
         if config.get("metric", "fid") == "fid":
             moments = tensors.encode({"mean": np.zeros(4), "covariance": np.eye(4)})
-            await store.references.put("normal", "{}", moments)
+            await its.references.put("normal", "{}", moments)
         names = [f"g{number}" for number in range(generators)]
         wanted = config_of(name=name, generators=names, **config)
         pinned: dict[str, Any] = {"instance": f"{name}-instance"}
         pinned |= {} if columns is None else {"columns": columns}
         record = experiment_of(wanted, **pinned)
-        await store.create_experiment(
+        await its.create_experiment(
             name,
             record.model_dump_json(),
             names,
@@ -52,6 +54,6 @@ def make(store: Store):
             mixture_growth=record.mixture_growth,
             route_growth=record.route_growth,
         )
-        return Made(store, record)
+        return Made(its, record)
 
     return made

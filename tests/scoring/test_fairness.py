@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
+from collections.abc import Mapping
 
 import pytest
 from logs import KINDS, log_of
 
+from optimist.scoring import fairness
 from optimist.scoring.fairness import LONG, SHORT, FairQueue
 from optimist.scoring.record import GeneratorRecord
 from optimist.scoring.warm import WarmGenerator
+from optimist.store import namespace_of
 
 
 def queue_of(threads: int, *records: GeneratorRecord) -> FairQueue:
@@ -83,26 +88,29 @@ def test_watched_metrics_go_behind_all_that_decide(threads: int, seconds: float 
     assert in_turn(queue) == [("noisy/x", n) for n in range(3)] + [("quiet/x", n) for n in range(2)]
 
 
-def test_a_watched_metric_takes_its_turn_once_nobody_who_decides_may_begin():
-    """A long turn that must wait for another one keeps no watched metric waiting."""
-    large, short, middle = waiting("x", LONG, 2), waiting("x", SHORT / 2, 1, "rke"), waiting("x", SHORT, 1, "fid-2")
-    queue = queue_of(3, *large, *short, *middle)
-    assert [queue.next(), queue.next(), queue.next()] == [large[0], middle[0], short[0]]
-    queue.end(middle[0])
-    assert queue.next() is None
+def test_watched_metrics_have_threads_of_their_own():
+    """Turns that cannot begin, and those that go on, keep them waiting no longer; and they keep nobody waiting."""
+    large, watched = waiting("x", LONG, 2), waiting("x", LONG, 3, "rke")
+    queue = queue_of(2, *large, *watched)
+    assert [queue.next(), queue.next(), queue.next()] == [large[0], watched[0], None]
     queue.end(large[0])
-    assert queue.next() is large[1]
-
-
-def test_watched_metrics_leave_a_thread_to_those_that_decide():
-    watched, deciding = waiting("x", LONG, 3, "rke"), waiting("x", 2 * SHORT)
-    queue = queue_of(2, *watched, *waiting("x", SHORT / 2, 2, "is"))
-    assert queue.next() is watched[0]
-    assert queue.next() is None, "the other one is left"
-    queue.add(deciding[0])
-    assert queue.next() is deciding[0]
+    assert [queue.next(), queue.next()] == [large[1], None]
     queue.end(watched[0])
-    assert queue.next() is watched[1], "as soon as nobody who decides waits"
+    assert queue.next() is watched[1]
+
+
+def test_a_watched_metric_begins_between_short_turns_or_once_in_a_while(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fairness, "PATIENCE", math.inf)
+    (short,), watched = waiting("x", SHORT / 2), waiting("y", SHORT / 2, 2, "rke")
+    queue = queue_of(2, short, *watched)
+    assert [queue.next(), queue.next()] == [short, None]
+    queue.end(short)
+    assert queue.next() is watched[0]
+    queue.end(watched[0])
+    queue.add(short)
+    assert [queue.next(), queue.next()] == [short, None]
+    monkeypatch.setattr(fairness, "PATIENCE", 0.0)
+    assert queue.next() is watched[1]
 
 
 def test_a_thread_is_not_kept_for_short_turns_of_watched_metrics():
@@ -114,6 +122,46 @@ def test_a_thread_is_not_kept_for_short_turns_of_watched_metrics():
     for record in large:
         queue.add(record)
     assert [queue.next(), queue.next()] == large
+
+
+def served(queue: FairQueue, seconds: Mapping[str, float], total: float) -> Counter[str]:
+    """The time that each namespace has had in the end, if every turn takes as long as these say, and all wait again."""
+    found = Counter[str]()
+    while found.total() < total:
+        record = queue.next()
+        assert record is not None
+        namespace = namespace_of(record.name)
+        found[namespace] += seconds[namespace]
+        queue.end(record, seconds[namespace])
+        queue.add(record)
+    return found
+
+
+@pytest.mark.parametrize("label", ["", "rke"])
+def test_namespaces_have_equal_shares_of_the_time_however_long_their_turns_and_however_many_they_have(label: str):
+    seconds = {"noisy": 0.09, "quiet": 0.01}
+    queue = queue_of(1, *waiting("noisy/x", None, 40, label), *waiting("noisy/y", None, 40, label))
+    for record in waiting("quiet/x", None, 1, label):
+        queue.add(record)
+    found = served(queue, seconds, 20.0)
+    assert found["quiet"] == pytest.approx(10.0, rel=0.25), "but for what a turn takes beside the threads"
+
+
+def test_nobody_saves_up_a_share_and_who_wants_little_is_next():
+    seconds = {"noisy": 0.05, "quiet": 0.01}
+    (noisy,), (quiet,) = waiting("noisy/x", None), waiting("quiet/x", None)
+    queue = queue_of(1, noisy)
+    served(queue, seconds, 10.0)
+    for _ in range(3):  # it comes now and then, each time first
+        queue.add(quiet)
+        assert queue.next() is quiet
+        queue.end(quiet, seconds["quiet"])
+        assert queue.next() is noisy
+        queue.end(noisy, seconds["noisy"])
+        queue.add(noisy)
+    for record in [quiet, *waiting("quiet/y", None, 400)]:
+        queue.add(record)
+    assert served(queue, seconds, 2.0)["noisy"] >= 0.8, "quiet had nothing for ten seconds, and gets no more for that"
 
 
 def test_due_positions_before_the_newest_are_passed_over_and_change_no_estimate():

@@ -1,4 +1,4 @@
-"""Scorer processes: one is paused for so long that another has taken over, which is killed then."""
+"""Scorer processes: one is paused until another has taken over, which is killed then; and whom one of them serves."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from logs import entry, moments_bound
-from made import Made, settled
+from made import Made, settled, until
 from redis.asyncio import Redis
 
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import EmbeddedRedis
+from optimist_client.metrics import RKE, Gaussian, Vendi
 
 pytestmark = pytest.mark.faults
 
@@ -74,3 +75,36 @@ async def test_a_process_paused_through_takeover_snapshot_and_trim_publishes_not
     step = whole.apply([entry(seq, {"features": rows}) for seq, rows in enumerate(told, start=1)])
     assert step.scored is not None
     assert stored.generators[0].estimate == json.dumps(step.scored.estimate.to_dict())
+
+
+async def test_expensive_watched_metrics_of_one_namespace_leave_another_one_its_share(
+    make, server: EmbeddedRedis, tmp_path: Path
+):
+    """Each has as many of them; those of `noisy` take more than ten times as long. Turn by turn all of them would be
+    scored by the time that those of `quiet` are."""
+    count, primary = 24, RKE(dimension=64, kernel=Gaussian(sigma=8.0, features=4))
+    common = {"generators": count, "columns": {"features": 64}, "metric": primary, "rescore_growth": 0.0}
+    made = {
+        name: await make(name, namespace=name, watch=[Vendi(dimension=64, kernel=kernel)], **common)
+        for name, kernel in (("noisy", Gaussian(8.0, features=320)), ("quiet", Gaussian(8.0, features=4)))
+    }
+    for generator in range(count):
+        await made["noisy"].tell_many(generator, 1, 700)
+        await made["quiet"].tell_many(generator, 1, 20)
+
+    async def scored() -> dict[str, list[float]]:
+        """When each estimate by the watched metrics was published, by Redis' clock."""
+        found = {name: await one.store.watched(name) for name, one in made.items()}
+        return {
+            name: sorted(float(unit.estimate_made.split()[1]) for unit in units.values() if unit.estimate_made)
+            for name, units in found.items()
+        }
+
+    async def done() -> bool:
+        found = await scored()
+        return all(len(times) == count for times in found.values())
+
+    with scorer(server, tmp_path):
+        await until(done)
+    times = await scored()
+    assert sum(time < times["quiet"][-1] for time in times["noisy"]) <= count // 2

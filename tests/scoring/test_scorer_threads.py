@@ -33,12 +33,12 @@ def numbers() -> dict[str, int]:
 
 
 def in_the_pool(setter: str) -> list[dict[str, int]]:
-    """`numbers` in both threads of a new scorer, before and after an estimate; another thread may have set two."""
+    """`numbers` in all threads of a new scorer, before and after an estimate; another thread may have set two."""
     if setter == "another thread":
         another = Thread(target=threadpool_limits, args=(2,))
         another.start()
         another.join()
-    scorer, together = Scorer(Store(Redis())), Barrier(2)
+    pools, together = Scorer(Store(Redis()))._in_thread.pools, Barrier(3)
     rows = torch.from_numpy(np.random.default_rng(0).standard_normal((N, D)))
 
     def seen() -> list[dict[str, int]]:
@@ -49,11 +49,11 @@ def in_the_pool(setter: str) -> list[dict[str, int]]:
         FrechetInfluence(Reference(np.zeros(D), np.eye(D))).analyse(statistic)
         return [before, numbers()]
 
-    return [each for one in [scorer._pool.submit(seen) for _ in range(2)] for each in one.result()]
+    return [each for one in [pools[decides].submit(seen) for decides in (True, True, False)] for each in one.result()]
 
 
 @pytest.mark.parametrize("setter", ["nobody", "another thread"])
-def test_every_library_has_one_thread_in_the_scorers_pool(setter: str):
+def test_every_library_has_one_thread_in_the_scorers_pools(setter: str):
     """In a process of its own: OpenBLAS obeys one thread of a process, the first to set it."""
     environment: dict[str, Any] = {**os.environ, "OMP_NUM_THREADS": "4"}
     answer = subprocess.run(
@@ -61,7 +61,7 @@ def test_every_library_has_one_thread_in_the_scorers_pool(setter: str):
     )
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
-    assert len(found) == 4
+    assert len(found) == 6
     for each in found:
         assert sys.platform != "linux" or sum("openblas" in path for path in each) >= 2, "numpy's and scipy's"
         assert set(each.values()) == {1}, each

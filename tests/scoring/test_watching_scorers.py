@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from made import Made, scoring, until
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 
-from optimist.scoring import Scorer
+from optimist.scoring import Scorer, fairness
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import EmbeddedRedis, ExperimentState, Store, open_store
 from optimist_client import tensors
@@ -164,6 +165,7 @@ async def _is_trimmed(redis: Redis, snapshots: Callable[[], Awaitable[list[int]]
 
 
 async def test_those_that_decide_are_scored_first(make, second, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fairness, "PATIENCE", math.inf)
     settings = {"rescore_growth": 0.0, "columns": {"features": 4, "probabilities": 11}}
     made, other = await make("all", watch=WATCHED[:2], **settings), await make("other", generators=3)
     order: list[str] = []

@@ -8,14 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 
 from optimist.insight.metrics import SCORING_SECONDS, SET_ASIDE, SNAPSHOTS
-from optimist.scoring.experiments import Arguments, InThread, Result, ScoredExperiment
+from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.record import GeneratorRecord
 from optimist.scoring.resuming import resumed
+from optimist.scoring.threads import Arguments, InThread, Result
 from optimist.scoring.warm import Scored, Step, WarmGenerator
 from optimist.store import Damaged, LogEntry, LogGap, Store, Superseded
-
-TURN = 0.25
-"""Seconds after which a turn ends once it has stored something, so that other generators get the thread."""
 
 logger = logging.getLogger(__name__)
 
@@ -24,8 +22,15 @@ class CatchingUp:
     """One turn of a generator by one metric, whose record must have a claim and an experiment."""
 
     def __init__(
-        self, store: Store, in_thread: InThread, record: GeneratorRecord, experiment: ScoredExperiment
+        self,
+        store: Store,
+        in_thread: InThread,
+        record: GeneratorRecord,
+        experiment: ScoredExperiment,
+        is_over: Callable[[GeneratorRecord], bool] = lambda _: False,
     ) -> None:
+        """is_over: whether the turn ends once it has stored something, so that other generators get the thread."""
+        self._is_over = is_over
         self._store = store
         self._in_thread = in_thread
         self._record = record
@@ -58,7 +63,7 @@ class CatchingUp:
 
     async def _take(self, newest: int) -> None:
         """Apply the log. `newest`: the newest known due position; no estimate is made at earlier ones."""
-        begun, record = time.monotonic(), self._record
+        record = self._record
         warm = record.warm = record.warm or await self._resumed()
         warm.published = record.published
         while entries := await self._read_log(warm):
@@ -75,7 +80,7 @@ class CatchingUp:
             is_outgrown = warm.has_outgrown()
             if is_outgrown:
                 await self._put_snapshot(warm)
-            if (is_outgrown or step.scored is not None) and time.monotonic() - begun > TURN:
+            if (is_outgrown or step.scored is not None) and self._is_over(record):
                 record.again = True
                 break
         else:

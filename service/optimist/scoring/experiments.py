@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypedDict, TypeVar, TypeVarTuple
+from typing import Any, TypedDict
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -28,23 +27,14 @@ from optimist.numerics.routing.features import ContextMap
 from optimist.numerics.routing.ridge import RIDGES
 from optimist.scoring.first_batches import first_batches
 from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, RoutesRecord, Subject
+from optimist.scoring.threads import InThread
 from optimist.store import Claim, Store, kernels_digest, namespace_of
 from optimist_client.goals import COMPONENTS
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
 
-Arguments = TypeVarTuple("Arguments")
-Result = TypeVar("Result")
 SECONDS_PER_PRODUCT = 1e-9
 """Seconds for an eigendecomposition of a (d, d) matrix, divided by d³: 5 s at d = 2048 on one core."""
-
-
-class InThread(Protocol):
-    """Runs numerics off the event loop."""
-
-    def __call__(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
-        """An awaitable of the function's result."""
-        ...
 
 
 class Tracked(TypedDict):

@@ -1,4 +1,4 @@
-"""Who is scored next: metrics that decide before others, namespaces in turn, short turns not behind long ones."""
+"""Who is scored next: what asks wait for before the rest, namespaces by shares, short turns not behind long ones."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from optimist.scoring.record import Record
+from optimist.shares import Shares
 from optimist.store import namespace_of
 
 AnyRecord = Record[Any]
@@ -18,57 +20,102 @@ LONG = 2.0
 """Seconds from which a turn counts as long, such as the decomposition of a large matrix; one of them runs at a time."""
 REMEMBERED = 60.0
 """Seconds after a short turn for which a thread is kept free for the next one."""
+TURN = 0.25
+"""Seconds after which a turn of a metric that decides is over."""
+BEHIND = 0.1
+"""The same of any other turn."""
+SLICE = 0.02
+"""The same of a metric that decides while another namespace waits for a turn of its own."""
+PATIENCE = 1.0
+"""Seconds after which a turn that nobody waits for begins beside others, however many short ones go on."""
+BESIDE = 0.002
+"""Seconds that a turn takes beside the threads: it reads the log, and publishes."""
+
+
+@dataclass
+class _Running:
+    """A turn that goes on."""
+
+    lane: _Lane
+    seconds: float
+    """What it was expected to take."""
+    begun: float
 
 
 class FairQueue:
-    """Generators, mixtures, and models of contexts, that wait for one of `threads`.
+    """Generators, mixtures, and models of contexts, that wait for one of `threads`, or of `behind` other ones.
 
-    Those that picks are made from come first: watched metrics, and mixtures that somebody only asks for, get a thread
-    only while none of these may begin, and with several threads never all of them. Within both, namespaces take turns;
-    within one its experiments do; within an experiment the record that has waited longest is next. One thread is kept
-    free for short turns of those that picks are made from as long as there are any, and at most one long turn runs at a
-    time. A turn's length is `Record.expected_seconds`; an unknown one counts as short.
+    Those that asks wait for have the `threads`. Watched metrics, models of contexts, and mixtures that somebody only
+    asks for, have the others, and begin only while no short turn of the first goes on, and none may begin; or once in
+    `PATIENCE`. Within both, namespaces have equal shares of the time (`Shares`); within one its experiments take turns;
+    within an experiment the record that has waited longest is next. One thread is kept free for short turns of the
+    first as long as there are any, and at most one long turn of them runs at a time. A turn's length is
+    `Record.expected_seconds`; an unknown one counts as short.
     """
 
-    def __init__(self, threads: int) -> None:
-        self._threads = threads
+    def __init__(self, threads: int, behind: int = 1) -> None:
         self._deciding = _Lane(threads)
-        self._watched = _Lane(threads)
-        self._running: dict[AnyRecord, float] = {}
+        self._others = _Lane(behind)
+        self._running: dict[AnyRecord, _Running] = {}
         self._last_short = -math.inf
+        self._last_behind = time.monotonic()
 
     def add(self, record: AnyRecord) -> None:
         """Add a record, which must not be waiting yet."""
-        lane = self._deciding if record.decides else self._watched
-        (lane.short if record.expected_seconds < SHORT else lane.other).add(record)
+        self._lane(record).add(record)
 
     def next(self) -> AnyRecord | None:
         """Remove and return the next record, which has a thread until `end`; None if none may begin now."""
-        if len(self._running) == self._threads:
-            return None
-        record = self._next_of(self._deciding)
-        if record is None and sum(not one.decides for one in self._running) < max(1, self._threads - 1):
-            record = self._next_of(self._watched)
-        if record is not None:
-            self._running[record] = record.expected_seconds
-            if 0.0 < record.expected_seconds < SHORT and record.decides:
-                self._last_short = time.monotonic()
-        return record
+        for lane in (self._deciding, self._others):
+            running, now = self._seconds(lane), time.monotonic()
+            if lane is self._others and self._is_at_work and now - self._last_behind < PATIENCE:
+                return None
+            if len(running) < lane.threads and (record := self._next_of(lane, running)) is not None:
+                self._running[record] = _Running(lane, record.expected_seconds, now)
+                lane.shares.charge(namespace_of(record.name), BESIDE + record.expected_seconds)
+                if lane is self._others:
+                    self._last_behind = now
+                elif 0.0 < record.expected_seconds < SHORT:
+                    self._last_short = now
+                return record
+        return None
 
-    def end(self, record: AnyRecord) -> None:
-        """Free the thread of a record that `next` returned."""
-        del self._running[record]
+    def is_over(self, record: AnyRecord) -> bool:
+        """Whether a turn has had its time, and ends as soon as it has stored something."""
+        running = self._running[record]
+        limit = BEHIND if running.lane is self._others else TURN
+        if running.lane is self._deciding and running.lane.is_wanted_beside(namespace_of(record.name)):
+            limit = SLICE
+        return time.monotonic() - running.begun > limit
+
+    def end(self, record: AnyRecord, seconds: float | None = None) -> None:
+        """Free the thread of a record that `next` returned, and charge the time that it took, where that is known."""
+        running = self._running.pop(record)
+        if seconds is not None:
+            running.lane.shares.charge(namespace_of(record.name), seconds - running.seconds)
 
     def remove(self, record: AnyRecord) -> None:
         """Remove a record that waits."""
-        for lane in (self._deciding, self._watched):
+        for lane in (self._deciding, self._others):
             lane.short.discard(record)
             lane.other.discard(record)
 
-    def _next_of(self, lane: _Lane) -> AnyRecord | None:
-        others = [seconds for seconds in self._running.values() if seconds >= SHORT]
+    @property
+    def _is_at_work(self) -> bool:
+        """Whether short turns that asks wait for go on, or wait for a thread."""
+        return bool(self._deciding.short) or any(seconds < SHORT for seconds in self._seconds(self._deciding))
+
+    def _seconds(self, lane: _Lane) -> list[float]:
+        """What the turns of a lane that go on were expected to take."""
+        return [one.seconds for one in self._running.values() if one.lane is lane]
+
+    def _lane(self, record: AnyRecord) -> _Lane:
+        return self._deciding if record.decides else self._others
+
+    def _next_of(self, lane: _Lane, running: list[float]) -> AnyRecord | None:
+        others = [seconds for seconds in running if seconds >= SHORT]
         record = None
-        if len(others) < self._threads - self._kept_free():
+        if len(others) < lane.threads - (self._kept_free() if lane is self._deciding else 0):
             limit = LONG if max(others, default=0.0) >= LONG else math.inf
             record = lane.other.pop(lambda waiting: waiting.expected_seconds < limit)
         return lane.short.pop() if record is None else record
@@ -76,38 +123,57 @@ class FairQueue:
     def _kept_free(self) -> int:
         """How many threads are kept free for short turns."""
         is_wanted = bool(self._deciding.short) or time.monotonic() - self._last_short < REMEMBERED
-        return 1 if is_wanted and self._threads > 1 else 0
+        return 1 if is_wanted and self._deciding.threads > 1 else 0
 
 
 class _Lane:
-    """Records that wait, those with short turns apart; with a single thread there is one queue for all."""
+    """Records that wait for some of the threads, those with short turns apart; with one thread in one queue."""
 
     def __init__(self, threads: int) -> None:
-        self.short = _RoundRobin()
-        self.other = _RoundRobin() if threads > 1 else self.short
+        self.threads = threads
+        self.shares = Shares()
+        self.short = _Waiting(self.shares)
+        self.other = _Waiting(self.shares) if threads > 1 else self.short
+
+    def add(self, record: AnyRecord) -> None:
+        """Put a record behind the others of its experiment."""
+        (self.short if record.expected_seconds < SHORT else self.other).add(record)
+
+    def is_wanted_beside(self, namespace: str) -> bool:
+        """Whether another namespace waits."""
+        return any(self.short.namespaces - {namespace}) or any(self.other.namespaces - {namespace})
 
 
-class _RoundRobin:
-    """Records by namespace and experiment. Both dictionaries are in the order of their turns."""
+class _Waiting:
+    """Records by namespace and experiment. Experiments, and namespaces with equal shares, are in turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, shares: Shares) -> None:
+        self._shares = shares
         self._waiting: dict[str, dict[str, deque[AnyRecord]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
+    @property
+    def namespaces(self) -> set[str]:
+        """Those with records here."""
+        return set(self._waiting)
+
     def add(self, record: AnyRecord) -> None:
         """Put a record behind the others of its experiment."""
-        experiments = self._waiting.setdefault(namespace_of(record.name), {})
-        experiments.setdefault(record.name, deque()).append(record)
+        namespace = namespace_of(record.name)
+        if namespace not in self._waiting:
+            self._shares.wait(namespace)
+        self._waiting.setdefault(namespace, {}).setdefault(record.name, deque()).append(record)
 
     def pop(self, may_begin: Callable[[AnyRecord], bool] = lambda _: True) -> AnyRecord | None:
         """The next record that may begin; its experiment and its namespace go behind the others."""
-        for experiments in self._waiting.values():
-            for records in experiments.values():
+        for namespace in self._shares.first(self._waiting):
+            for records in self._waiting[namespace].values():
                 for record in records:
                     if may_begin(record):
                         self._remove(record)
+                        self._shares.serve(namespace)
                         return record
         return None
 

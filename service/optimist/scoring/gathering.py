@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from optimist.scoring.experiments import InThread, ScoredExperiment
+from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.lending import Lending
 from optimist.scoring.record import GatheringRecord
 from optimist.scoring.resuming import resumed
+from optimist.scoring.threads import InThread
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import Damaged, GeneratorState, LogGap, MixedPart, Store, Superseded
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from optimist.scoring.catching_up import CatchingUp
-from optimist.scoring.experiments import InThread, ScoredExperiment
+from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.fairness import FairQueue
 from optimist.scoring.record import GeneratorRecord, Key, Record
 from optimist.scoring.records import Records
+from optimist.scoring.threads import InThread
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import Store
 

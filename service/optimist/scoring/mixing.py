@@ -11,10 +11,11 @@ from optimist.evaluation.blends import mixture_of
 from optimist.evaluation.track import Track
 from optimist.insight.metrics import SCORING_SECONDS
 from optimist.scoring.catching_up import timed
-from optimist.scoring.experiments import InThread, ScoredExperiment
+from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.gathering import Gathering, parts_of
 from optimist.scoring.lending import Lending
 from optimist.scoring.record import MixtureRecord
+from optimist.scoring.threads import InThread
 from optimist.store import GeneratorState, Store
 
 

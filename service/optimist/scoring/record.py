@@ -74,7 +74,7 @@ class Record(Generic[At]):
 
     @property
     def decides(self) -> bool:
-        """Whether picks are made from what it makes."""
+        """Whether asks may wait for what it makes."""
         return not self.label
 
     @property
@@ -195,6 +195,11 @@ class RoutesRecord(GatheringRecord[Literal["routes"]]):
     """Processor time of its last table; 0 before the first."""
     left_out: frozenset[int] = field(default=frozenset(), kw_only=True)
     """Generators that are not in the last model, because they could not be read."""
+
+    @property
+    def decides(self) -> bool:
+        """No: asks are answered by the last model, and wait for no other."""
+        return False
 
     @property
     def expected_seconds(self) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from optimist.scoring.experiments import InThread, ScoredExperiment
+from optimist.scoring.experiments import ScoredExperiment
+from optimist.scoring.threads import InThread
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import Damaged, LogGap, RetractedLog, Store
 

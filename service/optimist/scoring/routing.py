@@ -16,10 +16,11 @@ from optimist.evaluation.track import Track
 from optimist.insight.metrics import SCORING_FAILURES, SCORING_SECONDS
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.scoring.catching_up import timed
-from optimist.scoring.experiments import InThread, ScoredExperiment
+from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.gathering import Gathering, parts_of
 from optimist.scoring.lending import Lending
 from optimist.scoring.record import RoutesRecord
+from optimist.scoring.threads import InThread
 from optimist.store import COST, Damaged, ExperimentState, MixedPart, Part, Store
 from optimist.store.made import is_outgrown
 from optimist_client.config import ExperimentConfig

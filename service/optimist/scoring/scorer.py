@@ -8,8 +8,7 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +18,7 @@ from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
 from optimist.numerics.threads import limit_threads
 from optimist.scoring.budget import cool_down, kept
 from optimist.scoring.catching_up import CatchingUp
-from optimist.scoring.experiments import Arguments, Experiments, Result
+from optimist.scoring.experiments import Experiments
 from optimist.scoring.fairness import SHORT, FairQueue
 from optimist.scoring.lending import Lending
 from optimist.scoring.mixing import Mixing
@@ -27,6 +26,7 @@ from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, Rout
 from optimist.scoring.records import Records
 from optimist.scoring.rota import Rota
 from optimist.scoring.routing import Routing
+from optimist.scoring.threads import Threads, Work
 from optimist.store import DUE, MIXTURES, MODES, ROUTES, Damaged, NotFound, Store, StoreError, Superseded
 from optimist.store.outage import Outage
 
@@ -48,6 +48,8 @@ QUEUED = 2.0
 class Scorer:
     """Scores generators of every experiment in the store, as many at once as it has `threads` for numerics.
 
+    What no ask waits for, such as watched metrics, has a thread less, of its own and of low priority.
+
     A generator is claimed when an estimate of it is due, and kept while it has batches: any number of scorers share the
     work. A scorer may die or be paused at any moment: everything in it is derived from snapshot and log, so another
     scorer computes the same numbers, and nothing is published under a claim that was taken over.
@@ -64,8 +66,9 @@ class Scorer:
         limit_threads(1)
         self._store = store
         self._owner = uuid.uuid4().hex
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="scorer", initializer=limit_threads, initargs=(1,))
-        self._queue = FairQueue(threads)
+        behind = max(1, threads - 1)
+        self._in_thread = Threads(threads, behind)
+        self._queue = FairQueue(threads, behind)
         self._experiments = Experiments(store, self._in_thread, torch.device(device))
         self._warm_bytes = math.inf if warm_bytes is None else warm_bytes
         self._records = Records()
@@ -102,7 +105,7 @@ class Scorer:
             # Wait until they have closed their connections. A call to Redis may swallow a cancellation, as wait_for of
             # Python 3.11 does if result and cancellation coincide; such a task ends after its turn.
             await asyncio.wait(tasks, timeout=2.0)
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._in_thread.end()
             with contextlib.suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(2.0):
                     for record in self._records.every:
@@ -184,9 +187,10 @@ class Scorer:
             self._turns[record] = asyncio.create_task(self._turn(record))
 
     async def _turn(self, record: Record[Any]) -> None:
-        again = False
+        again, work = False, Work(record.decides)
         try:
-            await self._work(record)
+            with self._in_thread.working(work):
+                await self._work(record)
             again = record.again
         except Superseded as error:
             CLAIMS_LOST.inc()
@@ -211,7 +215,7 @@ class Scorer:
             record.worked = time.monotonic()
             cool_down(self._records.every, self._experiments, self._warm_bytes)
             record.state = "idle"
-            self._queue.end(record)
+            self._queue.end(record, work.seconds)
             del self._turns[record]
             if again:
                 self._schedule(record)
@@ -239,7 +243,7 @@ class Scorer:
         if record.experiment is not experiment:
             record.start(experiment)
         if isinstance(record, GeneratorRecord):
-            await CatchingUp(self._store, self._in_thread, record, experiment).run()
+            await CatchingUp(self._store, self._in_thread, record, experiment, self._queue.is_over).run()
         elif isinstance(record, MixtureRecord):
             await Mixing(self._store, self._in_thread, record, experiment, self._lending).run()
         elif isinstance(record, RoutesRecord):
@@ -267,17 +271,6 @@ class Scorer:
                 note = f"{type(error).__name__}: {error}"
                 await self._store.put_damage(*record.place, note, claim.token, record.label)
                 record.problem = "failed"
-
-    def _in_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
-        return asyncio.get_running_loop().run_in_executor(self._pool, _returned, function, *arguments)
-
-
-def _returned(function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
-    """The result of a function. A StopIteration would leave who awaits it waiting for ever: no future can have one."""
-    try:
-        return function(*arguments)
-    except StopIteration as error:
-        raise RuntimeError(f"{function} has stopped an iteration") from error
 
 
 @contextmanager

@@ -1,0 +1,92 @@
+"""The threads that a scorer computes in: those of what asks wait for, and others of low priority for the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, TypeVarTuple
+
+from optimist.numerics.threads import limit_threads
+
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
+BEHIND = 10
+"""Nice value of the threads that nobody waits for."""
+
+
+class InThread(Protocol):
+    """Runs numerics off the event loop."""
+
+    def __call__(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
+        """An awaitable of the function's result."""
+        ...
+
+
+@dataclass(slots=True)
+class Work:
+    """What is computed for one turn."""
+
+    decides: bool
+    """Whether asks wait for it."""
+    seconds: float = 0.0
+    """Processor time so far."""
+
+
+class Threads:
+    """Runs functions off the event loop, in the threads of the turn that they are part of; each computes on one core.
+
+    The last bits of an estimate depend on how many threads compute it together.
+    """
+
+    def __init__(self, deciding: int, behind: int) -> None:
+        self.pools = {
+            True: ThreadPoolExecutor(deciding, "scorer", limit_threads, (1,)),
+            False: ThreadPoolExecutor(behind, "behind", _begin_behind),
+        }
+        self._work: ContextVar[Work] = ContextVar("work")
+
+    @contextmanager
+    def working(self, work: Work) -> Iterator[None]:
+        """All that this task computes in the block is part of this."""
+        before = self._work.set(work)
+        try:
+            yield
+        finally:
+            self._work.reset(before)
+
+    def __call__(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
+        """In a thread of the turn that the calling task is at."""
+        work = self._work.get()
+        return asyncio.get_running_loop().run_in_executor(
+            self.pools[work.decides], _returned, work, function, *arguments
+        )
+
+    def end(self) -> None:
+        """Begin nothing more."""
+        for pool in self.pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _begin_behind() -> None:
+    limit_threads(1)
+    with contextlib.suppress(AttributeError, OSError):  # only Linux has priorities of threads
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BEHIND)
+
+
+def _returned(work: Work, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+    """The result of a function. A StopIteration would leave who awaits it waiting for ever: no future can have one."""
+    begun = time.thread_time()
+    try:
+        return function(*arguments)
+    except StopIteration as error:
+        raise RuntimeError(f"{function} has stopped an iteration") from error
+    finally:
+        work.seconds += time.thread_time() - begun
