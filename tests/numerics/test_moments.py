@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optimist import score
-from optimist.api.bodies.moments import stored
+from optimist.api.bodies.moments import checked
 from optimist.api.problems import ApiError
 from optimist.evaluation.offline import read_reference
 from optimist.numerics.fid.reference import Reference
@@ -34,7 +34,7 @@ def readers(covariance: np.ndarray, directory: Path) -> Iterator[Callable[[], ob
     yield lambda: Reference(mean, covariance)
     yield lambda: score(ROWS, reference=(mean, covariance))
     yield lambda: read_reference(file)
-    yield lambda: stored({"mean": mean, "covariance": covariance}, 10)
+    yield lambda: checked({"mean": mean, "covariance": covariance}, 10)
 
 
 def check(covariance: np.ndarray, directory: Path, expected: str | None) -> None:

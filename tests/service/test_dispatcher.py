@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from configs import config_of, experiment_of
 from redis.asyncio import Redis
 
+from optimist.dispatch import dispatcher as dispatcher_module
 from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.state import PolicyState
@@ -228,3 +230,27 @@ async def test_no_ask_needs_more_than_two_states_while_replicas_compete(store: S
     assert other.states > 0, "they did compete"
     stored = await store.state("x")
     assert stored.rounds == stored.told + len(stored.open_picks)
+
+
+@pytest.mark.parametrize("limit", ["budget", "open picks"])
+async def test_asks_that_a_limit_refuses_read_the_state_once_however_many_come(
+    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch, limit: str
+):
+    monkeypatch.setattr(dispatcher_module, "DRAINING", math.inf)
+    dispatcher = await make_dispatcher(store, budget=8 if limit == "budget" else None)
+    dispatcher._most_open = MostOpen(1000 if limit == "budget" else 2, 1000, 1000)
+    one, other = [await first(dispatcher, worker) for worker in "uv"]
+    assert (await dispatcher.ask(AskRequest(worker="w"))).picks == []
+    before = await calls(redis)
+    replies = [await dispatcher.ask(AskRequest(worker="w")) for _ in range(20)]
+    assert {(len(reply.picks), reply.retry_after, reply.ended) for reply in replies} == {(0, math.inf, False)}
+    assert await calls(redis) == before
+    assert await first(dispatcher, "v") == other, "a worker's own pick is given again"
+    # Room is noticed at once: by a tell of fewer rows, and by what a route announces.
+    await dispatcher.tell(batch(one, rows=2))
+    again = (await dispatcher.ask(AskRequest(worker="w"))).picks
+    assert [pick.size for pick in again] == [2 if limit == "budget" else 4]
+    assert (await dispatcher.ask(AskRequest(worker="x"))).picks == []
+    await store.give_up("x", other.number, "", nonce=other.nonce)
+    dispatcher.wake()
+    assert len((await dispatcher.ask(AskRequest(worker="x"))).picks) == 1

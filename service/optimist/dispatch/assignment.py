@@ -62,6 +62,11 @@ class Assignment:
         groups = [AskGroup(request_id, picks) for request_id, picks in self._groups.items()]
         return Opening(groups, self._lease, rounds, last, version if exactly else None, self._state.stored.mark)
 
+    def refuses(self, request: AskRequest, key: str = "", contexts: AskedContexts | None = None) -> bool:
+        """Whether this request gets no pick, not even an open one, because of a budget or a limit on open picks."""
+        owned = self._state.open_picks.owned(request, contexts is not None)
+        return not owned and not self._has_room(request.worker, key)
+
     def answer(
         self, request: AskRequest, stale: bool, key: str = "", contexts: AskedContexts | None = None
     ) -> list[Pick]:

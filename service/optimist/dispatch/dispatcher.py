@@ -18,7 +18,7 @@ import time
 import uuid
 from collections.abc import Sequence
 
-from optimist.dispatch.assignment import MostOpen
+from optimist.dispatch.assignment import Assignment, MostOpen
 from optimist.dispatch.contexts import MANY, AskedContexts
 from optimist.dispatch.counting import count_ask
 from optimist.dispatch.decision import with_decision_latched
@@ -28,6 +28,7 @@ from optimist.dispatch.routes import ForRoutes
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.waiting import Ask, Tell, resolve
 from optimist.store import Batch, Exchanged, ExperimentState, NotFound, Opened, Settled, Store, StoreError, Unavailable
+from optimist.turns import charged
 from optimist_client.models import AskReply, AskRequest, Experiment
 
 POLL = 0.25
@@ -68,6 +69,8 @@ class Dispatcher:
         """Whether `_state` equals the state in the store, as far as the dispatcher knows."""
         self._announced = False
         """Whether an announcement came since the last exchange began."""
+        self._full_until = 0.0
+        """Until when asks that a budget, or a limit on open picks, refuses by the kept state are refused by it."""
         self._fresh: list[Ask] | None = None
         """The asks that the state was just read for, to be answered first. A later ask must wait for the next state:
         a pick that its worker has told through another replica meanwhile is still open in this one."""
@@ -106,7 +109,7 @@ class Dispatcher:
     def _serve_on(self) -> None:
         self._changed.set()
         if self._serving is None or self._serving.done():
-            self._serving = asyncio.create_task(self._serve())
+            self._serving = asyncio.create_task(charged(self._serve()))
 
     async def _serve(self) -> None:
         try:
@@ -157,7 +160,8 @@ class Dispatcher:
         """Apply the tells to the state in place, and plan the answers of the asks that need not wait any longer.
 
         None if all asks must wait, or if the state must be read first; `_is_known` is then False. From a state that is
-        not fresh only new picks are given, never an end or picks that were open before.
+        not fresh only new picks are given, never an end or picks that were open before; and asks are refused as
+        those just before were, so that reading the state costs no more the more of them come.
         """
         state = self._state
         if state is None or not self._is_known:
@@ -178,6 +182,10 @@ class Dispatcher:
         self._is_known = not (state.has_ended or (ready and state.would_stop))
         if not self._is_known or not ready:
             return None
+        if not tells and time.monotonic() < self._full_until:
+            full = Assignment(state, self._most_open, self._config.lease)
+            if refused := [ask for ask in ready if full.refuses(ask.request, ask.key, ask.contexts)]:
+                return Plan({ask: [] for ask in refused})
         plan = planned(state, ready, self._most_open, self._config.lease, exactly=True)
         self._is_known = not plan.returned and all(plan.replies.values())
         return plan if self._is_known else None
@@ -269,6 +277,8 @@ class Dispatcher:
         self._waiting = [ask for ask in self._waiting if ask not in plan.replies]
         for ask, picks in plan.replies.items():
             waits = DRAINING if len(picks) < ask.least and not ended else None
+            if not picks and not ended and plan.is_fresh:
+                self._full_until = time.monotonic() + DRAINING
             reply = AskReply(picks=picks, state=state.phase, ended=ended, decision=state.decision, retry_after=waits)
             resolve(ask.answer, reply)
             count_ask(reply)

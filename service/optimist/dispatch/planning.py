@@ -22,6 +22,8 @@ class Plan:
     replies: dict[Ask, list[Pick]]
     opening: Opening | None = None
     returned: Sequence[int] = ()
+    is_fresh: bool = False
+    """Whether the state was just read that it was made from."""
 
 
 def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, lease: float, exactly: bool) -> Plan:
@@ -30,7 +32,7 @@ def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, lease
     lease: seconds for which new picks count as open. exactly: see `Assignment.opening`.
     """
     if state.has_ended:
-        return Plan({ask: [] for ask in ready})
+        return Plan({ask: [] for ask in ready}, is_fresh=not exactly)
     assignment = Assignment(state, most_open, lease)
     replies: dict[Ask, list[Pick]] = {}
     for ask in ready:
@@ -38,4 +40,4 @@ def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, lease
             break  # the others are answered in the next round
         is_stale = ask.lacks(state) or state.goal.is_stale
         replies[ask] = assignment.answer(ask.request, is_stale, ask.key, ask.contexts)
-    return Plan(replies, assignment.opening(exactly), assignment.returned)
+    return Plan(replies, assignment.opening(exactly), assignment.returned, is_fresh=not exactly)

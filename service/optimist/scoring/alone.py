@@ -11,6 +11,7 @@ from collections.abc import Callable
 import torch
 
 from optimist.numerics.devices import give_back_from
+from optimist.priority import answer_soon
 from optimist.scoring.scorer import Scorer
 from optimist.store import open_store
 from optimist.store.connect import shown
@@ -44,4 +45,5 @@ def score_for_ever(
 
     # Eigenproblems leave some 400 MiB of freed blocks at d = 2048.
     give_back_from(LARGE)
+    answer_soon()
     asyncio.run(run())

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +12,10 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar, TypeVarTuple
 
 from optimist.numerics.threads import limit_threads
+from optimist.priority import stay_behind
 
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
-BEHIND = 10
-"""Nice value of the threads that nobody waits for."""
 
 
 class InThread(Protocol):
@@ -77,8 +73,7 @@ class Threads:
 
 def _begin_behind() -> None:
     limit_threads(1)
-    with contextlib.suppress(AttributeError, OSError):  # only Linux has priorities of threads
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BEHIND)
+    stay_behind()
 
 
 def _returned(work: Work, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:

@@ -15,6 +15,7 @@ from optimist.api.app import create_app
 from optimist.api.board import Board
 from optimist.insight.logs import configure
 from optimist.numerics.devices import give_back_from
+from optimist.priority import answer_soon
 from optimist.server.connections import patient
 from optimist.server.listening import Server
 from optimist.settings import Settings
@@ -31,6 +32,7 @@ def prepare(settings: Settings) -> None:
     # The check of a reference is the only thing here that more would help, and it would take them from everybody else.
     # Not by variables: a scorer that is started here has threads of its own.
     threadpool_limits(1)
+    answer_soon()
     give_back_from(LARGE)  # as what bodies take is counted only until they are freed
     # FastAPI's own (0.165), of its parameters' aliases: nothing that whoever runs the service could mend.
     warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)

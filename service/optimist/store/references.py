@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 import uuid
 from collections.abc import Sequence
 
@@ -14,7 +15,8 @@ from optimist.store.index import Index, Indexed
 from optimist.store.uploads import Uploads
 
 CHUNK_BYTES = 2**20
-"""Size of a chunk in bytes. Redis serves no other client while it receives one and syncs its file."""
+"""Size of a chunk in bytes. Redis serves no other client while it receives one and syncs its file; between two of them
+it has as long for others."""
 _UPLOAD_SECONDS = 3600
 
 
@@ -47,7 +49,9 @@ class References:
         head = ("HSET", upload, "meta", meta, "digest", digest, "chunks", len(starts))
         await self._commands.call_many([head, ("EXPIRE", upload, _UPLOAD_SECONDS)], transaction=True)
         for number, start in enumerate(starts):
+            begun = time.monotonic()
             await self._commands.call("HSET", upload, f"chunk:{number}", body[start : start + CHUNK_BYTES])
+            await asyncio.sleep(time.monotonic() - begun)
         return await self._keep(name, upload, digest)
 
     async def finish(self, name: str, upload: str, meta: str, digest: str, chunks: int) -> bool:

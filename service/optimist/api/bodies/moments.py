@@ -20,6 +20,7 @@ from optimist.api.bodies.arrays import Arrays
 from optimist.api.problems import gone_away, invalid
 from optimist.numerics.moments import check_definite, check_moments, check_shapes, moments_of_features
 from optimist.numerics.plausibility import reference_scale
+from optimist.priority import stay_behind
 from optimist_client import tensors
 from optimist_client.files import MOMENTS
 
@@ -58,6 +59,7 @@ class Queue:
             future.cancel()
 
     def _run(self) -> None:
+        stay_behind()
         while True:
             _do(*self._work.get())
 
@@ -77,7 +79,7 @@ def _do(future: Future[Any], work: Callable[..., Any], args: tuple[Any, ...]) ->
 
 
 def memory_of(arrays: Arrays) -> int:
-    """The most bytes that `stored` takes beside the arrays: features and two matrices as float64."""
+    """The most bytes that `checked` takes beside the arrays: features and two matrices as float64."""
     rows = arrays.get("features")
     if rows is not None:
         width = rows.shape[1] if rows.ndim == 2 else 0
@@ -85,19 +87,20 @@ def memory_of(arrays: Arrays) -> int:
     return 18 * sum(array.size for array in arrays.values())
 
 
-def stored(arrays: Arrays, max_dimension: int) -> tuple[int, str, float, bytes]:
-    """Dimension, digest, scale and stored form of the moments in these arrays, which it empties.
-
-    Raises `ApiError` 422.
-    """
+def checked(arrays: Arrays, max_dimension: int) -> tuple[Arrays, float]:
+    """The moments in these arrays, which it empties, as they are stored, and their scale. Raises `ApiError` 422."""
     try:
         mean, covariance = _moments(arrays, max_dimension)
         arrays.clear()
         check_definite(covariance, check_moments(mean, covariance))
     except ValueError as error:
         raise invalid(str(error)) from None
-    kept: Arrays = {"mean": mean, "covariance": covariance}
-    return len(mean), tensors.digest(kept), reference_scale(mean, covariance), tensors.encode(kept)
+    return {"mean": mean, "covariance": covariance}, reference_scale(mean, covariance)
+
+
+def packed(kept: Arrays) -> tuple[str, bytes]:
+    """Digest and stored form of moments."""
+    return tensors.digest(kept), tensors.encode(kept)
 
 
 def _moments(arrays: Arrays, max_dimension: int) -> tuple[Matrix, Matrix]:

@@ -20,6 +20,7 @@ from optimist.api.door.headers import header
 from optimist.api.problems import of_http
 from optimist.insight.metrics import BODY_BYTES
 from optimist.settings import Settings
+from optimist.turns import Turns
 from optimist_client import tensors
 
 SLOWEST = 2**16
@@ -28,6 +29,8 @@ WHOLE = "optimist.whole"
 """Mark in the `state` of the scope of a request that has come to its end."""
 SMALL = 2**18
 """Bytes of memory that each request may use for its body without being counted."""
+READING = 2e-9
+"""Seconds that the server takes to receive a byte of a body, before the request is told of it."""
 JSON_WEIGHT = 40
 """Bytes of memory per byte of JSON: Python's objects for `{"":0}` take thirty, and the text up to four."""
 TENSORS_WEIGHT = 3
@@ -49,18 +52,21 @@ class Limits:
         self._memory = Memory(settings.max_memory, settings.memory_share, board)
         BODY_BYTES.set(0)  # one that was killed may have left more
 
-    def body(self, scope: Scope, receive: Receive, when_slow: Callable[[Scope], Awaitable[None]]) -> Body:
+    def body(self, scope: Scope, receive: Receive, when_slow: Callable[[Scope], Awaitable[None]], turns: Turns) -> Body:
         """The body of a request, also in its scope as "body", and its `Share` of memory, in its scope as "memory".
 
         when_slow: called with the scope at the end of a body that did not come at once; it raises to refuse it.
+        turns: of namespaces at reading bodies.
         """
         caller = scope.get("caller")
+        namespace = "" if caller is None else caller.namespace
         share = scope["memory"] = Share(self._memory, "" if caller is None else caller.key)
         limit, weight = self._of(scope["path"], header(scope, b"content-type") or "")
 
         announced, patience = _announced(header(scope, b"content-length") or ""), self._settings.body_timeout
         came, late = scope.get("state", {}), partial(when_slow, scope)
-        body = scope["body"] = Body(receive, share, limit, weight, announced, patience, came, late)
+        takes = partial(_take, turns, namespace)
+        body = scope["body"] = Body(receive, share, limit, weight, announced, patience, came, late, takes)
         return body
 
     def _of(self, path: str, kind: str) -> tuple[int, int]:
@@ -92,11 +98,14 @@ class Body:
         patience: float,
         came: Mapping[str, object],
         when_slow: Callable[[], Awaitable[None]],
+        took: Callable[[int], Awaitable[None]],
     ) -> None:
         """limit: most bytes. weight: bytes of memory for each of them, once it has come. patience: seconds.
 
         came: has `WHOLE` as soon as the body need not be waited for, if the server tells.
+        took: called with the size of each part that is not the last; returns when the next one may be read.
         """
+        self._took = took
         self._receive = receive
         self._share = share
         self._limit = self._largest = limit
@@ -146,7 +155,9 @@ class Body:
         self._taken += size
         # The body is decoded only when it is complete, so that until then it is counted once.
         self._share.hold(self._taken * (min(self._weight, 1) if self._more else self._weight))
-        if not self._more and (self._pieces > 1 or now - self._made >= FRESH):
+        if self._more:
+            await self._took(size)
+        elif self._pieces > 1 or now - self._made >= FRESH:
             await self._when_slow()
         return message
 
@@ -246,6 +257,11 @@ class Share:
         if self._held:
             self._memory.change(self._key, -self._held)
             self._held = 0
+
+
+async def _take(turns: Turns, namespace: str, size: int) -> None:
+    turns.charge(namespace, READING * size)
+    await turns.take(namespace)
 
 
 def _refusal(status: int, detail: str) -> HTTPException:

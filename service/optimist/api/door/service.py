@@ -15,6 +15,7 @@ from optimist.api import problems
 from optimist.api.door.access import Access
 from optimist.api.door.limits import Limits
 from optimist.api.door.request_log import Visit
+from optimist.turns import Turns
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class Straight:
 class Service(FastAPI):
     """The application, in which every request gets an id, is checked, limited and counted.
 
+    Namespaces have equal shares of its time (`Turns`).
     Requests for the `straight` routes are answered here: what FastAPI does on the way to a route takes longer than all
     that is done about a batch before it is sent to Redis.
     """
@@ -48,6 +50,7 @@ class Service(FastAPI):
         self._access = access
         self._limits = limits
         self._straight_routes = straight
+        self._turns = Turns()
         problems.install(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,15 +63,33 @@ class Service(FastAPI):
         try:
             try:
                 await self._access.admit(scope)
-                receive = self._limits.body(scope, receive, self._access.admit_again)
-                route = next((route for route in self._straight_routes if route.matches(scope)), None)
-                answer = super().__call__ if route is None else await route.answer(Request(scope, receive))
             except Exception as error:
-                answer = problems.answer_to(error)
-                if answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
-                    _log.error("a request failed", exc_info=error)
-            await answer(scope, receive, visit.send)
+                await _refusal(error)(scope, receive, visit.send)
+                return
+            if (caller := scope.get("caller")) is None:
+                await self._answer(scope, receive, visit)
+                return
+            await self._turns.take(caller.namespace)
+            await self._turns.metered(caller.namespace, self._answer(scope, receive, visit))
         finally:
             if "body" in scope:
                 scope.pop("body").release()  # it refers to the scope: without this only the collector would free both
             visit.record()
+
+    async def _answer(self, scope: Scope, receive: Receive, visit: Visit) -> None:
+        """Answer a request that is admitted."""
+        try:
+            receive = self._limits.body(scope, receive, self._access.admit_again, self._turns)
+            route = next((route for route in self._straight_routes if route.matches(scope)), None)
+            answer = super().__call__ if route is None else await route.answer(Request(scope, receive))
+        except Exception as error:
+            answer = _refusal(error)
+        await answer(scope, receive, visit.send)
+
+
+def _refusal(error: Exception) -> Response:
+    """The answer to a request that failed."""
+    answer = problems.answer_to(error)
+    if answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.error("a request failed", exc_info=error)
+    return answer

@@ -164,6 +164,7 @@ async def change_experiment(name: Identifier, change: ExperimentChange, context:
     if change.state == "running" and state.stored.decision is not None:
         await store.reopen(name, state.stored.decision)
     context.polls.changed(name)
+    context.wake(name)
     return await context.report(experiment)
 
 

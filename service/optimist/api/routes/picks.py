@@ -136,3 +136,4 @@ async def give_up(
     """Return a pick untold, so that it no longer counts as on its way."""
     await context.experiment(name)
     await context.store.give_up(name, number, reason, nonce=nonce, instance=instance)
+    context.wake(name)  # an ask may be refused because of this pick

@@ -8,7 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, read_arrays
-from optimist.api.bodies.moments import Queue, memory_of, stored
+from optimist.api.bodies.aside import aside
+from optimist.api.bodies.moments import Queue, checked, memory_of, packed
 from optimist.api.context import ContextDep, SettingsDep, StoreDep
 from optimist.api.door.access import CallerDep
 from optimist.api.door.limits import Share
@@ -49,7 +50,11 @@ async def create_reference(
     share.hold_more(memory_of(arrays))
     # One at a time, and not in the threads that check batches, because a large reference takes seconds.
     queue: Queue = request.app.state.references
-    dimension, digest, scale, body = await queue.run(request, stored, arrays, settings.max_dimension)
+    kept, scale = await queue.run(request, checked, arrays, settings.max_dimension)
+    dimension = len(kept["mean"])
+    # Not in that thread, which would hold the interpreter while others have the processors.
+    digest, body = await aside(8 * dimension**2, packed, kept)
+    del kept
     await store.references.reserve(name, settings.max_experiments)
     info = ReferenceInfo(
         name=name,
