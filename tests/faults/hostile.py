@@ -28,6 +28,9 @@ Loop = Callable[[httpx.Client], str]
 """One request of an attacker after the other: what is answered to the next one."""
 NPZ = "application/x-npz"
 PIECE = 2**18
+NICE = int(os.environ.get("ATTACKERS_NICE", "10"))
+"""Nice value of the attackers' threads. On a machine that is busy with other work they do little at 10: then it is to be
+0."""
 NOISY = {
     "name": "noisy",
     "generators": ["a"],
@@ -188,14 +191,14 @@ def attacking(
 ) -> Iterator[Counter[str]]:
     """Each of these loops goes on and on, in a thread of its own, during the context; counts what they say.
 
-    They leave the processor to others (nice 10): what they do themselves is not to be taken for what the service does.
+    They leave the processors to others (`NICE`): what they do themselves is not to be taken for what the service does.
     key: the access key that they use, if not the admin's. answers: where they are counted.
     """
     over, answers = threading.Event(), Counter[str]() if answers is None else answers
     headers = {"authorization": f"Bearer {key or tenants.noisy_key}"}
 
     def work(loop: Loop) -> None:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)  # of this thread, on Linux
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # of this thread, on Linux
         with httpx.Client(base_url=tenants.service.url, headers=headers, timeout=60.0) as client:
             while not over.is_set():
                 try:
