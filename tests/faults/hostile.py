@@ -29,8 +29,8 @@ Loop = Callable[[httpx.Client], str]
 NPZ = "application/x-npz"
 PIECE = 2**18
 NICE = int(os.environ.get("ATTACKERS_NICE", "10"))
-"""Nice value of the attackers' threads. On a machine that is busy with other work they do little at 10: then it is to be
-0."""
+"""Nice value of the attackers' threads. On a machine that is busy with other work they do little at 10: then let it
+be 0."""
 NOISY = {
     "name": "noisy",
     "generators": ["a"],
