@@ -27,6 +27,9 @@ STEADY = 3.0
 """Seconds for which Redis must respond after an outage to count as recovered: on a full disk it soon stops again."""
 LEAST_RESERVE = 16 * 2**20
 """Minimum bytes of Redis' memory that are reserved for snapshots, however small its `maxmemory` is."""
+ROUNDED_UP = 1.25
+"""Bytes of Redis' memory per byte of a large body, at most: jemalloc, the allocator of Redis, has four sizes of blocks
+from each power of two to the next."""
 REWRITE_GAIN = 16 * 2**20
 """Minimum bytes that a rewrite of the append-only file must save to be requested."""
 REWRITE_PAUSE = 60.0
@@ -99,7 +102,7 @@ class Vitals:
         finally:
             self._underway -= size
             self._disk -= size
-            self._memory -= size
+            self._memory -= ROUNDED_UP * size
 
     async def check_room(
         self, size: int, is_repeat: Callable[[], Awaitable[bool]] | None = None, *, reserve: float = 1.0
@@ -138,7 +141,7 @@ class Vitals:
         size += self._underway
         if size > self._disk + (1.0 - reserve) * self._min_free:
             return ApiError(507, "disk-full", "The disk of the service is full", self._disk_message, action="retry")
-        if size > self._memory + (1.0 - reserve) * self._memory_reserve:
+        if ROUNDED_UP * size > self._memory + (1.0 - reserve) * self._memory_reserve:
             return ApiError(503, "memory-full", "Redis is full", self._memory_message, action="retry")
         return None
 

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class Kept:
-    """A process of our own, until `stop`. `pid`: of the present child; another one after each new start.
+    """A process of our own, from `start` until `stop`. `pid`: of the present child; another one after each new start.
 
     what: what logs call it. name: by which it counts (`insight.shared`). module: the one to run. grace: seconds in
     which it must have ended when told to. restarts: counts its deaths. files: the descriptors that it inherits.
@@ -65,6 +65,9 @@ class Kept:
         self._stopping = threading.Event()
         self._spawning = threading.Lock()
         self._keeper = threading.Thread(target=self._keep, name=f"{name}-keeper", daemon=True)
+
+    def start(self) -> None:
+        """Start the first child. A signal may end this process in the middle of it: call it where `stop` follows."""
         self._keeper.start()
 
     def begin_to_stop(self) -> None:
@@ -85,7 +88,8 @@ class Kept:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        self._keeper.join()
+        if self._keeper.is_alive():
+            self._keeper.join()
 
     def heard(self, word: dict[str, Any]) -> None:
         """Take something else that the child says."""

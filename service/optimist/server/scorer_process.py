@@ -48,6 +48,7 @@ def scorer_process(redis_url: str, settings: Settings, board: Board) -> Iterator
     """
     scorer = ScorerProcess(redis_url, settings, board)
     try:
+        scorer.start()
         scorer.ready.result()
         yield
     finally:

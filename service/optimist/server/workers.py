@@ -37,6 +37,7 @@ def workers(redis_url: str, settings: Settings, board: Path, sockets: Sequence[s
             module = "optimist.server.worker"
             one = Kept("API process", name, module, order, grace=GRACE + 4, restarts=API_RESTARTS, files=files)
             started.append(one)
+            one.start()
         for one in started:
             one.ready.result()
         yield

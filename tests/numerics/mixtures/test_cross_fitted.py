@@ -109,7 +109,7 @@ def test_equal_generators_gain_nothing():
     assert mixture.is_sound()
     assert mixture.gain == pytest.approx(0.0, abs=3.0 * mixture.gain_error + 0.02)
     identical = made([torch.ones(8, 2, dtype=torch.float64)] * 2)
-    assert (identical.value, identical.gain, identical.error) == (pytest.approx(0.0, abs=1e-9), 0.0, 0.0)
+    assert (identical.value, identical.gain, identical.error) == pytest.approx((0.0, 0.0, 0.0), abs=1e-9)
 
 
 def test_published_is_the_model_and_nothing_else():
