@@ -2,7 +2,7 @@
 
 The first line of standard input is the order, a JSON object. It is not on the command line, which every user of the
 machine may read, as URLs hold passwords. On standard output the process writes one JSON object a line: {"ready": true}
-or {"error": the reason} as it starts. It ends when its standard input is closed.
+or {"error": the reason} as it starts. Until then it ends by SIGTERM, and later when its standard input is closed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A child process that is started again when it dies, by the order that it gets; see `optimist.child` for its part.
 
 One thread, the keeper, owns the child's life: it starts it, hears what it says, waits for it, and starts it again. The
-child ends when its standard input is closed, as it is when this process dies however.
+child ends when its standard input is closed, as it is when this process dies however; as it starts, by SIGTERM.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Kept:
         self._restarts = restarts
         self._files = files
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
         self._stopping = threading.Event()
         self._spawning = threading.Lock()
         self._keeper = threading.Thread(target=self._keep, name=f"{name}-keeper", daemon=True)
@@ -74,10 +75,15 @@ class Kept:
         """Tell the child to end, and start no other."""
         with self._spawning:
             self._stopping.set()
-        if self._process is not None:
-            assert self._process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):
-                self._process.stdin.close()
+        if self._process is None:
+            return
+        if not self._is_ready:
+            # It does not look at its input yet, and has nothing to put in order.
+            self._process.terminate()
+            return
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
 
     def stop(self) -> None:
         """Let the child end in order; kill it if it takes longer than it may."""
@@ -142,6 +148,7 @@ class Kept:
         with self._spawning:
             if self._stopping.is_set():
                 return None
+            self._is_ready = False
             process = self._process = subprocess.Popen(
                 self._command,
                 env=self._environment,
@@ -160,6 +167,7 @@ class Kept:
 
     def _take(self, word: dict[str, Any]) -> None:
         if "ready" in word:
+            self._is_ready = True
             if not self.ready.done():
                 self.ready.set_result(None)
         elif "error" in word and not self.ready.done():
