@@ -17,7 +17,7 @@ from truths import truth
 
 from optimist.evaluation import Question, declared_of
 from optimist.numerics.bound import Bound
-from optimist.simulation.digits import cache as fits
+from optimist.places import cache_directory
 from optimist.simulation.digits.generators import Generator, TruncatedVAE
 from optimist.simulation.digits.recipe import Recipe
 from optimist.simulation.digits.world import Digits, load
@@ -85,7 +85,7 @@ def checkpoints() -> dict[str, Generator]:
     """The demo's VAE trained for `EPOCHS`. Each is fitted once and kept in the cache of the digits."""
     recipes = {f"{epochs} epochs": replace(Recipe(), vae_epochs=epochs) for epochs in EPOCHS}
     return {
-        name: load(fits.directory() / f"vae-{recipe.vae_epochs}", False, recipe).generators["vae-1.0"]
+        name: load(cache_directory() / f"vae-{recipe.vae_epochs}", False, recipe).generators["vae-1.0"]
         for name, recipe in recipes.items()
     }
 

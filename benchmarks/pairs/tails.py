@@ -13,7 +13,7 @@ Sizes = Callable[[np.random.Generator, int], Rows]
 DIMENSION = 40
 ROWS = 10_000
 """Samples in a pool."""
-REAL = 5_000
+REAL = 2_000
 """Real rows."""
 FREEDOM = 5.0
 FEW, SMALLEST, LARGEST = 0.03, 5.0, 10.0

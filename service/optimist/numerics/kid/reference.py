@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.numerics.skewness import skewness
 from optimist_client.references import some_places
 
 LARGEST = 1e20
@@ -35,12 +36,17 @@ class RealRows:
         check_size("reference", self.rows)
         order = torch.from_numpy(np.random.default_rng(0).permutation(len(rows)))
         total, pairs = 0.0, 0
+        means: list[Tensor] = []
         for chosen in order.split(block):
             part = self.rows[chosen.to(self.rows.device)]
-            kernel = cubic(part, part)
-            total += float(kernel.sum() - kernel.diagonal().sum())
+            by_row = cubic(part, part).fill_diagonal_(0.0).sum(1)
+            total += float(by_row.sum())
             pairs += len(part) * (len(part) - 1)
+            if len(part) == min(block, len(rows)):
+                means.append(by_row / (len(part) - 1))
         self.similarity = total / pairs
+        self.skewness = float(skewness(torch.cat(means).cpu().numpy()))
+        """Of the mean kernel of a real row with others: as large as that of rows which are rare among the samples."""
         self.some = self.rows[torch.from_numpy(some_places(len(rows))).to(self.rows.device)]
         """A random choice of the rows (k, d)."""
 

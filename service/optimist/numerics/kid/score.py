@@ -14,6 +14,7 @@ from optimist.numerics.kid.statistic import BLOCK, BlockStatistic
 from optimist.numerics.pair_sums import PooledMean, standard_error
 from optimist.numerics.rows import copied
 from optimist.numerics.score import Analysis, BaseScore, linear_share
+from optimist.numerics.skewness import skewness
 from optimist_client.metrics import KID
 
 
@@ -61,12 +62,15 @@ class KernelDistance(BaseScore):
         found = PooledMean.of(statistic.blocks)
         variance = found.linear + found.quadratic
         error = standard_error(variance, statistic.samples)
+        # Rows that are too rare for the samples to have any are among the real ones.
+        skewed = float(skewness(statistic.row_means.cpu().numpy())), self.real.skewness
         return Analysis(
             plug_in=found.mean,
             estimate=found.mean,
             selection_error=error,
             stopping_error=error,
             first_order=linear_share(found.linear, variance),
+            skewness=max(skewed, key=abs),
         )
 
     def analyse_paired(self, statistic: BlockStatistic, common: Mapping[str, Tensor]) -> Analysis:

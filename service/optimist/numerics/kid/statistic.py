@@ -32,7 +32,7 @@ class BlockStatistic(Statistic):
         self.block = block
         self.samples = 0
         self._closed: list[PairSums] = []
-        self._before = self._zeros(0, real.dimension)
+        self._before, self._means_before = self._zeros(0, real.dimension), self._zeros(0)
         self._with_some = self._zeros(len(real.some))
         self._open()
 
@@ -52,6 +52,11 @@ class BlockStatistic(Statistic):
     def last_rows(self) -> Tensor:
         """The rows of the open block, after the last ones of the block before it."""
         return torch.cat([self._before, self.rows])
+
+    @property
+    def row_means(self) -> Tensor:
+        """The mean q of each of `last_rows` (k,) with the others of its block, half its influence."""
+        return torch.cat([self._means_before, self._row_sums / max(len(self._rows) - 1, 1)])
 
     @property
     def with_some(self) -> Tensor:
@@ -79,6 +84,7 @@ class BlockStatistic(Statistic):
             "squares": self._squares,
             "closed": torch.tensor(closed, dtype=torch.float64).reshape(-1, 4),
             "before": self._before,
+            "means_before": self._means_before,
             "with_some": self._with_some,
         }
 
@@ -95,7 +101,8 @@ class BlockStatistic(Statistic):
         state = {name: tensor.to(real.device, copy=True) for name, tensor in tensors.items()}
         statistic.samples = samples
         statistic._closed = [PairSums(int(n), *rest) for n, *rest in state["closed"].tolist()]
-        statistic._before, statistic._with_some = state["before"], state["with_some"]
+        statistic._before, statistic._means_before = state["before"], state["means_before"]
+        statistic._with_some = state["with_some"]
         statistic._rows = Rows(state["rows"], limit=block)
         statistic._witness, statistic._row_sums = state["witness"], state["row_sums"]
         statistic._squares = state["squares"]
@@ -124,5 +131,5 @@ class BlockStatistic(Statistic):
         self.samples += len(rows)
         if len(self._rows) == self.block:
             self._closed.append(self.blocks[-1])
-            self._before = self._rows.tail(KEPT)
+            self._before, self._means_before = self._rows.tail(KEPT), self.row_means[-KEPT:].clone()
             self._open()

@@ -18,6 +18,7 @@ from optimist.numerics.mmd.sums import pair_sums, total_of
 from optimist.numerics.pair_sums import standard_error
 from optimist.numerics.rows import copied
 from optimist.numerics.score import Analysis, BaseScore, Identity, linear_share
+from optimist.numerics.skewness import skewness
 from optimist_client.metrics import CMMD, MMD, Metric
 
 
@@ -69,19 +70,26 @@ class MeanDiscrepancy(BaseScore):
             selection_error=error,
             stopping_error=error,
             first_order=linear_share(sums.linear, sums.variance),
+            skewness=float(skewness(self._influence(statistic, statistic.last_rows[:, :-1]).cpu().numpy())),
         )
 
     def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> Analysis:
         """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
-        real, n = self.real, statistic.samples
+        real = self.real
         features = real.feature_map.plain(copied(common["features"], real.feature_map.device))
-        total = total_of(statistic)
-        among = (features @ total - 1.0) / max(n - 1, 1)
         return replace(
             self.analyse(statistic),
-            influence=2.0 * self.factor * (among - features @ real.mean),
-            reference=-2.0 * self.factor / (n * math.sqrt(real.samples)) * (real.some @ total),
+            influence=self._influence(statistic, features),
+            reference=-2.0
+            * self.factor
+            / (statistic.samples * math.sqrt(real.samples))
+            * (real.some @ total_of(statistic)),
         )
+
+    def _influence(self, statistic: KernelStatistic, features: Tensor) -> Tensor:
+        """That of samples (m,) with these φ (m, w)."""
+        among = (features @ total_of(statistic) - 1.0) / max(statistic.samples - 1, 1)
+        return 2.0 * self.factor * (among - features @ self.real.mean)
 
     def objective(
         self, statistics: Sequence[KernelStatistic], half: Half | None = None, common: Sequence[Common | None] = ()
