@@ -19,26 +19,36 @@ from collections.abc import Callable
 import numpy as np
 
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import COMMON, TRAIL, Earlier, Pairing
+from optimist.numerics.pairing import COMMON, TRAIL, Earlier, Pairing, intervals_of
 from optimist.policies import Arm, Policy, Stopping
 
 TOLD = 1000
 POLICY = Policy("top-two", 2, Stopping())
 
 
-def stored(place: int, paired: bool) -> str:
-    """The estimate of one generator as JSON. Counts differ, so that there are control variates."""
+def stored(place: int, name: str) -> str:
+    """The estimate of one generator as JSON. Counts differ, so that there are control variates where nothing lacks."""
     rng = np.random.default_rng(place)
-    n, value = 200 + 5 * (place % 3), 5.0 + 0.1 * place + 0.01 * rng.standard_normal()
+    n, value = 400 + 5 * (place % 3), 5.0 + 0.1 * place + 0.01 * rng.standard_normal()
     pairing = None
-    if paired:
+    if name != "unpaired":
+        # Of eight workers: two of the newest sixteen batches are on their way.
+        told = range(n) if name == "paired" else [i for i in range(n + 10) if i < n - 70 or i // 5 % 8 != place % 8]
         shared = np.random.default_rng(0).standard_normal(COMMON)
         own = rng.standard_normal(COMMON)
         influence = (np.sqrt(0.95) * shared + np.sqrt(0.05) * own).astype(np.float32)
+        later = [i for i in told[-256:] if i >= COMMON]
         trail = tuple(
             Earlier(10 + 3 * k, value + 0.1 * rng.standard_normal(), 60.0 / (10 + 3 * k), 0.9) for k in range(TRAIL)
         )
-        pairing = Pairing(influence, 0.9, 0.01, 0.02, end=n, trail=trail)
+        pairing = Pairing(
+            influence,
+            *(0.9, 0.01, 0.02),
+            told=intervals_of(told),
+            later=rng.standard_normal(len(later)).astype(np.float32),
+            later_told=intervals_of(later),
+            trail=trail,
+        )
     estimate = Estimate(value, value, n, value - 0.7, value + 0.7, value - 0.7, 0.3, 0.35, pairing=pairing)
     return json.dumps(estimate.to_dict())
 
@@ -74,8 +84,8 @@ def main() -> None:
     options = parser.parse_args()
     print("| generators | | unchanged, µs | changed, µs | size |\n| --- | --- | --- | --- | --- |")
     for generators in options.generators:
-        for name, paired in (("unpaired", False), ("paired", True)):
-            texts = [stored(place, paired) for place in range(generators)]
+        for name in ("unpaired", "paired", "with gaps"):
+            texts = [stored(place, name) for place in range(generators)]
             times = " | ".join(f"{rounds(texts, options.rounds, changes):,.0f}" for changes in (False, True))
             print(f"| {generators} | {name} | {times} | {len(texts[0]):,} |", flush=True)
 

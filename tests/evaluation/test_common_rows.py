@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from optimist.evaluation import Evaluation, Track
-from optimist.evaluation.common_rows import LARGEST_INDEX, CommonRows, Indices
+from optimist.evaluation.common_rows import CommonRows, Indices
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import COMMON, COMMON_NUMBERS, TRAIL, TRAIL_GROWTH, Pairing
+from optimist.numerics.pairing import COMMON, COMMON_NUMBERS, LARGEST_INDEX, TRAIL, TRAIL_GROWTH, Pairing, intervals_of
 from optimist.numerics.score import Analysis, BaseScore
 from optimist.numerics.statistic import Statistic
 from optimist_client.config import ExperimentConfig
@@ -137,7 +137,7 @@ def test_rows_and_indices_are_those_told_first(told: Batches, split: int):
     common, plain = CommonRows(widths, is_listed=True), CommonRows(widths)
     known = fill(common, told, 1000)
     fill(plain, told, 1000)
-    assert (common.told, common.end) == (len(known), max(known, default=-1) + 1)
+    assert common.told == intervals_of(sorted(known))
     indices, rows = plain.rows()
     assert indices.tolist() == sorted(index for index in known if index < COMMON)
     assert rows.keys() == widths.keys()
@@ -188,7 +188,7 @@ def test_an_estimate_has_the_influence_at_the_indices_told():
     assert np.flatnonzero(~np.isnan(found.influence)).tolist() == [0, 1, 4, 5]
     assert found.influence.dtype == np.float32
     assert found.influence[[0, 1, 4, 5]].tolist() == [1.0 - mean, 3.0 - mean, 5.0 - mean, 7.0 - mean]
-    assert (found.end, found.unindexed, found.trail) == (6, 4, ())
+    assert (found.told, found.trail) == ((0, 2, 4, 6), ())
     assert (found.systematic_selection, found.first_order) == (0.5, 1.0)
 
 
@@ -292,7 +292,7 @@ def test_a_skipped_batch_leaves_a_gap_until_its_indices_are_told():
     tell(track, [5.0, 6.0], (5, 2))
     found = pairing(track.estimate())
     assert (track.samples, track.estimate().samples) == (7, 4)
-    assert (found.end, found.unindexed, len(found.trail)) == (7, 0, 1)
+    assert (found.told, len(found.trail)) == ((0, 2, 5, 7), 1)
     tell(track, [1.0, 2.0, 3.0], (2, 3))
     tell(track, [1.0], None)
     assert [past.samples for past in pairing(track.estimate()).trail] == [2, 7]
@@ -357,7 +357,7 @@ def test_values_and_errors_do_not_depend_on_pairing(kind: str):
                     assert other is not None
                     assert replace(one, pairing=None, warnings=other.warnings) == other
     found = pairing(found_in(paired, "a"))
-    assert (found.end, found.unindexed) == (220, 0)
+    assert found.told == (0, 220)
     assert np.isfinite(found.influence[:220]).all()
     assert np.isnan(found.influence[220:]).all()
     assert len(found.trail) > 5
@@ -372,7 +372,35 @@ def test_equal_samples_have_equal_influence_whenever_they_were_told(kind: str):
         evaluation.tell("b", rows[start : start + 20], start=start)
     one, other = (pairing(found_in(evaluation, name)) for name in "ab")
     np.testing.assert_allclose(one.influence, other.influence, rtol=1e-6)
-    assert (one.end, other.end, other.unindexed) == (60, 60, 0)
+    assert one.told == other.told == (0, 60)
+
+
+@pytest.mark.parametrize("kind", METRICS)
+def test_the_newest_samples_have_their_influence_beyond_the_common_indices(kind: str):
+    """Batches are told in pairs the other way round, two of them are never told, and one has no indices."""
+    evaluation = told(kind, rescore_growth=0.0)
+    rows = torch.from_numpy(rows_of(kind, 0, 700))
+    in_order: list[int] = []
+    for batch in (number ^ 1 for number in range(70) if number not in (30, 50)):
+        own = range(10 * batch, 10 * batch + 10)
+        evaluation.tell("a", rows[own.start : own.stop].numpy(), start=None if batch == 65 else own.start)
+        in_order += [-1] * 10 if batch == 65 else own
+    found, track = pairing(found_in(evaluation, "a")), evaluation._primary.track("a")
+    newest, all_told = sorted({*in_order[-256:]} - {-1}), sorted({*in_order} - {-1})
+    assert (found.told, found.later_told) == (intervals_of(all_told), intervals_of(newest))
+    first = [index for index in all_told if index < COMMON]
+    common = dict.fromkeys(track.metric.widths, rows[[*first, *newest]])
+    expected = track.metric.analyse_paired(track.statistic, common).influence
+    assert expected is not None
+    np.testing.assert_allclose([*found.influence[first], *found.later], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_of_many_intervals_the_first_and_the_newest_are_kept():
+    track = mean_track()
+    for start in range(0, 400, 4):
+        tell(track, [1.0, 2.0], (start, 2))
+    ends = [end for start in range(0, 400, 4) for end in (start, start + 2)]
+    assert pairing(track.estimate()).told == (*ends[:2], *ends[-126:])
 
 
 @pytest.mark.parametrize("change", [{"bound": "theorem"}, {"policy": "fid-ucb"}, {"paired": False}])
@@ -397,7 +425,7 @@ def test_batches_follow_those_told_unless_they_say_where_they_start():
     found = pairing(found_in(evaluation, "a"))
     told_indices = [*range(4), 5, 6, *range(10, 16)]
     assert np.flatnonzero(~np.isnan(found.influence)).tolist() == told_indices
-    assert (found.end, found.unindexed) == (16, 4)
+    assert found.told == (0, 4, 5, 7, 10, 16)
     assert evaluation.next_start("b") == 0
     with pytest.raises(KeyError, match="unknown generator 'c'"):
         evaluation.next_start("c")
@@ -441,7 +469,7 @@ def test_batches_told_before_the_kernels_are_fixed_keep_their_indices():
     fixed.tell("a", rows_of("rke", 8, 500))
     assert evaluation.estimates() == fixed.estimates()
     found = pairing(found_in(evaluation, "a"))
-    assert (found.end, found.unindexed) == (650, 0)
+    assert found.told == (0, 650)
     # 50 samples from index 50 on lack those before.
     assert [past.samples for past in found.trail] == [100, 150]
 
@@ -462,4 +490,4 @@ def test_rows_of_prompts_that_are_not_known_are_left_out():
     evaluation.tell("a", rows_of("rke", 2, 5), prompt_indices=[4, 3, 2, 1, 0])
     found = pairing(found_in(evaluation, "a"))
     assert np.flatnonzero(~np.isnan(found.influence)).tolist() == [*range(10), *range(20, 25)]
-    assert (found.end, found.unindexed) == (25, 0)
+    assert found.told == (0, 25)

@@ -108,7 +108,7 @@ def assert_pairings_close(one: Pairing | None, other: Pairing | None) -> None:
         atol=1e-5 * spread + 1e-9,
     )
     numbers = [
-        [found.first_order, found.systematic_selection, found.systematic_stopping, found.end, found.unindexed]
+        [found.first_order, found.systematic_selection, found.systematic_stopping, *found.told]
         + [number for past in found.trail for number in (past.samples, past.value, past.variance, past.first_order)]
         for found in (one, other)
     ]

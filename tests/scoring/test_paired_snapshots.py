@@ -80,7 +80,7 @@ def test_the_bits_of_the_whole_log_from_any_snapshot_and_in_any_pages(kind: Kind
     made = apply(whole, log, 1)
     newest = max(made)
     last = pairing(made[newest])
-    assert (last.end, last.unindexed) == (sum(told.rows for told in log[:newest]), 0)
+    assert last.told == (0, sum(told.rows for told in log[:newest]))
     assert len(last.trail) > 10
     frozen = whole.freeze()
     for page, wanted in ((7, 0), (36, newest)):
@@ -108,7 +108,7 @@ def test_late_repeated_and_missing_indices_too(name: str):
     found = pairing(made[60])
     again, without = log[31], log[33]
     assert found.end == sum(told.rows for told in log)
-    assert found.unindexed == again.rows + without.rows
+    assert sum(found.told[1::2]) - sum(found.told[::2]) == found.end - again.rows - without.rows
     # They are missing for good: the trail ends there.
     assert found.trail[-1].samples <= sum(told.rows for told in log[:31])
     assert len(found.trail) > 8
@@ -154,8 +154,8 @@ def test_a_batch_that_cannot_be_read_leaves_a_gap():
     warm = warm_of(kind, 0.0)
     broken = [*log[:9], replace(log[9], digest="0" * 64), *log[10:]]
     found = pairing(apply(warm, broken, 1)[20])
-    assert (found.end, found.unindexed) == (sum(told.rows for told in log), 0)
     first, rows = log[9].indices or (0, 0)
+    assert found.told == (0, first, first + rows, sum(told.rows for told in log))
     assert np.isnan(found.influence[first : first + rows]).all()
     assert np.isfinite(found.influence[:first]).all()
     assert first / 1.08 < found.trail[-1].samples <= first
@@ -188,7 +188,7 @@ def test_after_a_retraction_the_trail_is_that_of_the_log_without_the_batch(name:
     assert first / 1.08 < pairing(made[16]).trail[-1].samples <= first
     # Once its indices are told again, nothing is missing any more.
     last = pairing(made[32])
-    assert (last.end, last.unindexed) == (sum(told.rows for told in plain), 0)
+    assert last.told == (0, sum(told.rows for told in plain))
     later = [past.samples for past in last.trail if past.samples > first]
     assert later[0] == sum(told.rows for told in plain[:15])
     frozen = whole.freeze()

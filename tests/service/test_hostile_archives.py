@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -80,6 +81,11 @@ def estimate(**fields: Any) -> Edit:
     return edit
 
 
+def zeros(count: int) -> str:
+    """So many influences, as they are stored."""
+    return base64.b64encode(bytes(4 * count)).decode()
+
+
 def slices(count: int, first: int = 1) -> list[list[int]]:
     return [[-pick, pick, 1] for pick in range(first, first + count)]
 
@@ -147,6 +153,27 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
     "many warnings": ({A: estimate(warnings=["odd"] * 65)}, "an estimate of 'a' is not valid"),
     "samples": ({A: estimate(samples=10**9)}, "an estimate of 'a' is not valid"),
     "influences": ({A: estimate(pairing_influence="AAAA" * 10**5)}, "an estimate of 'a' is not valid"),
+    "intervals": (
+        {A: estimate(pairing_told=[end for n in range(65) for end in (2 * n, 2 * n + 1)])},
+        "an estimate of 'a' is not valid",
+    ),
+    "intervals out of order": ({A: estimate(pairing_told=[3, 4, 0, 2])}, "an estimate of 'a' is not valid"),
+    "intervals of more samples": ({A: estimate(pairing_told=[0, 999])}, "an estimate of 'a' is not valid"),
+    "an interval of text": ({A: estimate(pairing_told=["0", "2"])}, "an estimate of 'a' is not valid"),
+    "enormous indices": ({A: estimate(pairing_told=[10**30, 10**30 + 1])}, "an estimate of 'a' is not valid"),
+    "later influences": (
+        {A: estimate(pairing_later=zeros(257), pairing_later_told=[256, 513], pairing_told=[0, 2, 256, 513])},
+        "an estimate of 'a' is not valid",
+    ),
+    "later influences of indices that were not told": (
+        {A: estimate(pairing_later=zeros(200), pairing_later_told=[256, 456])},
+        "an estimate of 'a' is not valid",
+    ),
+    "later influences of no index": ({A: estimate(pairing_later=zeros(1))}, "an estimate of 'a' is not valid"),
+    "influences twice": (
+        {A: estimate(pairing_later=zeros(1), pairing_later_told=[255, 256])},
+        "an estimate of 'a' is not valid",
+    ),
     "not finite": ({A: estimate(value=float("nan"))}, "an estimate of 'a' is not valid"),
     "wrong values": ({A: setting(returned=[[]] * 50_000)}, "returned.0.0: expected a value"),
     "millions of values": ({A: setting(x=[[]] * 10**6)}, "expected at most 131072 values"),

@@ -26,7 +26,7 @@ def paired(seed: int) -> Pairing:
     """Influences of which nearly all is common."""
     common, own = (np.random.default_rng(each).standard_normal(COMMON) for each in (0, seed))
     row = np.where(np.arange(COMMON) < N, common + 0.2 * own, np.nan)
-    return Pairing(row.astype(np.float32), 1.0, end=N)
+    return Pairing(row.astype(np.float32), 1.0, told=(0, N))
 
 
 def estimate(value: float, error: float | None = 1.0, pairing: Pairing | None = None) -> Estimate:

@@ -19,7 +19,6 @@ from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.watched import WatchedEstimates
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import COMMON, COMMON_NUMBERS, TRAIL
 from optimist.policies import check_policy
 from optimist.settings import Settings
 from optimist.store import (
@@ -156,7 +155,7 @@ def _is_sound(text: str, generator: GeneratorState) -> bool:
         and isinstance(found.samples, int)
         and 2 <= found.samples <= generator.samples + generator.retracted
         and len(found.warnings) <= _WARNINGS
-        and (pairing is None or (len(pairing.influence) in (COMMON, COMMON_NUMBERS) and len(pairing.trail) <= TRAIL))
+        and (pairing is None or pairing.could_be_of(found.samples))
     )
 
 

@@ -9,15 +9,13 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.kernel.listed import UNKNOWN
-from optimist.numerics.pairing import most_common
+from optimist.numerics.pairing import LARGEST_INDEX, most_common
 
 Indices = tuple[int, ...]
 """The indices of a batch's rows: the first and the length of each run of them, one after the other, ascending. The rows
 behind them have none."""
 Indexed = tuple[Tensor, dict[str, Tensor]]
 """Indices (m,), ascending, and rows (m, …) of these by array."""
-LARGEST_INDEX = 2**53
-"""Indices are smaller, so that JSON and float64 can hold them."""
 
 
 class CommonRows:
@@ -39,14 +37,9 @@ class CommonRows:
         self._stops: list[int] = []
 
     @property
-    def end(self) -> int:
-        """1 + the largest index told; 0 before the first."""
-        return self._stops[-1] if self._stops else 0
-
-    @property
-    def told(self) -> int:
-        """How many different indices were told."""
-        return sum(self._stops) - sum(self._starts)
+    def told(self) -> tuple[int, ...]:
+        """The start and the end of each interval of indices told, ascending."""
+        return tuple(end for interval in zip(self._starts, self._stops, strict=True) for end in interval)
 
     @staticmethod
     def check(indices: Indices | None, rows: int) -> None:

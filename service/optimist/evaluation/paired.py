@@ -7,16 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.evaluation.common_rows import CommonRows, Indexed, Indices, runs_of
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import (
+    INTERVALS,
     JACKKNIFE_TRAIL,
+    LATER,
     TRAIL,
     TRAIL_GROWTH,
     Earlier,
+    intervals_of,
     jackknife_array,
     jackknife_rows,
     jackknife_tuples,
@@ -41,6 +45,7 @@ class Paired:
         self._trail: list[Earlier] = []
         self._ordered = 0  # first samples that were told in order of their indices, from 0 on
         self._is_ordered = True  # whether all were
+        self._newest: list[int] = []  # the indices of the newest samples in log order, -1 of one that has none
         self._last = 0  # samples at the last count of the trail, also where no estimate could join it
 
     def check(self, indices: Indices | None, rows: int) -> None:
@@ -56,6 +61,8 @@ class Paired:
             self._ordered += count if self._is_ordered else 0
             rows -= count
         self._is_ordered &= rows == 0
+        told = [index for first, count in runs_of(indices or ()) for index in range(first, first + count)]
+        self._newest = [*self._newest, *told, *([-1] * rows)][-LATER:]
 
     def common(self) -> Indexed:
         """The common rows and their indices, as `CommonRows.rows` has them."""
@@ -70,22 +77,33 @@ class Paired:
         trail = [past for past in self._trail if past.samples < statistic.samples]
         influence = np.full(self._common.most, np.nan, dtype=np.float32)
         influence[indices.numpy()] = found.pairing.influence
+        told, later, later_told = self._common.told, *self._later(found.pairing.later)
         pairing = replace(
             found.pairing,
             influence=influence,
-            end=self._common.end,
-            unindexed=statistic.samples - self._common.told,
+            told=told if len(told) <= 2 * INTERVALS else (*told[:2], *told[2 - 2 * INTERVALS :]),
+            later=later,
+            later_told=later_told,
             # Otherwise its groups are of other indices than those of other generators.
             jackknife=found.pairing.jackknife if self._ordered >= jackknife_rows(statistic.samples) else (),
             trail=tuple(trail[-TRAIL:]),
         )
         return replace(found, pairing=pairing)
 
+    def _later(self, recent: NDArray[np.float32]) -> tuple[NDArray[np.float32], tuple[int, ...]]:
+        """The influences of those of the newest samples that have later indices than the common ones.
+
+        recent: the influences of the newest samples in log order, as many as are known.
+        """
+        count = min(len(recent), len(self._newest))
+        known = zip(self._newest[len(self._newest) - count :], recent[len(recent) - count :].tolist(), strict=True)
+        placed = dict(sorted((index, value) for index, value in known if index >= self._common.most))
+        return np.array([*placed.values()], np.float32), intervals_of([*placed])
+
     def follow(self, statistic: Statistic) -> Estimate | None:
         """Take the estimate that is due now into the trail, if this is one of its counts. Returns it if it was made."""
         samples = statistic.samples
-        is_whole = self._common.end == self._common.told == samples
-        if not is_whole or samples < 2 or samples < (1.0 + TRAIL_GROWTH) * self._last:
+        if self._common.told != (0, samples) or samples < 2 or samples < (1.0 + TRAIL_GROWTH) * self._last:
             return None
         self._last = samples
         try:
@@ -105,13 +123,14 @@ class Paired:
 
     def state(self) -> dict[str, Tensor]:
         """The whole state by name: that of the common rows, `trail` (k, 4) and `jackknives` (k, 10), both float64,
-        zeros for an empty jackknife, `ordered` and `last`, int64, and `is_ordered`."""
+        zeros for an empty jackknife, `ordered`, `newest` (≤ 256,) and `last`, int64, and `is_ordered`."""
         return {
             **self._common.state(),
             "trail": torch.tensor([past[:4] for past in self._trail], dtype=torch.float64).reshape(-1, 4),
             "jackknives": torch.from_numpy(jackknife_array([past.jackknife for past in self._trail])),
             "ordered": torch.tensor(self._ordered, dtype=torch.int64),
             "is_ordered": torch.tensor(self._is_ordered),
+            "newest": torch.tensor(self._newest, dtype=torch.int64),
             "last": torch.tensor(self._last, dtype=torch.int64),
         }
 
@@ -126,4 +145,5 @@ class Paired:
             )
         ]
         self._ordered, self._is_ordered = int(tensors["ordered"]), bool(tensors["is_ordered"])
+        self._newest = tensors["newest"].tolist()
         self._last = int(tensors["last"])

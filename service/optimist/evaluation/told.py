@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.evaluation.common_rows import LARGEST_INDEX, Indices
+from optimist.evaluation.common_rows import Indices
 from optimist.evaluation.track import Track
 from optimist.numerics.checks import check_number
 from optimist.numerics.estimate import Estimate
+from optimist.numerics.pairing import LARGEST_INDEX
 
 Start = int | Literal["next"] | None
 """The index of a batch's first sample; "next": the one after those told; None: its samples have no index."""

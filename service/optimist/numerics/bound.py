@@ -82,7 +82,7 @@ class InfluenceBound:
         """The estimate from 1 sample or more. Raises as `Bound.estimate` does.
 
         common: rows (m, …) by array, among those that the statistic has seen. A metric that knows their influence then
-        adds a `Pairing` of these rows in their order, without the counts and the trail.
+        adds a `Pairing` of these rows in their order, and of its newest samples in `later`, without indices and trail.
         """
         metric, n = self.metric, statistic.samples
         warnings = metric.warnings(statistic)
@@ -181,15 +181,16 @@ def _widened(found: Analysis, factor: float) -> float:
 
 
 def _pairing(found: Analysis) -> Pairing | None:
-    if found.influence is None:
-        return None
     with np.errstate(over="ignore"):
-        influence = found.influence.cpu().numpy().astype(np.float32)
-        reference = None if found.reference is None else found.reference.cpu().numpy().astype(np.float32)
-    if not np.isfinite(influence).all() or (reference is not None and not np.isfinite(reference).all()):
+        influence, recent, reference = (
+            None if each is None else each.cpu().numpy().astype(np.float32)
+            for each in (found.influence, found.recent, found.reference)
+        )
+    if influence is None or not all(each is None or np.isfinite(each).all() for each in (influence, recent, reference)):
         return None  # features of 1e19 and more: the estimate counts all the same
     return Pairing(
         influence=influence,
+        later=np.zeros(0, np.float32) if recent is None else recent,
         first_order=found.first_order,
         systematic_selection=found.systematic_selection,
         systematic_stopping=found.systematic_stopping,

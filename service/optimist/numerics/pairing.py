@@ -9,12 +9,16 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+LARGEST_INDEX = 2**53
+"""Indices are smaller, so that JSON and float64 can hold them."""
 COMMON = 256
 """Indices 0 … 255 are compared: all generators have them in common, whatever their counts."""
 COMMON_NUMBERS = 1024
@@ -25,6 +29,11 @@ TRAIL_GROWTH = 0.04
 """An estimate joins the trail once the samples have grown by this fraction since the last one there. It is the default
 growth of estimates: of generators in lockstep the one ahead then has an earlier estimate at the count of the other.
 Where every second one was missing (0.08), more exact ties were decided."""
+
+LATER = 256
+"""Newest samples whose influence is kept beyond that of the common indices: gaps are near the end of a log."""
+INTERVALS = 64
+"""Intervals of told indices that are kept; W batches on their way leave about W + 1."""
 
 JACKKNIFE_GROUPS = 10
 """Groups of the delete-a-group jackknife: sample i is in group i mod 10."""
@@ -39,6 +48,7 @@ def most_common(columns: int) -> int:
     return COMMON_NUMBERS if columns == 1 else COMMON
 
 
+@lru_cache(maxsize=4096)
 def jackknife_rows(samples: int) -> int:
     """The number of first samples that a jackknife takes: all up to 100, then in steps of a fifth, 300 at most.
 
@@ -79,10 +89,13 @@ class Pairing:
     """The part of sd_select that more samples in common do not reduce, a standard deviation."""
     systematic_stopping: float = 0.0
     """The same of sd_stop."""
-    end: int = 0
-    """1 + the largest index told; equal to the samples if none is missing."""
-    unindexed: int = 0
-    """Samples that count without an index of their own: told without a pick, or beyond what it asked for."""
+    told: tuple[int, ...] = ()
+    """The indices told, as the start and the end of each interval, ascending: (0, n) if none of n samples is missing or
+    has no index. Of more than 64 intervals these are the first and the newest."""
+    later: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    """Influence, up to the same constant, of those of the newest 256 samples whose index is 256 or more, by index."""
+    later_told: tuple[int, ...] = ()
+    """The indices of `later`, as the start and the end of each interval."""
     trail: tuple[Earlier, ...] = ()
     """Earlier estimates at counts that depend on nothing else, by samples."""
     jackknife: tuple[float, ...] = ()
@@ -102,8 +115,25 @@ class Pairing:
         numbers += [number for past in self.trail for number in (past.value, past.variance, past.first_order)]
         numbers += [number for jackknife in self._jackknives for number in jackknife]
         numbers += [] if self.skewness is None else [self.skewness]
-        infinite = bool(np.isinf(self.influence).any())
+        infinite = bool(np.isinf(self.influence).any()) or not bool(np.isfinite(self.later).all())
         return all(map(math.isfinite, numbers)) and not infinite and bool(np.isfinite(self.reference_values).all())
+
+    def could_be_of(self, samples: int) -> bool:
+        """Whether an estimate of so many samples can have carried it: of no more than is kept, by indices in order."""
+        later, told = _length(self.later_told, LATER), _length(self.told, INTERVALS)
+        return (
+            len(self.influence) in (COMMON, COMMON_NUMBERS)
+            and len(self.later) == later
+            and len(self.trail) <= TRAIL
+            and told is not None
+            and len(self.later) <= told <= samples
+            and min(self.later_told, default=len(self.influence)) >= len(self.influence)
+        )
+
+    @property
+    def end(self) -> int:
+        """1 + the largest index told; 0 where none is known."""
+        return self.told[-1] if self.told else 0
 
     @property
     def _jackknives(self) -> list[tuple[float, ...]]:
@@ -125,10 +155,11 @@ class Pairing:
             "influence": _packed(self.influence, "<f4"),
             "first_order": self.first_order,
             "systematic": [self.systematic_selection, self.systematic_stopping],
-            "end": self.end,
-            "unindexed": self.unindexed,
+            "told": list(self.told),
             "trail": _packed(np.array(trail), "<f8"),
         }
+        if len(self.later):
+            found |= {"later": _packed(self.later, "<f4"), "later_told": list(self.later_told)}
         if any(self._jackknives):
             found["jackknives"] = _packed(jackknife_array(self._jackknives), "<f8")
         if self.skewness is not None:
@@ -151,13 +182,29 @@ class Pairing:
             first_order=fields["first_order"],
             systematic_selection=selection,
             systematic_stopping=stopping,
-            end=fields["end"],
-            unindexed=fields["unindexed"],
+            told=tuple(fields["told"]),
+            later=_unpacked(fields.get("later", ""), "<f4"),
+            later_told=tuple(fields.get("later_told", ())),
             trail=tuple(trail),
             jackknife=own[0] if own else (),
             skewness=fields.get("skewness"),
             reference=_unpacked(fields["reference"], "<f4") if "reference" in fields else None,
         )
+
+
+def intervals_of(indices: Sequence[int]) -> tuple[int, ...]:
+    """Different indices, ascending, as the start and the end of each interval."""
+    breaks = [place for place in range(1, len(indices)) if indices[place] > indices[place - 1] + 1]
+    bounds = [0, *breaks, len(indices)] if indices else []
+    return tuple(end for a, b in pairwise(bounds) for end in (indices[a], indices[b - 1] + 1))
+
+
+def _length(told: Sequence[int], most: int) -> int | None:
+    """How many indices these intervals have; None unless there are `most` of them at most, disjoint and in order."""
+    are_numbers = len(told) % 2 == 0 and len(told) <= 2 * most and all(type(end) is int for end in told)
+    if not are_numbers or any(end <= before for before, end in pairwise([-1, *told, LARGEST_INDEX + 1])):
+        return None
+    return sum(told[1::2]) - sum(told[::2])
 
 
 def jackknife_array(jackknives: Sequence[tuple[float, ...]]) -> NDArray[np.float64]:

@@ -43,6 +43,9 @@ class Analysis:
     """The same of `stopping_error`."""
     influence: Tensor | None = None
     """Influence on the estimate of each row of `common` (m,), float64, up to an additive constant; None without."""
+    recent: Tensor | None = None
+    """The same of the newest samples, as many as the metric keeps (b,), in log order, up to the same constant; None
+    without `common`, and where the metric keeps none or weighs the values by their prompts."""
     reference: Tensor | None = None
     """Influence of some rows of the reference (k,), the same ones for every generator, up to a constant, divided by the
     root of the number of all rows. The variance of a difference of two generators' values is that of the difference of

@@ -28,7 +28,11 @@ class Influences:
         known[missing] = 0.0
         told = 1.0 - missing
         # A constant has no meaning. Without it the sums below lose no digits.
-        known -= (known.sum(axis=1) / np.maximum(told.sum(axis=1), 1.0))[:, None]
+        self.counts = told.sum(axis=1)
+        """How many are known of each (k,)."""
+        self.constant = known.sum(axis=1) / np.maximum(self.counts, 1.0)
+        """The mean of each (k,), without which they are compared."""
+        known -= self.constant[:, None]
         known[missing] = 0.0
         self._told, self._known = told, known
 
@@ -48,6 +52,16 @@ class Influences:
         r = np.clip(np.divide(product, scale, out=np.zeros_like(scale), where=enough & (scale > 0.0)), -CAP, CAP)
         z = np.arctanh(r)
         return np.copysign(np.tanh(np.maximum(np.abs(z) - 1.0 / np.sqrt(np.where(enough, m - 3.0, 1.0)), 0.0)), z)
+
+    def only_in(self, base: int, rows: NDArray[np.int64]) -> tuple[Array, Array]:
+        """How many indices `base` has that these rows have not, and the sum of its influences there."""
+        told = self._told[rows]
+        return self.counts[base] - _products(told, self._told[base]), -_products(told, self._known[base])
+
+    def only_in_rows(self, base: int, rows: NDArray[np.int64]) -> tuple[Array, Array]:
+        """How many indices these rows have that `base` has not, and the sums of their influences there."""
+        told = self._told[base]
+        return self.counts[rows] - _products(self._told[rows], told), -_products(self._known[rows], told)
 
     def skewness(self, base: int) -> Array:
         """Of what every row has more influence than `base`, over the indices that both have (k,)."""

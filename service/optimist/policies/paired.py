@@ -15,7 +15,8 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, jackknife_array, jackknife_rows
 from optimist.numerics.skewness import against, against_widening, skewness
 from optimist.policies.arms import known_error
-from optimist.policies.correlation import Array, Influences, effective
+from optimist.policies.common_indices import Indices, variance, weights
+from optimist.policies.correlation import FEWEST_COMMON, Array, Influences, effective
 from optimist.policies.rare_values import Moments, Sampled, moments_of, sampled
 
 Errors = Literal["selection", "stopping"]
@@ -91,15 +92,10 @@ class Columns:
     def __init__(self, estimates: Sequence[Estimate], sign: float) -> None:
         self.sign = sign
         self.pairings: list[Pairing] = [e.pairing for e in estimates if e.pairing is not None]
-        numbers = [
-            (e.samples, p.end, p.unindexed, p.first_order, sign * e.value)
-            for e, p in zip(estimates, self.pairings, strict=True)
-        ]
-        self.n, self.end, unindexed, self.first, self.loss = np.array(numbers, float).T
+        numbers = [(e.samples, p.first_order, sign * e.value) for e, p in zip(estimates, self.pairings, strict=True)]
+        self.n, self.first, self.loss = np.array(numbers, float).T
         self.counts = [e.samples for e in estimates]
-        self.indexed = self.n - unindexed
-        self.is_whole = (self.end == self.n) & (unindexed == 0.0)
-        """Whether the samples are those of indices 0 … n − 1."""
+        self.indices = Indices(self.pairings, self.counts)
         self.selection = _Variances(
             [known_error(e.standard_error) for e in estimates], [p.systematic_selection for p in self.pairings]
         )
@@ -132,6 +128,8 @@ class Columns:
         return np.array([float(skewness(more)) for more in self._of_reference(base)])
 
     def _of_reference(self, base: int) -> list[Array]:
+        if self.pairings[base].reference is None:
+            return [np.zeros(0)] * len(self.pairings)
         own = self.pairings[base].reference_values.astype(np.float64)
         each = [pairing.reference_values for pairing in self.pairings]
         return [values - own if len(values) == len(own) > 1 else own[:0] for values in each]
@@ -161,12 +159,13 @@ class _Variances:
 def compared(columns: Columns, base: int, influences: Influences) -> Against:
     """The contrasts of k paired estimates, which have these influences, with the one at `base`.
 
-    At unequal counts and ρ_L > 0 the longer run's own earlier value is the control variate of the shorter one.
+    At unequal counts and ρ_L > 0 the longer run's own earlier value is the control variate of the shorter one. Where
+    one of the two lacks indices, unshared samples are taken out of both instead.
     """
     n, own = columns.n, columns.n[base]
     rho = influences.correlations(base)
     rho[base] = 0.0
-    common = np.maximum(np.minimum(np.minimum(n, own), _shared(columns, base)), 0.0)
+    common = columns.indices.common(base)
     nested = np.sqrt(np.minimum(n, own) / np.maximum(n, own))  # the bound on the wide side of a negative correlation
     overlap = np.where(rho < 0.0, nested, common / np.sqrt(n * own))
     correlations = effective(rho, columns.first, columns.first[base], overlap)
@@ -178,6 +177,7 @@ def compared(columns: Columns, base: int, influences: Influences) -> Against:
     most = parts[1].own + parts[1].each
     is_same = columns.jackknife_rows == columns.jackknife_rows[base]
     is_same[_control(columns, base, rho, correlations, difference, parts, variances)] = False
+    _by_common_indices(columns, base, influences, rho, common, difference, parts, variances)
     variances[1] = np.where(is_same, np.fmax(variances[1], np.minimum(counted, most)), variances[1])
     factors = np.maximum(_by_rare_rows(columns, base, rho, influences, difference), parts[1].factors(difference))
     variances[1] *= factors
@@ -196,11 +196,6 @@ def compared(columns: Columns, base: int, influences: Influences) -> Against:
         correlations=correlations.tolist(),
         common=common.astype(int).tolist(),
     )
-
-
-def _shared(columns: Columns, base: int) -> Array:
-    """Indices that both must have, as each has as many as `indexed` of those below its end."""
-    return columns.indexed + columns.indexed[base] - np.maximum(columns.end, columns.end[base])
 
 
 def _by_rare_rows(columns: Columns, base: int, rho: Array, influences: Influences, difference: Array) -> Array:
@@ -234,7 +229,7 @@ def _control(
     be compared, the variance grows by as much as theirs is above that by the influences. Returns these places.
     """
     n = columns.n
-    may = (rho > 0.0) & (n != n[base]) & columns.is_whole & columns.is_whole[base]
+    may = (rho > 0.0) & (n != n[base]) & columns.indices.are_whole & columns.indices.are_whole[base]
     may &= np.where(n > n[base], columns.selection.sampled, columns.selection.sampled[base]) > 0.0
     found = [(place, past) for place in np.flatnonzero(may).tolist() if (past := _earlier(columns, base, place))]
     if not found:
@@ -269,6 +264,37 @@ def _control(
     return compared_at
 
 
+def _by_common_indices(
+    columns: Columns,
+    base: int,
+    influences: Influences,
+    rho: Array,
+    common: Array,
+    difference: Array,
+    parts: Sequence[Sampled],
+    into: Sequence[Array],
+) -> None:
+    """Put the differences and sampling variances in their places where one of the two lacks indices and ρ_L > 0.
+
+    D = e_a − e_b + λ_a u_a − λ_b u_b (`common_indices`). λ is made of the selection variances for both errors.
+    `parts` and `into` are as of `_control`.
+    """
+    spread = columns.first * columns.selection.sampled
+    is_whole = columns.indices.are_whole
+    lacks = ~(is_whole & is_whole[base])
+    at = np.flatnonzero((rho > 0.0) & lacks & (common >= FEWEST_COMMON) & (spread > 0.0) & (spread[base] > 0.0))
+    if not len(at):
+        return
+    m, r = common[at], rho[at]
+    a, b = columns.indices.sides(influences, m, base, at)
+    # Of both kinds of errors at once (2, ·).
+    of_a, of_b = np.array([part.each[at] for part in parts]), np.array([part.own[at] for part in parts])
+    taken = weights(a, b, of_a[0], of_b[0], r, m)
+    difference[at] += columns.sign * (taken[0] * a.moved(m) - taken[1] * b.moved(m))
+    for variances, each in zip(into, variance(a, b, of_a, of_b, r, m, taken), strict=True):
+        variances[at] = each
+
+
 def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:
     """The control variate of this pair; None if the longer run has no earlier estimate that can serve."""
     own, other = columns.counts[base], columns.counts[place]
@@ -280,6 +306,8 @@ def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:
 
 def _weighed(jackknives: Sequence[tuple[float, ...]], samples: Sequence[int]) -> Array:
     """Jackknives (k, 10) whose sums of squares are the variances of the estimates; NaN where there is none."""
+    if not any(jackknives):
+        return np.full((len(jackknives), JACKKNIFE_GROUPS), np.nan)
     parts = [(1.0 - 1.0 / JACKKNIFE_GROUPS) * jackknife_rows(n) / n for n in samples]
     found = jackknife_array(jackknives) * np.sqrt(np.array(parts))[:, None]
     return np.where(found.any(axis=1, keepdims=True), found, np.nan)

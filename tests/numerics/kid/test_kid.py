@@ -197,6 +197,8 @@ def test_influence_of_rows_that_are_no_longer_held_is_nearly_that_from_all_rows(
     one = few.analyse_paired(fed(few, rows, 100), common).influence
     other = whole.analyse_paired(fed(whole, rows, 100), common).influence
     assert float(torch.corrcoef(torch.stack([one, other]))[0, 1]) > 0.98
+    newest = few.analyse_paired(fed(few, rows, 100), {"features": rows[-256:]})
+    torch.testing.assert_close(newest.recent, newest.influence)
 
 
 # The reference.

@@ -41,7 +41,7 @@ def paired(metric: Mean | WinRate, values: np.ndarray) -> Estimate:
     assert made.pairing is not None
     row = np.full(COMMON, np.nan, np.float32)
     row[: len(values)] = made.pairing.influence
-    return replace(made, pairing=replace(made.pairing, influence=row, end=len(values)))
+    return replace(made, pairing=replace(made.pairing, influence=row, told=(0, len(values))))
 
 
 @given(values=NUMBERS, size=st.integers(1, 9))

@@ -170,6 +170,7 @@ def test_the_influence_is_what_leaving_a_row_out_changes(n):
     change = (n - 1) * (found.estimate - np.array(without))
     # The pairs' part changes by (n − 1)/(n − 2) times as much.
     assert np.corrcoef(found.influence.numpy(), change)[0, 1] > 0.995
+    torch.testing.assert_close(found.recent, found.influence)
     np.testing.assert_allclose(np.std(found.influence.numpy()), np.std(change), rtol=2.0 / n)
 
 

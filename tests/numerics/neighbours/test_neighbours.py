@@ -228,6 +228,8 @@ def test_influences_are_those_of_leaving_a_sample_out(kind: type[Metric]):
     assert float(gaps.abs().max()) < 1e-9 * len(fake)
     again = metric.analyse_paired(fed(metric, fake), {"features": fake[:30]})
     assert torch.equal(found.influence, again.influence)
+    if kind is Coverage:
+        torch.testing.assert_close(found.recent[:30], found.influence)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -130,6 +130,7 @@ class FrechetInfluence:
             systematic_selection=0.02 * extrapolated,
             systematic_stopping=0.05 * extrapolated,
             influence=of_common[0] if of_common else None,
+            recent=influence if of_common else None,
             skewness=float(skewness(influence.cpu().numpy())),
             reference=real,
             jackknife=deviations if deviations is not None and len(deviations) == JACKKNIFE_GROUPS else None,

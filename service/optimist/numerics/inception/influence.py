@@ -42,13 +42,15 @@ def analyse_inception(statistic: ClassStatistic, plug_in: float, common: Tensor 
             selection_error=0.0,
             stopping_error=0.0,
             influence=None if common is None else common.new_zeros(len(common)),
+            recent=None if common is None else common.new_zeros(len(statistic.last_rows)),
         )
     mean, rows = statistic.mean, statistic.last_rows
     floored = mean.clamp_min(SMALLEST_PROBABILITY)
     estimate = _jackknife(statistic)
     miller_madow = plug_in + float((variance / floored).sum()) / (2.0 * n)
 
-    influence_variance = float(_influence(rows, floored).var())
+    recent = _influence(rows, floored)
+    influence_variance = float(recent.var())
     scaled = (rows[-SECOND_ORDER_ROWS:] - mean) / floored.sqrt()
     # ‖Q‖_F² is equal for both products; take the smaller one.
     product = scaled @ scaled.T if len(scaled) < statistic.classes else scaled.T @ scaled
@@ -72,6 +74,7 @@ def analyse_inception(statistic: ClassStatistic, plug_in: float, common: Tensor 
         systematic_selection=systematic,
         systematic_stopping=systematic,
         influence=None if common is None else _influence(common, floored),
+        recent=None if common is None else recent,
     )
 
 

@@ -86,8 +86,10 @@ def with_errors(
 
     listed: the prompts of the samples, if they are a fixed list; prompts: those of the common rows (m,), if known.
     """
-    influence = found.common[0] if found.common else None
+    influence, recent = (found.common[0], None) if found.common else (None, None)
     if listed is None:
+        # Of several influences the common φ have the last one.
+        recent = None if influence is None else torch.atleast_2d(found.influence)[-1]
         first_order = max(float(each.var()) for each in torch.atleast_2d(found.influence)) / n
     else:
         first_order = listed.variance(found.influence, n)
@@ -106,6 +108,7 @@ def with_errors(
         systematic_selection=abs(found.doubt),
         systematic_stopping=math.sqrt(found.doubt**2 + found.systematic**2),
         influence=influence,
+        recent=recent,
         warnings=warnings,
     )
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from optimist.numerics.kid.reference import RealRows, cubic
 from optimist.numerics.kid.statistic import BLOCK, BlockStatistic
 from optimist.numerics.pair_sums import PooledMean, standard_error
+from optimist.numerics.pairing import COMMON, LATER
 from optimist.numerics.rows import copied
 from optimist.numerics.score import Analysis, BaseScore, linear_share
 from optimist.numerics.skewness import skewness
@@ -75,10 +76,16 @@ class KernelDistance(BaseScore):
 
     def analyse_paired(self, statistic: BlockStatistic, common: Mapping[str, Tensor]) -> Analysis:
         """The same with the influence of the rows "features" (m, d), by the rows that the statistic still holds."""
-        rows = copied(common["features"], self.real.device)
+        held = statistic.last_rows
+        newest = held[-LATER:] if statistic.samples > COMMON else held[:0]  # before that all have common indices
+        influence, recent = (
+            2.0 * (_mean_kernel(rows, held) - self.real.witness(rows))
+            for rows in (copied(common["features"], self.real.device), newest)
+        )
         return replace(
             self.analyse(statistic),
-            influence=2.0 * (_mean_kernel(rows, statistic.last_rows) - self.real.witness(rows)),
+            influence=influence,
+            recent=recent,
             reference=-2.0 / math.sqrt(len(self.real.rows)) * statistic.with_some,
         )
 

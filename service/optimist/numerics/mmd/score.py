@@ -80,6 +80,7 @@ class MeanDiscrepancy(BaseScore):
         return replace(
             self.analyse(statistic),
             influence=self._influence(statistic, features),
+            recent=self._influence(statistic, statistic.last_rows[:, :-1]),
             reference=-2.0
             * self.factor
             / (statistic.samples * math.sqrt(real.samples))

@@ -95,6 +95,7 @@ def analyse_coverage(
         systematic_selection=systematic,
         systematic_stopping=systematic,
         influence=None if common is None else common.double() @ single * ((n - 1) / m),
+        recent=None if common is None else influence * ((n - 1) / m),
         warnings=warnings,
     )
 

@@ -45,7 +45,8 @@ def analyse_novelty(statistic: KernelStatistic, known: Tensor, common: Tensor | 
     last = statistic.last_rows
     parity = torch.arange(n - len(last), n, device=last.device) % 2
     own = torch.where(parity == 0, halves[0].along(last), halves[1].along(last))
-    variance = float((2.0 * whole.along(last) - own).var()) / n
+    recent = whole.along(last)
+    variance = float((2.0 * recent - own).var()) / n
     error = math.hypot(math.sqrt(variance), systematic)
     biased = (
         f"few samples for what they show: of {n} samples KEN is too high by an unknown part of {width:.2g}, which is "
@@ -61,5 +62,6 @@ def analyse_novelty(statistic: KernelStatistic, known: Tensor, common: Tensor | 
         systematic_selection=systematic,
         systematic_stopping=systematic,
         influence=None if common is None else whole.along(common),
+        recent=None if common is None else recent,
         warnings=(biased,) if systematic**2 > variance else (),
     )

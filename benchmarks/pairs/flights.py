@@ -1,0 +1,191 @@
+"""What do many workers at once cost, where generators are paired?
+
+    python benchmarks/pairs/flights.py [tables] [--beds NAME ...] [--streams 40] [--workers 1 8 16] [--samples 200]
+
+The tables are `errors`, `races` and `ties`; all by default. Batches of 5 take times of an exponential law, and are told
+when they are done: what is on its way leaves gaps in the indices. In memory, scored as in `Evaluation`, δ = 0.05.
+
+- errors: two neighbours among the best generators, W batches of each on their way until `--samples` of each are told:
+  the root-mean-square error of their difference, the error stated, the root-mean-square z, and ρ_L.
+- races: W workers ask `top-two` until it decides: the median and the geometric mean of the samples told, wrong answers,
+  and runs without a decision when a generator had no samples left.
+- ties: the same of two neighbours that are moved to the same score, up to `--samples` of both: the share that stops.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+from beds import BEDS, Bed, bed_named
+from races import DELTA, Change, shifted
+from streams import BATCH, GROWTH, places_of
+from torch import Tensor
+
+from optimist.evaluation.track import Track
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.threads import limit_threads
+from optimist.policies import Arm, Policy, Stopping
+from optimist.policies.contrasts import Contrasts
+from optimist.policies.policy import warmup_batches
+
+
+class Flight:
+    """Generators that tell a stream in batches of 5, each at its own time."""
+
+    def __init__(self, bed: Bed, names: tuple[str, ...], number: int) -> None:
+        places = places_of(bed, number)
+        self._rows: dict[str, dict[str, Tensor]] = {name: bed.rows(name, places) for name in names}
+        self._tracks = {name: Track(bed.bound(), GROWTH, paired=True) for name in names}
+        self._rng = np.random.default_rng([number, 1])
+        self._due: list[tuple[float, int, str]] = []
+        self._next = dict.fromkeys(names, 0)
+        self._now = 0.0
+
+    def begin(self, name: str) -> None:
+        """Begin the next batch of a generator."""
+        start = self._next[name]
+        self._next[name] = start + BATCH
+        heapq.heappush(self._due, (self._now + self._rng.exponential(), start, name))
+
+    def tell(self) -> tuple[str, bool]:
+        """Tell the batch that is done first: its generator, and whether an estimate is due."""
+        self._now, start, name = heapq.heappop(self._due)
+        batch = {array: rows[start : start + BATCH] for array, rows in self._rows[name].items()}
+        return name, self._tracks[name].add(batch, [""] * BATCH, None, (start, BATCH))
+
+    def samples(self, name: str) -> int:
+        """The samples that a generator has told."""
+        return self._tracks[name].samples
+
+    def estimate(self, name: str) -> Estimate:
+        """The estimate of all that a generator has told."""
+        return self._tracks[name].estimate()
+
+
+def errors(bed: Bed, truths: Mapping[str, float], numbers: range, workers: int, samples: int) -> list[str]:
+    """The row of one number of batches on their way."""
+    names, true = _neighbours(truths)
+    found: list[tuple[float, float, float]] = []
+    for number in numbers:
+        flight, made = Flight(bed, names, number), dict[str, Estimate]()
+        for name in names * workers:
+            flight.begin(name)
+        while len(made) < len(names):
+            name, _ = flight.tell()
+            flight.begin(name)
+            if flight.samples(name) == samples:
+                made[name] = flight.estimate(name)
+        contrasts = Contrasts([made[name] for name in names])
+        by = 1.0 if _lower_is_better(bed) else -1.0
+        against = contrasts.against(1)
+        found.append((against.differences[0] - by * true, contrasts.errors(1, "stopping")[0], against.rho[0]))
+    missed, stated, rho = np.array(found).T
+    z = np.sqrt(np.square(missed / stated).mean())
+    return [f"{_rms(missed):.3g}", f"{_rms(stated):.3g}", f"{z:.2f}", f"{np.median(rho):.3f}"]
+
+
+def races(bed: Bed, truths: Mapping[str, float], numbers: range, workers: int, samples: int) -> list[str]:
+    """The row of one number of workers."""
+    del samples
+    best = (min if _lower_is_better(bed) else max)(truths, key=truths.__getitem__)
+    found = [_race(bed, tuple(truths), number, workers, bed.horizon, lambda _, made: made) for number in numbers]
+    told = [told for told, _ in found]
+    wrong, undecided = sum(named not in (best, None) for _, named in found), sum(named is None for _, named in found)
+    return [f"{np.median(told):,.0f}", f"{np.exp(np.mean(np.log(told))):,.0f}", f"{wrong}", f"{undecided}"]
+
+
+def ties(bed: Bed, truths: Mapping[str, float], numbers: range, workers: int, samples: int) -> list[str]:
+    """The row of one number of workers."""
+    names, _ = _neighbours(truths)
+
+    def level(name: str, made: Estimate) -> Estimate:
+        return shifted(made, -truths[name])
+
+    found = [_race(bed, names, number, workers, samples, level)[1] for number in numbers]
+    return [f"{len(found)}", f"{100 * np.mean([named is not None for named in found]):.1f} %"]
+
+
+def _race(
+    bed: Bed,
+    names: tuple[str, ...],
+    number: int,
+    workers: int,
+    horizon: int,
+    change: Change,
+) -> tuple[int, str | None]:
+    """The samples told until top-two decides, and for which; None if a generator has no more samples."""
+    policy = Policy("top-two", warmup_batches(type(bed.question.metric), "influence"), Stopping(DELTA), number)
+    flight, arms, told = Flight(bed, names, number), [Arm(name) for name in names], 0
+    while True:
+        while (begun := sum(arm.batches + arm.pending_batches for arm in arms)) < told + workers:
+            place = policy.pick(arms, told, begun + 1)
+            arm = arms[place]
+            if arm.samples + arm.pending_samples + BATCH > horizon:
+                return told * BATCH, None
+            flight.begin(arm.name)
+            pending = arm.pending_batches + 1
+            arms[place] = replace(arm, pending_samples=pending * BATCH, pending_batches=pending)
+        name, is_due = flight.tell()
+        told, place = told + 1, names.index(name)
+        arm = arms[place]
+        arms[place] = replace(
+            arm,
+            samples=arm.samples + BATCH,
+            batches=arm.batches + 1,
+            pending_samples=arm.pending_samples - BATCH,
+            pending_batches=arm.pending_batches - 1,
+            estimate=change(name, flight.estimate(name)) if is_due else arm.estimate,
+        )
+        decision = policy.stopping.decide(arms, told)
+        if decision.decided:
+            return told * BATCH, decision.best
+
+
+def _neighbours(truths: Mapping[str, float]) -> tuple[tuple[str, str], float]:
+    """The second and the third generator in the bed's order, and the difference of their scores."""
+    one, other = [*truths][1:3]
+    return (one, other), truths[one] - truths[other]
+
+
+def _lower_is_better(bed: Bed) -> bool:
+    return bed.bound().metric.lower_is_better
+
+
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.square(values).mean()))
+
+
+TABLES: dict[str, Callable[[Bed, Mapping[str, float], range, int, int], list[str]]] = {
+    "errors": errors,
+    "races": races,
+    "ties": ties,
+}
+
+
+def main() -> None:
+    """Measure and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", help=f"of {', '.join(TABLES)}")
+    parser.add_argument("--beds", nargs="+", default=["truncations (4)"], help="beginnings of their names")
+    parser.add_argument("--streams", type=int, default=40, help="number of streams of each bed")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 8, 16])
+    parser.add_argument("--samples", type=int, default=200)
+    options = parser.parse_args()
+    limit_threads(1)
+    for name in BEDS:
+        if not name.startswith(tuple(options.beds)):
+            continue
+        bed = bed_named(name, "")
+        truths = {generator: bed.truth(generator) for generator in bed.generators}
+        for table in options.tables or TABLES:
+            for workers in options.workers:
+                row = TABLES[table](bed, truths, range(options.streams), workers, options.samples)
+                print(f"| {name} | {table} | {workers} | {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
