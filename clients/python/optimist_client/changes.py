@@ -83,10 +83,7 @@ class ChangeOperations(ResultOperations):
         `NotFoundError` for an unknown pick, generator or position; `ConflictError` if the service no longer has the
         batch, which says what can be retracted instead; ValueError for another combination of arguments.
         """
-        if (pick is None) == (generator is None) or (position is not None and generator is None):
-            raise ValueError("expected a pick, or a generator, or a generator and a position")
-        what = f"picks/{pick}/batch" if generator is None else f"generators/{quote(generator, safe='')}/batches"
-        path = f"/v1/experiments/{self.name}/{what}" + ("" if position is None else f"/{position}")
+        path = self._batches(pick, generator, position)
         answer = await self._transport.call("DELETE", path, json={"reason": reason})
         return models.RetractReply.model_validate(answer)
 
@@ -104,12 +101,16 @@ class ChangeOperations(ResultOperations):
         for a batch that was retracted; `ConflictError` for a pick without one; ValueError for another combination of
         arguments.
         """
+        path = self._batches(pick, generator, position)
+        answer = await self._transport.call("PUT", f"{path}/acceptance", json={"reason": reason})
+        return models.AcceptReply.model_validate(answer)
+
+    def _batches(self, pick: int | None, generator: str | None, position: int | None) -> str:
+        """The path of one batch, or of all batches of a generator. Raises ValueError unless it is named in one way."""
         if (pick is None) == (generator is None) or (position is not None and generator is None):
             raise ValueError("expected a pick, or a generator, or a generator and a position")
         what = f"picks/{pick}/batch" if generator is None else f"generators/{quote(generator, safe='')}/batches"
-        path = f"/v1/experiments/{self.name}/{what}" + ("" if position is None else f"/{position}")
-        answer = await self._transport.call("PUT", f"{path}/acceptance", json={"reason": reason})
-        return models.AcceptReply.model_validate(answer)
+        return f"/v1/experiments/{self.name}/{what}" + ("" if position is None else f"/{position}")
 
     async def _change(self, path: str, **fields: Any) -> models.Report:
         given = {name: value for name, value in fields.items() if value is not None}

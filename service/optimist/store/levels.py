@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from optimist.store.commands import Commands
+from optimist.store.retractions import named_batch
 from optimist.store.state import Acceptance, Origin
 
 _SPAN = 10_000
@@ -65,14 +66,13 @@ class StoredLevels:
         Returns the record, and whether it was accepted before. Raises NotFound for an unknown pick, generator or
         position, Retracted for a batch that was retracted, Conflict for a pick without a batch, and beyond `MOST`.
         """
-        if (pick is None) == (generator is None) or (position is not None and generator is None):
-            raise ValueError("expected a pick, a generator, or a generator and a position")
+        named = named_batch(pick, generator, position)
         ordinal, record, already = await self._commands.experiment_script(
             "accept_batch",
             experiment,
-            generator="" if generator is None else generator,
-            position="" if position is None else position,
-            number="" if pick is None else pick,
+            generator=named.generator,
+            position=named.position,
+            number=named.number,
             who=who,
             reason=reason,
             most=MOST,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from optimist.store import keys
 from optimist.store.commands import Commands
@@ -15,6 +16,21 @@ from optimist.store.state import Retraction
 
 MOST = 1024
 """How many single batches of an experiment can be retracted; more of a generator can be retracted as a whole."""
+
+
+class NamedBatch(NamedTuple):
+    """What scripts take that use lua/named_batch.lua; "" stands for None."""
+
+    generator: int | str
+    position: int | str
+    number: int | str
+
+
+def named_batch(pick: int | None, generator: int | None, position: int | None) -> NamedBatch:
+    """The batch of a pick, the one at a position of a generator's log, or all of a generator. Raises ValueError."""
+    if (pick is None) == (generator is None) or (position is not None and generator is None):
+        raise ValueError("expected a pick, a generator, or a generator and a position")
+    return NamedBatch(*("" if value is None else value for value in (generator, position, pick)))
 
 
 @dataclass(frozen=True)
@@ -71,14 +87,13 @@ class Retractions:
         where the generator has no batches), and whether it was retracted before. Raises NotFound for an unknown pick,
         generator or position, NotRetractable where the log is needed and was trimmed.
         """
-        if (pick is None) == (generator is None) or (position is not None and generator is None):
-            raise ValueError("expected a pick, a generator, or a generator and a position")
+        named = named_batch(pick, generator, position)
         ordinal, record, already, _ = await self._commands.experiment_script(
             "retract",
             experiment,
-            generator="" if generator is None else generator,
-            position="" if position is None else position,
-            number="" if pick is None else pick,
+            generator=named.generator,
+            position=named.position,
+            number=named.number,
             who=who,
             reason=reason,
             kernels=int(fits_kernels),

@@ -1,30 +1,21 @@
--- uses: prelude retracted settled_batch
+-- uses: prelude retracted named_batch
 -- keys: generators counts
--- args: generator position number who reason most
+-- args: who reason most
 
--- Accepts a batch on another scale as it is, named by its `position` in a generator's log or by the `number` of its
--- pick, or with neither all batches that the generator was told. most: how many single batches of an experiment may be
+-- Accepts the named batch, which is on another scale, as it is. most: how many single batches of an experiment may be
 -- accepted. Answers the generator, the record, and 1 if it was accepted before.
 --
 -- In `counts`: accepted_<g>_<position> is the record of one batch, accepted_<g>_0 of all up to its "until".
-local g, at = generator, position
-if number ~= '' then
-  g, at = batch_of(number, 'conflict')
-  if not g then
-    return at
-  end
-elseif redis.call('HEXISTS', generators, g) == 0 then
-  return {'not-found', 'there is no such generator'}
+local g, at = named_batch('conflict')
+if not g then
+  return at
 end
 local name = redis.call('HGET', generators, g)
 local seq, batches = unpack(redis.call('HMGET', counts, g .. ':seq', g .. ':batches'))
-at = at == '' and 0 or tonumber(at)
-if at == 0 and position == '' and number == '' then
+if at == 0 then
   if batches == '0' then
     return {'not-found', 'generator ' .. name .. ' has no batches'}
   end
-elseif at < 1 or at > tonumber(seq) then
-  return {'not-found', 'generator ' .. name .. ' has no batch at position ' .. at}
 elseif is_retracted(g, at) then
   return {'retracted', 'the batch at position ' .. at .. ' of generator ' .. name .. ' was retracted: it does not count'}
 else

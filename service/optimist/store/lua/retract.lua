@@ -1,11 +1,10 @@
--- uses: prelude units chunks retracted settled_batch levels told forgetting
+-- uses: prelude units chunks retracted named_batch levels told forgetting
 -- keys: log told decision snapshots uploads claims checks suspects aside fitted generators states returned counts
--- args: generator position number who reason kernels most channel experiment
+-- args: who reason kernels most channel experiment
 
--- Retracts one batch, named by its `position` in a generator's log or by the `number` of its pick, or with neither
--- everything that the generator was told. The retraction is an entry of the log itself. kernels: 1 where the first
--- samples fix a part of one of the metrics. most: how many single batches of an experiment may be retracted.
--- Answers the record, 1 if it was retracted before, 1 if a decision was dropped.
+-- Retracts the named batch. The retraction is an entry of the log itself. kernels: 1 where the first samples fix a part
+-- of one of the metrics. most: how many single batches of an experiment may be retracted. Answers the record, 1 if it
+-- was retracted before, 1 if a decision was dropped.
 
 local function impossible(text)
   return {'not-retractable', text}
@@ -56,15 +55,11 @@ local function drop_snapshot(g, label)
   redis.call('HSET', facts_of(label), unit .. ':snapshot_bytes', start > 0 and entry_at(g, start).bytes or 0)
 end
 
-local g, at, is_one = generator, position, position ~= '' or number ~= ''
-if number ~= '' then
-  g, at = batch_of(number, 'not-retractable')
-  if not g then
-    return at
-  end
-elseif redis.call('HEXISTS', generators, g) == 0 then
-  return {'not-found', 'there is no such generator'}
+local g, at = named_batch('not-retractable')
+if not g then
+  return at
 end
+local is_one = at > 0
 local name = redis.call('HGET', generators, g)
 
 local seq, samples, batches, bytes, chain, all_told = unpack(redis.call('HMGET', counts, g .. ':seq', g .. ':samples',
@@ -75,10 +70,6 @@ local start = restarted(g)
 -- What is retracted: `entry` and the samples and batches that leave the counts.
 local entry, lost_rows, lost_batches = nil, samples, batches
 if is_one then
-  at = tonumber(at)
-  if at < 1 or at > seq then
-    return {'not-found', 'generator ' .. name .. ' has no batch at position ' .. at}
-  end
   local known = redis.call('HGET', counts, 'retracted_' .. g .. '_' .. at)
   if not known and at <= start then
     known = redis.call('HGET', counts, 'retracted_' .. g .. '_' .. start)
