@@ -96,7 +96,7 @@ def test_a_provisional_answer_says_what_it_rests_on():
     report = evaluation.report()
     decided = report.decision.model_copy(update={"decided": True})
     said = str(report.model_copy(update={"decision": decided}))
-    assert "unless batch 7 of bad is wrong: retract or accept it." in said
+    assert "unless batch 7 of bad is wrong: leave it out, or accept it." in said
     assert "Warning: batch 7 of bad is about 2" in said
     assert "unless" not in str(
         report.model_copy(update={"decision": report.decision.model_copy(update={"decided": False})})

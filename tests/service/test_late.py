@@ -168,7 +168,10 @@ def test_generators_that_ignore_seeds_count_whole(client: Optimist, service: Ser
     assert replies["a", "fast"].duplicate
     experiment.add_generator("other api", seeds=False)
     for _ in range(2):
-        assert not append(service, experiment, "other api", rng.random((3, 1)), start=0).duplicate
+        assert not append(service, experiment, "other api", rng.random((3, 1))).duplicate
+    with pytest.raises(httpx.HTTPStatusError, match="422"):
+        append(service, experiment, "other api", rng.random((3, 1)), start=0)
+    assert {row.generator: row.samples for row in experiment.report().standings}["other api"] == 6
     with pytest.raises(FixError, match="seeds: no generator is called b"):
         client.create_experiment(f"{name}-b", ["a"], **CONFIG, seeds={"b": False})
 

@@ -20,6 +20,8 @@ from optimist_client.tolerance import parsed as parsed_tolerance
 PROVISIONAL = 3
 """The exit code where the decision rests on batches that may be wrong."""
 
+IGNORE = "--ignore-anomalies"
+
 
 def compare(
     generators: Annotated[
@@ -72,7 +74,7 @@ def compare(
         bool, typer.Option("--fresh", help="Do not go on from where the same command was left; use cached embeddings.")
     ] = False,
     ignore_anomalies: Annotated[
-        bool, typer.Option("--ignore-anomalies", help="Do not compare the scales of batches of features.")
+        bool, typer.Option(IGNORE, help="Do not compare the scales of batches of features.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -131,4 +133,5 @@ def compare(
         with extras("notebook"), said_plainly(ValueError, OSError):
             found.plot().figure.savefig(plot, dpi=200)
     if found.decision.provisional:
+        console.print(f"Leave out: compare again without such samples. Accept: give {IGNORE}.")
         raise typer.Exit(PROVISIONAL)

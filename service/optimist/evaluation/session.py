@@ -18,6 +18,9 @@ from optimist_client import models
 from optimist_client.files import FileError
 from optimist_client.metrics import Metric
 
+REMEDY = "leave {it} out, or accept {it}"
+"""What can be done about batches on another scale: nothing is kept that could be retracted."""
+
 
 class Session(Readings):
     """What does not depend on how batches are told. `Evaluation` sets the attributes, and tells the batches."""
@@ -74,7 +77,7 @@ class Session(Readings):
         return self._report(
             name,
             arms,
-            models.DecisionInfo(**known, weights=weights, anomalies=self._scales.anomalous),
+            models.DecisionInfo(**known, weights=weights, anomalies=self._scales.anomalous, remedy=REMEDY),
             state="decided" if decision.decided else "out of budget" if spent else state,
             costs=self._costs,
             budget=budget,

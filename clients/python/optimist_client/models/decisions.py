@@ -65,6 +65,10 @@ class ClosestRival(Answer):
         return margin / self.error if self.error else math.inf if margin else 0.0
 
 
+RETRACT = "retract or accept {it}"
+"""`DecisionInfo.remedy` of a service."""
+
+
 class AnomalousBatches(Answer):
     """Batches of a generator that are on another scale than others, and that nobody has accepted or retracted."""
 
@@ -117,6 +121,8 @@ class DecisionInfo(Answer):
     anomalies: Annotated[tuple[AnomalousBatches, ...], Field(exclude_if=lambda value: not value)] = ()
     """Batches on another scale that it rests on. A decision with any is provisional until they are retracted, which
     drops it, or accepted."""
+    remedy: Annotated[str, Field(exclude_if=lambda value: value == RETRACT)] = RETRACT
+    """What can be done about them, which are "{it}" in it. What a service was told can be retracted."""
     weights: Annotated[dict[GeneratorName, float], Field(exclude_if=lambda value: not value)] = Field(
         default_factory=dict
     )
@@ -142,7 +148,8 @@ class DecisionInfo(Answer):
             return ""
         named = " or ".join(one.which for one in self.anomalies)
         it = "it" if len(self.anomalies) == 1 and self.anomalies[0].is_one else "them"
-        return f"unless {named} {'is' if self.anomalies[-1].is_one else 'are'} wrong: retract or accept {it}"
+        wrong = f"{'is' if self.anomalies[-1].is_one else 'are'} wrong"
+        return f"unless {named} {wrong}: {self.remedy.replace('{it}', it)}"
 
     @property
     def leader(self) -> str:

@@ -26,6 +26,8 @@ end
 local size, handed = unpack(redis.call('HMGET', counts, 'batch_size', generator .. ':handed'))
 if start ~= '' and not size then
   return {'refused', 'start: samples of this experiment have no indices'}
+elseif start ~= '' and is_seedless(generator) then
+  return {'refused', 'start: expected none, as the generator ignores seeds, so that its samples have no indices'}
 end
 local part = part_of(generator, start ~= '' and start .. ' ' .. rows or '', rows)
 local answer, suspicion, _

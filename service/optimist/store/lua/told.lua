@@ -83,13 +83,17 @@ local function unmark_told(g, start, size)
   end
 end
 
+local function is_seedless(g)
+  return redis.call('HEXISTS', counts, g .. ':seedless') == 1
+end
+
 -- Which rows of a batch count. `slice`: "<start> <size>", the indices that its first rows were made for, '' for none.
 -- Answers {rows, uncounted: how many do, and do not; indices: runs of those that do; counted: runs of the rows of the
 -- batch that do, nil for all}. Rows beyond the slice have no index, and count.
 local function part_of(g, slice, rows)
   local start, size = slice:match('^(%d+) (%d+)')
   rows = tonumber(rows)
-  if not start or redis.call('HEXISTS', counts, g .. ':seedless') == 1 then
+  if not start or is_seedless(g) then
     return {rows = rows, uncounted = 0, indices = {}}
   end
   start, size = tonumber(start), math.min(size, rows)
