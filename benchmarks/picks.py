@@ -20,6 +20,7 @@ import numpy as np
 
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, TRAIL, Earlier, Pairing, intervals_of
+from optimist.numerics.past_influences import packed
 from optimist.policies import Arm, Policy, Stopping
 
 TOLD = 1000
@@ -38,8 +39,10 @@ def stored(place: int, name: str) -> str:
         own = rng.standard_normal(COMMON)
         influence = (np.sqrt(0.95) * shared + np.sqrt(0.05) * own).astype(np.float32)
         later = [i for i in told[-256:] if i >= COMMON]
+        counts = [10 + 3 * k for k in range(TRAIL)]
         trail = tuple(
-            Earlier(10 + 3 * k, value + 0.1 * rng.standard_normal(), 60.0 / (10 + 3 * k), 0.9) for k in range(TRAIL)
+            Earlier(count, value + 0.1 * rng.standard_normal(), 60.0 / count, 0.9, (), packed(influence[:count]))
+            for count in counts
         )
         pairing = Pairing(
             influence,

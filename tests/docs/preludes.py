@@ -99,7 +99,12 @@ def pairs(url: str) -> dict[str, Any]:
     for level in ("0.7", "0.9", "1.0"):
         np.save(f"psi-{level}.npy", float(level) * _rows(0.3, 300, 2, 64))
     same = {"network": lambda latents: latents, "features": lambda images: images}
-    return {"optimist": Optimist(url), "real": real, **same}
+
+    def checkpoint(shift: float) -> Callable[..., np.ndarray]:
+        return lambda size, seeds: np.stack([np.random.default_rng(seed).normal(shift, 1.0, 64) for seed in seeds])
+
+    checkpoints = {f"step-{place}0k": checkpoint(0.05 * abs(place - 7)) for place in range(12)}
+    return {"optimist": Optimist(url), "real": real, "checkpoints": checkpoints, **same}
 
 
 def metrics_at_once(url: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from optimist.evaluation.common_rows import CommonRows, Indices
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, COMMON_NUMBERS, LARGEST_INDEX, TRAIL, TRAIL_GROWTH, Pairing, intervals_of
+from optimist.numerics.past_influences import packed
 from optimist.numerics.score import Analysis, BaseScore
 from optimist.numerics.statistic import Statistic
 from optimist_client.config import ExperimentConfig
@@ -268,6 +269,22 @@ def test_the_trail_keeps_the_newest():
     trail = pairing(track.estimate()).trail
     assert (len(trail), trail[-1].samples) == (TRAIL, n)
     assert trail[:-1] == pairing(made).trail[1:]
+
+
+def test_the_trail_has_the_influences_that_its_estimates_had():
+    track = mean_track()
+    had: dict[int, bytes] = {}
+    for start in range(0, 400, 20):
+        tell(track, [math.sin(start + i) for i in range(20)], (start, 20))
+        had[start + 20] = packed(pairing(track.estimate()).influence[: min(start + 20, COMMON)])
+    made = track.estimate()
+    assert len(pairing(made).trail) > 15
+    assert {past.samples: past.influence for past in pairing(made).trail}.items() <= had.items()
+    assert [len(past.influence) for past in pairing(made).trail] == [
+        2 * min(past.samples, COMMON) for past in pairing(made).trail
+    ]
+    restored = Track.restore({name: part.clone() for name, part in track.state().items()}, track._bound, 0.0, True)
+    assert restored.estimate() == made
 
 
 def test_the_trail_waits_while_an_index_is_missing():

@@ -14,6 +14,7 @@ from optimist.evaluation.common_rows import CommonRows, Indexed, Indices, runs_o
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import (
+    COMMON,
     INTERVALS,
     JACKKNIFE_TRAIL,
     LATER,
@@ -23,8 +24,9 @@ from optimist.numerics.pairing import (
     intervals_of,
     jackknife_array,
     jackknife_rows,
-    jackknife_tuples,
+    trail_of,
 )
+from optimist.numerics.past_influences import joined, packed
 from optimist.numerics.statistic import Statistic
 
 
@@ -113,7 +115,10 @@ class Paired:
             return None
         if made.pairing is not None and made.standard_error is not None:
             variance = max(made.standard_error**2 - made.pairing.systematic_selection**2, 0.0)
-            earlier = Earlier(samples, made.value, variance, made.pairing.first_order, made.pairing.jackknife)
+            influence = packed(made.pairing.influence[: min(samples, COMMON)])
+            earlier = Earlier(
+                samples, made.value, variance, made.pairing.first_order, made.pairing.jackknife, influence
+            )
             # One more than an estimate has, as the newest may be this one itself.
             self._trail = [*self._trail, earlier][-TRAIL - 1 :]
             if len(self._trail) > JACKKNIFE_TRAIL + 1:
@@ -123,11 +128,13 @@ class Paired:
 
     def state(self) -> dict[str, Tensor]:
         """The whole state by name: that of the common rows, `trail` (k, 4) and `jackknives` (k, 10), both float64,
-        zeros for an empty jackknife, `ordered`, `newest` (≤ 256,) and `last`, int64, and `is_ordered`."""
+        zeros for an empty jackknife, `past_influences`, the bytes of those of the trail, `ordered`, `newest` (≤ 256,)
+        and `last`, int64, and `is_ordered`."""
         return {
             **self._common.state(),
             "trail": torch.tensor([past[:4] for past in self._trail], dtype=torch.float64).reshape(-1, 4),
             "jackknives": torch.from_numpy(jackknife_array([past.jackknife for past in self._trail])),
+            "past_influences": torch.tensor(bytearray(joined([past.influence for past in self._trail]))).byte(),
             "ordered": torch.tensor(self._ordered, dtype=torch.int64),
             "is_ordered": torch.tensor(self._is_ordered),
             "newest": torch.tensor(self._newest, dtype=torch.int64),
@@ -137,13 +144,8 @@ class Paired:
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Take over a `state`, bit for bit. Raises KeyError on missing tensors."""
         self._common.restore(tensors)
-        jackknives = jackknife_tuples(tensors["jackknives"].numpy())
-        self._trail = [
-            Earlier(int(samples), value, variance, first_order, jackknife)
-            for (samples, value, variance, first_order), jackknife in zip(
-                tensors["trail"].tolist(), jackknives, strict=True
-            )
-        ]
+        numbers, jackknives, influences = (tensors[name].numpy() for name in ("trail", "jackknives", "past_influences"))
+        self._trail = trail_of(numbers, jackknives, influences.tobytes())
         self._ordered, self._is_ordered = int(tensors["ordered"]), bool(tensors["is_ordered"])
         self._newest = tensors["newest"].tolist()
         self._last = int(tensors["last"])

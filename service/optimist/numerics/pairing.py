@@ -6,8 +6,8 @@ show how much the chance in two estimates is the same.
 
 from __future__ import annotations
 
-import base64
 import math
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from optimist.numerics.past_influences import are_finite, joined, parted
 
 LARGEST_INDEX = 2**53
 """Indices are smaller, so that JSON and float64 can hold them."""
@@ -71,6 +73,8 @@ class Earlier(NamedTuple):
     """As in `Pairing`."""
     jackknife: tuple[float, ...] = ()
     """As in `Pairing`; kept for the newest `JACKKNIFE_TRAIL` only."""
+    influence: bytes = b""
+    """Influence of the samples of the common indices on this value, `packed`; empty where it is not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +120,7 @@ class Pairing:
         numbers += [number for jackknife in self._jackknives for number in jackknife]
         numbers += [] if self.skewness is None else [self.skewness]
         infinite = bool(np.isinf(self.influence).any()) or not bool(np.isfinite(self.later).all())
+        infinite |= not are_finite(self._past_influences)
         return all(map(math.isfinite, numbers)) and not infinite and bool(np.isfinite(self.reference_values).all())
 
     def could_be_of(self, samples: int) -> bool:
@@ -141,14 +146,21 @@ class Pairing:
         return [self.jackknife, *(past.jackknife for past in self.trail[-JACKKNIFE_TRAIL:])]
 
     @property
+    def _past_influences(self) -> bytes:
+        """Those of the trail, one after the other; nothing if one is not known."""
+        return joined([past.influence for past in self.trail])
+
+    @property
     def reference_values(self) -> NDArray[np.float32]:
         """`reference`, or no values."""
         return np.zeros(0, np.float32) if self.reference is None else self.reference
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: arrays as base64 of little-endian float32 (influence) and float64 (all others).
+        """Plain values for JSON: arrays as base64 of little-endian float16 (past_influences), float32 (influence,
+        reference) and float64 (all others).
 
-        The trail is (k, 4). `jackknives` are its newest ones after the estimate's own, (≤ 9, 10), zeros for none.
+        The trail is (k, 4); `past_influences` are its own, one after the other. `jackknives` are its newest ones after
+        the estimate's own, (≤ 9, 10), zeros for none.
         """
         trail = [past[:4] for past in self.trail]
         found = {
@@ -160,6 +172,8 @@ class Pairing:
         }
         if len(self.later):
             found |= {"later": _packed(self.later, "<f4"), "later_told": list(self.later_told)}
+        if influences := self._past_influences:
+            found["past_influences"] = b2a_base64(influences, newline=False).decode()
         if any(self._jackknives):
             found["jackknives"] = _packed(jackknife_array(self._jackknives), "<f8")
         if self.skewness is not None:
@@ -170,13 +184,10 @@ class Pairing:
     def from_dict(cls, fields: Mapping[str, Any]) -> Pairing:
         """The inverse of `to_dict`. Fields of later versions are ignored."""
         selection, stopping = fields["systematic"]
-        trail = [Earlier(int(n), *rest) for n, *rest in _unpacked(fields["trail"], "<f8").reshape(-1, 4).tolist()]
-        jackknives = jackknife_tuples(_unpacked(fields.get("jackknives", ""), "<f8").reshape(-1, JACKKNIFE_GROUPS))
-        own, of_trail = jackknives[:1], jackknives[1:]
-        if len(of_trail) > len(trail):
-            raise ValueError(f"expected at most {len(trail)} jackknives of earlier estimates, got {len(of_trail)}")
-        newest = len(trail) - len(of_trail)
-        trail[newest:] = [p._replace(jackknife=j) for p, j in zip(trail[newest:], of_trail, strict=True)]
+        jackknives = _unpacked(fields.get("jackknives", ""), "<f8").reshape(-1, JACKKNIFE_GROUPS)
+        own = jackknife_tuples(jackknives[:1])
+        trail = _unpacked(fields["trail"], "<f8").reshape(-1, 4)
+        influences = a2b_base64(fields.get("past_influences", ""))
         return cls(
             influence=_unpacked(fields["influence"], "<f4"),
             first_order=fields["first_order"],
@@ -185,7 +196,7 @@ class Pairing:
             told=tuple(fields["told"]),
             later=_unpacked(fields.get("later", ""), "<f4"),
             later_told=tuple(fields.get("later_told", ())),
-            trail=tuple(trail),
+            trail=tuple(trail_of(trail, jackknives[1:], influences)),
             jackknife=own[0] if own else (),
             skewness=fields.get("skewness"),
             reference=_unpacked(fields["reference"], "<f4") if "reference" in fields else None,
@@ -207,6 +218,23 @@ def _length(told: Sequence[int], most: int) -> int | None:
     return sum(told[1::2]) - sum(told[::2])
 
 
+def trail_of(numbers: NDArray[np.float64], jackknives: NDArray[np.float64], influences: bytes) -> list[Earlier]:
+    """A trail from its numbers (k, 4), the jackknives of its newest estimates (≤ k, 10), and its `joined` influences.
+
+    Raises ValueError if there are more jackknives, or more or fewer influences.
+    """
+    of = jackknife_tuples(jackknives)
+    if len(of) > len(numbers):
+        raise ValueError(f"expected at most {len(numbers)} jackknives of earlier estimates, got {len(of)}")
+    rows: list[tuple[float, float, float, float]] = numbers.tolist()
+    parts = parted(influences, [min(int(n), COMMON) for n, *_ in rows])
+    of = [()] * (len(rows) - len(of)) + of
+    return [
+        Earlier(int(n), value, variance, first_order, deviations, part)
+        for (n, value, variance, first_order), deviations, part in zip(rows, of, parts, strict=True)
+    ]
+
+
 def jackknife_array(jackknives: Sequence[tuple[float, ...]]) -> NDArray[np.float64]:
     """Jackknives as rows (k, 10), zeros for an empty one."""
     missing = (0.0,) * JACKKNIFE_GROUPS
@@ -219,8 +247,8 @@ def jackknife_tuples(rows: NDArray[np.float64]) -> list[tuple[float, ...]]:
 
 
 def _packed(array: NDArray[Any], dtype: str) -> str:
-    return base64.b64encode(array.astype(dtype).tobytes()).decode()
+    return b2a_base64(array.astype(dtype).tobytes(), newline=False).decode()
 
 
 def _unpacked(text: str, dtype: str) -> NDArray[Any]:
-    return np.frombuffer(base64.b64decode(text), dtype)
+    return np.frombuffer(a2b_base64(text), dtype)

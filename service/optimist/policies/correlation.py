@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.numerics.pairing import COMMON
+from optimist.numerics.past_influences import unpacked
 from optimist.numerics.skewness import skewness
 
 FEWEST_COMMON = 10
@@ -50,8 +54,22 @@ class Influences:
         squares = np.einsum("ij,ij,j->i", self._known, self._known, told)
         scale = np.sqrt(_varied(squares, mine, m) * _varied(_products(self._told, np.square(known)), theirs, m))
         r = np.clip(np.divide(product, scale, out=np.zeros_like(scale), where=enough & (scale > 0.0)), -CAP, CAP)
-        z = np.arctanh(r)
-        return np.copysign(np.tanh(np.maximum(np.abs(z) - 1.0 / np.sqrt(np.where(enough, m - 3.0, 1.0)), 0.0)), z)
+        return _shrunk(r, np.where(enough, m - 3.0, 1.0))
+
+    def correlations_with_past(self, places: Sequence[int], past: Sequence[bytes]) -> Array:
+        """ρ_L of these rows with the `packed` influences of earlier estimates (p,), over all indices of the latter.
+
+        NaN where these are fewer than `FEWEST_COMMON`. The rows must have been told the same indices.
+        """
+        theirs, m = unpacked(past, COMMON)
+        own = np.where(np.arange(COMMON) < m[:, None], self._known[list(places), :COMMON], 0.0)
+        m = np.where(m >= FEWEST_COMMON, m, np.nan)
+        sums = own.sum(axis=1), theirs.sum(axis=1)
+        squares = (_varied(np.einsum("ij,ij->i", x, x), total, m) for x, total in zip((own, theirs), sums, strict=True))
+        scale = np.sqrt(math.prod(squares))
+        product = np.einsum("ij,ij->i", own, theirs) - sums[0] * sums[1] / m
+        r = np.clip(np.divide(product, scale, out=np.zeros_like(scale), where=scale > 0.0), -CAP, CAP)
+        return _shrunk(np.where(np.isnan(m), m, r), m - 3.0)
 
     def only_in(self, base: int, rows: NDArray[np.int64]) -> tuple[Array, Array]:
         """How many indices `base` has that these rows have not, and the sum of its influences there."""
@@ -67,6 +85,12 @@ class Influences:
         """Of what every row has more influence than `base`, over the indices that both have (k,)."""
         both = self._told * self._told[base] > 0.0
         return skewness(np.where(both, self._known - self._known[base], np.nan))
+
+
+def _shrunk(r: Array, freedom: Array) -> Array:
+    """Correlations by Fisher's z, one standard error closer to 0."""
+    z = np.arctanh(r)
+    return np.copysign(np.tanh(np.maximum(np.abs(z) - 1.0 / np.sqrt(freedom), 0.0)), z)
 
 
 def effective(rho: Array, first: Array, first_other: Array, overlap: Array) -> Array:

@@ -176,7 +176,7 @@ def compared(columns: Columns, base: int, influences: Influences) -> Against:
     counted = _by_jackknives(columns.jackknives, columns.jackknives[base])
     most = parts[1].own + parts[1].each
     is_same = columns.jackknife_rows == columns.jackknife_rows[base]
-    is_same[_control(columns, base, rho, correlations, difference, parts, variances)] = False
+    is_same[_control(columns, base, rho, influences, correlations, difference, parts, variances)] = False
     _by_common_indices(columns, base, influences, rho, common, difference, parts, variances)
     variances[1] = np.where(is_same, np.fmax(variances[1], np.minimum(counted, most)), variances[1])
     factors = np.maximum(_by_rare_rows(columns, base, rho, influences, difference), parts[1].factors(difference))
@@ -215,6 +215,7 @@ def _control(
     columns: Columns,
     base: int,
     rho: Array,
+    influences: Influences,
     correlations: Array,
     difference: Array,
     parts: Sequence[Sampled],
@@ -225,8 +226,10 @@ def _control(
     parts: what each kind of errors has by sampling. into: the variances of each kind, which are changed.
 
     D = e_S + β (e_B − e_B(n′)) − e_B, S the one with fewer samples, B the other, n′ the largest count of B's trail that
-    is not above n_S. β is made of the selection variances for both errors. Where the jackknives of S and of B at n′ can
-    be compared, the variance grows by as much as theirs is above that by the influences. Returns these places.
+    is not above n_S. r is by the influences of S and of B at n′, which are more alike than those of S and B, or by ρ_L
+    where they are not known. β is made of the selection variances for both errors. Where the jackknives of S and of B
+    at n′ can be compared, the variance grows by as much as theirs is above that by the influences. Returns these
+    places.
     """
     n = columns.n
     may = (rho > 0.0) & (n != n[base]) & columns.indices.are_whole & columns.indices.are_whole[base]
@@ -243,7 +246,9 @@ def _control(
     is_shorter = n[at] < n[base]
     small, big = np.where(is_shorter, at, base), np.where(is_shorter, base, at)
     select = columns.selection.sampled
-    r = effective(rho[at], columns.first[small], past_first, np.sqrt(past_n / n[small]))
+    then = influences.correlations_with_past(small.tolist(), [past.influence for _, past in found])
+    then = np.where(np.isnan(then), rho[at], np.maximum(then, 0.0))
+    r = effective(then, columns.first[small], past_first, np.sqrt(past_n / n[small]))
     beta = r * np.sqrt(select[small] / past_variance)
     gain = columns.loss[small] + beta * (columns.loss[big] - past) - columns.loss[big]
     difference[at] = np.where(is_shorter, gain, -gain)
