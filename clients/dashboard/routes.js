@@ -87,7 +87,7 @@ export class Routes {
   }
 
   // The gain with its 95 % interval, on an axis on which the best single generator is at 0.
-  drawGain({ gain, lower, upper, best }) {
+  drawGain({ gain, lower = null, upper = null, best }) {
     this.gained.hidden = gain === null || lower === null || upper === null;
     if (this.gained.hidden) return;
     const drawn = axis([{ middle: gain, lower, upper }, { middle: 0, lower: 0, upper: 0 }]);
