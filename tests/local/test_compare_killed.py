@@ -1,8 +1,11 @@
-"""`optimist compare` on folders of PNGs, with a real network: killed in the middle, and given again."""
+"""`optimist compare` on folders of PNGs, with a real network: killed in the middle, and given again; features that are
+on another scale."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import signal
 import sqlite3
 import subprocess
@@ -106,6 +109,38 @@ def test_it_goes_on_after_a_kill_and_names_the_winner_of_all_images(folders: Pat
     best, *others = whole.report.ranking
     assert best.generator == whole.best
     assert all(best.score < other.score for other in others if best.score is not None and other.score is not None)
+
+
+def scale_batch_of(image: Path, cache: Path, factor: float) -> int:
+    """Multiply the cached features of the batch that this image was embedded in; returns how many rows it has."""
+    together = "SELECT digest FROM uses WHERE used = (SELECT used FROM uses WHERE digest = ?)"
+    with sqlite3.connect(cache / "embeddings.sqlite") as base:
+        found = base.execute(
+            f"SELECT row, digest FROM embeddings WHERE digest IN ({together})",
+            (hashlib.sha256(image.read_bytes()).digest(),),
+        ).fetchall()
+        scaled = [((factor * np.frombuffer(row, "<f4")).astype("<f4").tobytes(), digest) for row, digest in found]
+        base.executemany("UPDATE embeddings SET row = ? WHERE digest = ?", scaled)
+    return len(found)
+
+
+def test_the_exit_code_says_that_an_answer_rests_on_another_scale(folders: Path, tmp_path: Path):
+    how = ("--cache", f"{tmp_path}", "--fresh", "--batch", "10")
+    lawful = ran(command(folders, *how))
+    assert "unless" not in lawful
+    best = f"noise-{NOISE[0]} is best with"
+    assert best in lawful
+    worst = [image for image in (folders / f"noise-{NOISE[-1]}").iterdir() if scale_batch_of(image, tmp_path, 1.0)]
+    assert scale_batch_of(worst[0], tmp_path, 255.0) == 10
+    ended = subprocess.run(command(folders, *how), capture_output=True, text=True, timeout=600)
+    assert ended.returncode == 3, ended.stderr
+    assert best in ended.stdout
+    said = rf", unless batch \d of noise-{NOISE[-1]} is wrong: retract or accept it\.$"
+    assert re.search(said, ended.stdout, re.MULTILINE), ended.stdout
+    assert "times larger than its others: pixels 0–255 instead of 0–1?" in ended.stdout
+    ignored = ran(command(folders, *how, "--ignore-anomalies"))  # which checks that the exit code is 0
+    assert best in ignored
+    assert "unless" not in ignored
 
 
 def test_what_is_wrong_is_one_line(folders: Path):
