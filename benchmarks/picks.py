@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import COMMON, TRAIL, Earlier, Pairing, intervals_of
+from optimist.numerics.pairing import COMMON, TRAIL, TRAIL_GROWTH, Earlier, Pairing, intervals_of
 from optimist.numerics.past_influences import packed
 from optimist.policies import Arm, Policy, Stopping
 
@@ -39,7 +39,7 @@ def stored(place: int, name: str) -> str:
         own = rng.standard_normal(COMMON)
         influence = (np.sqrt(0.95) * shared + np.sqrt(0.05) * own).astype(np.float32)
         later = [i for i in told[-256:] if i >= COMMON]
-        counts = [10 + 3 * k for k in range(TRAIL)]
+        counts = [int(33 * (1.0 + TRAIL_GROWTH) ** k) for k in range(TRAIL)]
         trail = tuple(
             Earlier(count, value + 0.1 * rng.standard_normal(), 60.0 / count, 0.9, (), packed(influence[:count]))
             for count in counts

@@ -132,8 +132,10 @@ class Contrasts:
 @lru_cache(maxsize=4)  # a set has few bases, which are needed one after the other; the arrays are large
 def _influences(contrasts: Contrasts) -> Influences:
     rows = [p.influence for e in contrasts.estimates if (p := e.pairing) is not None]
-    most = max(map(len, rows))
-    return Influences(np.array([np.pad(row, (0, most - len(row)), constant_values=np.nan) for row in rows]))
+    table = np.full((len(rows), max(map(len, rows))), np.nan, np.float32)
+    for place, row in enumerate(rows):
+        table[place, : len(row)] = row
+    return Influences(table)
 
 
 def contrasts_of(estimates: Sequence[Estimate]) -> Contrasts:

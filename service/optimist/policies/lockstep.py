@@ -25,8 +25,11 @@ def lockstep(arms: Sequence[Arm], told: int, stopping: Stopping) -> int | None:
     with the best one, which may be another by then, is no longer enough.
     """
     contrasts = contrasts_among(arms)
-    best, threshold = contrasts.best, stopping.threshold(len(arms), told)
-    separations, rho = stopping.separations(arms, "stopping"), contrasts.against(best).rho
+    best = contrasts.best
+    rho = contrasts.against(best).rho
+    if max(rho) <= UNRELATED:  # no rival can be related: this is cheap
+        return None
+    separations, threshold = stopping.separations(arms, "stopping"), stopping.threshold(len(arms), told)
     few = [estimate.samples < FEWEST_SAMPLES for estimate in contrasts.estimates]
     for enough in (threshold - POSTPONED, threshold):
         rivals = [i for i in range(len(arms)) if i != best and (few[i] or few[best] or separations[i] <= enough)]
