@@ -284,8 +284,10 @@ def _by_common_indices(
     D = e_a − e_b + λ_a u_a − λ_b u_b (`common_indices`). λ is made of the selection variances for both errors.
     `parts` and `into` are as of `_control`.
     """
-    spread = columns.first * columns.selection.sampled
     is_whole = columns.indices.are_whole
+    if is_whole.all():
+        return
+    spread = columns.first * columns.selection.sampled
     lacks = ~(is_whole & is_whole[base])
     at = np.flatnonzero((rho > 0.0) & lacks & (common >= FEWEST_COMMON) & (spread > 0.0) & (spread[base] > 0.0))
     if not len(at):
