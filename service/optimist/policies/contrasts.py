@@ -132,7 +132,7 @@ class Contrasts:
 @lru_cache(maxsize=4)  # a set has few bases, which are needed one after the other; the arrays are large
 def _influences(contrasts: Contrasts) -> Influences:
     rows = [p.influence for e in contrasts.estimates if (p := e.pairing) is not None]
-    table = np.full((len(rows), max(map(len, rows))), np.nan, np.float32)
+    table = np.full((len(rows), max(map(len, rows))), np.nan)
     for place, row in enumerate(rows):
         table[place, : len(row)] = row
     return Influences(table)
