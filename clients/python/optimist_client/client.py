@@ -96,11 +96,12 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
         """Upload a reference: real `features` (n, d), their `mean` (d,) and `covariance` (d, d), or a file of either.
 
         Files (`.npz`, `.npy`, `.safetensors`) hold one array of features, `mean` and `covariance`, or pytorch-fid's
-        `mu` and `sigma`. `embedding` is the name of the features' embedding. Of features only the moments are sent,
-        unless `keep_rows`, which metrics such as KID need: then the features are sent and kept, in pieces. If that is
-        interrupted, the same call later goes on where it stopped. `progress` shows how far it is (None: in terminals
-        and notebooks). Uploading the same reference again under the same name succeeds; a different one raises
-        `ConflictError`. Raises ValueError for an invalid reference.
+        `mu` and `sigma`. `samples` says how many features moments come from (a file may have it, too): differences of
+        FID then allow for the choice of these. `embedding` is the name of the features' embedding. Of features the
+        moments and 256 rows are sent, unless `keep_rows`, which metrics such as KID need: then all are sent and kept,
+        in pieces. If that is interrupted, the same call later goes on where it stopped. `progress` shows how far it is
+        (None: in terminals and notebooks). Uploading the same reference again under the same name succeeds; a different
+        one raises `ConflictError`. Raises ValueError for an invalid reference.
         """
         given = (mean, covariance) if features is None else features
         if file is not None:
@@ -110,8 +111,8 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
         # Import numpy only when an array is sent: importing it takes as long as importing the rest of the SDK.
         from optimist_client.references import as_sent
 
-        sent = await self._transport.apply(as_sent, given, keep_rows)
-        return await self._upload(name, sent._replace(samples=sent.samples or samples), embedding, progress)
+        sent = await self._transport.apply(as_sent, given, keep_rows, samples)
+        return await self._upload(name, sent, embedding, progress)
 
     async def _upload(
         self, name: str, sent: Sent, embedding: str | None, progress: bool | None = None
@@ -120,7 +121,7 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
             return await self._upload_rows(name, sent, embedding, progress)
         from optimist_client import tensors
 
-        known = {"name": name, "samples": sent.samples, "embedding": embedding}
+        known = {"name": name, "embedding": embedding}
         params = {key: value for key, value in known.items() if value is not None}
         answer = await self._transport.call(
             "POST", "/v1/references", body=tensors.encode(sent.arrays), media_type=tensors.MEDIA_TYPE, params=params
@@ -166,7 +167,7 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
         generators: Collection[str],
         *,
         metric: str | Metric = "fid",
-        reference: str | Path | tuple[ArrayLike, ArrayLike] | NDArray[Any] | None = None,
+        reference: str | Path | tuple[Any, ...] | NDArray[Any] | None = None,
         direction: Literal["minimize", "maximize"] | None = None,
         **config: Any,
     ) -> ExperimentT:
@@ -176,10 +177,11 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
         creates the experiment. Only references that are not there yet are uploaded.
         `metric` is a metric of `optimist_client.metrics`, such as `Vendi(kernel=Gaussian(sigma=10), dimension=64)`, or
         its name with its settings as further arguments, such as `metric="vendi", kernel=…, dimension=64`.
-        `reference`, given in the metric or here, is required by metrics that compare with real data, as FID does.
-        It is the name of an uploaded reference, or data to upload as "<name>-reference": real features (n, d) or a
-        (mean, covariance) pair, as numpy arrays or torch tensors, or the path of a file that `create_reference`
-        accepts, such as pytorch-fid's `.npz`; those of watched metrics are uploaded as "<name>-reference-2" and so on.
+        `reference`, given in the metric or here, is required by metrics that compare with real data, as FID does. It is
+        the name of an uploaded reference, or data to upload as "<name>-reference": real features (n, d) or a tuple
+        (mean, covariance) or (mean, covariance, samples), as numpy arrays or torch tensors, or the path of a file that
+        `create_reference` accepts, such as pytorch-fid's `.npz`; those of watched metrics are uploaded as
+        "<name>-reference-2" and so on.
         `direction` may be left out: the metric says whether lower or higher scores are better. Another one is refused,
         but a `Mean` that was not given `higher_is_better` takes it. The other arguments are the fields of
         `models.ExperimentConfig`. Among them are `tolerance`, the difference that does not matter, for which "1%" of

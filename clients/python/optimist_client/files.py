@@ -14,6 +14,8 @@ from optimist_client import parquet, tensors
 SUFFIXES = (".npy", ".npz", ".safetensors", ".parquet")
 MOMENTS = (("mean", "covariance"), ("mu", "sigma"))
 """The names of reference moments in a file: those of Optimist, and those of pytorch-fid."""
+BESIDE_MOMENTS = ("samples", "some_rows")
+"""What may stand beside them: the number of real rows, and some of these."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -22,15 +24,19 @@ class FileError(ValueError):
     """The content of a file is not valid. The message names the file, what was expected and what was found."""
 
 
-def moments_among(names: Collection[str]) -> tuple[str, str] | None:
-    """The names of mean and covariance, if a file has both; others beside them say how they were made."""
-    return next((pair for pair in MOMENTS if set(pair) <= set(names)), None)
+def moments_among(names: Collection[str]) -> tuple[str, ...]:
+    """The names of mean and covariance, if a file has both, and those of `BESIDE_MOMENTS` that it has; else none.
+
+    Others beside them say how they were made.
+    """
+    pair = next((pair for pair in MOMENTS if set(pair) <= set(names)), ())
+    return (*pair, *(name for name in BESIDE_MOMENTS if pair and name in names))
 
 
 def read_arrays(file: Path) -> Arrays:
     """Read the arrays of a file by name: at least one, all of real numbers. Raises FileError.
 
-    Of an `.npz` with a mean and covariance only these are read.
+    Of an `.npz` with a mean and covariance only these are read, and what belongs to them (`moments_among`).
     """
     if file.suffix not in SUFFIXES:
         raise FileError(

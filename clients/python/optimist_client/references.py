@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimist_client import tensors
-from optimist_client.files import MOMENTS, SUFFIXES, Arrays, FileError, read_arrays
+from optimist_client.files import SUFFIXES, Arrays, FileError, moments_among, read_arrays
 
 SOME = 256
 """Real rows by which differences of generators know how much they depend on the choice of the reference."""
@@ -26,33 +27,71 @@ def some_of(rows: NDArray[np.floating]) -> NDArray[np.float32]:
 
 
 class Moments(NamedTuple):
-    """The mean (d,) and covariance (d, d) of real data, float64, and how many samples they come from, if known."""
+    """The mean (d,) and covariance (d, d) of real data, float64, and what is known of its rows."""
 
     mean: NDArray[np.float64]
     covariance: NDArray[np.float64]
     samples: int | None = None
+    """How many rows they come from."""
+    some_rows: NDArray[np.float32] | None = None
+    """Some of these (k ≤ 256, d), as `some_of` chooses them."""
+
+    @property
+    def arrays(self) -> Arrays:
+        """The arrays by name, as they are sent and stored; `samples` is (1,)."""
+        samples = None if self.samples is None else np.array([self.samples], dtype=np.float64)
+        known = {"mean": self.mean, "covariance": self.covariance, "samples": samples, "some_rows": self.some_rows}
+        return {name: array for name, array in known.items() if array is not None}
+
+    def with_samples(self, samples: int | None) -> Moments:
+        """The same with this number of rows, if one is given. Raises ValueError where another one is known."""
+        if samples is None:
+            return self
+        if self.samples is not None:
+            check_samples(self.samples, samples)
+        return self._replace(samples=_count(samples))
+
+
+def moments_from(arrays: Mapping[str, ArrayLike]) -> Moments | None:
+    """The moments in arrays of the names of `files.moments_among`; None if there are others, or no moments.
+
+    Raises ValueError where `samples` is no number of rows, or `some_rows` are not that many of its rows.
+    """
+    names = moments_among(arrays)
+    if not names or set(names) != set(arrays):
+        return None
+    mean, covariance = (_float64(name, arrays[name]) for name in names[:2])
+    samples = _count(arrays["samples"]) if "samples" in arrays else None
+    if "some_rows" not in arrays:
+        return Moments(mean, covariance, samples)
+    rows = tensors.as_array("some_rows", arrays["some_rows"]).astype(np.float32)
+    if samples is None:
+        raise ValueError("some_rows: expected the number of all rows with them, as samples")
+    if rows.ndim != 2 or not 2 <= len(rows) <= min(SOME, samples) or rows.shape[1:] != mean.shape:
+        most = min(SOME, samples)
+        raise ValueError(f"some_rows: expected shape (k, d) with k from 2 to {most} and the mean's d, got {rows.shape}")
+    return Moments(mean, covariance, samples, rows)
 
 
 class Sent(NamedTuple):
-    """Real data as it is sent, with its digest (`tensors.digest`): `features` to be kept, or `mean` and `covariance`.
-
-    `samples`: how many samples moments come from, if known.
-    """
+    """Real data as it is sent, with its digest (`tensors.digest`): `features` to be kept, or `Moments.arrays`."""
 
     arrays: Arrays
-    samples: int | None
     digest: str
 
 
-def as_sent(reference: Any, keep_rows: bool) -> Sent:
-    """What is sent of a reference: its features where rows are kept, else its moments. Raises ValueError."""
+def as_sent(reference: Any, keep_rows: bool, samples: int | None = None) -> Sent:
+    """What is sent of a reference: its features where rows are kept, else its moments with some of its rows.
+
+    samples: how many rows moments come from. Raises ValueError.
+    """
     if keep_rows:
         rows = rows_of(reference)
-        arrays, samples = {"features": rows}, len(rows)
+        check_samples(len(rows), samples)
+        arrays = {"features": rows}
     else:
-        mean, covariance, samples = moments_of(reference)
-        arrays = {"mean": mean, "covariance": covariance}
-    return Sent(arrays, samples, tensors.digest(arrays))
+        arrays = moments_of(reference).with_samples(samples).arrays
+    return Sent(arrays, tensors.digest(arrays))
 
 
 def names_file(reference: object) -> bool:
@@ -61,26 +100,38 @@ def names_file(reference: object) -> bool:
 
 
 def moments_of(reference: Any) -> Moments:
-    """The moments given by features (n, d), by a pair (mean, covariance), or by a file.
+    """The moments given by features (n, d), by (mean, covariance) or (mean, covariance, samples), or by a file.
 
     Arrays may be torch tensors on any device. A file holds `mu` and `sigma`, as pytorch-fid writes them, or `mean` and
-    `covariance`, or one array of features. The covariance of features is the unbiased one. Raises ValueError for
-    anything else.
+    `covariance`, each perhaps with `samples`; or one array of features. The covariance of features is the unbiased one.
+    Raises ValueError for anything else.
     """
     if names_file(reference):
-        arrays = tuple(moments_in(Path(reference)).values())
         try:
-            return moments_of(arrays if len(arrays) == 2 else arrays[0])
+            given = given_in(Path(reference))
+            return given if isinstance(given, Moments) else moments_of(given)
+        except FileError:
+            raise
         except ValueError as error:
             raise FileError(f"{reference}: {error}") from None
     if isinstance(reference, tuple):
-        if len(reference) != 2:
-            raise ValueError(f"reference: expected a pair (mean, covariance), got {len(reference)} arrays")
-        return Moments(_float64("mean", reference[0]), _float64("covariance", reference[1]))
+        return moments_of_tuple(reference)
     rows = _float64("features", reference)
     if rows.ndim != 2 or len(rows) < 2:
         raise ValueError(f"features: expected shape (n, d) with n at least 2, got {rows.shape}")
-    return Moments(rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False)), len(rows))
+    return Moments(rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False)), len(rows), some_of(rows))
+
+
+def moments_of_tuple(reference: tuple[Any, ...]) -> Moments:
+    """The moments given as a `Moments`, or in part. Raises ValueError for another tuple."""
+    if not 2 <= len(reference) <= len(Moments._fields):
+        expected = "expected (mean, covariance) or (mean, covariance, samples)"
+        raise ValueError(f"reference: {expected}, got a tuple of {len(reference)}")
+    given = zip(Moments._fields, reference, strict=False)
+    found = moments_from({name: each for name, each in given if each is not None})
+    if found is None:
+        raise ValueError("reference: expected both mean and covariance, got None")
+    return found
 
 
 def rows_of(reference: Any) -> NDArray[np.floating]:
@@ -89,32 +140,50 @@ def rows_of(reference: Any) -> NDArray[np.floating]:
     Raises ValueError for anything else, such as moments.
     """
     if isinstance(reference, tuple):
-        raise ValueError("features: expected real features (n, d), got a pair: moments have no rows to keep")
+        raise ValueError("features: expected real features (n, d), got moments: these have no rows to keep")
     if names_file(reference):
-        arrays = moments_in(Path(reference))
-        if len(arrays) > 1:
-            raise FileError(f"{reference}: expected one array of features, found the moments {', '.join(arrays)}")
-        (reference,) = arrays.values()
+        given = given_in(Path(reference))
+        if isinstance(given, Moments):
+            raise FileError(f"{reference}: expected one array of features, found mean and covariance")
+        reference = given
     rows = tensors.as_floats("features", reference)
     if rows.ndim != 2 or len(rows) < 2:
         raise ValueError(f"features: expected shape (n, d) with n at least 2, got {rows.shape}")
     return rows
 
 
-def moments_in(file: Path) -> Arrays:
-    """The arrays in a file of real data: `mean` (or `mu`), then `covariance` (or `sigma`); or one array of features.
+def given_in(file: Path) -> Moments | NDArray[Any]:
+    """What a file of real data holds: moments, in arrays as of `moments_from`, or one array of features.
 
-    Raises FileError for a file that cannot be read, or has arrays with other names.
+    Raises FileError for a file that cannot be read, or has other arrays.
     """
     arrays = read_arrays(file)
-    for names in MOMENTS:
-        if set(arrays) == set(names):
-            return {name: arrays[name] for name in names}
+    try:
+        moments = moments_from(arrays)
+    except ValueError as error:
+        raise FileError(f"{file}: {error}") from None
+    if moments is not None:
+        return moments
     if len(arrays) != 1:
         expected = "one array of features, or mean and covariance, or mu and sigma"
         raise FileError(f"{file}: expected {expected}; found {', '.join(arrays)}")
-    return arrays
+    (rows,) = arrays.values()
+    return rows
+
+
+def check_samples(known: int, samples: int | None) -> None:
+    """Raise ValueError if the number of rows is given and is not the one that is known."""
+    if samples not in (None, known):
+        raise ValueError(f"samples: the real data has {known} rows, not {samples}")
+
+
+def _count(samples: Any) -> int:
+    """A number of rows. Raises ValueError unless it is a whole number from 2 to 2⁵³."""
+    numbers = tensors.as_array("samples", samples)
+    if numbers.size != 1 or not 2 <= (number := float(numbers.reshape(()))) <= 2**53 or number % 1:
+        raise ValueError(f"samples: expected a whole number of rows, at least 2, got {samples}")
+    return int(number)
 
 
 def _float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    return tensors.as_array(name, values).astype(np.float64)
+    return tensors.as_array(name, values).astype(np.float64, order="C")

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from optimist.archive.file import Archive, ArchiveError
 from optimist.dispatch.admission import columns_of
 from optimist.numerics.moments import moments_of_features
+from optimist.numerics.real_data import RealData
 from optimist.store import Conflict, Store
 from optimist_client import tensors
 from optimist_client.models import Experiment, ExperimentConfig, ReferenceInfo
@@ -63,11 +64,13 @@ def _checked(experiment: Experiment, archive: Archive, name: str) -> ReferenceIn
         info = ReferenceInfo.model_validate_json(text)
         d, arrays = info.dimension, tensors.decode(body)
         rows = arrays.pop("features", None)
-        shapes = {part: array.shape for part, array in arrays.items()}
         digest = tensors.digest(arrays if rows is None else {"features": rows})
         is_it = info.name == name and info.digest == digest == experiment.references.get(name)
-        has_shape = shapes == {"mean": (d,), "covariance": (d, d)}
-        if is_it and has_shape and (rows is None or _are_moments(rows, arrays["mean"], arrays["covariance"])):
+        data = RealData.from_arrays(arrays)
+        has_shape = (data.mean.shape, data.covariance.shape) == ((d,), (d, d))
+        samples = data.samples if rows is None else len(rows)
+        has_rows = rows is None or (len(arrays) == 2 and _are_moments(rows, data.mean, data.covariance))
+        if is_it and has_shape and info.samples == samples and has_rows:
             return info
     raise ArchiveError("the archive's reference is not the one that the experiment was created with")
 

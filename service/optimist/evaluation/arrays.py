@@ -14,6 +14,7 @@ from optimist.numerics.batches import BatchError, as_matrices, check_batch, chec
 from optimist.numerics.checks import real_array
 from optimist.numerics.real_data import RealData
 from optimist_client.metrics import Metric
+from optimist_client.references import Moments, moments_of_tuple
 from optimist_client.tensors import IDS, pack_ids
 
 if TYPE_CHECKING:
@@ -85,17 +86,17 @@ def reference_scales(metrics: Iterable[Metric]) -> dict[str, float]:
 
 
 def real_data_of(reference: Any) -> RealData:
-    """Real data from a (mean, covariance) tuple, or from real features (n, d), whose rows are kept.
+    """Real data from a tuple (mean, covariance) or (mean, covariance, samples), or from real features (n, d), whose
+    rows are kept.
 
     Raises ValueError for anything else; what a metric makes of the data checks it further.
     """
     if isinstance(reference, RealData):
         return reference
     if isinstance(reference, tuple):
-        if len(reference) != 2:
-            raise ValueError(f"reference: expected (mean, covariance), got a tuple of {len(reference)}")
-        mean, covariance = reference
-        return RealData(real_array("reference: mean", mean), real_array("reference: covariance", covariance))
+        named = zip(Moments._fields[:2], reference, strict=False)
+        moments = [real_array(f"reference: {field}", values) for field, values in named]
+        return RealData.of_moments(moments_of_tuple((*moments, *reference[2:])))
     name = "reference: features, as it is not a (mean, covariance) tuple"
     return RealData.of_rows(name, real_array("reference", reference))
 

@@ -26,7 +26,7 @@ from optimist.numerics.real_data import RealData
 from optimist_client.files import Arrays, FileError, read_arrays
 from optimist_client.metrics import Metric
 from optimist_client.models import Mixture
-from optimist_client.references import moments_in
+from optimist_client.references import Moments, check_samples, given_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +134,19 @@ def mixture_files(
     return blend_of(lambda: _sets(files, question, beside), question, begun)
 
 
-def read_reference(file: Path) -> RealData:
+def read_reference(file: Path, samples: int | None = None) -> RealData:
     """Real data from a file of `mean` and `covariance`, of pytorch-fid's `mu` and `sigma`, or of real features.
 
-    Raises FileError for anything else.
+    samples: how many features moments come from, which the file may say, too. Raises FileError for anything else.
     """
-    arrays = moments_in(file)
+    given = given_in(file)
     try:
-        if len(arrays) == 2:
-            mean, covariance = (array.astype(np.float64, order="C") for array in arrays.values())
-            check_definite(covariance.copy(), check_moments(mean, covariance))
-            return RealData(mean, covariance)
-        [(name, rows)] = arrays.items()
-        return RealData.of_rows(name, rows)
+        if isinstance(given, Moments):
+            data = RealData.of_moments(given.with_samples(samples))
+            check_definite(data.covariance.copy(), check_moments(data.mean, data.covariance))
+            return data
+        check_samples(len(given), samples)
+        return RealData.of_rows("features", given)
     except ValueError as error:
         raise FileError(f"{file}: {error}") from None
 

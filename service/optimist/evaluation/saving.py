@@ -84,8 +84,7 @@ def metric_parts(metric: Metric, place: str) -> tuple[dict[str, Any], Arrays]:
     if data is not None:
         if not isinstance(data, RealData):
             raise ValueError(f"metric {metric.name!r}: its reference cannot be saved: expected real data")
-        parts = {"mean": data.mean, "covariance": data.covariance, "rows": data.rows}
-        arrays |= {f"{place}/reference/{part}": array for part, array in parts.items() if array is not None}
+        arrays |= {f"{place}/reference/{part}": array for part, array in data.arrays.items()}
     return known, arrays
 
 
@@ -97,13 +96,9 @@ def metric_from(known: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], pl
             own = {part: arrays[f"{place}/{name}/{part}"] for part in _ARRAYS if f"{place}/{name}/{part}" in arrays}
             settings[name] = KernelSettings.of({**settings[name], **own}, name)
     metric = kind.of(settings)
-    if f"{place}/reference/mean" not in arrays:
-        return metric
-    parts = [arrays.get(f"{place}/reference/{part}") for part in ("mean", "covariance", "rows")]
-    mean, covariance, rows = parts
-    assert mean is not None
-    assert covariance is not None
-    return metric.model_copy(update={"reference": RealData(mean, covariance, rows)})
+    within = f"{place}/reference/"
+    parts = {name.removeprefix(within): array for name, array in arrays.items() if name.startswith(within)}
+    return metric.model_copy(update={"reference": RealData.from_arrays(parts)}) if parts else metric
 
 
 def with_place(place: str, tensors: Mapping[str, Tensor]) -> Arrays:

@@ -124,13 +124,11 @@ def contexts_of(config: ExperimentConfig) -> ContextSettings | None:
 
 
 def stored_reference(body: bytes) -> RealData:
-    """The real data of a stored reference: safetensors of `mean` and `covariance`, and of `features` if rows are kept.
+    """The real data of a stored reference: safetensors of `RealData.arrays`.
 
     Raises ValueError if it cannot be read.
     """
-    arrays = tensors.decode(body)
-    rows = arrays.get("features")
-    return RealData(arrays["mean"], arrays["covariance"], None if rows is None else rows.astype(np.float64))
+    return RealData.from_arrays(tensors.decode(body))
 
 
 def pack_kernels(open_question: Question, question: Question) -> bytes:

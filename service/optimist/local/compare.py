@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +36,7 @@ from optimist_client.metrics import Metric
 from optimist_client.metrics.texts import split
 from optimist_client.models import Report
 from optimist_client.run import Reporting
-from optimist_client.tensors import IDS, LONGEST_ID
+from optimist_client.tensors import IDS, LONGEST_ID, digest
 from optimist_client.tolerance import checked
 from optimist_client.validation import in_words
 from optimist_client.wire import GeneratorName
@@ -270,6 +269,4 @@ def _real(
         if len(names) < 2:
             raise FileError(f"{source.origin}: expected at least 2 real samples, found {len(names)}")
         return real_data(np.concatenate(parts), metrics), len(names), source.digest()
-    sha = hashlib.sha256(data.mean.tobytes())
-    sha.update(data.covariance.tobytes())
-    return data, 0, sha.hexdigest()
+    return data, 0, digest(data.arrays)

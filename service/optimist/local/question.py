@@ -62,7 +62,7 @@ def real_data(rows: NDArray[np.floating], metrics: Sequence[str | Metric]) -> Re
     kinds = map(kind_of, metrics)
     if any(kind.reference_rows or kind.kernels for kind in kinds):
         return found
-    return RealData(found.mean, found.covariance)
+    return found.without_rows()
 
 
 def kind_of(metric: str | Metric) -> type[Metric]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.numerics.batches import check_rows
 from optimist.numerics.moments import moments_of_features
 from optimist.numerics.plausibility import reference_scale
-from optimist_client.references import some_of
+from optimist_client.references import Moments, moments_from, some_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +45,43 @@ class RealData:
         mean, covariance = moments_of_features(name, rows)
         return cls(mean, covariance, np.asarray(rows, dtype=np.float64))
 
+    @classmethod
+    def of_moments(cls, moments: Moments) -> Self:
+        """Moments with what is known of their rows. Raises `BatchError` for such rows that no reference may have.
+
+        The numbers of the moments are not checked.
+        """
+        if moments.some_rows is not None:
+            check_rows("some_rows", moments.some_rows, len(moments.mean))
+        mean, covariance, samples, some_rows = moments
+        return cls(mean, covariance, samples=samples, some_rows=some_rows)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The data in `arrays`. Raises ValueError for others."""
+        rest = dict(arrays)
+        rows = rest.pop("features", None)
+        moments = moments_from(rest)
+        if moments is None:
+            raise ValueError(f"expected mean and covariance, found {', '.join(arrays)}")
+        if rows is None:
+            return cls.of_moments(moments)
+        return cls(moments.mean, moments.covariance, rows.astype(np.float64))
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The data by name, as it is stored: moments, and `features` where rows are held, or what is known of them."""
+        if self.rows is None:
+            return self.moments.arrays
+        return {"mean": self.mean, "covariance": self.covariance, "features": self.rows}
+
+    @property
+    def moments(self) -> Moments:
+        """The data with some of its rows only, which take little memory."""
+        return Moments(self.mean, self.covariance, self.samples, self.some_rows)
+
     def without_rows(self) -> Self:
-        """The same data with some of its rows only, which take little memory."""
+        """The same as real data."""
         return replace(self, rows=None)
 
     @property

@@ -12,19 +12,17 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-import numpy as np
 from fastapi import Request
-from numpy.typing import NDArray
 
 from optimist.api.bodies.arrays import Arrays
 from optimist.api.problems import gone_away, invalid
-from optimist.numerics.moments import check_definite, check_moments, check_shapes, moments_of_features
-from optimist.numerics.plausibility import reference_scale
+from optimist.numerics.moments import check_definite, check_moments, check_shapes
+from optimist.numerics.real_data import RealData
 from optimist.priority import stay_behind
 from optimist_client import tensors
-from optimist_client.files import MOMENTS
+from optimist_client.files import moments_among
+from optimist_client.references import Moments, moments_from
 
-Matrix = NDArray[np.float64]
 Result = TypeVar("Result")
 
 
@@ -87,24 +85,29 @@ def memory_of(arrays: Arrays) -> int:
     return 18 * sum(array.size for array in arrays.values())
 
 
-def checked(arrays: Arrays, max_dimension: int) -> tuple[Arrays, float]:
-    """The moments in these arrays, which it empties, as they are stored, and their scale. Raises `ApiError` 422."""
+def checked(arrays: Arrays, max_dimension: int, samples: int | None) -> RealData:
+    """The moments in these arrays, which it empties, with what is known of their rows.
+
+    samples: how many rows there were, if that is said beside the arrays. Raises `ApiError` 422.
+    """
     try:
-        mean, covariance = _moments(arrays, max_dimension)
+        moments = _moments(arrays, max_dimension).with_samples(samples)
         arrays.clear()
-        check_definite(covariance, check_moments(mean, covariance))
+        data = RealData.of_moments(moments)
+        check_definite(data.covariance, check_moments(data.mean, data.covariance))
     except ValueError as error:
         raise invalid(str(error)) from None
-    return {"mean": mean, "covariance": covariance}, reference_scale(mean, covariance)
+    return data
 
 
-def packed(kept: Arrays) -> tuple[str, bytes]:
+def packed(moments: Moments) -> tuple[str, bytes]:
     """Digest and stored form of moments."""
-    return tensors.digest(kept), tensors.encode(kept)
+    arrays = moments.arrays
+    return tensors.digest(arrays), tensors.encode(arrays)
 
 
-def _moments(arrays: Arrays, max_dimension: int) -> tuple[Matrix, Matrix]:
-    """Mean (d,) and covariance (d, d) of these arrays, float64, of at most `max_dimension` columns.
+def _moments(arrays: Arrays, max_dimension: int) -> Moments:
+    """The moments that these arrays hold, float64, of at most `max_dimension` columns.
 
     Raises ValueError for other names and shapes; the numbers are not checked.
     """
@@ -112,14 +115,14 @@ def _moments(arrays: Arrays, max_dimension: int) -> tuple[Matrix, Matrix]:
     if names == {"features"}:
         rows = arrays["features"]
         _check_width(rows.shape[1] if rows.ndim == 2 else 1, max_dimension)
-        return moments_of_features("features", rows)
-    for mean, covariance in MOMENTS:
-        if names == {mean, covariance}:
-            check_shapes(arrays[mean], arrays[covariance])
-            _check_width(len(arrays[mean]), max_dimension)
-            return arrays[mean].astype(np.float64), arrays[covariance].astype(np.float64, order="C")
+        return RealData.of_rows("features", rows).moments
+    if known := moments_among(names):
+        check_shapes(arrays[known[0]], arrays[known[1]])
+        _check_width(len(arrays[known[0]]), max_dimension)
+    if (moments := moments_from(arrays)) is not None:
+        return moments
     found = ", ".join(sorted(names)) or "nothing"
-    raise ValueError(f"expected mean and covariance, mu and sigma, or features; found {found}")
+    raise ValueError(f"expected mean and covariance, or mu and sigma, perhaps with samples; or features; found {found}")
 
 
 def _check_width(width: int, most: int) -> None:

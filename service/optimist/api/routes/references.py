@@ -31,41 +31,44 @@ async def create_reference(
     settings: SettingsDep,
     caller: CallerDep,
     name: Annotated[Identifier, Query(description="The name that experiments refer to")],
-    samples: Annotated[int | None, Query(ge=1, description="Number of real samples behind the moments")] = None,
+    samples: Annotated[
+        int | None, Query(ge=2, le=2**53, description="Number of real samples behind the moments")
+    ] = None,
     embedding: Annotated[EmbeddingName | None, Query(description="Name of the features' embedding")] = None,
     keep: Annotated[bool, Query(alias="rows", description="Whether to keep the rows of the features")] = False,
 ) -> ReferenceInfo:
     """Store moments (`mean` (d,) and `covariance` (d, d), or pytorch-fid's `mu` and `sigma`) or real `features` (n, d).
 
-    Of features the moments are computed. With `rows` the features are kept beside them, as some metrics need it; see
-    also the upload in pieces. Uploading the same reference again under the same name succeeds; 409 for another one.
+    `samples`, in the body or beside it, says how many features moments come from, and `some_rows` (k, d) are at most
+    256 of these: differences of FID then allow for the choice of the real samples. Of features all this is computed.
+    With `rows` the features are kept, too, as some metrics need it; see also the upload in pieces. Uploading the same
+    reference again under the same name succeeds; 409 for another one.
     """
     arrays = await read_arrays(request, settings)
     if keep:
         if set(arrays) != {"features"}:
             raise invalid(f"rows: only features have rows to keep; found {', '.join(sorted(arrays)) or 'nothing'}")
-        return await keep_rows(request, context, store, caller, name, arrays["features"], embedding)
-    rows = len(arrays["features"]) if "features" in arrays and arrays["features"].ndim else None
+        features = arrays["features"]
+        return await keep_rows(request, context, store, caller, name, features, samples, embedding)
     share: Share = request.scope["memory"]
     share.hold_more(memory_of(arrays))
     # One at a time, and not in the threads that check batches, because a large reference takes seconds.
     queue: Queue = request.app.state.references
-    kept, scale = await queue.run(request, checked, arrays, settings.max_dimension)
-    dimension = len(kept["mean"])
+    data = await queue.run(request, checked, arrays, settings.max_dimension, samples)
     # Not in that thread, which would hold the interpreter while others have the processors.
-    digest, body = await aside(8 * dimension**2, packed, kept)
-    del kept
-    await store.references.reserve(name, settings.max_experiments)
+    digest, body = await aside(8 * data.dimension**2, packed, data.moments)
     info = ReferenceInfo(
         name=name,
-        dimension=dimension,
-        samples=samples if rows is None else rows,
+        dimension=data.dimension,
+        samples=data.samples,
         embedding=embedding,
         digest=digest,
-        scale=scale,
+        scale=data.scale,
         bytes=len(body),
         created=time.time(),
     )
+    del data
+    await store.references.reserve(name, settings.max_experiments)
     async with context.vitals.room_for(len(body), lambda: store.references.is_there(name)):
         is_kept = await store.references.put(name, info.model_dump_json(), body)
     if not is_kept:

@@ -207,11 +207,14 @@ async def keep_rows(
     caller: Caller,
     name: str,
     rows: NDArray[np.floating],
+    samples: int | None,
     embedding: str | None,
 ) -> ReferenceInfo:
     """Store a reference with its rows (n, d), all of which came in one request. Raises `ApiError` 422."""
     if rows.ndim != 2:
         raise invalid(f"features: expected shape (n, d) with n at least 2, got {rows.shape}")
+    if samples not in (None, len(rows)):
+        raise invalid(f"samples: the features have {len(rows)} rows, not {samples}")
     digest = await asyncio.to_thread(tensors.digest, {FEATURES: rows})
     shape = {"rows": len(rows), "dimension": rows.shape[1], "dtype": rows.dtype.name}
     try:

@@ -10,7 +10,7 @@ from optimist.numerics.batches import as_matrices
 from optimist.simulation.sources.arrays import ArraySource
 from optimist.simulation.sources.base import Rows, Source
 from optimist.simulation.sources.gaussian import GaussianSource
-from optimist_client.files import MOMENTS, FileError, read_arrays
+from optimist_client.files import FileError, moments_among, read_arrays
 from optimist_client.metrics import find
 
 Found = Iterator[tuple[str, str, Rows]]
@@ -50,7 +50,7 @@ def _columns(metric: str) -> dict[str, int | None]:
 
 def _in_file(file: Path) -> Found:
     arrays = read_arrays(file)
-    if any(set(arrays) == set(pair) for pair in MOMENTS):
+    if moments_among(arrays):
         yield file.stem, f"{file}", dict(arrays)
         return
     grouped: dict[str, Rows] = {}
@@ -62,12 +62,12 @@ def _in_file(file: Path) -> Found:
 
 
 def _source(origin: str, arrays: Rows, wanted: Mapping[str, int | None]) -> Source:
-    for mean, covariance in MOMENTS:
-        if set(arrays) == {mean, covariance}:
-            try:
-                return GaussianSource(arrays[mean], arrays[covariance], origin)
-            except ValueError as error:
-                raise FileError(f"{origin}: {error}".replace("the reference ", "the ")) from None
+    if found := moments_among(arrays):
+        mean, covariance = found[:2]
+        try:
+            return GaussianSource(arrays[mean], arrays[covariance], origin)
+        except ValueError as error:
+            raise FileError(f"{origin}: {error}".replace("the reference ", "the ")) from None
     columns = {name: width for name, width in wanted.items() if width is not None}
     rows = as_matrices(of_metric(origin, arrays, tuple(wanted)), columns)
     for name, array in rows.items():
