@@ -39,7 +39,7 @@ def digits() -> tuple[Rows, list[Rows]]:
 
 def tumours() -> tuple[Rows, list[Rows]]:
     """The 30 columns of the breast cancer data, which have heavy tails; and the same rows with more and less noise."""
-    columns = np.asarray(load_breast_cancer()["data"], dtype=np.float64)
+    columns = np.asarray(load_breast_cancer(return_X_y=True)[0], dtype=np.float64)
     real = (columns - columns.mean(0)) / columns.std(0)
     rng = np.random.default_rng(0)
     rows, noise = real[rng.integers(len(real), size=POOL)], rng.standard_normal((POOL, real.shape[1]))
@@ -67,7 +67,7 @@ def calibration(repeats: int) -> Table:
     for name, (make, sizes) in BEDS.items():
         real, pools = make()
         whole = score_of(RealData(real.mean(0), np.cov(real.T, bias=True)))
-        true = np.subtract(*(_truth(whole, pool) for pool in reversed(pools)))
+        true = _truth(whole, pools[1]) - _truth(whole, pools[0])
         for size in sizes:
             for n in COUNTS:
                 found = [_draw(np.random.default_rng(repeat), real, pools, size, n, true) for repeat in range(repeats)]

@@ -23,7 +23,7 @@ MOMENTS = REAL.mean(0), np.cov(REAL, rowvar=False)
 
 
 @pytest.mark.parametrize("kind", [FID, KID])
-def test_every_form_gives_the_same_score(kind: type[Metric], tmp_path: Path):
+def test_every_form_gives_the_same_score(kind: type[FID | KID], tmp_path: Path):
     np.save(tmp_path / "real.npy", REAL)
     metric = kind(reference=REAL)
     forms: list[Any] = [REAL, REAL.tolist(), real_data_of(REAL), read_reference(tmp_path / "real.npy")]
