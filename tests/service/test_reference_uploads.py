@@ -295,5 +295,5 @@ def test_metrics_get_what_they_compare_with(service: Service, client: Optimist, 
     assert client.create_experiment(f"{name}-2", ["a", "b"], metric=FID(reference=ROWS), watch=watch).info == both.info
     with pytest.raises(FixError, match=r"'kid' compares with rows, and .* holds only moments"):
         client.create_experiment(f"{name}-3", ["a", "b"], metric=KID(reference=named[0]))
-    with pytest.raises(FixError, match="got a pair: moments have no rows to keep"):
+    with pytest.raises(FixError, match="got moments: these have no rows to keep"):
         client.create_experiment(f"{name}-3", ["a", "b"], metric=KID(reference=(np.zeros(8), np.eye(8))))
