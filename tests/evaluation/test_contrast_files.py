@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,45 @@ def test_the_median_bandwidth_is_that_of_an_experiment(tmp_path: Path):
         {"a": SETS["near"], "b": SETS["wide"]}, "rke", kernel=KERNEL | {"sigma": sigma}, paired=True
     )
     assert known.contrasts[0].difference == pytest.approx(found.contrasts[0].difference, rel=1e-9)
+
+
+def test_the_number_of_real_samples_may_be_given_beside_their_moments(tmp_path: Path):
+    mean, covariance = REFERENCE
+    np.savez(tmp_path / "real.npz", mean=mean, covariance=covariance)
+    files = [tmp_path / f"{name}.npy" for name in SETS]
+    for file in files:
+        np.save(file, SETS[file.stem])
+    options = ("--paired", "--reference", tmp_path / "real.npz")
+    for samples in (None, 900):
+        given = () if samples is None else (f"--reference-samples={samples}",)
+        told = json.loads(run(*files, *options, *given, "--json")[0])
+        found = optimist.contrast(SETS, reference=(mean, covariance, samples), paired=True)
+        assert told["contrasts"] == [one.model_dump(mode="json") for one in found.between]
+        # 600 samples are many for 900 real ones, so that either is a reason to warn, but once for all generators.
+        assert [len(score["warnings"]) for score in told["scores"]] == [1, 1, 1]
+        (warning,) = told["scores"][0]["warnings"]
+        assert (f"{samples} samples" in warning) == (samples is not None)
+        assert f"{found}".count(warning) == 1
+        assert f"{found}".endswith(f"\n{warning}")
+    exact, finite = (optimist.contrast(SETS, reference=(*REFERENCE, m), paired=True).contrasts[0] for m in (None, 900))
+    assert exact.error < finite.error
+
+
+def test_a_number_of_real_samples_that_cannot_be_is_refused(tmp_path: Path):
+    np.save(tmp_path / "a.npy", Z)
+    for options, said in (
+        (("--metric=is",), "--reference-samples goes with --reference"),
+        (("--reference", tmp_path / "a.npy"), "the real data has 600 rows, not 900"),
+    ):
+        _, error = run(tmp_path / "a.npy", tmp_path / "a.npy", "--reference-samples=900", *options, code=1)
+        assert said in error
+
+
+def test_every_command_with_a_reference_takes_its_number_of_samples():
+    commands = {command.callback: signature(command.callback).parameters for command in app.registered_commands}
+    taking = [parameters for parameters in commands.values() if "reference" in parameters]
+    assert len(taking) == 4
+    assert all("reference_samples" in parameters for parameters in taking)
 
 
 def test_print_json_and_pandas_say_the_same():

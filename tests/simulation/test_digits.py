@@ -31,7 +31,7 @@ print(json.dumps({
 
 def fid(features, reference):
     """The plain plug-in FID (equations.md §1)."""
-    mean, covariance = reference
+    mean, covariance, *_ = reference
     features = features.astype(np.float64)
     values, vectors = np.linalg.eigh(covariance)
     root = (vectors * np.sqrt(values.clip(0))) @ vectors.T
@@ -96,8 +96,11 @@ def test_features_and_probabilities(digits):
 
 
 def test_every_feature_carries_information(digits):
-    mean, covariance = digits.reference()
+    mean, covariance, samples, some_rows = digits.reference()
     assert mean.dtype == covariance.dtype == np.float64
+    assert samples == len(digits.images)
+    assert some_rows is not None
+    assert some_rows.shape == (256, 64)
     assert np.linalg.matrix_rank(covariance) == 64
     features = digits.features(digits.images).astype(np.float64)
     centred = features - features.mean(axis=0)

@@ -171,6 +171,7 @@ def test_the_demo_s_generators_are_sampled_as_they_are_drawn(digits, digits_cach
     monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))
     bed = sources.digits("fid")
     assert list(bed.sources) == list(digits.family)
+    assert bed.settings["metric"].reference.samples == len(digits.images)
     assert bed.aligned
     source = bed.sources["vae-1.3"]
     whole = source.stream(Draw(0, 0, "vae-1.3")).take(1100)

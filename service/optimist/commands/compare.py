@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from optimist.commands.live import Standings
-from optimist.commands.metrics import FORM, MetricText
-from optimist.commands.shared import AsJson, console, extras, said_plainly
+from optimist.commands.metrics import FORM, MetricText, real_data
+from optimist.commands.shared import AsJson, ReferenceSamples, console, extras, said_plainly
 from optimist_client.tolerance import parsed as parsed_tolerance
 
 PROVISIONAL = 3
@@ -38,6 +38,7 @@ def compare(
             "and covariance."
         ),
     ] = None,
+    reference_samples: ReferenceSamples = None,
     embed: Annotated[
         Literal["inception", "dinov2", "clip", "swav", "efficientnet", "text"],
         typer.Option(help="What turns samples into features (see docs/embedders.md)."),
@@ -103,7 +104,7 @@ def compare(
             found = compared(
                 generators,
                 embed=embed,
-                reference=reference,
+                reference=reference if reference_samples is None else real_data(reference, reference_samples),
                 metric=metric,
                 watch=",".join(watch or ()),
                 weights=weights,

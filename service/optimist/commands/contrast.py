@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from optimist.commands.metrics import real_data
 from optimist.commands.score import check_reference, kernels_of, progress
 from optimist.commands.shared import (
     ORDER,
@@ -21,6 +22,7 @@ from optimist.commands.shared import (
     MetricName,
     PromptSigma,
     ReferenceFile,
+    ReferenceSamples,
     Sigma,
     Truncation,
     extras,
@@ -43,6 +45,7 @@ def contrast(
     ] = False,
     metric: Annotated[MetricName, typer.Option(help="The metric to compare FILES by.")] = "fid",
     reference: ReferenceFile = None,
+    reference_samples: ReferenceSamples = None,
     delta: Annotated[float, typer.Option(help="Each interval covers 1 − delta by itself.")] = 0.05,
     order: Annotated[float, typer.Option(help=ORDER)] = 1.0,
     truncation: Truncation = None,
@@ -64,14 +67,14 @@ def contrast(
     """
     settings = settings_of(device=device)
     with extras("server,scoring"):
-        from optimist.evaluation.offline import contrast_files, read_reference
+        from optimist.evaluation.offline import contrast_files
     with said_plainly(ValueError), progress() as begun:
         check_reference(metric, reference)
         found = contrast_files(
             files,
             metric,
             paired=paired,
-            reference=None if reference is None else read_reference(reference),
+            reference=real_data(reference, reference_samples),
             **kernels_of(metric, kernel, sigma, prompt_sigma, frequencies, kernel_seed, exact=False),
             order=order,
             truncation=truncation,

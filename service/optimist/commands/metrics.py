@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from optimist_client.metrics import Metric, declared, find, texts
+
+if TYPE_CHECKING:
+    from optimist.numerics.real_data import RealData
 
 FORM = "optionally with settings, as mean:reads=clipscore,higher_is_better=false or rke:kernel.sigma=10"
 MetricText = Annotated[str, typer.Option(help=f"The metric: one of {', '.join(declared())}; {FORM}.")]
@@ -22,13 +25,22 @@ Watch = Annotated[
 ]
 
 
+def real_data(reference: Path | None, samples: int | None) -> RealData | None:
+    """What --reference and --reference-samples say. Raises ValueError for a file or a number that is not valid."""
+    if reference is None:
+        if samples is not None:
+            raise ValueError("--reference-samples goes with --reference")
+        return None
+    from optimist.evaluation.offline import read_reference
+
+    return read_reference(reference, samples)
+
+
 def parsed(text: str) -> tuple[str, dict[str, Any]]:
     """As `texts.parsed`. The file of a `reference` is read."""
     name, settings = texts.parsed(text)
     if isinstance(reference := settings.get("reference"), str):
-        from optimist.evaluation.offline import read_reference
-
-        settings["reference"] = read_reference(Path(reference))
+        settings["reference"] = real_data(Path(reference), None)
     return name, settings
 
 

@@ -15,7 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.metrics import MetricText, Watch, parsed, watched
+from optimist.commands.metrics import MetricText, Watch, parsed, real_data, watched
 from optimist.commands.shared import (
     ORDER,
     AsJson,
@@ -25,6 +25,7 @@ from optimist.commands.shared import (
     KernelSeed,
     PromptSigma,
     ReferenceFile,
+    ReferenceSamples,
     Sigma,
     Truncation,
     console,
@@ -53,6 +54,7 @@ def score(
     metric: MetricText = "fid",
     watch: Watch = None,
     reference: ReferenceFile = None,
+    reference_samples: ReferenceSamples = None,
     bound: Annotated[BoundName, typer.Option(help="The bound that makes the interval.")] = "influence",
     delta: Annotated[float, typer.Option(help="The interval covers 1 − delta.")] = 0.05,
     order: Annotated[float, typer.Option(help=ORDER)] = 1.0,
@@ -73,10 +75,10 @@ def score(
     """Score FILES and print them best first. This needs no service. A scorer process is run by `optimist scorer`."""
     settings = settings_of(device=device)
     with extras("server,scoring"):
-        from optimist.evaluation.offline import mixture_files, read_reference, score_files
+        from optimist.evaluation.offline import mixture_files, score_files
     with said_plainly(ValueError), progress() as begun:
         name, own = parsed(metric)
-        real = None if reference is None else read_reference(reference)
+        real = real_data(reference, reference_samples)
         asked = (kernel, sigma, prompt_sigma, frequencies, kernel_seed, exact)
         kernels = shared_kernels(name, watch or [], "kernel" in own, *asked)
         shared = kernels | ({} if real is None else {"reference": real})

@@ -61,6 +61,13 @@ ReferenceFile = Annotated[
     Path | None,
     typer.Option(help=f"Real features (n, d), or mean and covariance, or mu and sigma. {_of('reference')}"),
 ]
+ReferenceSamples = Annotated[
+    int | None,
+    typer.Option(
+        help="How many real samples the mean and covariance in --reference come from, if its file does not say it as "
+        "samples: differences by fid then allow for the choice of these."
+    ),
+]
 ORDER = f"The order α; inf for the largest eigenvalue alone. {_of('order')}"
 Truncation = Annotated[int | None, typer.Option(help=f"Only the t largest eigenvalues count. {_of('truncation')}")]
 KernelName = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from optimist.commands.metrics import Watch, watched
+from optimist.commands.metrics import Watch, real_data, watched
 from optimist.commands.routes_played import play_routes
 from optimist.commands.score import kernels_of
 from optimist.commands.shared import (
@@ -24,11 +24,13 @@ from optimist.commands.shared import (
     MetricName,
     PromptSigma,
     ReferenceFile,
+    ReferenceSamples,
     Truncation,
     console,
     extras,
     said_plainly,
 )
+from optimist_client.metrics import Metric, find
 from optimist_client.tolerance import parsed as parsed_tolerance
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ def simulate(
     ] = None,
     watch: Watch = None,
     reference: ReferenceFile = None,
+    reference_samples: ReferenceSamples = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -141,6 +144,7 @@ def simulate(
     if goal == "route":
         unused = {"--experiment": experiment, "--generators": generators, "--metric": metric, "--reference": reference}
         unused |= {"--watch": watch, "--truth": truth, "--kernel": kernel, "--sigma": sigma, "--tolerance": tolerance}
+        unused |= {"--reference-samples": reference_samples}
         unused |= {"--csv": csv_file, "--picks": picks, "--plot": plot, "--delta": delta, "--order": order}
         if given := [option for option, value in unused.items() if value is not None]:
             raise typer.BadParameter(f"--goal route takes no {', '.join(given)}: scores are in the file")
@@ -155,7 +159,6 @@ def simulate(
     if sum(source is not None for source in (features, experiment, generators)) != 1:
         raise typer.BadParameter("expected exactly one of --features, --experiment and --generators")
     with extras("simulate" if generators is None else "simulate,demo"):
-        from optimist.evaluation.offline import read_reference
         from optimist.simulation import laboratory, reporting
 
         if plot is not None:
@@ -165,17 +168,17 @@ def simulate(
         asked = (kernel, sigma, prompt_sigma, frequencies, kernel_seed)
         # An experiment and the demo have their own kernels.
         kernels = kernels_of(metric or "fid", *asked, exact=False) if features or any(asked) else {}
-        shared = kernels | ({} if reference is None else {"reference": read_reference(reference)})
+        real = real_data(reference, reference_samples)
+        shared = kernels | ({} if real is None else {"reference": real})
         further = watched(watch or [], shared)
-        place = features if further else None
         # Which class the result has depends on the goal.
         asked_for: dict[str, Any] = {"goal": goal}
         result = laboratory.simulate(
-            place or _samples(features, experiment, metric or "fid", reference),
+            _samples(features, experiment, [find(metric or "fid")(), *further], reference),
             **asked_for,
-            metric=metric or ("fid" if place else None),
+            metric=metric,
             watch=further,
-            reference=reference,
+            reference=real,
             policies=policy or list(DEFAULTS[goal]),
             rounds=rounds,
             batch_size=batch,
@@ -206,13 +209,16 @@ def simulate(
             result.plot(plot)
 
 
-def _samples(features: Path | None, experiment: Path | None, metric: str, reference: Path | None) -> SourceSet:
+def _samples(
+    features: Path | None, experiment: Path | None, metrics: Sequence[Metric], reference: Path | None
+) -> SourceSet:
     """The samples that the options name. Imports torch only here."""
     from optimist.simulation import sources
+    from optimist.simulation.watched import arrays_read
 
     if features is not None:
-        return sources.SourceSet(sources.files(features, metric, beside=reference))
-    return sources.digits(metric) if experiment is None else sources.experiment(experiment)
+        return sources.SourceSet(sources.files(features, arrays_read(metrics), beside=reference))
+    return sources.digits(metrics[0].name) if experiment is None else sources.experiment(experiment)
 
 
 def _scores(text: str) -> dict[str, float]:

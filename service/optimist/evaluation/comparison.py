@@ -86,7 +86,14 @@ class Comparison:
         ]
         how = "paired" if self.paired else "independent samples"
         title = f"{self.metric.title}, {how}, intervals of {1.0 - self.delta:.4g}"
-        warnings = [f"{name}: {warning}" for name, one in self.estimates.items() for warning in one.warnings]
+        of_all = set[str].intersection(*(set(one.warnings) for one in self.estimates.values()))
+        warnings = [
+            f"{name}: {warning}"
+            for name, one in self.estimates.items()
+            for warning in one.warnings
+            if warning not in of_all
+        ]
+        warnings += sorted(of_all)
         tables = (_aligned(_SCORES, scores, 1), _aligned(_DIFFERENCES, differences, 2))
         return "\n".join([title, *tables[0], "", *tables[1], *warnings])
 

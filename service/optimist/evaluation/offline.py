@@ -143,7 +143,7 @@ def read_reference(file: Path, samples: int | None = None) -> RealData:
     try:
         if isinstance(given, Moments):
             data = RealData.of_moments(given.with_samples(samples))
-            check_definite(data.covariance.copy(), check_moments(data.mean, data.covariance))
+            check_definite(data.covariance, check_moments(data.mean, data.covariance))
             return data
         check_samples(len(given), samples)
         return RealData.of_rows("features", given)

@@ -16,6 +16,7 @@ from optimist.simulation.digits.generators import Generator, family, generators
 from optimist.simulation.digits.networks import forward, hidden, softmax, unpack
 from optimist.simulation.digits.prompted import PromptedGenerator, classes, prompted
 from optimist.simulation.digits.recipe import Recipe
+from optimist_client.references import Moments, moments_of
 
 KERNEL: dict[str, Any] = {"name": "gaussian", "sigma": 5.0, "features": 256}
 """σ is half the median distance between features of real digits, so that the kernel distinguishes the digits."""
@@ -61,10 +62,9 @@ class Digits:
         features = self.features(self.images)
         return np.stack([features[self.labels == digit].mean(axis=0) for digit in range(10)])
 
-    def reference(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (64,) and 1/(n−1) covariance (64, 64), float64, of the features of all real images."""
-        features = self.features(self.images).astype(np.float64)
-        return features.mean(axis=0), np.cov(features, rowvar=False)
+    def reference(self) -> Moments:
+        """The moments of the features (1797, 64) of all real images, and some of these features."""
+        return moments_of(self.features(self.images))
 
 
 def load(cache: Path | None = None, progress: bool = True, recipe: Recipe | None = None) -> Digits:
