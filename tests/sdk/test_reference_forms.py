@@ -66,7 +66,7 @@ def test_what_is_no_reference_is_refused(tmp_path: Path):
         moments_of("nothing.npz")
     with pytest.raises(FileError, match=r"one\.npy: features: expected shape \(n, d\) with n at least 2"):
         moments_of(tmp_path / "one.npy")
-    with pytest.raises(ValueError, match="expected a pair"):
+    with pytest.raises(ValueError, match="samples: expected a number of rows, got an array of shape"):
         moments_of((MEAN, COVARIANCE, ROWS))
     with pytest.raises(ValueError, match="array of real numbers"):
         moments_of([["a"], ["b"]])

@@ -180,8 +180,10 @@ def check_samples(known: int, samples: int | None) -> None:
 def _count(samples: Any) -> int:
     """A number of rows. Raises ValueError unless it is a whole number from 2 to 2⁵³."""
     numbers = tensors.as_array("samples", samples)
-    if numbers.size != 1 or not 2 <= (number := float(numbers.reshape(()))) <= 2**53 or number % 1:
-        raise ValueError(f"samples: expected a whole number of rows, at least 2, got {samples}")
+    if numbers.size != 1:
+        raise ValueError(f"samples: expected a number of rows, got an array of shape {numbers.shape}")
+    if not 2 <= (number := float(numbers.reshape(()))) <= 2**53 or number % 1:
+        raise ValueError(f"samples: expected a whole number of rows, at least 2, got {number:g}")
     return int(number)
 
 
