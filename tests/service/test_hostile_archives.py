@@ -46,11 +46,13 @@ def exported(client: Optimist, name: str) -> bytes:
     return httpx.get(f"{client._transport._http.base_url}/v1/experiments/{name}/export").content
 
 
-def changed(whole: bytes, edits: dict[str, Edit], added: dict[str, bytes] | None = None) -> bytes:
-    """The archive with other members, and a digest that is right."""
+def changed(whole: bytes, edits: dict[str, Edit], added: dict[str, bytes] | None = None, without: str = "") -> bytes:
+    """The archive with other members, without one of its own, and with a digest that is right."""
     made = BytesIO()
     with zipfile.ZipFile(BytesIO(whole)) as old, zipfile.ZipFile(made, "w") as new:
         for member in old.namelist():
+            if member == without:
+                continue
             body = old.read(member)
             if member in edits:
                 parsed = json.loads(body)
@@ -208,6 +210,8 @@ def test_each_is_refused_with_what_was_expected_and_changes_nothing(service: Ser
     bodies = {case: (changed(whole, edits), said) for case, (edits, said) in HOSTILE.items()}
     many = changed(whole, {}, {f"logs/{n}.{'x' * 40}": b"" for n in range(100, 45_000)})
     bodies["a directory"] = many, "expected a directory of at most 4194304 bytes"
+    long = changed(whole, {}, {"format": b"1" * 2**20}, without="format")
+    bodies["a long format"] = long, "format: expected at most 16 bytes, found 1048576"
     bodies["JSON"] = changed(whole, {A: setting(estimate="1" * 2**24)}), "expected at most 16777216 bytes"
     with pytest.warns(UserWarning, match="Duplicate name"):
         bodies["a name twice"] = changed(whole, {}, {"history": b""}), "each of a name of its own"

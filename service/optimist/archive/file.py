@@ -21,6 +21,7 @@ Counts are not stored: they are computed from the history.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import struct
 import zipfile
@@ -43,6 +44,8 @@ from optimist_client.validation import each_in_words
 Parsed = TypeVar("Parsed")
 
 FORMAT = 1
+_LONGEST_FORMAT = 16
+"""Bytes of the version of any format. It is read before memory is reserved, and repeated if it is wrong."""
 MEDIA_TYPE = "application/zip"
 _DIGEST_BYTES = 64
 _PIECE = 2**20
@@ -150,7 +153,7 @@ class Archive:
         self._sizes = {member.filename: member.file_size for member in members}
         if len(self._sizes) < len(members) or sum(self._sizes.values()) > size:
             raise ArchiveError("expected members that do not overlap, each of a name of its own")
-        version = self._read("format").decode(errors="replace")
+        version = self._read("format", _LONGEST_FORMAT).decode(errors="replace")
         if version != str(FORMAT):
             raise ArchiveError(f"expected an archive of format {FORMAT}, found {version!r}")
 
@@ -307,9 +310,7 @@ class Archive:
 
     def _parsed(self, name: str, kind: TypeAdapter[Parsed]) -> Parsed:
         """A member of JSON. It is bounded before it is parsed: what pydantic says of wrong values takes far more."""
-        if self._sizes.get(name, 0) > LARGEST_JSON:
-            raise ArchiveError(f"{name}: expected at most {LARGEST_JSON} bytes, found {self._sizes[name]}")
-        text = self._read(name)
+        text = self._read(name, LARGEST_JSON)
         if _values(text) > _VALUES and _values(_TEXTS.sub(b"", text)) > _VALUES:
             raise ArchiveError(f"{name}: expected at most {_VALUES} values, found more")
         try:
@@ -318,7 +319,9 @@ class Archive:
             first = error.errors(include_url=False)[:1]
             raise ArchiveError(f"{name}: {each_in_words(first)[:1000]}") from None
 
-    def _read(self, name: str) -> bytes:
+    def _read(self, name: str, most: float = math.inf) -> bytes:
+        if (size := self._sizes.get(name, 0)) > most:
+            raise ArchiveError(f"{name}: expected at most {most} bytes, found {size}")
         try:
             return self._zip.read(name)
         except _UNREADABLE as error:
