@@ -25,6 +25,19 @@ def test_imports_point_one_way():
     assert contracts.returncode == 0, contracts.stdout
 
 
+def test_wrong_input_has_one_error():
+    """What callers give is refused by FixError; ValueError is for what Redis holds, and what parts of it are given."""
+    code = [path for folder in ("service/optimist", "clients/python") for path in (ROOT / folder).rglob("*.py")]
+    inside = {"store", "scoring", "server"}
+    others = [
+        f"{path.relative_to(ROOT)}: {found}"
+        for path in code
+        if not inside & set(path.parts) and path.name != "stored.py"
+        for found in re.findall(r"raise ValueError|class \w+\(ValueError\)", path.read_text())
+    ]
+    assert not others, "raise optimist_client.errors.FixError, and say what was expected"
+
+
 def test_the_wire_knows_the_policies_that_exist():
     # pak-ucb keeps every sample, and is only simulated.
     assert set(get_args(PolicyName)) == {*NAMES, *MIXTURE_NAMES, *get_args(RouteName)} - {"pak-ucb"}

@@ -12,8 +12,9 @@ import pytest
 from configs import config_of, experiment_of
 
 from optimist.archive.contents import ArchivedGenerator, Contents
-from optimist.archive.file import Archive, ArchiveError, ArchiveWriter, cut_history
+from optimist.archive.file import Archive, ArchiveWriter, cut_history
 from optimist.store.records import LogEntry, Snapshot
+from optimist_client import FixError
 
 ENTRIES = [LogEntry(seq, 10 + seq, seq, f"digest {seq}", bytes([seq]) * seq) for seq in range(1, 6)]
 CONFIG = config_of(name="x", generators=["a", "b"], metric="is", dimension=3, rescore_growth=0.5)
@@ -89,7 +90,7 @@ def test_contexts_are_members_of_their_own_where_there_are_any():
         for name in old.namelist():
             members.writestr(name, old.read(name)[: 6 if name.endswith(".contexts") else None])
         members.comment = bytes(64)
-    with pytest.raises(ArchiveError, match=r"logs/2\.contexts does not have the size"):
+    with pytest.raises(FixError, match=r"logs/2\.contexts does not have the size"):
         read(signed(lacking))
 
 
@@ -106,9 +107,9 @@ def test_the_same_experiment_makes_the_same_file():
 def test_no_byte_can_be_another_and_none_can_be_missing():
     whole = written().getvalue()
     for at in range(len(whole)):
-        with pytest.raises(ArchiveError):
+        with pytest.raises(FixError):
             Archive(BytesIO(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]))
-        with pytest.raises(ArchiveError):
+        with pytest.raises(FixError):
             Archive(BytesIO(whole[:at]))
 
 
@@ -141,7 +142,7 @@ def test_one_that_contradicts_itself_is_refused(changes: dict[str, Any], reason:
     if reason is None:
         assert read(file)[-1] == ENTRIES[-1]
     else:
-        with pytest.raises(ArchiveError, match=reason):
+        with pytest.raises(FixError, match=reason):
             read(file)
 
 
@@ -155,9 +156,9 @@ def test_members_that_are_packed_or_missing_are_refused():
             if not name.endswith(".batches"):
                 members.writestr(name, old.read(name))
         members.comment = bytes(64)
-    with pytest.raises(ArchiveError, match="without compression"):
+    with pytest.raises(FixError, match="without compression"):
         Archive(signed(packed))
-    with pytest.raises(ArchiveError, match=r"logs/1\.batches"):
+    with pytest.raises(FixError, match=r"logs/1\.batches"):
         read(signed(lacking))
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import sys
 
+from optimist_client.errors import FixError
+
 
 def main() -> None:
     """Run the command line. If a required package is missing, exit with a message that says what to install."""
     try:
-        from optimist.numerics.registry import MetricsError, load
+        from optimist.numerics.registry import load
         from optimist.settings import split
 
         # Before the commands are made: their options list the metrics there are.
         try:
             load(split(os.environ.get("OPTIMIST_METRICS", "")))
-        except MetricsError as error:
+        except FixError as error:
             sys.exit(str(error))
         from optimist.commands import app
     except ModuleNotFoundError as error:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from optimist.evaluation import Evaluation
+from optimist_client import NotFoundError
 from optimist_client.metrics import FID, RKE, Gaussian, Vendi
 
 NAMES = ("left", "right", "middle")
@@ -100,7 +101,7 @@ def test_every_goal_has_the_mixture():
     found = evaluation.mixture()
     assert (found.label, found.samples, found.experiment) == ("rke", 150, None)
     assert sum(evaluation.blend(10).counts.values()) == 10
-    with pytest.raises(KeyError):
+    with pytest.raises(NotFoundError):
         evaluation.mixture("fid")
 
 

@@ -22,6 +22,7 @@ from optimist.numerics.pairing import COMMON, COMMON_NUMBERS, LARGEST_INDEX, TRA
 from optimist.numerics.past_influences import packed
 from optimist.numerics.score import Analysis, BaseScore
 from optimist.numerics.statistic import Statistic
+from optimist_client import NotFoundError
 from optimist_client.config import ExperimentConfig
 from optimist_client.metrics import Metric
 
@@ -444,7 +445,7 @@ def test_batches_follow_those_told_unless_they_say_where_they_start():
     assert np.flatnonzero(~np.isnan(found.influence)).tolist() == told_indices
     assert found.told == (0, 4, 5, 7, 10, 16)
     assert evaluation.next_start("b") == 0
-    with pytest.raises(KeyError, match="unknown generator 'c'"):
+    with pytest.raises(NotFoundError, match="unknown generator 'c'"):
         evaluation.next_start("c")
 
 

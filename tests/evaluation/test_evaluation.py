@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from optimist import Evaluation, score
+from optimist_client import NotFoundError
 
 DATA = Path(__file__).parent.parent / "data"
 REFERENCE = (np.zeros(6), np.eye(6))
@@ -126,7 +127,7 @@ def test_tell_takes_batches_nobody_asked_for_and_refuses_bad_ones():
     for bad in (draw(5)[:, :5], np.full((5, 6), np.nan), np.zeros((0, 6)), np.zeros(6), np.full((1, 6), 1e31)):
         with pytest.raises(ValueError, match="expected"):
             evaluation.tell("b", bad)
-    with pytest.raises(KeyError, match="expected one of a, b"):
+    with pytest.raises(NotFoundError, match="expected one of a, b"):
         evaluation.tell("c", draw(5))
     assert evaluation.estimates() == before
     assert evaluation.told == 1

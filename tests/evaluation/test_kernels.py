@@ -12,6 +12,7 @@ from optimist.evaluation import Question, Track, declared_of, first_rows
 from optimist.numerics.kernel.maps import fit_kernel
 from optimist.numerics.kernel.open_kernels import rows_to_fit
 from optimist.numerics.kernel.settings import KernelSettings
+from optimist_client import NotFoundError
 
 MEDIAN = {"sigma": "median", "features": 64}
 
@@ -176,7 +177,7 @@ def test_evaluations_show_modes_and_groups_of_prompts():
     assert sum(mode.share for mode in evaluation.modes("a", count=4)) > 0.4
     with pytest.raises(ValueError, match="sample"):
         evaluation.modes("b")
-    with pytest.raises(KeyError):
+    with pytest.raises(NotFoundError):
         evaluation.modes("c")
 
 

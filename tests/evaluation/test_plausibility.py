@@ -12,6 +12,7 @@ import pytest
 
 from optimist import Evaluation
 from optimist.numerics.plausibility import levelled, magnitudes, reference_scale, sized, usual_scale
+from optimist_client import NotFoundError
 from optimist_client.metrics import RKE, InceptionScore, Mean
 
 KERNEL = {"sigma": 2.0, "features": 16}
@@ -81,7 +82,7 @@ def test_a_decision_that_rests_on_a_batch_on_another_scale_is_provisional(tmp_pa
     assert again.report().decision.anomalies == report.decision.anomalies
     with pytest.raises(ValueError, match="has 40 batches, got 41"):
         again.accept("bad", 41)
-    with pytest.raises(KeyError):
+    with pytest.raises(NotFoundError):
         again.accept("worse", 7)
     assert [again.accept("bad", 7), again.accept("bad", 7)] == [True, False]
     assert again.report().decision.anomalies == ()

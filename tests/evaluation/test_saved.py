@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optimist import Evaluation
-from optimist_client.files import FileError
+from optimist_client import FixError, NotFoundError
 from optimist_client.metrics import FID, KID, RKE, Gaussian
 from optimist_client.models import Report
 
@@ -56,10 +56,10 @@ def test_a_saved_evaluation_goes_on_as_the_one_that_was_not(kind: str, tmp_path:
 
 def test_what_is_no_saved_evaluation_is_refused_with_its_name(tmp_path: Path):
     file = tmp_path / "e.npz"
-    with pytest.raises(FileError, match=r"e\.npz: no such file"):
+    with pytest.raises(FixError, match=r"e\.npz: no such file"):
         Evaluation.load(file)
     np.savez(file, a=REAL)
-    with pytest.raises(FileError, match=r"e\.npz: expected a file that Evaluation\.save wrote"):
+    with pytest.raises(FixError, match=r"e\.npz: expected a file that Evaluation\.save wrote"):
         Evaluation.load(file)
 
 
@@ -87,7 +87,7 @@ def test_generators_that_cannot_be_sampled_and_batches_on_their_way():
     assert evaluation.ask() == "a"
     assert evaluation.ask(pending={"a": 1}) == "b"
     assert evaluation.ask(among=["c"]) == "c"
-    with pytest.raises(KeyError, match="unknown generator 'x'"):
+    with pytest.raises(NotFoundError, match="unknown generator 'x'"):
         evaluation.ask(among=["x"])
     with pytest.raises(ValueError, match="no generator is active"):
         evaluation.ask(among=[])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from optimist import Evaluation
 from optimist.numerics.estimate import Estimate
+from optimist_client import NotFoundError
 from optimist_client.metrics import (
     CMMD,
     FID,
@@ -179,7 +180,7 @@ def test_what_metrics_cannot_share_is_refused():
         Evaluation(["a"], metric=METRICS["fid"], watch=[FID(label="other", reference=SECOND)])
     evaluation = Evaluation(["a"], metric=METRICS["fid"], watch=[METRICS["rke"]])
     for call in (evaluation.estimates, lambda label: evaluation.modes("a", metric=label)):
-        with pytest.raises(KeyError, match="unknown metric 'is'; expected one of fid, rke"):
+        with pytest.raises(NotFoundError, match="unknown metric 'is'; expected one of fid, rke"):
             call("is")
 
 

@@ -16,8 +16,8 @@ from optimist.local.cache import EmbeddingCache
 from optimist.local.embedding import Embedding
 from optimist.local.order import order_of
 from optimist.local.sources import source_of
+from optimist_client import FixError
 from optimist_client.embedders import Function
-from optimist_client.files import FileError
 
 pytest.importorskip("PIL")
 NOISE = {"clean": 0.0, "noisy": 0.5}
@@ -172,12 +172,12 @@ def test_texts_by_line(tmp_path: Path):
     found = compare(tmp_path, names=names, reference=tmp_path / "real.txt", embed=Lengths())
     assert (found.best, found.decision.decided, found.kind) == ("short", True, "texts")
     (tmp_path / "short.txt").write_text("x\n\nx\n")
-    with pytest.raises(FileError, match=r"short\.txt: line 2 is empty"):
+    with pytest.raises(FixError, match=r"short\.txt: line 2 is empty"):
         compare(tmp_path, names=names, reference=tmp_path / "real.txt", embed=Lengths())
 
 
 def test_what_is_wrong_is_named(folders: Path):
-    with pytest.raises(FileError, match="nowhere: no such file or folder"):
+    with pytest.raises(FixError, match="nowhere: no such file or folder"):
         compare(folders, names=[folders / "nowhere", folders / "clean"])
     with pytest.raises(ValueError, match="expected two or more to compare, got 1"):
         compare(folders, names=[folders / "clean"])
@@ -192,7 +192,7 @@ def test_what_is_wrong_is_named(folders: Path):
     with pytest.raises(ValueError, match="'a' is a function: `optimist"):
         compare(folders, names={"a": len, "b": len})
     (folders / "clean" / "part" / "007.png").write_bytes(b"\x89PNG damaged")
-    with pytest.raises(FileError, match=r"007\.png: expected an image that can be read"):
+    with pytest.raises(FixError, match=r"007\.png: expected an image that can be read"):
         compare(folders, stop=False)
 
 

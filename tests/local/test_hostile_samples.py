@@ -15,8 +15,8 @@ import pytest
 
 import optimist
 from optimist.local.sources import source_of
+from optimist_client import FixError
 from optimist_client.embedders.pixels import IMAGENET, framed, to_pixels
-from optimist_client.files import FileError
 from optimist_client.previews import encoded
 
 pytest.importorskip("PIL")
@@ -60,7 +60,7 @@ def test_only_images_of_the_formats_that_samples_have_are_opened(tmp_path: Path,
     ghostscript.chmod(0o755)
     monkeypatch.setenv("PATH", f"{ghostscript.parent}:/usr/bin:/bin")
     for source in sources_of(tmp_path, POSTSCRIPT):
-        with pytest.raises(FileError, match=r"(one\.png|row 1|sample 1): expected an image .*\(PNG, JPEG.* are b'%!PS"):
+        with pytest.raises(FixError, match=r"(one\.png|row 1|sample 1): expected an image .*\(PNG, JPEG.* are b'%!PS"):
             read(source)
     with pytest.raises(ValueError, match=r"one\.png: expected an image that can be read \(PNG, JPEG"):
         encoded(tmp_path / "folder" / "one.png")
@@ -78,12 +78,12 @@ def test_an_image_of_too_many_pixels_takes_no_memory(tmp_path: Path):
     assert len(raw) < 50_000
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for source in sources_of(tmp_path, raw):
-        with pytest.raises(FileError, match=r"at most 33,554,432 pixels, found 5,800 × 5,800"):
+        with pytest.raises(FixError, match=r"at most 33,554,432 pixels, found 5,800 × 5,800"):
             read(source)
     with pytest.raises(ValueError, match="at most 33,554,432 pixels"):
         encoded(raw + bytes(2**16))  # small files are sent as they are
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000  # KiB
-    with pytest.raises(FileError, match="at most 33,554,432 pixels"):
+    with pytest.raises(FixError, match="at most 33,554,432 pixels"):
         read([png(20_000, 20_000, 1)])  # which Pillow refuses itself
     assert read([png(100, 50)]).shape == (50, 100, 3)
 
@@ -105,14 +105,14 @@ def test_an_image_that_is_a_line_is_not_enlarged():
 )
 def test_arrays_that_are_no_images(tmp_path: Path, array: Any, said: str):
     np.save(tmp_path / "one.npy", array)
-    with pytest.raises(FileError, match=rf"one\.npy: {said}"):
+    with pytest.raises(FixError, match=rf"one\.npy: {said}"):
         read(tmp_path)
 
 
 def test_an_array_whose_header_announces_more_than_is_there(tmp_path: Path):
     with (tmp_path / "one.npy").open("wb") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**6)})
-    with pytest.raises(FileError, match=r"one\.npy: expected an image of at most"):
+    with pytest.raises(FixError, match=r"one\.npy: expected an image of at most"):
         read(tmp_path)
 
 
@@ -120,16 +120,16 @@ def test_zips_that_unpack_to_more_than_images(tmp_path: Path):
     file = tmp_path / "a.zip"
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("one.bmp", bytes(2**25))
-    with pytest.raises(FileError, match=r"a\.zip: one\.bmp: expected samples that unpack to at most 100"):
+    with pytest.raises(FixError, match=r"a\.zip: one\.bmp: expected samples that unpack to at most 100"):
         read(file)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
         for number in range(17):
             packed.writestr(f"{number}.bmp", bytes(2**24))
-    with pytest.raises(FileError, match=r"a\.zip: expected samples that unpack to at most 100 times their size, found"):
+    with pytest.raises(FixError, match=r"a\.zip: expected samples that unpack to at most 100 times their size, found"):
         read(file)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_BZIP2) as packed:
         packed.writestr("one.bmp", bytes(2**25))
-    with pytest.raises(FileError, match=r"one\.bmp: expected it stored or deflated"):
+    with pytest.raises(FixError, match=r"one\.bmp: expected it stored or deflated"):
         read(file)
 
 
@@ -139,17 +139,17 @@ def test_a_zip_that_says_less_than_it_unpacks_to(tmp_path: Path):
         packed.writestr("one.bmp", bytes(2**25))
     raw = file.read_bytes()
     file.write_bytes(raw.replace(struct.pack("<I", 2**25), struct.pack("<I", 1000)))
-    with pytest.raises(FileError, match=r"one\.bmp: "):
+    with pytest.raises(FixError, match=r"one\.bmp: "):
         read(file)
 
 
 def test_lines_and_cells_that_are_too_long(tmp_path: Path):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     (tmp_path / "a.txt").write_text(f"short\n{'x' * (2**20 + 1)}\nshort\n")
-    with pytest.raises(FileError, match=r"a\.txt: line 2 is longer: expected one sample on each line, of at most"):
+    with pytest.raises(FixError, match=r"a\.txt: line 2 is longer: expected one sample on each line, of at most"):
         read(tmp_path / "a.txt", "texts")
     parquet.write_table(pa.table({"text": ["short", "x" * (2**20 + 1)]}), tmp_path / "a.parquet")
-    with pytest.raises(FileError, match=r"column 'text': row 2: expected at most 1,048,576 characters"):
+    with pytest.raises(FixError, match=r"column 'text': row 2: expected at most 1,048,576 characters"):
         read(tmp_path / "a.parquet", "texts")
     # A separator of lines within a text does not end the sample.
     (tmp_path / "b.txt").write_text("one\u2028line\ntwo\n")
@@ -164,7 +164,7 @@ def test_a_parquet_file_that_unpacks_to_too_much(tmp_path: Path):
             writer.write_table(rows)
     assert (tmp_path / "a.parquet").stat().st_size < 2**21
     with pytest.raises(
-        FileError, match=r"a\.parquet: column 'image': expected samples that unpack to at most 100 times"
+        FixError, match=r"a\.parquet: column 'image': expected samples that unpack to at most 100 times"
     ):
         read(tmp_path / "a.parquet")
 
@@ -173,7 +173,7 @@ def test_the_command_names_the_file(tmp_path: Path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.png").write_bytes(POSTSCRIPT)
-    with pytest.raises(FileError, match=r"(one|two)/a\.png: expected an image that can be read \(PNG"):
+    with pytest.raises(FixError, match=r"(one|two)/a\.png: expected an image that can be read \(PNG"):
         optimist.compare(
             [tmp_path / "one", tmp_path / "two"],
             embed=lambda images: np.zeros((len(images), 2)),

@@ -14,10 +14,11 @@ from stand_in import stand_in
 
 from optimist import Evaluation, score
 from optimist.evaluation import Question, Track, declared_of, first_rows
-from optimist.numerics.devices import DeviceError, find_device
+from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.pairing import Pairing
+from optimist_client import FixError
 from optimist_client.metrics import find
 
 GAUSSIAN = {"name": "gaussian", "sigma": 3.0, "features": 12}
@@ -194,10 +195,10 @@ def test_exact_kernels_are_scored_there(kernel: dict[str, Any], found: str):
 
 @pytest.mark.parametrize("name", ["tpu", "cuda:", "cuda:x", "CPU", "cpu:0", "cuda:-1", ""])
 def test_other_names_are_refused(name: str):
-    with pytest.raises(DeviceError, match="expected cpu, cuda or cuda:<i>"):
+    with pytest.raises(FixError, match="expected cpu, cuda or cuda:<i>"):
         score(np.ones((5, 2)), "is", device=name)
 
 
 def test_a_gpu_that_is_not_here_is_named_as_that():
-    with pytest.raises(DeviceError, match="'cuda:99' is not here"):
+    with pytest.raises(FixError, match="'cuda:99' is not here"):
         Evaluation(["a"], metric="is", device="cuda:99")

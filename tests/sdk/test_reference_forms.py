@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optimist_client.files import FileError
+from optimist_client import FixError
 from optimist_client.references import moments_of, names_file
 
 ROWS = np.random.default_rng(0).standard_normal((40, 3))
@@ -58,13 +58,13 @@ def test_what_is_no_reference_is_refused(tmp_path: Path):
     np.savez(tmp_path / "other.npz", mu=MEAN, features=ROWS)
     (tmp_path / "damaged.npz").write_bytes(b"PK\3\4")
     np.save(tmp_path / "one.npy", ROWS[:1])
-    with pytest.raises(FileError, match=r"other\.npz: expected one array of features.*found mu, features"):
+    with pytest.raises(FixError, match=r"other\.npz: expected one array of features.*found mu, features"):
         moments_of(tmp_path / "other.npz")
-    with pytest.raises(FileError, match=r"damaged\.npz: expected a readable"):
+    with pytest.raises(FixError, match=r"damaged\.npz: expected a readable"):
         moments_of(tmp_path / "damaged.npz")
-    with pytest.raises(FileError, match="no such file"):
+    with pytest.raises(FixError, match="no such file"):
         moments_of("nothing.npz")
-    with pytest.raises(FileError, match=r"one\.npy: features: expected shape \(n, d\) with n at least 2"):
+    with pytest.raises(FixError, match=r"one\.npy: features: expected shape \(n, d\) with n at least 2"):
         moments_of(tmp_path / "one.npy")
     with pytest.raises(ValueError, match="samples: expected a number of rows, got an array of shape"):
         moments_of((MEAN, COVARIANCE, ROWS))

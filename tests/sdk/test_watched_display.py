@@ -6,6 +6,7 @@ from importlib import import_module
 
 import pytest
 
+from optimist_client import NotFoundError
 from optimist_client.metrics import FID, RKE
 from optimist_client.models import DecisionInfo, Report, Standing, WatchedReport
 
@@ -157,7 +158,7 @@ def test_a_plot_shows_the_metric_of_a_label():
     assert axes.get_title() == "digits\nFID, 300 samples, decided"
     assert [label.get_text() for label in axes.get_yticklabels()] == ["b <i> (100)", "a (100)", "c (100)"]
     import_module("matplotlib.pyplot").close("all")
-    with pytest.raises(KeyError):
+    with pytest.raises(NotFoundError):
         made.plot(metric="fid-2")
 
 

@@ -98,7 +98,7 @@ def test_it_is_that_of_an_evaluation_in_memory(reference_of_module: tuple[np.nda
     assert found.difference == pytest.approx(far.value - best.value)
     assert found.error is not None
     assert found.error > 0.0
-    with pytest.raises(KeyError, match="none"):
+    with pytest.raises(NotFoundError, match="none"):
         evaluation.contrast("none", "best")
     with pytest.raises(ValueError, match="'late' has no estimate yet"):
         evaluation.contrast("far", "late")

@@ -18,13 +18,12 @@ from safetensors.numpy import save_file
 from optimist.archive.contents import ArchivedGenerator, Contents
 from optimist.archive.file import ArchiveWriter
 from optimist.evaluation import Question
-from optimist.evaluation.offline import FileError
 from optimist.numerics.fid.reference import Reference
 from optimist.simulation import sources
 from optimist.simulation.sources import ArraySource, Draw, GaussianSource, Source
 from optimist.store.formats import HISTORY
 from optimist.store.records import LogEntry
-from optimist_client import tensors
+from optimist_client import FixError, tensors
 from optimist_client.metrics import FID, Gaussian, InceptionScore, Vendi
 
 
@@ -119,7 +118,7 @@ def test_arrays_of_one_column_may_be_vectors(tmp_path: Path, metric: Any):
 def test_files_that_are_not_as_expected(tmp_path: Path, made: dict[str, Any], metric: str, message: str):
     for name, arrays in made.items():
         np.savez(tmp_path / name, **arrays) if isinstance(arrays, dict) else np.save(tmp_path / name, arrays)
-    with pytest.raises(FileError, match=message):
+    with pytest.raises(FixError, match=message):
         sources.files(tmp_path, metric)
 
 
@@ -127,13 +126,13 @@ def test_parts_of_unequal_widths_and_lists_of_unequal_lengths(tmp_path: Path):
     (tmp_path / "a").mkdir()
     np.save(tmp_path / "a" / "1.npy", rows(1))
     np.save(tmp_path / "a" / "2.npy", rows(1, d=4))
-    with pytest.raises(FileError, match=r"a: features: expected parts with rows of one shape, found \(3,\) and \(4,\)"):
+    with pytest.raises(FixError, match=r"a: features: expected parts with rows of one shape, found \(3,\) and \(4,\)"):
         sources.files(tmp_path)
     arrow.parquet.write_table(arrow.table({"features": [[1.0, 2.0], [1.0]]}), tmp_path / "short.parquet")
-    with pytest.raises(FileError, match="expected lists of one length, found 1 to 2"):
+    with pytest.raises(FixError, match="expected lists of one length, found 1 to 2"):
         sources.files(tmp_path / "short.parquet")
     arrow.parquet.write_table(arrow.table({"features": [[1.0, 2.0], None]}), tmp_path / "gap.parquet")
-    with pytest.raises(FileError, match="expected a value in every row, found 1 missing"):
+    with pytest.raises(FixError, match="expected a value in every row, found 1 missing"):
         sources.files(tmp_path / "gap.parquet")
 
 
@@ -319,10 +318,10 @@ def test_experiments_whose_rows_are_not_aligned(tmp_path: Path, told: list[LogEn
 
 
 def test_exports_that_cannot_be_drawn_from(tmp_path: Path):
-    with pytest.raises(FileError, match=r"x.zip: expected an experiment made with keep_log"):
+    with pytest.raises(FixError, match=r"x.zip: expected an experiment made with keep_log"):
         sources.experiment(exported(tmp_path / "x.zip", keep_log=False))
     (tmp_path / "y.zip").write_bytes(b"nothing")
-    with pytest.raises(FileError, match=r"y.zip: expected an archive"):
+    with pytest.raises(FixError, match=r"y.zip: expected an archive"):
         sources.experiment(tmp_path / "y.zip")
-    with pytest.raises(FileError, match=r"z.zip: no such file"):
+    with pytest.raises(FixError, match=r"z.zip: no such file"):
         sources.experiment(tmp_path / "z.zip")

@@ -14,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from optimist_client.errors import FixError
+
 if TYPE_CHECKING:
     from optimist_client.models import Report, Standing
 
@@ -54,13 +56,13 @@ class CsvCallback:
     """Appends a line for each generator to a CSV file. Two runs may write to the same file, one after the other."""
 
     def __init__(self, path: str | Path) -> None:
-        """Raises ValueError if the file exists and has other columns."""
+        """Raises FixError if the file exists and has other columns."""
         self._path = Path(path)
         if self._path.exists() and self._path.stat().st_size:
             with self._path.open(newline="", encoding="utf-8") as file:
                 found = next(csv.reader(file), [])
             if tuple(found) != COLUMNS:
-                raise ValueError(f"{self._path}: expected the columns {', '.join(COLUMNS)}; found {', '.join(found)}")
+                raise FixError(f"{self._path}: expected the columns {', '.join(COLUMNS)}; found {', '.join(found)}")
         else:
             self._write([COLUMNS])
 

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from optimist_client import models
+from optimist_client.errors import FixError
 from optimist_client.operations import operation
 from optimist_client.results import ResultOperations
 
@@ -81,7 +82,7 @@ class ChangeOperations(ResultOperations):
         The batch leaves the scores, and a decision that rested on it is reopened. Its samples stay in the budget and
         the cost. A retraction cannot be undone; a second one changes nothing and returns `already`. Raises
         `NotFoundError` for an unknown pick, generator or position; `ConflictError` if the service no longer has the
-        batch, which says what can be retracted instead; ValueError for another combination of arguments.
+        batch, which says what can be retracted instead; `FixError` for another combination of arguments.
         """
         path = self._batches(pick, generator, position)
         answer = await self._transport.call("DELETE", path, json={"reason": reason})
@@ -98,17 +99,17 @@ class ChangeOperations(ResultOperations):
 
         A decision that rests on it is no longer provisional, unless it rests on others, too. A second call changes
         nothing and returns `already`. Raises `NotFoundError` for an unknown pick, generator or position; `StopError`
-        for a batch that was retracted; `ConflictError` for a pick without one; ValueError for another combination of
-        arguments.
+        for a batch that was retracted; `ConflictError` for a pick without one; `FixError` for another combination
+        of arguments.
         """
         path = self._batches(pick, generator, position)
         answer = await self._transport.call("PUT", f"{path}/acceptance", json={"reason": reason})
         return models.AcceptReply.model_validate(answer)
 
     def _batches(self, pick: int | None, generator: str | None, position: int | None) -> str:
-        """The path of one batch, or of all batches of a generator. Raises ValueError unless it is named in one way."""
+        """The path of one batch, or of all batches of a generator. Raises FixError unless it is named in one way."""
         if (pick is None) == (generator is None) or (position is not None and generator is None):
-            raise ValueError("expected a pick, or a generator, or a generator and a position")
+            raise FixError("expected a pick, or a generator, or a generator and a position")
         what = f"picks/{pick}/batch" if generator is None else f"generators/{quote(generator, safe='')}/batches"
         return f"/v1/experiments/{self.name}/{what}" + ("" if position is None else f"/{position}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from optimist_client.display import need
+from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     from optimist_client.models import Report
@@ -14,13 +15,13 @@ if TYPE_CHECKING:
 def plot_regret(report: Report, axes: Any = None) -> Any:
     """Regret over batches told: the sum of the gaps between each picked generator's score and the best one's.
 
-    By the newest scores. Raises ValueError without the data, and while not every generator has a score.
+    By the newest scores. Raises FixError without the data, and while not every generator has a score.
     """
     progress = _progress(report)
     scores = {row.generator: row.score for row in report.standings}
     best = scores.get(report.decision.best or "")
     if best is None or any(score is None for score in scores.values()):
-        raise ValueError("regret: not every generator has a score yet")
+        raise FixError("regret: not every generator has a score yet")
     # Generators that were retired have no score; what they were picked for is left out, as in `Report.regret`.
     gaps = {name: abs(score - best) for name, score in scores.items() if score is not None}
     known = [(one.batches, gaps[one.generator]) for one in progress.generators if one.generator in gaps]
@@ -34,7 +35,7 @@ def plot_regret(report: Report, axes: Any = None) -> Any:
 def plot_picks(report: Report, axes: Any = None) -> Any:
     """The share of all batches that each generator was picked for, over batches told.
 
-    Raises ValueError without the data.
+    Raises FixError without the data.
     """
     progress = _progress(report)
     axes = _axes(axes)
@@ -50,7 +51,7 @@ def plot_picks(report: Report, axes: Any = None) -> Any:
 
 def _progress(report: Report) -> Progress:
     if report.progress is None or not report.progress.rounds:
-        raise ValueError("this report has no data for charts: expected one of `experiment.report(charts=True)`")
+        raise FixError("this report has no data for charts: expected one of `experiment.report(charts=True)`")
     return report.progress
 
 

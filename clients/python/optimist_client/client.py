@@ -101,13 +101,13 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
         moments and 256 rows are sent, unless `keep_rows`, which metrics such as KID need: then all are sent and kept,
         in pieces. If that is interrupted, the same call later goes on where it stopped. `progress` shows how far it is
         (None: in terminals and notebooks). Uploading the same reference again under the same name succeeds; a different
-        one raises `ConflictError`. Raises ValueError for an invalid reference.
+        one raises `ConflictError`. Raises FixError for an invalid reference.
         """
         given = (mean, covariance) if features is None else features
         if file is not None:
             given = Path(file)
         elif features is None and (mean is None or covariance is None):
-            raise ValueError("expected features, or both mean and covariance, or a file")
+            raise FixError("expected features, or both mean and covariance, or a file")
         # Import numpy only when an array is sent: importing it takes as long as importing the rest of the SDK.
         from optimist_client.references import as_sent
 
@@ -198,10 +198,7 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
 
         found, settings = ReferenceNames(name), setting_names()
         of_metric = {"reference": reference} | {field: value for field, value in config.items() if field in settings}
-        try:
-            decides = metric_of(metric, **of_metric).in_direction(direction)
-        except ValueError as error:
-            raise FixError(f"{error}") from None
+        decides = metric_of(metric, **of_metric).in_direction(direction)
         given = {field: value for field, value in config.items() if field not in settings}
         given |= {"name": name, "generators": generators, "metric": found.without_data(decides)}
         if isinstance(watch := config.get("watch"), Collection) and not isinstance(watch, str):

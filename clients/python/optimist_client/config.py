@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from optimist_client.embeddings import spelled_out
+from optimist_client.errors import FixError
 from optimist_client.goals import Goal, MixturePolicy, RoutePolicy, check_goal, of_mixture, of_routes
 from optimist_client.labels import Note, Tags
 from optimist_client.metric_fields import MetricField, check_placed, check_watched, kind_of
@@ -178,18 +179,18 @@ class ExperimentConfig(Wire):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if len(set(self.generators)) < len(self.generators):
-            raise ValueError("generators: expected distinct names")
+            raise FixError("generators: expected distinct names")
         if unknown := sorted(set(self.costs or {}) - set(self.generators)):
-            raise ValueError(f"costs: no generator is called {', '.join(unknown)}")
+            raise FixError(f"costs: no generator is called {', '.join(unknown)}")
         check_seeds(self.seeds, self.generators)
         if self.max_cost is not None and (unpriced := [g for g in self.generators if g not in (self.costs or {})]):
-            raise ValueError(f"max_cost: every generator needs a cost; {', '.join(unpriced)} have none")
+            raise FixError(f"max_cost: every generator needs a cost; {', '.join(unpriced)} have none")
         metric = self.metric
         if self.prompts is not None and not any(one.takes_prompts for one in (metric, *self.watch)):
-            raise ValueError(f"metric {metric.name!r} does not take prompts")
+            raise FixError(f"metric {metric.name!r} does not take prompts")
         settings = {name: getattr(self if name == "prompts" else metric, name) for name in metric.needs}
         if missing := sorted(name for name, value in settings.items() if value is None):
-            raise ValueError(f"metric {metric.name!r} needs {', '.join(missing)}")
+            raise FixError(f"metric {metric.name!r} needs {', '.join(missing)}")
         metric.check_bound(self.bound)
         metric.check_tolerance(self.tolerance)
         metric.check_options(self.bound, self.bound_options.given())
@@ -235,20 +236,20 @@ def seedless_of(seeds: bool | Mapping[str, bool], generators: Sequence[str]) -> 
 
 
 def check_seeds(seeds: bool | Mapping[str, bool], generators: Sequence[str]) -> None:
-    """Raise ValueError unless `seeds` is a bool, or one for each of some of these generators."""
+    """Raise FixError unless `seeds` is a bool, or one for each of some of these generators."""
     if isinstance(seeds, bool):
         return
     if not isinstance(seeds, Mapping) or not all(isinstance(one, bool) for one in seeds.values()):
-        raise ValueError(f"seeds: expected True, False, or one of them by generator, got {seeds!r}")
+        raise FixError(f"seeds: expected True, False, or one of them by generator, got {seeds!r}")
     if unknown := sorted(set(seeds) - set(generators)):
-        raise ValueError(f"seeds: no generator is called {', '.join(unknown)}")
+        raise FixError(f"seeds: no generator is called {', '.join(unknown)}")
 
 
 def check_prompts_are(prompts_are: str, has_prompts: bool, bound: str) -> None:
-    """Raise ValueError if `prompts_are` is unknown, or is "list" where there is no list or no interval of its own."""
+    """Raise FixError if `prompts_are` is unknown, or is "list" where there is no list or no interval of its own."""
     if prompts_are not in ("sample", "list"):
-        raise ValueError(f"prompts_are: expected 'sample' or 'list', got {prompts_are!r}")
+        raise FixError(f"prompts_are: expected 'sample' or 'list', got {prompts_are!r}")
     if prompts_are == "list" and not has_prompts:
-        raise ValueError("prompts_are: 'list' is for experiments with prompts; found no prompts")
+        raise FixError("prompts_are: 'list' is for experiments with prompts; found no prompts")
     if prompts_are == "list" and bound != "influence":
-        raise ValueError(f"prompts_are: 'list' needs the bound 'influence', got {bound!r}")
+        raise FixError(f"prompts_are: 'list' needs the bound 'influence', got {bound!r}")

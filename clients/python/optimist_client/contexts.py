@@ -22,8 +22,8 @@ def asked(
 ) -> bytes | None:
     """The body of an ask in an experiment with this config, as safetensors; None where nothing is routed.
 
-    Raises `FixError` if contexts are given where nothing is routed, or none where prompts are; ValueError unless they
-    are finite numbers (n, `config.context`), with a text for each if there are texts.
+    Raises `FixError` if contexts are given where nothing is routed, or none where prompts are, and unless they are
+    finite numbers (n, `config.context`), with a text for each if there are texts.
     """
     if config.goal != "route":
         if contexts is None and prompts is None:
@@ -39,7 +39,7 @@ def asked(
 
     rows = _rows(config.context, contexts)
     if prompts is not None and (isinstance(prompts, str) or len(prompts) != len(rows)):
-        raise ValueError(f"prompts: expected a list with a text for each of the {len(rows)} contexts")
+        raise FixError(f"prompts: expected a list with a text for each of the {len(rows)} contexts")
     texts = {} if prompts is None else {TEXTS: pack_texts([prompt[:SENT].replace("\0", " ") for prompt in prompts])}
     return encode({"contexts": rows, **texts})
 
@@ -60,9 +60,9 @@ def _rows(width: int | None, contexts: ArrayLike | Sequence[ArrayLike]) -> NDArr
             with np.errstate(over="ignore"):
                 found = found.astype(np.float32)
             if not np.isfinite(found).all():
-                raise ValueError("context: expected finite numbers in the range of float32")
+                raise FixError("context: expected finite numbers in the range of float32")
             return found
     if not shapes:
-        raise ValueError("contexts: expected at least one, got none")
+        raise FixError("contexts: expected at least one, got none")
     got = " and ".join(map(str, sorted(shapes)))
-    raise ValueError(f"context: expected {width} numbers for each prompt, got an array of shape {got}")
+    raise FixError(f"context: expected {width} numbers for each prompt, got an array of shape {got}")

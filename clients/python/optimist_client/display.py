@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from optimist_client.errors import NotFoundError
+
 if TYPE_CHECKING:
     from optimist_client.models import Report, Standing, WatchedReport
 
@@ -69,6 +71,8 @@ def as_plot(report: Report, axes: Any = None, metric: str | None = None) -> Any:
     """
     is_own = axes is None
     axes = need("matplotlib.pyplot").subplots(layout="constrained")[1] if is_own else axes
+    if metric is not None and metric not in report.watched:
+        raise NotFoundError(f"unknown metric {metric!r}; expected one of {', '.join(report.watched) or 'none'}")
     shown = report if metric is None else report.watched[metric]
     best = report.decision.best if metric is None else report.watched[metric].best
     rows = shown.ranking

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import httpx
 
+from optimist_client.errors import FixError
 from optimist_client.operations import run
 from optimist_client.transport import Loop, Transport
 
@@ -46,11 +47,11 @@ class BlockingTransport(Transport[httpx.Client]):
         time.sleep(seconds)  # noqa: ASYNC251  nothing else runs in this thread
 
     async def apply(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call the function and return its result. Raises TypeError for a coroutine, which cannot be awaited here."""
+        """Call the function and return its result. Raises FixError for a coroutine, which cannot be awaited here."""
         answer = function(*args)
         if inspect.iscoroutine(answer):
             answer.close()
-            raise TypeError(f"expected a blocking function, {_name(function)} is asynchronous: use AsyncOptimist")
+            raise FixError(f"expected a blocking function, {_name(function)} is asynchronous: use AsyncOptimist")
         return answer
 
     async def together(self, loops: Sequence[Loop], interrupted: Loop) -> None:
@@ -85,10 +86,10 @@ class BlockingTransport(Transport[httpx.Client]):
 
 
 def replicas(url: str | Sequence[str]) -> list[str]:
-    """The URLs of a service's replicas, without the slash at the end. Raises ValueError if there is none."""
+    """The URLs of a service's replicas, without the slash at the end. Raises FixError if there is none."""
     urls = [one.rstrip("/") for one in ([url] if isinstance(url, str) else url)]
     if not urls:
-        raise ValueError("url: expected at least one")
+        raise FixError("url: expected at least one")
     return urls
 
 

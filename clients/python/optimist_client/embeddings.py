@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from optimist_client.errors import FixError
 from optimist_client.validation import brief
 
 if TYPE_CHECKING:
@@ -17,46 +18,46 @@ def spelled_out(
     """The two fields of a config in the one form that is stored. The first of the `metrics` decides.
 
     An embedding of the array that this metric reads first is an `embedding` if no other array has one. Raises
-    ValueError if both fields are given, or for an array that no metric reads.
+    FixError if both fields are given, or for an array that no metric reads.
     """
     if embeddings is None:
         return embedding, None
     if embedding is not None:
-        raise ValueError("embedding, embeddings: expected one of the two")
+        raise FixError("embedding, embeddings: expected one of the two")
     known = list(metrics)
     read = dict.fromkeys(name for metric in known for name in metric.array_names.values())
     if unknown := sorted(embeddings.keys() - read.keys()):
-        raise ValueError(f"embeddings: no metric reads {', '.join(unknown)}; the metrics read {', '.join(read)}")
+        raise FixError(f"embeddings: no metric reads {', '.join(unknown)}; the metrics read {', '.join(read)}")
     first = known[0].first_name
     return (embeddings.get(first), None) if embeddings.keys() <= {first} else (None, dict(embeddings))
 
 
 def parsed(given: Iterable[str]) -> dict[str, str]:
-    """The names by array of texts `<array>:<name>`. Raises ValueError for another form, and for an array twice."""
+    """The names by array of texts `<array>:<name>`. Raises FixError for another form, and for an array twice."""
     found: dict[str, str] = {}
     for text in given:
         array, colon, name = text.partition(":")
         if not (array and colon and name):
-            raise ValueError(f"embeddings: expected <array>:<name>, such as dinov2:dinov2-large; got {text!r}")
+            raise FixError(f"embeddings: expected <array>:<name>, such as dinov2:dinov2-large; got {text!r}")
         if array in found:
-            raise ValueError(f"embeddings: the array {array!r} is given twice")
+            raise FixError(f"embeddings: the array {array!r} is given twice")
         found[array] = name
     return found
 
 
 def check_embedders(embed: Any, arrays: Sequence[str], names: Mapping[str, str], first: str) -> None:
-    """Raise ValueError unless `embed` has functions of `arrays`, and embedders of these `names` by array.
+    """Raise FixError unless `embed` has functions of `arrays`, and embedders of these `names` by array.
 
     embed: a function that makes the array `first`, or all of them; a mapping of functions by array; or None.
     """
     functions = embed if isinstance(embed, Mapping) else {first: embed}
     for array, function in functions.items() if isinstance(embed, Mapping) else ():
         if array not in arrays:
-            raise ValueError(f"embed: no metric reads {array!r}; the metrics read {', '.join(arrays)}")
+            raise FixError(f"embed: no metric reads {array!r}; the metrics read {', '.join(arrays)}")
         if not callable(function):
-            raise ValueError(f"embed: {array!r}: expected a function of the samples, got {brief(function)}")
+            raise FixError(f"embed: {array!r}: expected a function of the samples, got {brief(function)}")
     for array, name in names.items():
         found = getattr(functions.get(array), "name", None)
         if found != name:
             whose = "the experiment" if array == first else f"the array {array!r}"
-            raise ValueError(f"embed: {whose} takes embedding {name!r}; got one named {found!r}")
+            raise FixError(f"embed: {whose} takes embedding {name!r}; got one named {found!r}")

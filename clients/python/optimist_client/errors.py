@@ -4,13 +4,14 @@ OptimistError
 ├── RetryError             the call did not succeed in time and can be repeated; acknowledged data is safe
 │   ├── UnreachableError   no connection to the service within `patience` seconds
 │   └── BusyError          the service was overloaded or unavailable for `patience` seconds
-├── FixError               a config is wrong or the request was refused, and nothing was stored; says what was expected
+├── FixError               what was given is wrong, and nothing was changed; says what was expected
 │   ├── NotFoundError      no such experiment, reference, generator or pick: fix the name
 │   ├── ConflictError      the name or pick is already used with other values, or the batch cannot be retracted
 │   └── GeneratorError     a function given to `run` raised: fix the function; its pick was given up
 └── StopError              the pick or experiment is no longer available, or its batch was retracted: go on with another
 
-`action` is "retry", "fix" or "stop". Invalid arrays raise ValueError before a request is sent.
+`action` is "retry", "fix" or "stop". `FixError` is the one error for wrong input, also of `Evaluation`, `compare` and
+all else that needs no service; it is a ValueError.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class BusyError(RetryError):
     """The service responded that it is overloaded or unavailable in all attempts within `patience` seconds."""
 
 
-class FixError(OptimistError):
-    """A config is wrong, or the service refused the request. Nothing was stored. The message says what was expected."""
+class FixError(OptimistError, ValueError):
+    """What was given is wrong, and nothing was changed: the caller can fix it. The message says what was expected."""
 
     action = "fix"
 
@@ -91,6 +92,11 @@ class StopError(OptimistError):
     """
 
     action = "stop"
+
+
+def reason(error: Exception) -> str:
+    """What an error says; of any but a ValueError, whose message may say too little alone, with its class."""
+    return f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 def from_problem(problem: Problem) -> OptimistError:

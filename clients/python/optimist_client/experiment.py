@@ -13,6 +13,7 @@ from optimist_client.callbacks import Callback
 from optimist_client.changes import ChangeOperations
 from optimist_client.contexts import asked
 from optimist_client.embeddings import check_embedders
+from optimist_client.errors import FixError
 from optimist_client.operations import Awaiting, Blocking, iteration, operation, run
 from optimist_client.pick import AsyncPick, Pick, PickOperations
 from optimist_client.previews import previews_of
@@ -83,7 +84,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         Ctrl-C gives up every open pick, then raises KeyboardInterrupt; another call continues the experiment. With
         several threads it first waits for running functions, unless Ctrl-C is pressed again. If a function raises, the
         run ends with `GeneratorError`, which names the generator; the pick is given up with the reason, and other
-        workers first tell the batches they are generating. Raises ValueError for names that the experiment does not
+        workers first tell the batches they are generating. Raises FixError for names that the experiment does not
         have, for `max_cost` if a generator has no cost, and for an embedder with another name than the experiment's.
 
         Each tell also asks for the next pick, so that a round takes one request.
@@ -91,10 +92,10 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         asked(self.info.config, None, None)
         check_functions(generators)
         if workers < 1:
-            raise ValueError(f"workers: expected at least 1, got {workers}")
+            raise FixError(f"workers: expected at least 1, got {workers}")
         costs = {row.generator: row.cost_per_sample for row in (await ExperimentOperations.report(self)).standings}
         if unknown := [name for name in generators if name not in costs] or ["none"] * (not generators):
-            raise ValueError(f"generators: expected some of {', '.join(costs)}; got {', '.join(unknown)}")
+            raise FixError(f"generators: expected some of {', '.join(costs)}; got {', '.join(unknown)}")
         allowance = Allowance(max_samples, max_cost, {name: costs[name] for name in generators}, timeout)
         config = self.info.config
         check_embedders(embed, list(self.info.columns), config.embedding_names, config.metric.first_name)
@@ -148,7 +149,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         generators: the names of the generators that the worker can sample; by default all.
 
         While other workers' open picks use up the budget, it waits. Raises `FixError` without a context where the goal
-        is "route", and with one elsewhere; ValueError for a context of another width or that is not finite.
+        is "route", with one elsewhere, and for a context of another width or that is not finite.
         """
         body = asked(self.info.config, None if context is None else [context], None if prompt is None else [prompt])
         drawn = await self._waited(worker, generators, body, [prompt])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist_client import parquet, tensors
+from optimist_client.errors import FixError
 
 SUFFIXES = (".npy", ".npz", ".safetensors", ".parquet")
 MOMENTS = (("mean", "covariance"), ("mu", "sigma"))
@@ -18,10 +19,6 @@ BESIDE_MOMENTS = ("samples", "some_rows")
 """What may stand beside them: the number of real rows, and some of these."""
 
 Arrays = dict[str, NDArray[Any]]
-
-
-class FileError(ValueError):
-    """The content of a file is not valid. The message names the file, what was expected and what was found."""
 
 
 def moments_among(names: Collection[str]) -> tuple[str, ...]:
@@ -34,28 +31,26 @@ def moments_among(names: Collection[str]) -> tuple[str, ...]:
 
 
 def read_arrays(file: Path) -> Arrays:
-    """Read the arrays of a file by name: at least one, all of real numbers. Raises FileError.
+    """Read the arrays of a file by name: at least one, all of real numbers. Raises FixError.
 
     Of an `.npz` with a mean and covariance only these are read, and what belongs to them (`moments_among`).
     """
     if file.suffix not in SUFFIXES:
-        raise FileError(
-            f"{file}: expected a file ending in {', '.join(SUFFIXES)}, found {file.suffix or 'no ending'!r}"
-        )
+        raise FixError(f"{file}: expected a file ending in {', '.join(SUFFIXES)}, found {file.suffix or 'no ending'!r}")
     if file.exists() and not file.is_file():
-        raise FileError(f"{file}: expected a regular file, found {'a folder' if file.is_dir() else 'a special file'}")
+        raise FixError(f"{file}: expected a regular file, found {'a folder' if file.is_dir() else 'a special file'}")
     try:
         arrays = _readers[file.suffix](file)
     except FileNotFoundError:
-        raise FileError(f"{file}: no such file") from None
+        raise FixError(f"{file}: no such file") from None
     # A damaged file may raise errors of zipfile, zlib or numpy, depending on where it is damaged.
     except Exception as error:
-        raise FileError(f"{file}: expected a readable {file.suffix} file of numbers: {error}") from None
+        raise FixError(f"{file}: expected a readable {file.suffix} file of numbers: {error}") from None
     if not arrays:
-        raise FileError(f"{file}: expected at least one array, found none")
+        raise FixError(f"{file}: expected at least one array, found none")
     for name, array in arrays.items():
         if array.dtype.kind not in "fiu":
-            raise FileError(f"{file}: array {name!r}: expected real numbers, found dtype {array.dtype}")
+            raise FixError(f"{file}: array {name!r}: expected real numbers, found dtype {array.dtype}")
     return arrays
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, declared
 
 Goal = Literal["best", "mixture", "route"]
@@ -41,52 +42,52 @@ def mixture_growth(policy: str) -> float:
 
 
 def check_goal(goal: str, policy: str, metric: Metric, bound: str, prompts_are: str) -> None:
-    """Raise ValueError unless metric, policy and bound serve the goal."""
+    """Raise FixError unless metric, policy and bound serve the goal."""
     if goal not in get_args(Goal):
         *others, last = map(repr, get_args(Goal))
-        raise ValueError(f"goal: expected {', '.join(others)} or {last}, got {goal!r}")
+        raise FixError(f"goal: expected {', '.join(others)} or {last}, got {goal!r}")
     of_mixtures = get_args(MixturePolicy)
     if goal == "route":
         check_route(policy, metric, bound)
         return
     if goal == "best":
         if policy in of_mixtures:
-            raise ValueError(f"policy: {policy!r} is a policy of the goal 'mixture'; the goal is 'best'")
+            raise FixError(f"policy: {policy!r} is a policy of the goal 'mixture'; the goal is 'best'")
         if policy in get_args(RoutePolicy):
-            raise ValueError(f"policy: {policy!r} is a policy of the goal 'route'; the goal is 'best'")
+            raise FixError(f"policy: {policy!r} is a policy of the goal 'route'; the goal is 'best'")
         return
     if policy not in (*of_mixtures, "uniform"):
         known = ", ".join((*of_mixtures, "uniform"))
-        raise ValueError(f"policy: the goal 'mixture' has the policies {known}; got {policy!r}")
+        raise FixError(f"policy: the goal 'mixture' has the policies {known}; got {policy!r}")
     if "mixture" not in metric.offers:
         known = ", ".join(kind.name for kind in declared().values() if "mixture" in kind().offers)
         why = ", with these settings," if "mixture" in type(metric)().offers else ""
-        raise ValueError(f"goal: the metric {metric.name!r}{why} has no score of blends; those of {known} have one")
+        raise FixError(f"goal: the metric {metric.name!r}{why} has no score of blends; those of {known} have one")
     if policy.startswith("mixture-ucb") and metric.name not in ("rke", "mmd", "cmmd"):
-        raise ValueError(f"policy: {policy!r} is published for rke, mmd and cmmd; the metric is {metric.name!r}")
+        raise FixError(f"policy: {policy!r} is published for rke, mmd and cmmd; the metric is {metric.name!r}")
     if bound != "influence":
-        raise ValueError(f"bound: the goal 'mixture' has the bound 'influence'; got {bound!r}")
+        raise FixError(f"bound: the goal 'mixture' has the bound 'influence'; got {bound!r}")
     if prompts_are != "sample":
-        raise ValueError("prompts_are: a blend is scored on prompts like these; expected 'sample'")
+        raise FixError("prompts_are: a blend is scored on prompts like these; expected 'sample'")
 
 
 def check_route(policy: str, metric: Metric, bound: str) -> None:
-    """Raise ValueError unless metric, policy and bound serve the goal "route"."""
+    """Raise FixError unless metric, policy and bound serve the goal "route"."""
     if policy not in ROUTING:
-        raise ValueError(f"policy: the goal 'route' has the policies {', '.join(ROUTING)}; got {policy!r}")
+        raise FixError(f"policy: the goal 'route' has the policies {', '.join(ROUTING)}; got {policy!r}")
     if "routes" not in metric.offers:
         known = ", ".join(kind.name for kind in declared().values() if "routes" in kind().offers)
-        raise ValueError(f"goal: prompts are routed by a score of each sample, as of {known}; got {metric.name!r}")
+        raise FixError(f"goal: prompts are routed by a score of each sample, as of {known}; got {metric.name!r}")
     if bound != "influence":
-        raise ValueError(f"bound: the goal 'route' has the bound 'influence'; got {bound!r}")
+        raise FixError(f"bound: the goal 'route' has the bound 'influence'; got {bound!r}")
 
 
 def check_route_size(features: int, generators: int) -> None:
-    """Raise ValueError if a model of this many features and generators is too large (`MOST_ROUTE_NUMBERS`)."""
+    """Raise FixError if a model of this many features and generators is too large (`MOST_ROUTE_NUMBERS`)."""
     numbers = (features + COMPONENTS) ** 2 * generators
     if numbers > MOST_ROUTE_NUMBERS:
         most = (math.isqrt(MOST_ROUTE_NUMBERS // generators) - COMPONENTS) // 2 * 2
-        raise ValueError(
+        raise FixError(
             f"context_features: ({features} + {COMPONENTS})² times {generators} generators is {numbers:,}; "
             f"expected at most {MOST_ROUTE_NUMBERS:,}: {generators} generators can have {most} features"
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from optimist_client.errors import FixError
+
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
 """The formats that are read, by Pillow's names. Pillow knows forty more, some of which start other programs."""
 PIXELS = 2**25
@@ -23,21 +25,21 @@ def pillow() -> Any:
 def opened(body: bytes) -> Any:
     """The PIL image in the bytes of a file, whose pixels are not decoded yet.
 
-    Raises ValueError, saying what was expected, for another format than `FORMATS` by what the bytes are, for more
+    Raises FixError, saying what was expected, for another format than `FORMATS` by what the bytes are, for more
     than `PIXELS` pixels, and for what cannot be read; ModuleNotFoundError without Pillow.
     """
     module = pillow()
     if len(body) > LARGEST:
-        raise ValueError(f"expected a file of at most {LARGEST:,} bytes, found {len(body):,}")
+        raise FixError(f"expected a file of at most {LARGEST:,} bytes, found {len(body):,}")
     try:
         image = module.open(io.BytesIO(body), formats=FORMATS)
     except (module.DecompressionBombError, module.DecompressionBombWarning) as error:
-        raise ValueError(f"expected at most {PIXELS:,} pixels: {error}") from None
+        raise FixError(f"expected at most {PIXELS:,} pixels: {error}") from None
     except module.UnidentifiedImageError:
         expected = f"expected an image that can be read ({', '.join(FORMATS)})"
-        raise ValueError(f"{expected}; its first bytes are {bytes(body[:8])!r}") from None
+        raise FixError(f"{expected}; its first bytes are {bytes(body[:8])!r}") from None
     except Exception as error:  # damaged images raise errors of many kinds
-        raise ValueError(f"expected an image that can be read: {error}") from None
+        raise FixError(f"expected an image that can be read: {error}") from None
     check_pixels(image.width, image.height)
     return image
 
@@ -48,10 +50,10 @@ def decoded(body: bytes, mode: str) -> Any:
         try:
             return image.convert(mode)
         except Exception as error:  # damaged images raise errors of many kinds
-            raise ValueError(f"expected an image that can be read: {error}") from None
+            raise FixError(f"expected an image that can be read: {error}") from None
 
 
 def check_pixels(width: int, height: int) -> None:
-    """Raise ValueError if an image of this size has more than `PIXELS` pixels."""
+    """Raise FixError if an image of this size has more than `PIXELS` pixels."""
     if width * height > PIXELS:
-        raise ValueError(f"expected an image of at most {PIXELS:,} pixels, found {width:,} × {height:,}")
+        raise FixError(f"expected an image of at most {PIXELS:,} pixels, found {width:,} × {height:,}")

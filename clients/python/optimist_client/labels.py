@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
+from optimist_client.errors import FixError
 from optimist_client.validation import NOTE, TAG
 
 MOST_TAGS = 32
@@ -15,7 +16,7 @@ MOST_TAGS = 32
 def _plain(tag: str) -> str:
     """Refuse white space around a tag, which cannot be seen."""
     if tag != tag.strip():
-        raise ValueError(f"expected a tag without white space around it, got {tag!r}")
+        raise FixError(f"expected a tag without white space around it, got {tag!r}")
     return tag
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
+from optimist_client.errors import FixError
 from optimist_client.metrics import FID, Metric, declared
 from optimist_client.metrics.base import metric_of, setting_names
 from optimist_client.validation import IDENTIFIER, brief
@@ -30,18 +31,18 @@ def kind_of(value: object) -> type[Metric] | None:
 
 
 def check_placed(data: Mapping[str, Any], fields: Collection[str]) -> None:
-    """Raise ValueError if the data of a config, whose `fields` are these, hold settings of a metric beside it."""
+    """Raise FixError if the data of a config, whose `fields` are these, hold settings of a metric beside it."""
     settings = setting_names().difference(fields)
     if beside := [name for name in data if name in settings]:
         kind = kind_of(data.get("metric")) or FID
-        raise ValueError(f"{', '.join(beside)}: expected in the metric, an object such as {example_of(kind)}")
+        raise FixError(f"{', '.join(beside)}: expected in the metric, an object such as {example_of(kind)}")
 
 
 def _from_wire(value: Any) -> Metric:
     if isinstance(value, Metric | Mapping):
         return metric_of(value)
     kind = kind_of(value) or FID
-    raise ValueError(f"expected an object such as {example_of(kind)}; got {brief(value)}")
+    raise FixError(f"expected an object such as {example_of(kind)}; got {brief(value)}")
 
 
 def _on_the_wire(metric: Metric) -> Any:
@@ -66,19 +67,19 @@ MetricField = Annotated[
 
 
 def check_watched(primary: Metric, watch: Sequence[Metric], *, has_prompts: bool) -> None:
-    """Raise ValueError if the primary metric cannot decide, if a watched one lacks a setting, or if labels repeat."""
+    """Raise FixError if the primary metric cannot decide, if a watched one lacks a setting, or if labels repeat."""
     primary.check_decides()
     for metric in (primary, *watch):
         reference = metric.setting("reference")
         if reference is not None and not (isinstance(reference, str) and re.fullmatch(IDENTIFIER, reference)):
             expected = f"reference: expected the name of an uploaded reference for {metric.shown_label!r}"
-            raise ValueError(f"{expected}, got {brief(reference)}")
+            raise FixError(f"{expected}, got {brief(reference)}")
     for metric in watch:
         given = {name for name in metric.needs if metric.setting(name) is not None}
         # Columns that are not given are those of the array, which another metric or a reference determines.
         given |= {"prompts", *metric.arrays.values()} if has_prompts else {*metric.arrays.values()}
         if missing := metric.needs - given:
-            raise ValueError(f"watch: metric {metric.shown_label!r} needs {', '.join(sorted(missing))}")
+            raise FixError(f"watch: metric {metric.shown_label!r} needs {', '.join(sorted(missing))}")
     labels = [metric.shown_label for metric in (primary, *watch)]
     if twice := sorted({label for label in labels if labels.count(label) > 1}):
-        raise ValueError(f"watch: expected a label of its own for each metric; {', '.join(twice)} is given twice")
+        raise FixError(f"watch: expected a label of its own for each metric; {', '.join(twice)} is given twice")

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist_client.errors import FixError
+
 GENERATOR = "generator"
 """A column with the generator's name of each row. The rows of each name become separate arrays."""
 
@@ -16,18 +18,18 @@ def read(file: Path) -> dict[str, NDArray[Any]]:
     """Read every column of lists as an array (n, d). Without such columns, read all numbers as one array (n, columns).
 
     The latter is named by the file's stem. With a column "generator" the arrays are named `<generator>/<column>`.
-    Raises ValueError for other columns, lists of unequal lengths, missing values, and if pyarrow is not installed.
+    Raises FixError for other columns, lists of unequal lengths, missing values, and if pyarrow is not installed.
     """
     try:
         from pyarrow.parquet import read_table
     except ModuleNotFoundError:
-        raise ValueError("reading Parquet files needs pyarrow: pip install 'optimist[parquet]'") from None
+        raise FixError("reading Parquet files needs pyarrow: pip install 'optimist[parquet]'") from None
     with file.open("rb") as stream:
         table = read_table(stream)
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}
     for name, column in columns.items():
         if column.null_count:
-            raise ValueError(f"column {name!r}: expected a value in every row, found {column.null_count} missing")
+            raise FixError(f"column {name!r}: expected a value in every row, found {column.null_count} missing")
     names = columns.pop(GENERATOR, None)
     arrays = {name: _matrix(name, column) for name, column in columns.items() if _is_list(column.type)}
     if not arrays:
@@ -49,6 +51,6 @@ def _is_list(kind: Any) -> bool:
 def _matrix(name: str, column: Any) -> NDArray[Any]:
     lengths = np.unique(np.asarray(column.value_lengths()))
     if len(lengths) > 1:
-        raise ValueError(f"column {name!r}: expected lists of one length, found {lengths[0]} to {lengths[-1]}")
+        raise FixError(f"column {name!r}: expected lists of one length, found {lengths[0]} to {lengths[-1]}")
     values = column.flatten().to_numpy(zero_copy_only=False)
     return values.reshape(len(column), -1) if len(column) else values.reshape(0, 1)

@@ -66,10 +66,10 @@ class PickOperations:
     def seeds(self) -> list[int]:
         """A seed for each sample: that of index i is the same in every pick that has the index.
 
-        Raises ValueError with the goal "route", where neighbouring picks would share seeds.
+        Raises FixError with the goal "route", where neighbouring picks would share seeds.
         """
         if self.info.start is None:
-            raise ValueError(
+            raise FixError(
                 f"pick {self.number} has no seeds of its samples: {self.info.experiment!r} routes prompts, use `seed`"
             )
         return [(self.seed + place) % 2**32 for place in range(self.size)]
@@ -105,9 +105,9 @@ class PickOperations:
         was stored, at most 16 of it, images as thumbnails of 256 pixels. Where that fails there is only a warning.
 
         Telling the same batch again returns the same reply. Other values raise `ConflictError`, more rows than
-        requested raise `FixError`, a pick that the service no longer knows raises `StopError`. float16 and float32 are
-        sent unchanged, bfloat16 as float32, everything else as float64. torch tensors may be on any device. Raises
-        ValueError for anything that is not an array of real numbers, and for ids of more than 1024 bytes.
+        requested, ids of more than 1024 bytes and anything that is no array of real numbers raise `FixError`, a pick
+        that the service no longer knows raises `StopError`. float16 and float32 are sent unchanged, bfloat16 as
+        float32, everything else as float64. torch tensors may be on any device.
         """
         # Imported here because a program that only reads reports does not need numpy.
         from optimist_client.tensors import IDS, MEDIA_TYPE, as_floats, encode, pack_ids
@@ -121,7 +121,7 @@ class PickOperations:
         }
         rows = max((len(array) for array in arrays.values()), default=0)
         if previews is not None and len(previews) != rows:
-            raise ValueError(f"previews: expected {rows}, one for each sample, or None; got {len(previews)}")
+            raise FixError(f"previews: expected {rows}, one for each sample, or None; got {len(previews)}")
         answer = await self._transport.call(
             "POST",
             f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, declared
 
 
@@ -17,19 +18,19 @@ def resolve_preset(policy: str, metric: type[Metric], bound: str | None = None) 
     """The settings of a preset, or {} for a plain policy. `bound` is the requested bound, if any.
 
     The papers' algorithms are policy `ucb` with their bound, one batch of warm-up, and a score after every batch.
-    `greedy` takes any bound; without one it ranks by the plug-in score, as in the papers. Raises ValueError if the
+    `greedy` takes any bound; without one it ranks by the plug-in score, as in the papers. Raises FixError if the
     preset belongs to another metric or bound.
     """
     known = presets()
     if policy not in known:
         return {}
     if known[policy] not in (None, metric.name):
-        raise ValueError(f"preset {policy!r} is of metric {known[policy]!r}, not {metric.name!r}")
+        raise FixError(f"preset {policy!r} is of metric {known[policy]!r}, not {metric.name!r}")
     if policy == "greedy":
         # Where the metric has a published bound, its value is the plug-in score.
         fixed = bound or ("theorem" if "theorem" in metric.bounds else "influence")
     else:
         fixed = metric.presets.get(policy, "naive")
     if bound not in (None, fixed):
-        raise ValueError(f"preset {policy!r} has bound {fixed!r}, not {bound!r}")
+        raise FixError(f"preset {policy!r} has bound {fixed!r}, not {bound!r}")
     return {"policy": "greedy" if policy == "greedy" else "ucb", "bound": fixed, "warmup": 1, "rescore_growth": 0.0}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from optimist_client import images
+from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,9 +41,9 @@ _SIGNATURES: dict[bytes, Literal["image/png", "image/jpeg"]] = {
 
 
 def check_previews(previews: int, generators: int) -> None:
-    """Raise ValueError if so many previews of each of so many generators are too many (`MOST_TOGETHER`)."""
+    """Raise FixError if so many previews of each of so many generators are too many (`MOST_TOGETHER`)."""
     if previews * generators > MOST_TOGETHER:
-        raise ValueError(
+        raise FixError(
             f"previews: {previews} of each of {generators} generators are {previews * generators:,}, of at most "
             f"{MOST_TOGETHER:,}; {generators} generators can have {MOST_TOGETHER // generators}"
         )
@@ -61,7 +62,7 @@ def request_of(
     """The `PreviewRequest` for the samples of a batch, one preview each, None for a sample without one.
 
     start, prompts: of the pick. arrays: the batch, by which samples are compared. Of more than `MOST_SENT` those are
-    sent whose indices have the smallest digests, the same for every generator. Raises ValueError for what is no
+    sent whose indices have the smallest digests, the same for every generator. Raises FixError for what is no
     preview, or is an image that cannot be encoded.
     """
     places = [place for place, preview in enumerate(previews) if preview is not None]
@@ -141,7 +142,7 @@ def encoded(preview: Any) -> bytes | str:
     preview: a text (the first 64 KiB of it), the bytes of a PNG, JPEG or WebP file, the path of an image file, a PIL
     image, or an array or tensor (height, width), (height, width, channels) or (channels, height, width) of uint8, or of
     floats from 0 to 1. Images that are larger than 64 KiB, or have to be encoded, become thumbnails of at most 256
-    pixels a side, which needs Pillow. Raises ValueError for anything else, for images of more than `images.PIXELS`, and
+    pixels a side, which needs Pillow. Raises FixError for anything else, for images of more than `images.PIXELS`, and
     without Pillow where it is needed.
     """
     origin = f"{preview}: " if isinstance(preview, Path) else ""
@@ -159,7 +160,7 @@ def encoded(preview: Any) -> bytes | str:
             with images.opened(body) as image:
                 return _thumbnail(image)
         except ValueError as error:
-            raise ValueError(f"previews: {origin}{error}") from None
+            raise FixError(f"previews: {origin}{error}") from None
     if hasattr(preview, "thumbnail") and hasattr(preview, "convert"):  # a PIL image
         return _thumbnail(preview)
     return _thumbnail(_pillow().fromarray(_pixels(preview)))
@@ -180,7 +181,7 @@ def _pillow() -> Any:
     try:
         return images.pillow()
     except ImportError:
-        raise ValueError(
+        raise FixError(
             "previews: Pillow encodes images (pip install pillow); without it give the bytes of PNG, JPEG or WebP files"
         ) from None
 
@@ -197,7 +198,7 @@ def _pixels(preview: Any) -> Any:
     if array.ndim == 3 and array.shape[-1] == 1:
         array = array[..., 0]
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[-1] not in (3, 4)) or array.size == 0:
-        raise ValueError(f"previews: expected (height, width) with 1, 3 or 4 channels, got an array {array.shape}")
+        raise FixError(f"previews: expected (height, width) with 1, 3 or 4 channels, got an array {array.shape}")
     if array.dtype.kind == "f":
         array = np.rint(255.0 * np.clip(np.nan_to_num(array), 0.0, 1.0))
     return np.ascontiguousarray(np.clip(array, 0, 255).astype(np.uint8))

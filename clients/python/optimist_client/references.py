@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimist_client import tensors
-from optimist_client.files import SUFFIXES, Arrays, FileError, moments_among, read_arrays
+from optimist_client.errors import FixError
+from optimist_client.files import SUFFIXES, Arrays, moments_among, read_arrays
 
 SOME = 256
 """Real rows by which differences of generators know how much they depend on the choice of the reference."""
@@ -44,7 +45,7 @@ class Moments(NamedTuple):
         return {name: array for name, array in known.items() if array is not None}
 
     def with_samples(self, samples: int | None) -> Moments:
-        """The same with this number of rows, if one is given. Raises ValueError where another one is known."""
+        """The same with this number of rows, if one is given. Raises FixError where another one is known."""
         if samples is None:
             return self
         if self.samples is not None:
@@ -55,7 +56,7 @@ class Moments(NamedTuple):
 def moments_from(arrays: Mapping[str, ArrayLike]) -> Moments | None:
     """The moments in arrays of the names of `files.moments_among`; None if there are others, or no moments.
 
-    Raises ValueError where `samples` is no number of rows, or `some_rows` are not that many of its rows.
+    Raises FixError where `samples` is no number of rows, or `some_rows` are not that many of its rows.
     """
     names = moments_among(arrays)
     if not names or set(names) != set(arrays):
@@ -66,10 +67,10 @@ def moments_from(arrays: Mapping[str, ArrayLike]) -> Moments | None:
         return Moments(mean, covariance, samples)
     rows = tensors.as_array("some_rows", arrays["some_rows"]).astype(np.float32)
     if samples is None:
-        raise ValueError("some_rows: expected the number of all rows with them, as samples")
+        raise FixError("some_rows: expected the number of all rows with them, as samples")
     if rows.ndim != 2 or not 2 <= len(rows) <= min(SOME, samples) or rows.shape[1:] != mean.shape:
         most = min(SOME, samples)
-        raise ValueError(f"some_rows: expected shape (k, d) with k from 2 to {most} and the mean's d, got {rows.shape}")
+        raise FixError(f"some_rows: expected shape (k, d) with k from 2 to {most} and the mean's d, got {rows.shape}")
     return Moments(mean, covariance, samples, rows)
 
 
@@ -83,7 +84,7 @@ class Sent(NamedTuple):
 def as_sent(reference: Any, keep_rows: bool, samples: int | None = None) -> Sent:
     """What is sent of a reference: its features where rows are kept, else its moments with some of its rows.
 
-    samples: how many rows moments come from. Raises ValueError.
+    samples: how many rows moments come from. Raises FixError.
     """
     if keep_rows:
         rows = rows_of(reference)
@@ -104,86 +105,84 @@ def moments_of(reference: Any) -> Moments:
 
     Arrays may be torch tensors on any device. A file holds `mu` and `sigma`, as pytorch-fid writes them, or `mean` and
     `covariance`, each perhaps with `samples`; or one array of features. The covariance of features is the unbiased one.
-    Raises ValueError for anything else.
+    Raises FixError for anything else.
     """
     if names_file(reference):
+        given = given_in(Path(reference))
         try:
-            given = given_in(Path(reference))
             return given if isinstance(given, Moments) else moments_of(given)
-        except FileError:
-            raise
-        except ValueError as error:
-            raise FileError(f"{reference}: {error}") from None
+        except FixError as error:
+            raise FixError(f"{reference}: {error}") from None
     if isinstance(reference, tuple):
         return moments_of_tuple(reference)
     rows = _float64("features", reference)
     if rows.ndim != 2 or len(rows) < 2:
-        raise ValueError(f"features: expected shape (n, d) with n at least 2, got {rows.shape}")
+        raise FixError(f"features: expected shape (n, d) with n at least 2, got {rows.shape}")
     return Moments(rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False)), len(rows), some_of(rows))
 
 
 def moments_of_tuple(reference: tuple[Any, ...]) -> Moments:
-    """The moments given as a `Moments`, or in part. Raises ValueError for another tuple."""
+    """The moments given as a `Moments`, or in part. Raises FixError for another tuple."""
     if not 2 <= len(reference) <= len(Moments._fields):
         expected = "expected (mean, covariance) or (mean, covariance, samples)"
-        raise ValueError(f"reference: {expected}, got a tuple of {len(reference)}")
+        raise FixError(f"reference: {expected}, got a tuple of {len(reference)}")
     given = zip(Moments._fields, reference, strict=False)
     found = moments_from({name: each for name, each in given if each is not None})
     if found is None:
-        raise ValueError("reference: expected both mean and covariance, got None")
+        raise FixError("reference: expected both mean and covariance, got None")
     return found
 
 
 def rows_of(reference: Any) -> NDArray[np.floating]:
     """The features (n, d) given by an array, or by a file of one: float16 and float32 are kept, others become float64.
 
-    Raises ValueError for anything else, such as moments.
+    Raises FixError for anything else, such as moments.
     """
     if isinstance(reference, tuple):
-        raise ValueError("features: expected real features (n, d), got moments: these have no rows to keep")
+        raise FixError("features: expected real features (n, d), got moments: these have no rows to keep")
     if names_file(reference):
         given = given_in(Path(reference))
         if isinstance(given, Moments):
-            raise FileError(f"{reference}: expected one array of features, found mean and covariance")
+            raise FixError(f"{reference}: expected one array of features, found mean and covariance")
         reference = given
     rows = tensors.as_floats("features", reference)
     if rows.ndim != 2 or len(rows) < 2:
-        raise ValueError(f"features: expected shape (n, d) with n at least 2, got {rows.shape}")
+        raise FixError(f"features: expected shape (n, d) with n at least 2, got {rows.shape}")
     return rows
 
 
 def given_in(file: Path) -> Moments | NDArray[Any]:
     """What a file of real data holds: moments, in arrays as of `moments_from`, or one array of features.
 
-    Raises FileError for a file that cannot be read, or has other arrays.
+    Raises FixError for a file that cannot be read, or has other arrays.
     """
     arrays = read_arrays(file)
     try:
         moments = moments_from(arrays)
     except ValueError as error:
-        raise FileError(f"{file}: {error}") from None
+        raise FixError(f"{file}: {error}") from None
     if moments is not None:
         return moments
     if len(arrays) != 1:
         expected = "one array of features, or mean and covariance, or mu and sigma"
-        raise FileError(f"{file}: expected {expected}; found {', '.join(arrays)}")
+        raise FixError(f"{file}: expected {expected}; found {', '.join(arrays)}")
     (rows,) = arrays.values()
     return rows
 
 
 def check_samples(known: int, samples: int | None) -> None:
-    """Raise ValueError if the number of rows is given and is not the one that is known."""
+    """Raise FixError if the number of rows is given and is not the one that is known."""
     if samples not in (None, known):
-        raise ValueError(f"samples: the real data has {known} rows, not {samples}")
+        raise FixError(f"samples: the real data has {known} rows, not {samples}")
 
 
 def _count(samples: Any) -> int:
-    """A number of rows. Raises ValueError unless it is a whole number from 2 to 2⁵³."""
+    """A number of rows. Raises FixError unless it is a whole number from 2 to 2⁵³."""
     numbers = tensors.as_array("samples", samples)
     if numbers.size != 1:
-        raise ValueError(f"samples: expected a number of rows, got an array of shape {numbers.shape}")
+        raise FixError(f"samples: expected a number of rows, got an array of shape {numbers.shape}")
     if not 2 <= (number := float(numbers.reshape(()))) <= 2**53 or number % 1:
-        raise ValueError(f"samples: expected a whole number of rows, at least 2, got {number:g}")
+        raise FixError(f"samples: expected a whole number of rows, at least 2, got {number:g}")
     return int(number)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from optimist_client.errors import FixError
 from optimist_client.goals import check_route_size
 
 if TYPE_CHECKING:
@@ -14,17 +15,17 @@ FIELDS = ("context", "context_features", "context_bandwidth", "price", "tries")
 
 
 def check_route_fields(config: ExperimentConfig) -> None:
-    """Raise ValueError if a field of routing is given with another goal, or if those of a router do not go together.
+    """Raise FixError if a field of routing is given with another goal, or if those of a router do not go together.
 
     Metric, policy and bound are checked by `goals.check_route`.
     """
     if config.goal != "route":
         fields = type(config).model_fields
         if given := [name for name in FIELDS if getattr(config, name) != fields[name].default]:
-            raise ValueError(f"{', '.join(given)}: only with the goal 'route'; the goal is {config.goal!r}")
+            raise FixError(f"{', '.join(given)}: only with the goal 'route'; the goal is {config.goal!r}")
         return
     if config.context is None:
-        raise ValueError("goal: 'route' needs context, the number of columns of the prompts' embeddings")
+        raise FixError("goal: 'route' needs context, the number of columns of the prompts' embeddings")
     check_route_size(config.context_features, len(config.generators))
     _check_refused(config)
     _check_costs(config)
@@ -32,26 +33,26 @@ def check_route_fields(config: ExperimentConfig) -> None:
 
 def _check_refused(config: ExperimentConfig) -> None:
     if config.prompts is not None:
-        raise ValueError("prompts: with the goal 'route' every ask brings its own prompt, so that there is no list")
+        raise FixError("prompts: with the goal 'route' every ask brings its own prompt, so that there is no list")
     if config.tolerance != 0.0:
-        raise ValueError(f"tolerance: the goal 'route' decides nothing; expected none, got {config.tolerance!r}")
+        raise FixError(f"tolerance: the goal 'route' decides nothing; expected none, got {config.tolerance!r}")
     if config.batch_size != 1:
-        raise ValueError(
+        raise FixError(
             "batch_size: with the goal 'route' a pick is for one prompt, and has `tries` samples; "
             f"expected 1, got {config.batch_size}"
         )
     if config.paired:
-        raise ValueError("paired: with the goal 'route' generators do not get the same prompts; expected false")
+        raise FixError("paired: with the goal 'route' generators do not get the same prompts; expected false")
 
 
 def _check_costs(config: ExperimentConfig) -> None:
     if config.price > 0.0 and (unpriced := [g for g in config.generators if g not in (config.costs or {})]):
-        raise ValueError(f"price: every generator needs a cost; {', '.join(unpriced)} have none")
+        raise FixError(f"price: every generator needs a cost; {', '.join(unpriced)} have none")
     if config.policy == "promptwise":
         if config.price == 0.0:
-            raise ValueError("policy: 'promptwise' weighs what a call costs; expected costs, and a price above 0")
+            raise FixError("policy: 'promptwise' weighs what a call costs; expected costs, and a price above 0")
         if config.metric.limits.get("values") != (0.0, 1.0) or config.metric.lower_is_better:
-            raise ValueError(
+            raise FixError(
                 "policy: 'promptwise' is for successes: expected 'win-rate', or 'mean' with range (0, 1) and higher "
                 "values better"
             )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from optimist_client.callbacks import Callback
-from optimist_client.errors import ConflictError, GeneratorError, NotFoundError, OptimistError, StopError
+from optimist_client.errors import ConflictError, FixError, GeneratorError, NotFoundError, OptimistError, StopError
 from optimist_client.pick import PickOperations
 from optimist_client.progress import Progress
 from optimist_client.transport import Transport
@@ -100,20 +100,20 @@ def _names(function: Callable[..., Any]) -> Set[str]:
 
 
 def check_functions(generators: Any) -> None:
-    """Raise ValueError unless `generators` is a mapping of names to functions."""
+    """Raise FixError unless `generators` is a mapping of names to functions."""
     example = 'such as {"old": old, "new": new}'
     if not isinstance(generators, Mapping):
         found = type(generators).__name__
-        raise ValueError(f"generators: expected functions by the names of their generators, {example}; got a {found}")
+        raise FixError(f"generators: expected functions by the names of their generators, {example}; got a {found}")
     for name, function in generators.items():
         if not callable(function):
-            raise ValueError(f"generators: {name!r}: expected a function (size, seed), got {brief(function)}")
+            raise FixError(f"generators: {name!r}: expected a function (size, seed), got {brief(function)}")
 
 
 class Allowance:
     """The samples, cost and seconds that one call of `run` may use.
 
-    Raises ValueError for `max_cost` if a cost is unknown, and for a timeout that is not above 0.
+    Raises FixError for `max_cost` if a cost is unknown, and for a timeout that is not above 0.
     """
 
     def __init__(
@@ -124,11 +124,11 @@ class Allowance:
         timeout: float | None = None,
     ) -> None:
         if timeout is not None and not timeout > 0.0:
-            raise ValueError(f"timeout: expected seconds above 0, got {timeout}")
+            raise FixError(f"timeout: expected seconds above 0, got {timeout}")
         self._end = math.inf if timeout is None else time.monotonic() + timeout
         unknown = [name for name, cost in costs.items() if cost is None]
         if max_cost is not None and unknown:
-            raise ValueError(f"max_cost: every generator needs a cost; {', '.join(unknown)} have none")
+            raise FixError(f"max_cost: every generator needs a cost; {', '.join(unknown)} have none")
         self._max_samples = math.inf if max_samples is None else max_samples
         self._max_cost = math.inf if max_cost is None else max_cost
         self._costs = costs

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 
+from optimist_client.errors import FixError
+
 MEDIA_TYPE = "application/x-safetensors"
 IDS = "ids"
 """The tensor with the ids of the rows, as bytes because safetensors has no text type."""
@@ -32,7 +34,7 @@ _KINDS = {np.dtype(dtype): kind for kind, dtype in _FLOATS.items()}
 
 
 def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Encode arrays of float16, float32 or float64, and packed ids, as safetensors. Raises ValueError for others.
+    """Encode arrays of float16, float32 or float64, and packed ids, as safetensors. Raises FixError for others.
 
     The numbers are copied once, into the body; `safetensors.numpy.save` copies them twice.
     """
@@ -41,7 +43,7 @@ def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     for name, array in sorted(arrays.items(), key=lambda item: -item[1].itemsize):
         kind = "U8" if name in (IDS, TEXTS) and array.dtype == np.uint8 else _KINDS.get(array.dtype)
         if kind is None:
-            raise ValueError(f"{name}: expected float16, float32 or float64, got {array.dtype}")
+            raise FixError(f"{name}: expected float16, float32 or float64, got {array.dtype}")
         kinds[name] = kind, array.shape
         buffers.append(np.ascontiguousarray(array).reshape(-1).data)
     return b"".join([head_of(kinds), *buffers])
@@ -59,14 +61,14 @@ def head_of(kinds: Mapping[str, tuple[str, Sequence[int]]]) -> bytes:
 
 
 def as_array(name: str, values: Any) -> NDArray[Any]:
-    """Convert values, also a torch tensor, to an array of real numbers. Raises ValueError if they are not."""
+    """Convert values, also a torch tensor, to an array of real numbers. Raises FixError if they are not."""
     if hasattr(values, "detach"):  # a torch tensor, possibly with a gradient or on a GPU
         values = values.detach().cpu()
         # numpy has no bfloat16.
         values = values.float() if f"{values.dtype}".endswith("bfloat16") else values
     array = np.asarray(values)
     if array.dtype.kind not in "fiu":
-        raise ValueError(f"{name}: expected an array of real numbers, got dtype {array.dtype}")
+        raise FixError(f"{name}: expected an array of real numbers, got dtype {array.dtype}")
     return array
 
 
@@ -79,12 +81,12 @@ def as_floats(name: str, values: Any) -> NDArray[np.floating]:
 def pack_ids(ids: Sequence[str]) -> NDArray[np.uint8]:
     """Encode ids or URIs as rows (n, longest) of UTF-8, padded with zeros.
 
-    Raises ValueError for an id that contains a zero byte or is longer than `LONGEST_ID` bytes.
+    Raises FixError for an id that contains a zero byte or is longer than `LONGEST_ID` bytes.
     """
     for row, text in enumerate(ids):
         # All rows are padded to the longest one, so a single very long id would use a lot of memory.
         if (size := len(text.encode())) > LONGEST_ID:
-            raise ValueError(
+            raise FixError(
                 f"ids: expected at most {LONGEST_ID} bytes each, got {size} in row {row}. An id names a sample: "
                 "keep images themselves elsewhere, and tell their paths or URLs, which the dashboard can show"
             )
@@ -92,21 +94,21 @@ def pack_ids(ids: Sequence[str]) -> NDArray[np.uint8]:
 
 
 def pack_texts(texts: Sequence[str], name: str = TEXTS) -> NDArray[np.uint8]:
-    """Encode texts in the same way, of any length. Raises ValueError for a zero byte."""
+    """Encode texts in the same way, of any length. Raises FixError for a zero byte."""
     encoded = [text.encode() for text in texts]
     if any(b"\0" in text for text in encoded):
-        raise ValueError(f"{name}: expected text without zero bytes")
+        raise FixError(f"{name}: expected text without zero bytes")
     longest = max(map(len, encoded), default=0)
     padded = b"".join(text.ljust(longest, b"\0") for text in encoded)
     return np.frombuffer(padded, np.uint8).reshape(len(encoded), longest)
 
 
 def unpack_ids(rows: NDArray[np.uint8], name: str = IDS) -> list[str]:
-    """The inverse of `pack_ids`, and of `pack_texts`. Raises ValueError if a row is not UTF-8."""
+    """The inverse of `pack_ids`, and of `pack_texts`. Raises FixError if a row is not UTF-8."""
     try:
         return [row.tobytes().rstrip(b"\0").decode() for row in rows]
     except UnicodeDecodeError as error:
-        raise ValueError(f"{name}: expected UTF-8: {error}") from None
+        raise FixError(f"{name}: expected UTF-8: {error}") from None
 
 
 def shapes(body: bytes) -> dict[str, tuple[int, ...]]:
@@ -124,17 +126,17 @@ def shapes(body: bytes) -> dict[str, tuple[int, ...]]:
 
 
 def decode(body: bytes) -> dict[str, NDArray[Any]]:
-    """Decode the arrays of a safetensors body. bfloat16 becomes float32. Raises ValueError for an invalid body.
+    """Decode the arrays of a safetensors body. bfloat16 becomes float32. Raises FixError for an invalid body.
 
     All arrays are floats, except for `IDS` and `TEXTS`, whose packed rows are bytes.
     """
     header = int.from_bytes(body[:8], "little")
     if header > LONGEST_HEADER:
-        raise ValueError(f"expected a safetensors body with a header of at most {LONGEST_HEADER} bytes, got {header}")
+        raise FixError(f"expected a safetensors body with a header of at most {LONGEST_HEADER} bytes, got {header}")
     try:
         tensors = deserialize(body)
     except (SafetensorError, UnicodeDecodeError) as error:
-        raise ValueError(f"expected a safetensors body: {error}") from None
+        raise FixError(f"expected a safetensors body: {error}") from None
     return {name: _array(name, tensor) for name, tensor in tensors}
 
 
@@ -178,12 +180,12 @@ def _array(name: str, tensor: Mapping[str, object]) -> NDArray[Any]:
     assert isinstance(data, bytes | bytearray)
     if name in (IDS, TEXTS):
         if kind != "U8":
-            raise ValueError(f"{name}: expected U8, UTF-8 text padded with zeros, got {kind}")
+            raise FixError(f"{name}: expected U8, UTF-8 text padded with zeros, got {kind}")
         return np.frombuffer(data, np.uint8).reshape(shape)
     if kind == "BF16":  # numpy has no bfloat16: its bits are the upper half of a float32
         upper = np.frombuffer(data, "<u2").astype("<u4")
         upper <<= 16
         return upper.view("<f4").reshape(shape)
     if kind not in _FLOATS:
-        raise ValueError(f"{name}: expected F16, BF16, F32 or F64, got {kind}")
+        raise FixError(f"{name}: expected F16, BF16, F32 or F64, got {kind}")
     return np.frombuffer(data, _READ[str(kind)]).reshape(shape)

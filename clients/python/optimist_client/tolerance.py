@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import PlainValidator, WithJsonSchema
 
+from optimist_client.errors import FixError
 from optimist_client.validation import brief
 
 _SHARE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
@@ -18,7 +19,7 @@ _SHARE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
 def checked(value: object, field: str = "tolerance: ") -> float | str:
     """The tolerance in canonical form: a number as a float, a share as "1%".
 
-    Raises ValueError if it is neither, with `field` at its beginning.
+    Raises FixError if it is neither, with `field` at its beginning.
     """
     if isinstance(value, str) and (share := _SHARE.fullmatch(value)) and float(share[1]) < 100.0:
         return f"{float(share[1]):.15g}%"
@@ -27,11 +28,11 @@ def checked(value: object, field: str = "tolerance: ") -> float | str:
             number = float(value)
             if 0.0 <= number < math.inf:
                 return number
-    raise ValueError(f'{field}expected a number of at least 0, or a share below 100% such as "1%", got {brief(value)}')
+    raise FixError(f'{field}expected a number of at least 0, or a share below 100% such as "1%", got {brief(value)}')
 
 
 def parsed(text: str) -> float | str:
-    """The tolerance in a text of the command line. Raises ValueError like `checked`."""
+    """The tolerance in a text of the command line. Raises FixError like `checked`."""
     try:
         return checked(float(text))
     except ValueError:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from optimist_client.errors import FixError
 from optimist_client.validation import IDENTIFIER, NAME
 
 Identifier = Annotated[str, StringConstraints(pattern=IDENTIFIER)]
@@ -15,7 +16,7 @@ Identifier = Annotated[str, StringConstraints(pattern=IDENTIFIER)]
 def _no_step(name: str) -> str:
     """Refuse "." and "..": HTTP clients remove them from URLs, so that the generator could not be addressed."""
     if name in (".", ".."):
-        raise ValueError(f"{name!r} cannot be used in a URL: choose another name")
+        raise FixError(f"{name!r} cannot be used in a URL: choose another name")
     return name
 
 

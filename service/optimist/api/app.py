@@ -45,7 +45,7 @@ def create_app(settings: Settings, redis_url: str, board: Board | None = None) -
     """Create the application for the Redis server at `redis_url`.
 
     board: what the processes of this service share. With one, and `scoring`, `/readyz` answers 503 while the scorer is
-    not heard of; without one, nobody started a scorer or another API process. Raises `MetricsError` if a module of
+    not heard of; without one, nobody started a scorer or another API process. Raises `FixError` if a module of
     `OPTIMIST_METRICS` cannot be imported.
     """
     load(settings.metrics)

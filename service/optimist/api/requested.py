@@ -45,7 +45,7 @@ async def requested(
             return made
         # A note of earlier is not believed before a scorer had the time to try again.
         if damage is not None and first and now >= first + BELIEVED and (note := await damage()):
-            raise invalid(note.removeprefix("ValueError: "))
+            raise invalid(note)
         if now >= deadline:
             if is_at_work is not None and await is_at_work():
                 said = "a scorer is at work on it, and requests change nothing of that: ask again until it is there"

@@ -15,6 +15,7 @@ from optimist.store.retractions import MOST
 from optimist.store.scores import ASIDE_LIMIT
 from optimist.store.state import SLICES, SUSPECTS, Acceptance, GeneratorState, Retraction, Returned, SetAside, Suspect
 from optimist_client.config import MOST_WATCHED
+from optimist_client.errors import FixError
 from optimist_client.models import Experiment
 from optimist_client.models import GeneratorState as State
 from optimist_client.wire import GeneratorName, Identifier, Wire
@@ -49,14 +50,14 @@ StoredLevel = tuple[
 
 
 def _in_order(runs: tuple[int, ...]) -> tuple[int, ...]:
-    """Runs as `LogEntry` has them. Raises ValueError unless each has a length, and is behind the one before."""
+    """Runs as `LogEntry` has them. Raises FixError unless each has a length, and is behind the one before."""
     end = 0
     for first, length in zip(runs[::2], runs[1::2], strict=False):
         if first < end or length < 1:
-            raise ValueError(f"expected ascending runs that do not overlap, got ({first}, {length}) after {end}")
+            raise FixError(f"expected ascending runs that do not overlap, got ({first}, {length}) after {end}")
         end = first + length
     if len(runs) % 2:
-        raise ValueError("expected the first and the length of each run, got an odd number of numbers")
+        raise FixError("expected the first and the length of each run, got an odd number of numbers")
     return runs
 
 
@@ -153,13 +154,13 @@ class ArchivedGenerator(Wire):
 
     @cached_property
     def retracted(self) -> dict[int, ArchivedRetraction]:
-        """Its retractions by their own positions. Raises ValueError for records that are not valid."""
+        """Its retractions by their own positions. Raises FixError for records that are not valid."""
         found = [ArchivedRetraction.model_validate_json(record) for record in self.retractions]
         return {one.seq: one for one in found}
 
     @property
     def accepting(self) -> list[str]:
-        """The records of its acceptances. Raises ValueError for records that are not valid."""
+        """The records of its acceptances. Raises FixError for records that are not valid."""
         for record in self.acceptances:
             ArchivedAcceptance.model_validate_json(record)
         return self.acceptances
@@ -214,7 +215,7 @@ class PageEntry(Wire):
     @model_validator(mode="after")
     def _has_as_many_rows(self) -> Self:
         if sum(self.indices[1::2]) > self.rows or (self.counted and sum(self.counted[1::2]) != self.rows):
-            raise ValueError(f"expected indices of at most the {self.rows} rows, and as many rows that count")
+            raise FixError(f"expected indices of at most the {self.rows} rows, and as many rows that count")
         return self
 
     @classmethod
@@ -241,7 +242,7 @@ PAGE = TypeAdapter(Annotated[list[PageEntry], Field(max_length=PAGE_ENTRIES), Fa
 def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int64], growth: float) -> GeneratorState:
     """The state of a generator as the store will return it, with counts from `rows`, by position in its log.
 
-    rows: the size of each batch, 0 for a retraction. `growth` is the experiment's `rescore_growth`. Raises ValueError
+    rows: the size of each batch, 0 for a retraction. `growth` is the experiment's `rescore_growth`. Raises FixError
     where the retractions do not fit the batches.
     """
     samples = batches = due_samples = due_seq = retracted = 0
@@ -250,7 +251,7 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int
         if (retraction := known.retracted.get(seq)) is not None:
             left_out = [counting.pop(at) for at in ([retraction.position] if retraction.position else list(counting))]
             if (sum(left_out), len(left_out)) != (retraction.samples, retraction.batches):
-                raise ValueError(f"the retraction at {seq} of {known.name!r} does not fit its batches")
+                raise FixError(f"the retraction at {seq} of {known.name!r} does not fit its batches")
             samples, batches = samples - retraction.samples, batches - retraction.batches
             retracted += retraction.samples
             due_samples, due_seq = (samples, seq) if samples >= 2 else (0, 0)

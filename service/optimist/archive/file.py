@@ -39,6 +39,7 @@ from optimist.archive.contents import GENERATORS, PAGE, ArchivedGenerator, Conte
 from optimist.store.formats import HISTORY
 from optimist.store.records import LogEntry, Snapshot
 from optimist.store.state import ExperimentState, Unit, WatchedState
+from optimist_client.errors import FixError
 from optimist_client.validation import each_in_words
 
 Parsed = TypeVar("Parsed")
@@ -62,10 +63,6 @@ _DIRECTORY_WEIGHT = 20
 """Bytes of memory per byte of it."""
 _END, _END_64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q4sLQL")
 _UNREADABLE = (struct.error, zipfile.BadZipFile, KeyError, ValueError, RuntimeError, EOFError)
-
-
-class ArchiveError(ValueError):
-    """The file cannot be imported; the message says why."""
 
 
 class ArchiveWriter:
@@ -126,7 +123,7 @@ class ArchiveWriter:
 class Archive:
     """Reads an archive from a binary file. Its digest is verified at once; members are read when requested.
 
-    The constructor and all attributes raise ArchiveError if the file is not an archive, is damaged or truncated, has an
+    The constructor and all attributes raise FixError if the file is not an archive, is damaged or truncated, has an
     unknown version, or is inconsistent.
     """
 
@@ -134,28 +131,28 @@ class Archive:
         size = file.seek(0, 2)
         file.seek(0)
         if file.read(len(_BEGINNING)) != _BEGINNING:
-            raise ArchiveError("expected an archive of an experiment, as written by export")
+            raise FixError("expected an archive of an experiment, as written by export")
         whole = max(0, size - _DIGEST_BYTES)
         if _digest(file, whole) != file.read():
-            raise ArchiveError("the archive is damaged or truncated: its contents do not match its digest")
+            raise FixError("the archive is damaged or truncated: its contents do not match its digest")
         try:
             self._directory = _directory_bytes(file, whole)
             if self._directory > _DIRECTORY:
-                raise ArchiveError(f"expected a directory of at most {_DIRECTORY} bytes, found {self._directory}")
+                raise FixError(f"expected a directory of at most {_DIRECTORY} bytes, found {self._directory}")
             self._zip = zipfile.ZipFile(file)
-        except ArchiveError:
+        except FixError:
             raise
         except _UNREADABLE as error:
-            raise ArchiveError(f"the archive cannot be read: {error}") from None
+            raise FixError(f"the archive cannot be read: {error}") from None
         members = self._zip.infolist()
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-            raise ArchiveError("expected an archive without compression, found compressed members")
+            raise FixError("expected an archive without compression, found compressed members")
         self._sizes = {member.filename: member.file_size for member in members}
         if len(self._sizes) < len(members) or sum(self._sizes.values()) > size:
-            raise ArchiveError("expected members that do not overlap, each of a name of its own")
+            raise FixError("expected members that do not overlap, each of a name of its own")
         version = self._read("format", _LONGEST_FORMAT).decode(errors="replace")
         if version != str(FORMAT):
-            raise ArchiveError(f"expected an archive of format {FORMAT}, found {version!r}")
+            raise FixError(f"expected an archive of format {FORMAT}, found {version!r}")
 
     @property
     def memory(self) -> int:
@@ -176,7 +173,7 @@ class Archive:
         """The table of contents, with its generators."""
         found = self._parsed("experiment.json", TypeAdapter(Contents))
         if found.generators:
-            raise ArchiveError("experiment.json: expected each generator in a member of its own")
+            raise FixError("experiment.json: expected each generator in a member of its own")
         count = sum(f"generators/{ordinal}.json" in self._sizes for ordinal in range(GENERATORS))
         one = TypeAdapter(ArchivedGenerator)
         return found.model_copy(
@@ -214,19 +211,19 @@ class Archive:
             for entry in entries:
                 expected = entry.seq if position is None else position + 1
                 if entry.seq != expected or entry.seq > len(rows) or entry.rows != rows[entry.seq - 1]:
-                    raise ArchiveError(f"batch {entry.seq} of {known.name!r} does not match the history")
+                    raise FixError(f"batch {entry.seq} of {known.name!r} does not match the history")
                 if entry.retracts != records.get(entry.seq):
-                    raise ArchiveError(f"entry {entry.seq} of {known.name!r} does not match the retractions")
+                    raise FixError(f"entry {entry.seq} of {known.name!r} does not match the retractions")
                 if entry.pick > self.contents.rounds:
-                    raise ArchiveError(f"batch {entry.seq} of {known.name!r} belongs to a pick that does not exist")
+                    raise FixError(f"batch {entry.seq} of {known.name!r} belongs to a pick that does not exist")
                 if not keeps_log and entry.record is not None:
-                    raise ArchiveError(f"batch {entry.seq} of {known.name!r} has a record, and its log is not kept")
+                    raise FixError(f"batch {entry.seq} of {known.name!r} has a record, and its log is not kept")
                 if position is None and entry.seq > self._latest_beginning(generator):
-                    raise ArchiveError(f"the log of {known.name!r} lacks its first batches")
+                    raise FixError(f"the log of {known.name!r} lacks its first batches")
                 position = entry.seq
             yield entries
         if (known.oldest_snapshot if position is None else position) != len(rows):
-            raise ArchiveError(f"the log of {known.name!r} lacks the last batches of its history")
+            raise FixError(f"the log of {known.name!r} lacks the last batches of its history")
 
     def state(self, instance: str) -> ExperimentState:
         """The state of the experiment as `Store.state` will return it, with counts from the history."""
@@ -270,10 +267,10 @@ class Archive:
     def _rows(self) -> list[NDArray[np.int64]]:
         """The rows of each entry of the log of each generator."""
         if len(self.history) % HISTORY.itemsize:
-            raise ArchiveError("the history is truncated")
+            raise FixError("the history is truncated")
         history = np.frombuffer(self.history, HISTORY)
         if len(history) and int(history["generator"].max()) >= len(self.contents.generators):
-            raise ArchiveError("the history names a generator that does not exist")
+            raise FixError("the history names a generator that does not exist")
         return [
             _by_position(history["rows"][history["generator"] == g], known)
             for g, known in enumerate(self.contents.generators)
@@ -305,27 +302,27 @@ class Archive:
         """A member that is as many pieces of these sizes."""
         joined = self._read(name)
         if sum(sizes) != len(joined):
-            raise ArchiveError(f"{name} does not have the size of its entries")
+            raise FixError(f"{name} does not have the size of its entries")
         return [joined[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
     def _parsed(self, name: str, kind: TypeAdapter[Parsed]) -> Parsed:
         """A member of JSON. It is bounded before it is parsed: what pydantic says of wrong values takes far more."""
         text = self._read(name, LARGEST_JSON)
         if _values(text) > _VALUES and _values(_TEXTS.sub(b"", text)) > _VALUES:
-            raise ArchiveError(f"{name}: expected at most {_VALUES} values, found more")
+            raise FixError(f"{name}: expected at most {_VALUES} values, found more")
         try:
             return kind.validate_json(text)
         except ValidationError as error:
             first = error.errors(include_url=False)[:1]
-            raise ArchiveError(f"{name}: {each_in_words(first)[:1000]}") from None
+            raise FixError(f"{name}: {each_in_words(first)[:1000]}") from None
 
     def _read(self, name: str, most: float = math.inf) -> bytes:
         if (size := self._sizes.get(name, 0)) > most:
-            raise ArchiveError(f"{name}: expected at most {most} bytes, found {size}")
+            raise FixError(f"{name}: expected at most {most} bytes, found {size}")
         try:
             return self._zip.read(name)
         except _UNREADABLE as error:
-            raise ArchiveError(f"the archive cannot be read: {error}") from None
+            raise FixError(f"the archive cannot be read: {error}") from None
 
 
 def _values(text: bytes) -> int:
@@ -334,7 +331,7 @@ def _values(text: bytes) -> int:
 
 
 def _directory_bytes(file: BinaryIO, end: int) -> int:
-    """The size of the directory of a zip file whose comment begins at `end`. Raises ArchiveError without one.
+    """The size of the directory of a zip file whose comment begins at `end`. Raises FixError without one.
 
     It is looked up before `zipfile` reads the directory, however large it is.
     """
@@ -342,7 +339,7 @@ def _directory_bytes(file: BinaryIO, end: int) -> int:
     file.seek(start)
     tail = file.read(end - start)
     if tail[-_END.size :].rfind(b"PK\x05\x06") != 0:  # `zipfile` takes the last one that it finds
-        raise ArchiveError("the archive cannot be read: its directory does not end where its digest begins")
+        raise FixError("the archive cannot be read: its directory does not end where its digest begins")
     size = _END.unpack(tail[-_END.size :])[5]
     if len(tail) == _END.size + _END_64.size:
         larger = _END_64.unpack(tail[: _END_64.size])
@@ -356,10 +353,10 @@ def _by_position(batches: NDArray[np.integer], known: ArchivedGenerator) -> NDAr
     try:
         retractions = np.array(sorted(known.retracted), dtype=np.int64)
     except ValidationError as error:
-        raise ArchiveError(f"retractions of {known.name!r}: {each_in_words(error.errors()[:1])}") from None
+        raise FixError(f"retractions of {known.name!r}: {each_in_words(error.errors()[:1])}") from None
     length = len(batches) + len(retractions)
     if len(retractions) < len(known.retractions) or max(known.retracted, default=0) > length:
-        raise ArchiveError(f"the retractions of {known.name!r} do not match the history")
+        raise FixError(f"the retractions of {known.name!r} do not match the history")
     rows, is_batch = np.zeros(length, np.int64), np.ones(length, dtype=bool)
     is_batch[retractions - 1] = False
     rows[is_batch] = batches

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pydantic import TypeAdapter
 
 from optimist.archive.contents import RESTARTS
-from optimist.archive.file import Archive, ArchiveError
+from optimist.archive.file import Archive
 from optimist.archive.references import check_columns, checked_references
 from optimist.dispatch.admission import check_fitted, check_maps, too_wide
 from optimist.dispatch.labels import labels_of
@@ -36,6 +36,7 @@ from optimist.store import (
 from optimist.store.experiments import CONTROLS
 from optimist.store.retractions import MOST
 from optimist.store.scores import ASIDE_LIMIT
+from optimist_client.errors import FixError, reason
 from optimist_client.models import Experiment, ExperimentChange
 from optimist_client.wire import Cost
 
@@ -55,22 +56,22 @@ async def import_archive(
 
     room_for: a context for storing so many bytes; it raises where there is too little room, and nothing is stored then.
     A repeated call with the same `instance` changes nothing.
-    Raises ArchiveError if the archive is inconsistent, Conflict if a name is taken; nothing is stored then.
+    Raises FixError if the archive is inconsistent, Conflict if a name is taken; nothing is stored then.
     """
     contents = await asyncio.to_thread(lambda: archive.contents)
     if len(contents.generators) > settings.max_generators:
-        raise ArchiveError(f"expected at most {settings.max_generators} generators, found {len(contents.generators)}")
+        raise FixError(f"expected at most {settings.max_generators} generators, found {len(contents.generators)}")
     old = contents.experiment
     config = old.config if name is None else old.config.model_copy(update={"name": name})
     experiment = old.model_copy(update={"config": config, "instance": instance})
     try:
         stored = await asyncio.to_thread(archive.state, instance)
     except (ValueError, KeyError) as error:
-        raise ArchiveError(f"the archive is inconsistent: {error}") from None
+        raise FixError(f"the archive is inconsistent: {error}") from None
     watched = archive.watched()
     await asyncio.to_thread(_check, experiment, stored, watched)
     if refusal := too_wide(experiment, settings.max_dimension):
-        raise ArchiveError(refusal)
+        raise FixError(refusal)
     references, lacking = await checked_references(store, experiment, archive)
     check_columns(experiment, references)
     standing = await store.config(config.name)
@@ -117,33 +118,30 @@ def _fitted(archive: Archive) -> dict[str, bytes]:
 
 
 def _check(experiment: Experiment, stored: ExperimentState, watched: Mapping[Unit, WatchedState]) -> None:
-    """Raise ArchiveError unless every part of the experiment is valid."""
+    """Raise FixError unless every part of the experiment is valid."""
     config, names = experiment.config, [generator.name for generator in stored.generators]
     if names[: len(config.generators)] != config.generators or len(set(names)) < len(names):
-        raise ArchiveError("the generators do not match the config")
-    try:
-        experiment.check_rules()
-    except ValueError as error:
-        raise ArchiveError(f"{error}") from None
+        raise FixError("the generators do not match the config")
+    experiment.check_rules()
     try:
         if config.goal == "best":  # the policies of mixtures are checked with the config
             check_policy(config.policy, config.bound, type(config.metric))
         if set(watched) != {(generator.ordinal, label) for generator in stored.generators for label in stored.labels}:
-            raise ValueError("the watched metrics do not match the config")
+            raise FixError("the watched metrics do not match the config")
         for generator in stored.generators:
             ends = [end for interval in generator.told for end in interval]
             if any(end <= before for before, end in pairwise(ends)):
-                raise ValueError(f"the told indices of {generator.name!r} are not disjoint intervals in order")
+                raise FixError(f"the told indices of {generator.name!r} are not disjoint intervals in order")
             for known in (generator, *(watched[generator.ordinal, label] for label in stored.labels)):
                 sound = known.estimate is None or _is_sound(known.estimate, generator)
                 if not sound or not known.estimate_seq <= generator.due_seq:
-                    raise ValueError(f"an estimate of {generator.name!r} is not valid")
+                    raise FixError(f"an estimate of {generator.name!r} is not valid")
         _check_counts(experiment, stored)
         state = PolicyState(experiment, stored)
         report_of(state, watched=WatchedEstimates(watched))
         _check_controls(state, names)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise ArchiveError(f"the archive is inconsistent: {type(error).__name__}: {str(error)[:1000]}") from None
+        raise FixError(f"the archive is inconsistent: {reason(error)[:1000]}") from None
 
 
 def _is_sound(text: str, generator: GeneratorState) -> bool:
@@ -160,7 +158,7 @@ def _is_sound(text: str, generator: GeneratorState) -> bool:
 
 
 def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
-    """Raise ValueError for more of something than the service keeps, or for what names something that is not there."""
+    """Raise FixError for more of something than the service keeps, or for what names something that is not there."""
     generators, known = stored.generators, len(stored.generators)
     slices = [part.pick for generator in generators for part in generator.returned]
     kept = {
@@ -175,34 +173,34 @@ def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
     }
     for what, (found, most) in kept.items():
         if found > most:
-            raise ValueError(f"{what}: expected at most {most}, found {found}")
+            raise FixError(f"{what}: expected at most {most}, found {found}")
     if any(not 0 < abs(pick) <= stored.rounds for pick in slices):
-        raise ValueError(f"slices that were returned: expected picks from 1 to {stored.rounds}")
+        raise FixError(f"slices that were returned: expected picks from 1 to {stored.rounds}")
     owners = [pick for generator in generators for pick in {part.pick for part in generator.returned}]
     if len(set(owners)) < len(owners):
-        raise ValueError("slices that were returned: expected those of a pick from one generator")
+        raise FixError("slices that were returned: expected those of a pick from one generator")
     for generator in generators:
         for twin, agree in generator.twins.items():
             if not generator.ordinal < twin < known or agree > stored.told:
-                raise ValueError(f"twins of {generator.name!r}: expected later generators, and at most all batches")
+                raise FixError(f"twins of {generator.name!r}: expected later generators, and at most all batches")
     for g in generators:
         named = [entry.seq for entry in (*g.aside, *g.suspects)]
         if max(named, default=0) > g.seq or max(g.aside_count, g.copies) > g.seq:
-            raise ValueError(f"expected no more than the {g.seq} entries of the log of {g.name!r}")
+            raise FixError(f"expected no more than the {g.seq} entries of the log of {g.name!r}")
     if experiment.bandwidths or not set(experiment.scales) <= set(experiment.columns):
-        raise ValueError("the scales do not match the arrays of the metrics")
+        raise FixError("the scales do not match the arrays of the metrics")
 
 
 def _check_controls(state: PolicyState, names: Sequence[str]) -> None:
-    """Raise ValueError unless the controls are those that somebody could have set."""
+    """Raise FixError unless the controls are those that somebody could have set."""
     controls = state.stored.controls
     allowed = CONTROLS | {f"{COST}{name}" for name in names}
     if unknown := sorted(set(controls) - allowed):
-        raise ValueError(f"controls: expected those of the experiment, found {unknown[0][:100]!r}")
+        raise FixError(f"controls: expected those of the experiment, found {unknown[0][:100]!r}")
     labels_of(state.config, controls)
     costs = TypeAdapter(list[Cost]).validate_python(list(state.costs.values()))
     if len(costs) > len(names):
-        raise ValueError("costs: expected those of the generators")
+        raise FixError("costs: expected those of the generators")
     ExperimentChange(
         budget=state.budget if "budget" in controls else None,
         max_cost=state.max_cost if "max_cost" in controls else None,
@@ -211,13 +209,10 @@ def _check_controls(state: PolicyState, names: Sequence[str]) -> None:
 
 
 def _check_maps(experiment: Experiment, archive: Archive, most: int) -> None:
-    """Raise ArchiveError if the feature maps are too large, or the fitted parts do not match the config."""
+    """Raise FixError if the feature maps are too large, or the fitted parts do not match the config."""
     metrics = ("", *archive.labels), experiment.config.metrics.values()
-    try:
-        check_maps(experiment, most)
-        for label, metric in zip(*metrics, strict=True):
-            fitted = archive.fitted(label)
-            if fitted is not None:
-                check_fitted(experiment, metric, fitted)
-    except ValueError as error:
-        raise ArchiveError(str(error)) from None
+    check_maps(experiment, most)
+    for label, metric in zip(*metrics, strict=True):
+        fitted = archive.fitted(label)
+        if fitted is not None:
+            check_fitted(experiment, metric, fitted)

@@ -9,12 +9,13 @@ from contextlib import suppress
 import numpy as np
 from pydantic import ValidationError
 
-from optimist.archive.file import Archive, ArchiveError
+from optimist.archive.file import Archive
 from optimist.dispatch.admission import columns_of
 from optimist.numerics.moments import moments_of_features
 from optimist.numerics.real_data import RealData
 from optimist.store import Conflict, Store
 from optimist_client import tensors
+from optimist_client.errors import FixError
 from optimist_client.models import Experiment, ExperimentConfig, ReferenceInfo
 
 
@@ -29,12 +30,12 @@ async def checked_references(
 ) -> tuple[list[ReferenceInfo], list[ReferenceInfo]]:
     """All references of the experiment, and those among them that the store does not have.
 
-    Only the latter are read from the archive, one at a time. Raises ArchiveError if the archive holds others than the
+    Only the latter are read from the archive, one at a time. Raises FixError if the archive holds others than the
     experiment was created with, Conflict if the store does.
     """
     names = references_of(experiment.config)
     if set(experiment.references) != set(names):
-        raise ArchiveError(f"expected the digests of the references {names}, found {list(experiment.references)[:20]}")
+        raise FixError(f"expected the digests of the references {names}, found {list(experiment.references)[:20]}")
     found, lacking = list[ReferenceInfo](), list[ReferenceInfo]()
     for name in names:
         meta = await store.references.meta(name)
@@ -47,15 +48,15 @@ async def checked_references(
 
 
 def check_columns(experiment: Experiment, references: Sequence[ReferenceInfo]) -> None:
-    """Raise ArchiveError unless the columns of its arrays are those of its metrics and these references."""
+    """Raise FixError unless the columns of its arrays are those of its metrics and these references."""
     known = {info.name: info.dimension for info in references}
     named = {label: metric.setting("reference") for label, metric in experiment.config.metrics.items()}
     try:
         expected = columns_of(experiment.config, {label: known[name] for label, name in named.items() if name})
     except ValueError as error:
-        raise ArchiveError(f"the archive is inconsistent: {error}") from None
+        raise FixError(f"the archive is inconsistent: {error}") from None
     if experiment.columns != expected:
-        raise ArchiveError(f"the archive is inconsistent: expected columns {expected}, found {experiment.columns}")
+        raise FixError(f"the archive is inconsistent: expected columns {expected}, found {experiment.columns}")
 
 
 def _checked(experiment: Experiment, archive: Archive, name: str) -> ReferenceInfo:
@@ -72,7 +73,7 @@ def _checked(experiment: Experiment, archive: Archive, name: str) -> ReferenceIn
         has_rows = rows is None or (len(arrays) == 2 and _are_moments(rows, data.mean, data.covariance))
         if is_it and has_shape and info.samples == samples and has_rows:
             return info
-    raise ArchiveError("the archive's reference is not the one that the experiment was created with")
+    raise FixError("the archive's reference is not the one that the experiment was created with")
 
 
 def _are_moments(rows: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> bool:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from optimist.commands.shared import AsJson, Frequencies, extras, said_plainly
+from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     from optimist.evaluation.bandwidths import Bandwidths
@@ -58,7 +59,7 @@ def _numbers(text: str | None) -> list[float] | None:
     try:
         return None if text is None else [float(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"--sigmas: expected numbers such as 5,10,20, got {text!r}") from None
+        raise FixError(f"--sigmas: expected numbers such as 5,10,20, got {text!r}") from None
 
 
 def _print_bandwidths(found: Bandwidths, metric: str) -> None:

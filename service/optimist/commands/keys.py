@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from optimist.commands.shared import AsJson, RedisUrl, extras, said_plainly, settings_of
+from optimist_client.errors import FixError
 from optimist_client.models import Role
 
 Result = TypeVar("Result")
@@ -109,7 +110,7 @@ def revoke(
 
         if not _with_keys(remove, data_dir, redis_url):
             # Do not print the input: it may be most of a secret key.
-            raise ValueError("no key has this id: see `optimist keys list`")
+            raise FixError("no key has this id: see `optimist keys list`")
     typer.echo(f"{wanted} is revoked")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, declared, find, texts
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ Watch = Annotated[
 
 
 def real_data(reference: Path | None, samples: int | None) -> RealData | None:
-    """What --reference and --reference-samples say. Raises ValueError for a file or a number that is not valid."""
+    """What --reference and --reference-samples say. Raises FixError for a file or a number that is not valid."""
     if reference is None:
         if samples is not None:
-            raise ValueError("--reference-samples goes with --reference")
+            raise FixError("--reference-samples goes with --reference")
         return None
     from optimist.evaluation.offline import read_reference
 
@@ -58,5 +59,5 @@ def watched(texts: Sequence[str], shared: Mapping[str, Any]) -> list[Metric]:
             for need in find(name).needs - {"prompts", *find(name).arrays.values()}
             if found[-1].setting(need) is None
         ):
-            raise ValueError(f"watch: metric {name!r} needs {', '.join(missing)}")
+            raise FixError(f"watch: metric {name!r} needs {', '.join(missing)}")
     return found

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from optimist.commands.shared import extras, said_plainly
+from optimist_client.errors import FixError
 
 
 def play_routes(
@@ -31,7 +32,7 @@ def play_routes(
         from optimist.simulation.routes import played
     with said_plainly(ValueError, OSError):
         if json_file is not None and not json_file.parent.is_dir():
-            raise ValueError(f"--json {json_file}: expected a file in an existing folder")
+            raise FixError(f"--json {json_file}: expected a file in an existing folder")
         known = prompts_in(file)
         result = played(known, policies, rounds=rounds, trials=trials, seed=seed, price=price, tries=tries)
         if json_file is not None:

@@ -34,6 +34,7 @@ from optimist.commands.shared import (
     settings_of,
 )
 from optimist_client.config import BoundName
+from optimist_client.errors import FixError
 from optimist_client.metrics import find
 from optimist_client.metrics.kernel import MEDIAN
 
@@ -110,9 +111,9 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 
 def check_reference(metric: str, reference: Path | None) -> None:
-    """Raise ValueError if the metric needs a reference and none is given."""
+    """Raise FixError if the metric needs a reference and none is given."""
     if "reference" in find(metric).needs and reference is None:
-        raise ValueError(f"the metric {metric!r} needs real features to compare with: --reference FILE")
+        raise FixError(f"the metric {metric!r} needs real features to compare with: --reference FILE")
 
 
 def shared_kernels(metric: str, watch: Sequence[str], has_own: bool, *asked: Any) -> dict[str, dict[str, Any]]:
@@ -135,18 +136,18 @@ def kernels_of(
     seed: int | None,
     exact: bool,
 ) -> dict[str, dict[str, Any]]:
-    """The kernels as `optimist.score` takes them. Raises ValueError for options that do not go together."""
+    """The kernels as `optimist.score` takes them. Raises FixError for options that do not go together."""
     options: dict[str, Any] = {"sigma": _sigma(sigma), "features": frequencies, "seed": seed}
     options = {option: value for option, value in options.items() if value is not None}
     if name == "cosine" and options:
-        raise ValueError("the cosine kernel has no --sigma, no frequencies and no --kernel-seed")
+        raise FixError("the cosine kernel has no --sigma, no frequencies and no --kernel-seed")
     wanted = find(metric).settings()
     if exact and "kernel" not in wanted:
-        raise ValueError(f"the metric {metric!r} has no kernel to be --exact about")
+        raise FixError(f"the metric {metric!r} has no kernel to be --exact about")
     if "kernel" in find(metric).needs and name != "cosine" and "sigma" not in options:
-        raise ValueError(f"the metric {metric!r} needs --sigma, which `optimist bandwidth` finds, or --kernel cosine")
+        raise FixError(f"the metric {metric!r} needs --sigma, which `optimist bandwidth` finds, or --kernel cosine")
     if "prompt_kernel" in wanted and prompt_sigma is None:
-        raise ValueError(f"the metric {metric!r} needs --prompt-sigma, the bandwidth of the prompts' kernel")
+        raise FixError(f"the metric {metric!r} needs --prompt-sigma, the bandwidth of the prompts' kernel")
     if exact:
         options["features"] = None
     kernels: dict[str, dict[str, Any]] = {}
@@ -161,7 +162,7 @@ def _sigma(text: str | None) -> float | str | None:
     try:
         return text if text in (None, MEDIAN) else float(text)
     except ValueError:
-        raise ValueError(f"expected a bandwidth as a number or {MEDIAN!r}, got {text!r}") from None
+        raise FixError(f"expected a bandwidth as a number or {MEDIAN!r}, got {text!r}") from None
 
 
 def _print_scores(rows: list[FileScore], title: str) -> None:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from optimist.commands.shared import Device, LogFormat, RedisUrl, extras, said_plainly, settings_of
-from optimist.numerics.devices import DeviceError, find_device
+from optimist.numerics.devices import find_device
+from optimist_client.errors import FixError
 
 METRICS_HOST = "127.0.0.1"
 
@@ -37,7 +38,7 @@ def scorer(
         from optimist.insight.logs import configure
         from optimist.scoring.alone import score_for_ever
     configure(settings.log_format)
-    with said_plainly(OSError, DeviceError):
+    with said_plainly(OSError, FixError):
         found = find_device(settings.device)
         if metrics_port is not None:
             start_http_server(metrics_port, metrics_host)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from optimist.commands.shared import LogFormat, RedisUrl, extras, said_plainly, settings_of
-from optimist.numerics.devices import DeviceError
+from optimist_client.errors import FixError
 
 
 def serve(
@@ -63,5 +63,5 @@ def serve(
 
             if settings.scoring and find_spec("torch") is None:  # do not import torch: only the scorer needs it
                 raise ModuleNotFoundError(name="torch")
-        with said_plainly(DeviceError):
+        with said_plainly(FixError):
             run(settings)

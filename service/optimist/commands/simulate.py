@@ -30,6 +30,7 @@ from optimist.commands.shared import (
     extras,
     said_plainly,
 )
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
 from optimist_client.tolerance import parsed as parsed_tolerance
 
@@ -225,20 +226,20 @@ def _scores(text: str) -> dict[str, float]:
     try:
         pairs = [(name, float(value)) for name, value in (pair.rsplit("=", 1) for pair in text.split(","))]
     except ValueError:
-        raise ValueError(f"--truth: expected scores as a=1.5,b=2.5; got {text!r}") from None
+        raise FixError(f"--truth: expected scores as a=1.5,b=2.5; got {text!r}") from None
     if len(dict(pairs)) < len(pairs):
-        raise ValueError(f"--truth: expected each generator once, got {text!r}")
+        raise FixError(f"--truth: expected each generator once, got {text!r}")
     return dict(pairs)
 
 
 def _check_places(files: Mapping[str, Path | None], folder: Path | None) -> None:
-    """Raise ValueError if results could not be written, before a long simulation is started."""
+    """Raise FixError if results could not be written, before a long simulation is started."""
     for option, file in files.items():
         if file is not None and (file.is_dir() or not file.parent.is_dir()):
             found = "a folder" if file.is_dir() else f"no folder {file.parent}"
-            raise ValueError(f"{option} {file}: expected a file in an existing folder, found {found}")
+            raise FixError(f"{option} {file}: expected a file in an existing folder, found {found}")
     if folder is not None and folder.exists() and not folder.is_dir():
-        raise ValueError(f"--plot {folder}: expected a folder, found a file")
+        raise FixError(f"--plot {folder}: expected a folder, found a file")
 
 
 @contextmanager

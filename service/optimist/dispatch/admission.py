@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from optimist.numerics.kernel.open_kernels import map_size
 from optimist_client import tensors
+from optimist_client.errors import FixError
 from optimist_client.goals import COMPONENTS
 from optimist_client.metrics import Kernel, Metric
 from optimist_client.models import Experiment, ExperimentConfig
@@ -14,7 +15,7 @@ from optimist_client.models import Experiment, ExperimentConfig
 def columns_of(config: ExperimentConfig, references: Mapping[str, int]) -> dict[str, int]:
     """The columns of each array that a batch must hold, in the order of the metrics.
 
-    references: the dimensions of the metrics' references, by label. Raises ValueError where nothing says the columns of
+    references: the dimensions of the metrics' references, by label. Raises FixError where nothing says the columns of
     an array, or where two metrics that read it expect different ones.
     """
     known: dict[str, tuple[int, str]] = {}
@@ -27,16 +28,16 @@ def columns_of(config: ExperimentConfig, references: Mapping[str, int]) -> dict[
             standing, before = known.setdefault(name, (columns, whose))
             if standing != columns:
                 found = f"{before} has {standing}, {whose} {columns}"
-                raise ValueError(f"{name}: metrics that read one array must agree on its columns; {found}")
+                raise FixError(f"{name}: metrics that read one array must agree on its columns; {found}")
     for label, metric in config.metrics.items():
         if missing := [array for array, name in metric.array_names.items() if name not in known]:
-            raise ValueError(f"metric {label!r}: expected the columns of {', '.join(missing)} in its settings")
+            raise FixError(f"metric {label!r}: expected the columns of {', '.join(missing)} in its settings")
     names = dict.fromkeys(name for metric in config.metrics.values() for name in metric.array_names.values())
     return {name: known[name][0] for name in names}
 
 
 def check_maps(experiment: Experiment, most: int) -> None:
-    """Raise ValueError where a feature map of the experiment would hold more than `most` numbers, or all together.
+    """Raise FixError where a feature map of the experiment would hold more than `most` numbers, or all together.
 
     Metrics with the same kernels on the same arrays count once.
     """
@@ -49,11 +50,11 @@ def check_maps(experiment: Experiment, most: int) -> None:
             found = _map_size(metric, experiment.widths_of(metric), most)
         except ValueError as error:
             whose = "" if metric not in experiment.config.watch else f"watch: {label}: "
-            raise ValueError(f"{whose}{error}") from None
+            raise FixError(f"{whose}{error}") from None
         sizes[f"{kernels} {metric.array_names}"] = found
     total = sum(sizes.values())
     if total > most:
-        raise ValueError(f"watch: expected feature maps of at most {most:,} numbers together, got {total:,}")
+        raise FixError(f"watch: expected feature maps of at most {most:,} numbers together, got {total:,}")
 
 
 def _map_size(metric: Metric, widths: Mapping[str, int], most: int) -> int:
@@ -64,7 +65,7 @@ def _map_size(metric: Metric, widths: Mapping[str, int], most: int) -> int:
         columns = "dimension" if len(kernels) == 1 else "(dimension + prompt_dimension)"
         each = f"({columns} + features)" if kernels[0].name == "nystrom" else columns
         of = " and ".join(metric.kernels)
-        raise ValueError(f"{of}: expected a feature map of at most {most:,} numbers, got {each} × features = {found:,}")
+        raise FixError(f"{of}: expected a feature map of at most {most:,} numbers, got {each} × features = {found:,}")
     return found
 
 
@@ -80,7 +81,7 @@ def fits_contexts(config: ExperimentConfig, metric: Metric) -> bool:
 
 
 def check_fitted(experiment: Experiment, metric: Metric, fitted: bytes) -> None:
-    """Raise ValueError unless what the first samples fixed is what the open kernels of a metric left to them, and the
+    """Raise FixError unless what the first samples fixed is what the open kernels of a metric left to them, and the
     bandwidth and components of contexts, which are fixed with the metric that decides."""
     found = {name: array.shape for name, array in tensors.decode(fitted).items()}
     expected: dict[str, tuple[int, ...]] = {}
@@ -95,7 +96,7 @@ def check_fitted(experiment: Experiment, metric: Metric, fitted: bytes) -> None:
             if kernel.name == "nystrom":
                 expected[f"{field}.landmarks"] = (kernel.features, widths[metric.kernels[field]])
     if found != expected:
-        raise ValueError(f"what the first samples fixed: expected arrays {expected}, found {found}")
+        raise FixError(f"what the first samples fixed: expected arrays {expected}, found {found}")
 
 
 def too_wide(experiment: Experiment, most: int) -> str:

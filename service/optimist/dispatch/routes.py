@@ -14,6 +14,7 @@ from optimist.numerics.routing.model import RouteModel
 from optimist.policies import Arm, Decision, RoutePolicy, Stopping, rivals
 from optimist.policies.arms import losses
 from optimist.store import ExperimentState, GeneratorState, StoredRoutes
+from optimist_client.errors import FixError
 from optimist_client.models import Experiment
 
 GOES_ON = "experiments that route prompts go on until they are stopped or the budget is spent"
@@ -56,11 +57,11 @@ class ForRoutes:
         """A pure function of the arms, the model and the context; the random number depends on (seed, round) alone.
 
         Only active arms have a chance. One that the model does not know yet, as it has just had its warm-up, waits for
-        the next model. Raises ValueError if no arm is active.
+        the next model. Raises FixError if no arm is active.
         """
         able = [place for place, arm in enumerate(arms) if arm.active]
         if not able:
-            raise ValueError("no generator is active")
+            raise FixError("no generator is active")
         new = [place for place in able if _batches(arms[place]) < self.warmup]
         if new and (round_ % 2 or round_ <= 2 * self.warmup * len(arms)):
             return Choice(min(new, key=lambda place: _batches(arms[place])))

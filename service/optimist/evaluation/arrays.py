@@ -10,9 +10,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_values, readers_of
+from optimist.numerics.batches import as_matrices, check_batch, check_values, readers_of
 from optimist.numerics.checks import real_array
 from optimist.numerics.real_data import RealData
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.references import Moments, moments_of_tuple
 from optimist_client.tensors import IDS, pack_ids
@@ -29,13 +30,13 @@ Arrays = dict[str, NDArray[Any]]
 def arrays_of(batch: Batch, names: Iterable[str]) -> Arrays:
     """The batch's arrays by name, those with the expected `names` first: float64 copies, and packed ids.
 
-    A batch that is no mapping is the first of these. Raises `BatchError` for anything but arrays of real numbers.
+    A batch that is no mapping is the first of these. Raises `FixError` for anything but arrays of real numbers.
     """
     expected = list(names)
     by_name = batch if isinstance(batch, Mapping) else {expected[0]: batch}
     nameless = [name for name in by_name if not isinstance(name, str)]
     if nameless:
-        raise BatchError(f"expected arrays by their names, such as {expected[0]!r}; got {nameless[0]!r}")
+        raise FixError(f"expected arrays by their names, such as {expected[0]!r}; got {nameless[0]!r}")
     in_order = sorted(by_name, key=lambda name: (expected.index(name) if name in expected else len(expected), name))
     return {name: _ids(by_name[name]) if name == IDS else real_array(name, by_name[name]) for name in in_order}
 
@@ -43,14 +44,14 @@ def arrays_of(batch: Batch, names: Iterable[str]) -> Arrays:
 def columns_of(questions: Sequence[Question]) -> dict[str, int | None]:
     """The columns of each array that the questions read, by its name in a batch; None where batches tell.
 
-    Raises ValueError if two questions need other columns of the same array.
+    Raises FixError if two questions need other columns of the same array.
     """
     columns: dict[str, int | None] = {}
     for question in questions:
         for own, name in question.reads.items():
             known, width = columns.get(name), question.widths.get(own)
             if None not in (known, width) and known != width:
-                raise ValueError(f"{name}: one metric expects {known} columns, {question.metric.shown_label!r} {width}")
+                raise FixError(f"{name}: one metric expects {known} columns, {question.metric.shown_label!r} {width}")
             columns[name] = width if known is None else known
     return columns
 
@@ -58,7 +59,7 @@ def columns_of(questions: Sequence[Question]) -> dict[str, int | None]:
 def check_arrays(arrays: Arrays, questions: Sequence[Question], widths: Mapping[str, int] | None = None) -> Arrays:
     """The arrays, those of one column as (n, 1); `widths` are their columns where they are known.
 
-    Raises `BatchError` unless they are a valid batch of all questions.
+    Raises `FixError` unless they are a valid batch of all questions.
     """
     found = {name: array.shape[1] if array.ndim == 2 else 1 for name, array in arrays.items()}
     known = columns_of(questions)
@@ -89,7 +90,7 @@ def real_data_of(reference: Any) -> RealData:
     """Real data from a tuple (mean, covariance) or (mean, covariance, samples), or from real features (n, d), whose
     rows are kept.
 
-    Raises ValueError for anything else; what a metric makes of the data checks it further.
+    Raises FixError for anything else; what a metric makes of the data checks it further.
     """
     if isinstance(reference, RealData):
         return reference
@@ -103,5 +104,5 @@ def real_data_of(reference: Any) -> RealData:
 
 def _ids(values: Any) -> NDArray[np.uint8]:
     if isinstance(values, str | bytes | Set) or not isinstance(values, Iterable):
-        raise BatchError(f"ids: expected a list of texts, one for each row, got {values!r}")
+        raise FixError(f"ids: expected a list of texts, one for each row, got {values!r}")
     return pack_ids([f"{value}" for value in values])

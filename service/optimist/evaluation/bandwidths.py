@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from optimist.evaluation.offline import check_matrix
 from optimist.evaluation.single import score
-from optimist.numerics.batches import BatchError, check_rows
-from optimist_client.files import FileError, read_arrays
+from optimist.numerics.batches import check_rows
+from optimist_client.errors import FixError
+from optimist_client.files import read_arrays
 
 STEADY = 0.01
 """The variance below which the papers regard a score as stable (equations.md §4, last paragraph)."""
@@ -63,27 +64,27 @@ def choose_bandwidth(
     smallest σ from which on every one of the grid varies by less than 0.01. The papers do not say "from which on", but
     a σ so small that no two rows are similar is steady, too, at the largest score there is (real digits: variance 0 at
     1/8 of the median distance, 234 at 0.35, 0.003 at 1.4 times it). `sigmas` None is 13 of them, from 1/8 to 8 times
-    the median distance of up to 1000 rows. Raises FileError for a file that is not as expected, ValueError for options
-    that make no sense.
+    the median distance of up to 1000 rows. Raises FixError for a file that is not as expected, and for options that
+    make no sense.
     """
     arrays = dict(_rows_of(file))
     if len(arrays) > 1:
-        raise FileError(f"{file}: expected one array, found {', '.join(arrays)}")
+        raise FixError(f"{file}: expected one array, found {', '.join(arrays)}")
     rows = next(iter(arrays.values()))
     try:
         check_rows("features", rows, rows.shape[1])
-    except BatchError as error:
-        raise FileError(f"{file}: {error}") from None
+    except FixError as error:
+        raise FixError(f"{file}: {error}") from None
     if subsets < 2 or (size is not None and size < 2):
-        raise ValueError(f"expected at least 2 subsets of at least 2 rows, got {subsets} subsets of {size or 'all'}")
+        raise FixError(f"expected at least 2 subsets of at least 2 rows, got {subsets} subsets of {size or 'all'}")
     size = size or min(max(len(rows) // subsets, 2), LARGEST_SUBSET)
     if subsets * size > len(rows):
-        raise FileError(f"{file}: expected rows for {subsets} disjoint subsets of {size}, found {len(rows)} rows")
+        raise FixError(f"{file}: expected rows for {subsets} disjoint subsets of {size}, found {len(rows)} rows")
     shuffled = rows[np.random.default_rng(seed).permutation(len(rows))].astype(np.float64)
     median = float(np.median(torch.pdist(torch.from_numpy(shuffled[:1000])).numpy()))
     if sigmas is None:
         if median == 0.0:
-            raise FileError(f"{file}: expected rows that differ, to make a grid of σ from their median distance")
+            raise FixError(f"{file}: expected rows that differ, to make a grid of σ from their median distance")
         sigmas = [median * 2.0**power for power in np.arange(-3.0, 3.5, 0.5)]
     parts = np.split(shuffled[: subsets * size], subsets)
     spreads = tuple(_spread(parts, metric, sigma, features, seed) for sigma in sorted(sigmas))

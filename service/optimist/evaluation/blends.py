@@ -15,6 +15,7 @@ from optimist.numerics.devices import find_device
 from optimist.numerics.mixtures import mixture as known
 from optimist.numerics.mixtures.cross_fitted import cross_fitted
 from optimist.policies import Stopping, shown_mixture
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.models import Mixture
 
@@ -37,7 +38,7 @@ def mixture(
     much another blend may be better; `print` shows them. The weights come from one half of the samples, the scores from
     the other, and the other way round. The metric is one whose blends have a score: "fid", "rke", "vendi" without
     truncation, "mmd" or "cmmd"; its settings are those of `score`, and open kernels are fixed by the first rows of all
-    sets. With `paired`, row i of every set was made from the same seed or prompt. Raises ValueError for invalid samples
+    sets. With `paired`, row i of every set was made from the same seed or prompt. Raises FixError for invalid samples
     (naming the set), for fewer than 4 of one, and for invalid settings.
 
     >>> import numpy as np
@@ -58,27 +59,27 @@ def blend_of(
 ) -> Mixture:
     """The best blend of the sets, which are read twice, in the same order, so that one is in memory at a time.
 
-    `begun` is called with the name of each set before it is read the second time. Raises ValueError as `mixture` does.
+    `begun` is called with the name of each set before it is read the second time. Raises FixError as `mixture` does.
     """
     check_blends(question)
     if question.is_exact:
-        raise ValueError("kernel: features=None, the exact kernel, has no blends: a mixture needs features=r")
+        raise FixError("kernel: features=None, the exact kernel, has no blends: a mixture needs features=r")
     names, _, first = seen(sets(), question)
     if len(names) < 2:
-        raise ValueError(f"expected two or more sets of samples to blend, got {len(names)}")
+        raise FixError(f"expected two or more sets of samples to blend, got {len(names)}")
     question = question.fitted(first)
     tracks = {name: track for _, name, track in tracked(sets(), names, question, begun)}
     return shown_mixture(mixture_of(tracks), question.metric, Stopping(question.delta))
 
 
 def check_blends(question: Question) -> None:
-    """Raise ValueError unless blends of generators have a score."""
+    """Raise FixError unless blends of generators have a score."""
     metric = question.metric
     if "mixture" not in metric.offers:
         with_these = ", with these settings," if "mixture" in type(metric).offers else ""
-        raise ValueError(f"the metric {metric.name!r}{with_these} has no score of blends")
+        raise FixError(f"the metric {metric.name!r}{with_these} has no score of blends")
     if question.prompts is not None:
-        raise ValueError("a blend is scored on prompts like these; expected prompts_are='sample'")
+        raise FixError("a blend is scored on prompts like these; expected prompts_are='sample'")
 
 
 def mixture_of(tracks: Mapping[str, Track], published: bool = False) -> known.Mixture:

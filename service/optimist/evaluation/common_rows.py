@@ -10,6 +10,7 @@ from torch import Tensor
 
 from optimist.numerics.kernel.listed import UNKNOWN
 from optimist.numerics.pairing import LARGEST_INDEX, most_common
+from optimist_client.errors import FixError
 
 Indices = tuple[int, ...]
 """The indices of a batch's rows: the first and the length of each run of them, one after the other, ascending. The rows
@@ -43,7 +44,7 @@ class CommonRows:
 
     @staticmethod
     def check(indices: Indices | None, rows: int) -> None:
-        """Raise ValueError unless these can be the indices of a batch of `rows` rows."""
+        """Raise FixError unless these can be the indices of a batch of `rows` rows."""
         if indices is None:
             return
         end, is_right = 0, sum(indices[1::2]) <= rows
@@ -51,7 +52,7 @@ class CommonRows:
             is_right = is_right and first >= end and count >= 0
             end = first + count
         if not (is_right and end <= LARGEST_INDEX):
-            raise ValueError(
+            raise FixError(
                 f"expected ascending indices of at most {rows} rows from 0 to {LARGEST_INDEX - 1}, got {indices}"
             )
 
@@ -125,7 +126,7 @@ class CommonRows:
 
 
 def runs_of(runs: Sequence[int]) -> list[tuple[int, int]]:
-    """The first and the length of each run. Raises ValueError where one of them has no length."""
+    """The first and the length of each run. Raises FixError where one of them has no length."""
     return list(zip(runs[::2], runs[1::2], strict=True))
 
 

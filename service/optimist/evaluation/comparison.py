@@ -14,6 +14,7 @@ from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm
 from optimist.policies.contrasts import contrasts_among, described
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.models import Contrast
 
@@ -120,7 +121,7 @@ def contrast(
     difference then has an error of its own, smaller than those of the two scores where the rows vary together. How much
     they do is estimated from the first 256 rows, or from all where a row is one number; if they do not, the error is
     that of independent samples, so a wrong claim does no harm. The metric and its settings are those of `score`; open
-    kernels are fixed by the first rows of all sets, as a new experiment fixes them. Raises ValueError for invalid
+    kernels are fixed by the first rows of all sets, as a new experiment fixes them. Raises FixError for invalid
     samples (naming the set) and settings.
 
     >>> import numpy as np
@@ -141,13 +142,13 @@ def compare(
 ) -> Comparison:
     """Compare the sets, which are read twice, in the same order, so that one is in memory at a time.
 
-    `begun` is called with the name of each set before it is scored. Raises ValueError as `contrast` does.
+    `begun` is called with the name of each set before it is scored. Raises FixError as `contrast` does.
     """
     if question.is_exact:
-        raise ValueError("kernel: features=None, the exact kernel, has no interval: a contrast needs features=r")
+        raise FixError("kernel: features=None, the exact kernel, has no interval: a contrast needs features=r")
     names, lengths, first = seen(sets(), question)
     if len(names) < 2:
-        raise ValueError(f"expected two or more sets of samples to compare, got {len(names)}")
+        raise FixError(f"expected two or more sets of samples to compare, got {len(names)}")
     question = question.fitted(first)
     estimates: dict[str, Estimate] = {}
     for one, name, track in tracked(sets(), names, question, begun, lengths):

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist_client.files import MOMENTS, SUFFIXES, Arrays, FileError, read_arrays
+from optimist_client.errors import FixError
+from optimist_client.files import MOMENTS, SUFFIXES, Arrays, read_arrays
 from optimist_client.metrics import declared
 
 
@@ -19,14 +20,14 @@ def in_folder(folder: Path, tensors: Sequence[str], beside: Path | None) -> Iter
 
     Every file (.npy, .npz, .safetensors, .parquet) is a generator, named by its stem. A subfolder is one, too: its
     files are tensors, named by their stems or by the arrays in them, or parts to be concatenated. `beside` is a file
-    to ignore: a reference in the same folder. Raises FileError, naming the file, for anything else.
+    to ignore: a reference in the same folder. Raises FixError, naming the file, for anything else.
     """
     members = sorted(member for member in folder.iterdir() if not member.name.startswith("."))
     chosen = [member for member in members if member.suffix in SUFFIXES or member.is_dir()]
     chosen = [member for member in chosen if beside is None or member.resolve() != beside.resolve()]
     if not chosen:
         wanted = f"a file ending in {', '.join(SUFFIXES)}, or a folder, for each generator"
-        raise FileError(f"{folder}: expected {wanted}; found {len(members)} other entries")
+        raise FixError(f"{folder}: expected {wanted}; found {len(members)} other entries")
     for member in chosen:
         if member.is_dir():
             yield member.name, f"{member}", _of_folder(member, tensors)
@@ -46,12 +47,12 @@ def _of_folder(folder: Path, tensors: Sequence[str]) -> Arrays:
         for name, array in arrays.items():
             parts.setdefault(name, []).append(array)
     if not parts:
-        raise FileError(f"{folder}: expected files ending in {', '.join(SUFFIXES)}, found none")
+        raise FixError(f"{folder}: expected files ending in {', '.join(SUFFIXES)}, found none")
     for name, arrays in parts.items():
         shapes = {array.shape[1:] for array in arrays}
         if len(shapes) > 1:
             found = " and ".join(map(str, sorted(shapes)))
-            raise FileError(f"{folder}: {name}: expected parts with rows of one shape, found {found}")
+            raise FixError(f"{folder}: {name}: expected parts with rows of one shape, found {found}")
     return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
 
@@ -62,4 +63,4 @@ def of_metric(origin: str, arrays: Arrays, tensors: Sequence[str]) -> Arrays:
     if len(tensors) == len(arrays) == 1:
         return {tensors[0]: next(iter(arrays.values()))}
     wanted = f"one array, or one called {tensors[0]!r}" if len(tensors) == 1 else f"the arrays {', '.join(tensors)}"
-    raise FileError(f"{origin}: expected {wanted}; found {', '.join(arrays)}")
+    raise FixError(f"{origin}: expected {wanted}; found {', '.join(arrays)}")

@@ -23,6 +23,7 @@ from optimist.policies import (
     is_mixture_due,
     warmup_batches,
 )
+from optimist_client.errors import FixError
 from optimist_client.goals import check_goal, mixture_growth, of_mixture
 from optimist_client.metrics import Metric
 from optimist_client.presets import resolve_preset
@@ -52,9 +53,9 @@ class Plan:
         warmup: int | None = None,
         growth: float | None = None,
     ) -> Plan:
-        """The plan that these arguments of `Evaluation` ask for. Raises ValueError if they do not go together."""
+        """The plan that these arguments of `Evaluation` ask for. Raises FixError if they do not go together."""
         if goal == "route":
-            raise ValueError(
+            raise FixError(
                 "goal: prompts are routed by the service, not in memory; `optimist route` says what routing would "
                 "gain, and `optimist simulate --goal route` plays its policies"
             )
@@ -64,7 +65,7 @@ class Plan:
         known |= of_mixture({"policy": named}) if goal == "mixture" else resolve_preset(named, type(metric), bound)
         growth = check_number("rescore_growth", known["rescore_growth"] if growth is None else growth)
         if not 0 <= growth < math.inf:
-            raise ValueError(f"rescore_growth must be finite and not negative, not {growth}")
+            raise FixError(f"rescore_growth must be finite and not negative, not {growth}")
         if warmup is not None:
             check_whole("warmup", warmup, 1)
         found = cls(goal, known["policy"], known["bound"], known["warmup"] if warmup is None else warmup, growth)

@@ -19,11 +19,12 @@ from optimist.evaluation.comparison import Comparison, compare
 from optimist.evaluation.folders import in_folder, of_metric
 from optimist.evaluation.question import by_label
 from optimist.evaluation.sets import Samples
-from optimist.numerics.batches import BatchError, as_matrices, check_batch
+from optimist.numerics.batches import as_matrices, check_batch
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.moments import check_definite, check_moments
 from optimist.numerics.real_data import RealData
-from optimist_client.files import Arrays, FileError, read_arrays
+from optimist_client.errors import FixError
+from optimist_client.files import Arrays, read_arrays
 from optimist_client.metrics import Metric
 from optimist_client.models import Mixture
 from optimist_client.references import Moments, check_samples, given_in
@@ -69,8 +70,8 @@ def score_files(
     subfolder per generator, as `in_folder` reads it without the file `beside`. `begun` is called with the name of each
     generator before it is scored.
     The `settings` are the metric's, as `optimist.score` takes them; open kernels are fixed once, by the first rows of
-    all generators, as a new experiment fixes them. Raises FileError for a file or an array that is not as expected,
-    ValueError for settings that make no sense.
+    all generators, as a new experiment fixes them. Raises FixError for a file or an array that is not as expected,
+    and for settings that make no sense.
     """
     question = Question(declared_of(metric, device, **settings), bound, delta, device=device)
     questions = [question, *(Question(declared_of(one, device), delta=delta, device=device) for one in watch)]
@@ -88,8 +89,8 @@ def score_files(
                 score({array: batch[array] for array in one.reads.values()}, one.metric, bound=one.bound, **how)
                 for one in questions
             )
-        except (BatchError, ArithmeticError) as error:
-            raise FileError(f"{file}: array {name!r}: {error}") from None
+        except (FixError, ArithmeticError) as error:
+            raise FixError(f"{file}: array {name!r}: {error}") from None
         watched = {one.metric.shown_label: other for one, other in zip(questions[1:], others, strict=True)}
         found.append(FileScore(name, file, estimate, bandwidths, watched))
     names = Counter(row.name for row in found)
@@ -137,7 +138,7 @@ def mixture_files(
 def read_reference(file: Path, samples: int | None = None) -> RealData:
     """Real data from a file of `mean` and `covariance`, of pytorch-fid's `mu` and `sigma`, or of real features.
 
-    samples: how many features moments come from, which the file may say, too. Raises FileError for anything else.
+    samples: how many features moments come from, which the file may say, too. Raises FixError for anything else.
     """
     given = given_in(file)
     try:
@@ -148,7 +149,7 @@ def read_reference(file: Path, samples: int | None = None) -> RealData:
         check_samples(len(given), samples)
         return RealData.of_rows("features", given)
     except ValueError as error:
-        raise FileError(f"{file}: {error}") from None
+        raise FixError(f"{file}: {error}") from None
 
 
 def _sets(files: Sequence[Path], question: Question, beside: Path | None) -> Iterator[Samples]:
@@ -162,8 +163,8 @@ def _fitted(questions: Sequence[Question], files: Sequence[Path], beside: Path |
     for file, name, batch in _generators(files, questions, beside):
         try:
             check_batch(batch, {array: rows.shape[1] for array, rows in batch.items()})
-        except BatchError as error:
-            raise FileError(f"{file}: array {name!r}: {error}") from None
+        except FixError as error:
+            raise FixError(f"{file}: array {name!r}: {error}") from None
         logs.append({array: torch.from_numpy(rows[:most].astype(np.float64)) for array, rows in batch.items()})
     return [
         question.fitted(first_rows([[question.own(log)] for log in logs], question.rows_to_fit(len(logs))))
@@ -174,7 +175,7 @@ def _fitted(questions: Sequence[Question], files: Sequence[Path], beside: Path |
 def _generators(
     files: Sequence[Path], questions: Sequence[Question], beside: Path | None
 ) -> Iterator[tuple[Path, str, Arrays]]:
-    """File, name and batch of every generator, one file in memory at a time. Raises FileError if widths differ."""
+    """File, name and batch of every generator, one file in memory at a time. Raises FixError if widths differ."""
     told_by = "the settings" if all(question.reference is None for question in questions) else "the reference"
     widths = {name: columns for name, columns in columns_of(questions).items() if columns is not None}
     known = {array: (columns, told_by) for array, columns in widths.items()}
@@ -189,7 +190,7 @@ def _generators(
                 columns, whose = known.setdefault(array, (rows.shape[1], f"{name!r} of {file}"))
                 if rows.shape[1] != columns:
                     wanted = f"{columns} columns" if len(names) == 1 else f"{columns} columns of {array}"
-                    raise FileError(f"{file}: expected {wanted}, as {whose} has; {name!r} has {rows.shape[1]}")
+                    raise FixError(f"{file}: expected {wanted}, as {whose} has; {name!r} has {rows.shape[1]}")
             yield file, name, batch
 
 
@@ -210,6 +211,6 @@ def _batches_of(file: Path, names: Sequence[str], is_whole: bool) -> Iterator[tu
 
 
 def check_matrix(file: Path, name: str, rows: NDArray[Any]) -> None:
-    """Raise FileError unless the array of a file is a matrix."""
+    """Raise FixError unless the array of a file is a matrix."""
     if rows.ndim != 2 or rows.shape[1] < 1:
-        raise FileError(f"{file}: array {name!r}: expected shape (n, d), found {rows.shape}")
+        raise FixError(f"{file}: array {name!r}: expected shape (n, d), found {rows.shape}")

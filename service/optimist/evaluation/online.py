@@ -20,6 +20,7 @@ from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility, levelled, magnitudes, sized
 from optimist.policies import Stopping, blended
 from optimist_client.config import MAX_MAGNITUDE, check_prompts_are, check_seeds, seedless_of
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.models import Blend
 from optimist_client.tensors import IDS, unpack_ids
@@ -65,7 +66,7 @@ class Evaluation(Session):
         start = evaluation.next_start(name)
         evaluation.tell(name, np.stack([sample(name, seed=start + i) for i in range(evaluation.batch_size)]))
 
-    Raises ValueError for invalid arguments.
+    Raises FixError for invalid arguments.
     """
 
     def __init__(
@@ -121,9 +122,9 @@ class Evaluation(Session):
         check_prompts_are(prompts_are, bool(prompts), plan.bound)
         metrics = by_label([declared, *map(with_real_data, watch)])
         if prompts is not None and not any(metric.takes_prompts for metric in metrics.values()):
-            raise ValueError(f"metric {declared.name!r} does not take prompts")
+            raise FixError(f"metric {declared.name!r} does not take prompts")
         if not isinstance(paired, bool):
-            raise ValueError(f"paired: expected True or False, got {paired!r}")
+            raise FixError(f"paired: expected True or False, got {paired!r}")
         check_seeds(seeds, names)
         self._seedless = seedless_of(seeds, names)
         paired = paired and seeds is not False
@@ -139,7 +140,7 @@ class Evaluation(Session):
         super().__init__(names, tracks, Stopping(delta, tolerance))
         columns_of(self._questions)  # raises where metrics cannot read the same array
         if on_anomaly not in ("hold", "ignore"):
-            raise ValueError(f'on_anomaly: expected "hold" or "ignore", got {on_anomaly!r}')
+            raise FixError(f'on_anomaly: expected "hold" or "ignore", got {on_anomaly!r}')
         scales = reference_scales(metrics.values())
         self._plausibility = Plausibility(scales, check_number("max_magnitude", max_magnitude))
         self._scales = Scales(self.generators, scales, ignored=on_anomaly == "ignore")
@@ -152,7 +153,7 @@ class Evaluation(Session):
         """Name of the generator to sample next; with the same arguments the same until the next tell.
 
         among: the generators that can be sampled; None: all. pending: how many batches of `batch_size` of each were
-        asked for and have not been told. Raises KeyError for an unknown name, ValueError if none can be sampled.
+        asked for and have not been told. Raises NotFoundError for an unknown name, FixError if none can be sampled.
         """
         for name in (*(among or ()), *(pending or ())):
             self._check_name(name)
@@ -162,7 +163,7 @@ class Evaluation(Session):
         return self.generators[self._aim.pick(arms, self.told)]
 
     def next_start(self, generator: str) -> int:
-        """1 + the largest index told of `generator`: where "next" starts. Raises KeyError for an unknown name."""
+        """1 + the largest index told of `generator`: where "next" starts. Raises NotFoundError for an unknown name."""
         self._check_name(generator)
         return self._ends[generator]
 
@@ -174,7 +175,7 @@ class Evaluation(Session):
         prompt_indices: Sequence[int] | None = None,
         start: Start = "next",
     ) -> None:
-        """Add a batch (n, d) of `generator`. Raises KeyError for an unknown name, ValueError for a bad batch.
+        """Add a batch (n, d) of `generator`. Raises NotFoundError for an unknown name, FixError for a bad batch.
 
         A batch that is refused changes nothing. The id of a sample without one says in which place it was told.
         prompt_indices: with `prompts_are` "list", the place of each sample's prompt in the list. A batch without them
@@ -219,13 +220,13 @@ class Evaluation(Session):
         """Accept a batch on another scale than others as it is; without a position, all of a generator so far.
 
         A decision that rests on it is then no longer provisional. position: of the batch among those of its generator,
-        from 1. Returns False if it had been accepted. Raises KeyError for an unknown name, ValueError for a position
+        from 1. Returns False if it had been accepted. Raises NotFoundError for an unknown name, FixError for a position
         without a batch.
         """
         self._check_name(generator)
         told = self._batches[generator]
         if position is not None and not 1 <= check_whole("position", position, 1) <= told:
-            raise ValueError(f"position: {generator!r} has {told} batches, got {position}")
+            raise FixError(f"position: {generator!r} has {told} batches, got {position}")
         return self._scales.accept(generator, position, told)
 
     def blend(self, size: int) -> Blend:
@@ -233,7 +234,7 @@ class Evaluation(Session):
 
         With the goal "mixture" the weights are those of the newest mixture, else of one made now. What one call rounds
         the next ones make up for: all counts together differ from the shares by less than one sample each, as long as
-        the weights are the same. Raises ValueError before there is a mixture, as `mixture` does.
+        the weights are the same. Raises FixError before there is a mixture, as `mixture` does.
         """
         check_whole("size", size, 1)
         found = self._aim.mixture or self._primary.mixture()

@@ -51,7 +51,7 @@ class Paired:
         self._last = 0  # samples at the last count of the trail, also where no estimate could join it
 
     def check(self, indices: Indices | None, rows: int) -> None:
-        """Raise ValueError unless these can be the indices of a batch of `rows` rows."""
+        """Raise FixError unless these can be the indices of a batch of `rows` rows."""
         self._common.check(indices, rows)
 
     def add(self, batch: Mapping[str, Tensor], indices: Indices | None, listed: Tensor | None) -> None:

@@ -19,6 +19,7 @@ from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.registry import Setting, make_bound, make_metric, make_reference
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import Floats
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
 from optimist_client.metrics.base import metric_of
 
@@ -33,7 +34,7 @@ class Question:
 
     A metric with a reference holds what it made of real data, a `Reference`, on `device`, where the bound is built,
     too. Kernels with `sigma` "median", or without the landmarks that they need, are open until `fitted` fixes them.
-    Raises ValueError for inconsistent settings.
+    Raises FixError for inconsistent settings.
     """
 
     metric: Metric
@@ -61,12 +62,12 @@ class Question:
         for name, array in self.metric.kernels.items():
             if name not in self.kernels:
                 such_as = "such as dict(name='gaussian', sigma=10.0)"
-                raise ValueError(f"metric {self.metric.name!r} needs {name}, a kernel of its {array}, {such_as}")
+                raise FixError(f"metric {self.metric.name!r} needs {name}, a kernel of its {array}, {such_as}")
         # The other checks are in the constructors of score and bound: build them at the smallest size.
         smallest = {**dict.fromkeys(self.kernels, SMALLEST_KERNEL), "truncation": None}
         self._make(dict.fromkeys(self.arrays, 1), self._with(smallest))
         if self.is_exact and self.bound != "influence":
-            raise ValueError(f"kernel: features=None, the exact kernel, has no interval: no bound {self.bound!r}")
+            raise FixError(f"kernel: features=None, the exact kernel, has no interval: no bound {self.bound!r}")
 
     @property
     def is_paired(self) -> bool:
@@ -151,7 +152,7 @@ class Question:
     def bound_for(self, widths: Mapping[str, int]) -> Bound:
         """The bound for batches whose arrays have these columns.
 
-        Raises ValueError if they do not fit the settings, or if a kernel is still open.
+        Raises FixError if they do not fit the settings, or if a kernel is still open.
         """
         return self._make(widths, self.metric)
 
@@ -170,7 +171,7 @@ def declared_of(metric: str | Metric, device: torch.device | str = "cpu", **sett
     """The metric that a caller gave as an object, or by name with its settings, where None means not given.
 
     Kernels may be mappings with arrays, which the wire does not allow (`KernelSettings`). The reference becomes what
-    the metric makes of it on the device. Raises ValueError for an unknown metric, for settings that it does not take,
+    the metric makes of it on the device. Raises FixError for an unknown metric, for settings that it does not take,
     and for a reference that does not suffice.
     """
     return prepared(with_real_data(metric, **settings), device)
@@ -197,7 +198,7 @@ def with_real_data(metric: str | Metric, **settings: Any) -> Metric:
 
 
 def prepared(metric: Metric, device: torch.device | str = "cpu") -> Metric:
-    """The metric with what it makes of its real data. Raises ValueError if these do not suffice."""
+    """The metric with what it makes of its real data. Raises FixError if these do not suffice."""
     data = metric.setting("reference")
     if not isinstance(data, RealData):
         return metric
@@ -205,10 +206,10 @@ def prepared(metric: Metric, device: torch.device | str = "cpu") -> Metric:
 
 
 def by_label(metrics: Sequence[Metric]) -> dict[str, Metric]:
-    """The metrics by their labels. Raises ValueError if two have the same, or one is no object."""
+    """The metrics by their labels. Raises FixError if two have the same, or one is no object."""
     if foreign := [metric for metric in metrics if not isinstance(metric, Metric)]:
-        raise ValueError(f"metric: expected metrics as objects, such as FID(reference=…); got {foreign[0]!r}")
+        raise FixError(f"metric: expected metrics as objects, such as FID(reference=…); got {foreign[0]!r}")
     labels = [metric.shown_label for metric in metrics]
     if twice := sorted({label for label in labels if labels.count(label) > 1}):
-        raise ValueError(f"watch: expected a label of its own for each metric; {', '.join(twice)} is given twice")
+        raise FixError(f"watch: expected a label of its own for each metric; {', '.join(twice)} is given twice")
     return dict(zip(labels, metrics, strict=True))

@@ -14,6 +14,7 @@ from optimist.numerics.modes import Mode, PromptGroup
 from optimist.policies import Arm, Stopping, contrast, optimistic, shown_mixture
 from optimist.policies.reports import report_on, standing_of, watched_report
 from optimist_client import models
+from optimist_client.errors import NotFoundError
 from optimist_client.models import Contrast, DecisionInfo
 from optimist_client.models.experiments import State
 
@@ -40,14 +41,14 @@ class Readings:
         return sum(self._samples.values())
 
     def counts(self, generator: str) -> tuple[int, int]:
-        """Samples and batches of a generator. Raises KeyError for an unknown name."""
+        """Samples and batches of a generator. Raises NotFoundError for an unknown name."""
         self._check_name(generator)
         return self._samples[generator], self._batches[generator]
 
     def estimates(self, metric: str | None = None) -> dict[str, Estimate | None]:
         """The latest estimate of each generator, None before its first; `optimistic` is what `ucb` ranks by now.
 
-        metric: the label of one of the metrics; None: the one that decides. Raises KeyError for another label.
+        metric: the label of one of the metrics; None: the one that decides. Raises NotFoundError for another label.
         """
         return {
             name: estimate and replace(estimate, optimistic=optimistic(estimate, self.told))
@@ -62,8 +63,8 @@ class Readings:
     def contrast(self, generator: str, against: str, *, metric: str | None = None) -> Contrast:
         """How much worse `generator` scores than `against`, with the error of the difference.
 
-        metric: as of `estimates`. Raises KeyError for an unknown name or label, ValueError if the two are the same or
-        one of them has no estimate.
+        metric: as of `estimates`. Raises NotFoundError for an unknown name or label, FixError if the two are the same
+        or one of them has no estimate.
         """
         for name in (generator, against):
             self._check_name(name)
@@ -74,7 +75,7 @@ class Readings:
     def modes(self, generator: str, count: int = 5, samples: int = 8, *, metric: str | None = None) -> list[Mode]:
         """The generator's largest modes, each with the ids of the samples that show it most (equations.md §3c).
 
-        metric: as of `estimates`. Raises KeyError for an unknown name or label, ValueError for metrics without modes
+        metric: as of `estimates`. Raises NotFoundError for an unknown name or label, FixError for metrics without modes
         and before the first estimate.
         """
         track = self._track(generator, metric)
@@ -93,7 +94,7 @@ class Readings:
     def mixture(self, metric: str | None = None) -> models.Mixture:
         """The best blend of all generators, by all samples told: weights, score, gain over the best single generator.
 
-        metric: as of `estimates`. Raises KeyError for an unknown label; ValueError for a metric whose blends have no
+        metric: as of `estimates`. Raises NotFoundError for an unknown label; FixError for a metric whose blends have no
         score, and while a generator has fewer than 4 samples, or too few to fix open kernels.
         """
         tracks = self._of(metric)
@@ -141,11 +142,11 @@ class Readings:
 
     def _check_name(self, generator: str) -> None:
         if generator not in self._batches:
-            raise KeyError(f"unknown generator {generator!r}; expected one of {', '.join(self.generators)}")
+            raise NotFoundError(f"unknown generator {generator!r}; expected one of {', '.join(self.generators)}")
 
     def _of(self, metric: str | None) -> Tracks:
         if metric is not None and metric not in self._metrics:
-            raise KeyError(f"unknown metric {metric!r}; expected one of {', '.join(self._metrics)}")
+            raise NotFoundError(f"unknown metric {metric!r}; expected one of {', '.join(self._metrics)}")
         return self._primary if metric is None else self._metrics[metric]
 
     def _track(self, generator: str, metric: str | None) -> Track:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from optimist.evaluation.prompt_types import PromptType, types_of
 from optimist.evaluation.routing import RouteGain, route_gain
 from optimist.evaluation.scored_prompts import ScoredPrompts
+from optimist_client.errors import FixError
 
 TABLE = ("contexts", "scores")
 LOGGED = ("contexts", "generator", "score", "probability")
@@ -76,21 +77,21 @@ def route_file(file: Path, *, price: float = 0.0, features: int = 256, types: in
     It has `contexts` (m, d), the embeddings of m prompts, and one of two sets of arrays. `scores` (m, G): what each of
     G generators scored on each prompt, NaN where it got none. Or, of a log in which every prompt was given to one
     generator: `generator` (m,), its place or its name, `score` (m,), and `probability` (m,), with which it was chosen.
-    Optional are `names` (G,), `costs` (G,) of a sample, and `prompts` (m,), the texts. Raises ValueError if the file
+    Optional are `names` (G,), `costs` (G,) of a sample, and `prompts` (m,), the texts. Raises FixError if the file
     cannot be read, lacks an array, or if the numbers do not fit.
     """
     arrays = _read(file)
     known = _known(arrays, file)
     texts = None if "prompts" not in arrays else tuple(map(str, arrays["prompts"]))
     if texts is not None and len(texts) != len(known.contexts):
-        raise ValueError(f"prompts: expected {len(known.contexts)} texts, as many as contexts; got {len(texts)}")
+        raise FixError(f"prompts: expected {len(known.contexts)} texts, as many as contexts; got {len(texts)}")
     if not 0.0 <= price < np.inf:
-        raise ValueError(f"price: expected a number of at least 0, got {price}")
+        raise FixError(f"price: expected a number of at least 0, got {price}")
     if price and known.costs is None:
-        raise ValueError(f"price: it is multiplied by costs, and {file} has no array `costs`")
+        raise FixError(f"price: it is multiplied by costs, and {file} has no array `costs`")
     found = route_gain(known, price=price, features=features, seed=seed)
     if found.error is None:
-        raise ValueError(
+        raise FixError(
             "what routing gains is not known: too few prompts have scores of both generators, that of the route and "
             "the best single one; a log needs probabilities below 1"
         )
@@ -99,7 +100,7 @@ def route_file(file: Path, *, price: float = 0.0, features: int = 256, types: in
 
 
 def prompts_in(file: Path) -> ScoredPrompts:
-    """The prompts and scores of a file. Raises ValueError as `route_file` does."""
+    """The prompts and scores of a file. Raises FixError as `route_file` does."""
     return _known(_read(file), file)
 
 
@@ -107,18 +108,18 @@ def _read(file: Path) -> dict[str, NDArray[Any]]:
     try:
         found = np.load(file, allow_pickle=False)
         if not isinstance(found, NpzFile):
-            raise ValueError("it holds a single array")
+            raise FixError("it holds a single array")
         with found:
             return {name: found[name] for name in found.files}
     except (OSError, BadZipFile, EOFError, ValueError) as error:
-        raise ValueError(f"{file}: expected an .npz file of several arrays: {error}") from None
+        raise FixError(f"{file}: expected an .npz file of several arrays: {error}") from None
 
 
 def _known(arrays: Mapping[str, NDArray[Any]], file: Path) -> ScoredPrompts:
     wanted = TABLE if "scores" in arrays else LOGGED
     if missing := [name for name in wanted if name not in arrays]:
         expected = f"{', '.join(TABLE)}, or {', '.join(LOGGED)}"
-        raise ValueError(f"{file}: expected the arrays {expected}; found no {', '.join(missing)}")
+        raise FixError(f"{file}: expected the arrays {expected}; found no {', '.join(missing)}")
     contexts = _numbers(arrays, "contexts", 2)
     costs = _numbers(arrays, "costs", 1) if "costs" in arrays else None
     names = tuple(map(str, arrays["names"])) if "names" in arrays else ()
@@ -129,10 +130,10 @@ def _known(arrays: Mapping[str, NDArray[Any]], file: Path) -> ScoredPrompts:
         score, probability = (_numbers(arrays, name, 1) for name in ("score", "probability"))
         for name, array in (("generator", generator), ("score", score), ("probability", probability)):
             if len(array) != len(contexts):
-                raise ValueError(f"{name}: expected {len(contexts)} numbers, as many as contexts; got {len(array)}")
+                raise FixError(f"{name}: expected {len(contexts)} numbers, as many as contexts; got {len(array)}")
         known = ScoredPrompts(names, contexts, np.arange(len(contexts)), generator, score, probability, costs)
     if costs is not None and len(costs) != len(known.names):
-        raise ValueError(f"costs: expected one for each of the {len(known.names)} generators, got {len(costs)}")
+        raise FixError(f"costs: expected one for each of the {len(known.names)} generators, got {len(costs)}")
     return known
 
 
@@ -141,12 +142,12 @@ def _generators(given: NDArray[Any], names: tuple[str, ...]) -> tuple[tuple[str,
     if given.dtype.kind in "iu":
         named = names or tuple(f"generator-{place}" for place in range(int(given.max(initial=0)) + 1))
         if given.size and not 0 <= given.min() <= given.max() < len(named):
-            raise ValueError(f"generator: expected places from 0 to {len(named) - 1}")
+            raise FixError(f"generator: expected places from 0 to {len(named) - 1}")
         return named, given.astype(np.int64)
     texts = [str(name) for name in given]
     named = names or tuple(sorted(set(texts)))
     if unknown := sorted(set(texts) - set(named)):
-        raise ValueError(f"generator: no generator is called {', '.join(unknown)}")
+        raise FixError(f"generator: no generator is called {', '.join(unknown)}")
     return named, np.array([named.index(text) for text in texts], dtype=np.int64)
 
 
@@ -154,5 +155,5 @@ def _numbers(arrays: Mapping[str, NDArray[Any]], name: str, axes: int) -> NDArra
     array = arrays[name]
     if array.dtype.kind not in "fiub" or array.ndim != axes:
         expected = "(m, d)" if axes == 2 else "(m,)"
-        raise ValueError(f"{name}: expected numbers {expected}, got {array.dtype} of shape {array.shape}")
+        raise FixError(f"{name}: expected numbers {expected}, got {array.dtype} of shape {array.shape}")
     return array.astype(np.float64)

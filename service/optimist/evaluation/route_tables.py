@@ -15,6 +15,7 @@ from optimist.evaluation.scored_prompts import FEWEST, ScoredPrompts
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import Floats
 from optimist.policies.routing import RoutePolicy
+from optimist_client.errors import FixError
 from optimist_client.metrics import Scale
 from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType
 
@@ -58,13 +59,13 @@ def route_table(
     retired: names of generators of which there are no rows any more.
     contexts: how those of the experiment become columns; by default fixed by these. A pick of several rows counts by
     its first one: the others are there only if the first ones failed, so that from them is learned, but no gain is
-    judged by them. Raises ValueError without rows, and unless there is a name, and a cost, for each generator.
+    judged by them. Raises FixError without rows, and unless there is a name, and a cost, for each generator.
     """
     count = len(rows.samples)
     if len(names) != count or (costs is not None and len(costs) != count):
-        raise ValueError(f"expected {count} names, and as many costs if any, got {len(names)} names")
+        raise FixError(f"expected {count} names, and as many costs if any, got {len(names)} names")
     if not len(rows.score):
-        raise ValueError("a table needs at least one sample of a generator")
+        raise FixError("a table needs at least one sample of a generator")
     if contexts is None:
         contexts = ContextSettings(rows.contexts.shape[1], 256).fitted([rows.contexts.astype(np.float64)])
     paid = None if costs is None else np.asarray(costs, dtype=np.float64)

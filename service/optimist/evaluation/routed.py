@@ -14,6 +14,7 @@ from optimist.numerics.routing.features import ContextMap, checked_context
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.told import RoutedPrompt
 from optimist.numerics.symmetric import SymmetricSum
+from optimist_client.errors import FixError
 
 BATCHES = 2000
 """Batches of a generator that are kept, and of all together that a table is made of."""
@@ -82,14 +83,14 @@ class Routed:
     def read(self, scores: Tensor, prompt: RoutedPrompt | None) -> RoutedBatch:
         """What `add` takes of a batch: scores (n, 1) on the metric's scale, and the prompt that they are for.
 
-        Raises ValueError without a prompt, for a context of another width or with numbers that are not finite, and for
+        Raises FixError without a prompt, for a context of another width or with numbers that are not finite, and for
         texts that have no UTF-8.
         """
         if prompt is None:
-            raise ValueError("the batch has no context of a prompt")
+            raise FixError("the batch has no context of a prompt")
         context = checked_context(prompt.context, self.contexts.dimension)
         if scores.ndim != 2 or scores.shape[1] != 1:
-            raise ValueError(f"expected one score in each row, got shape {tuple(scores.shape)}")
+            raise FixError(f"expected one score in each row, got shape {tuple(scores.shape)}")
         probability = float("nan") if prompt.probability is None else prompt.probability
         return RoutedBatch(
             torch.from_numpy(self.contexts(context[None])),
@@ -134,7 +135,7 @@ class Routed:
         """The inverse of `state`, bit for bit. Raises KeyError or ValueError for the state of another map."""
         width = self.contexts.width
         if tensors["sums"].shape != self._sums.shape:
-            raise ValueError(f"expected {len(self._sums)} sums, found {tuple(tensors['sums'].shape)}")
+            raise FixError(f"expected {len(self._sums)} sums, found {tuple(tensors['sums'].shape)}")
         self.samples = int(tensors["samples"])
         self._gram = SymmetricSum(width, packed=tensors["gram"].clone())
         self._sums = tensors["sums"].numpy().copy()

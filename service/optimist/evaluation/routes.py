@@ -12,16 +12,17 @@ from optimist.evaluation.track import Track
 from optimist.numerics.routing.model import RouteModel
 from optimist.numerics.routing.ridge import Published, Regressions
 from optimist.policies.routing import RoutePolicy
+from optimist_client.errors import FixError
 
 
 def model_of(tracks: Mapping[int, Track], policy: str) -> RouteModel:
     """The model of all generators that have samples, from their tracks by ordinal, for the policy of this name.
 
-    Raises ValueError where prompts are not routed, while there are no samples, and if a number would not be finite.
+    Raises FixError where prompts are not routed, while there are no samples, and if a number would not be finite.
     """
     told = {ordinal: routed for ordinal, routed in _routed(tracks).items() if routed.samples}
     if not told:
-        raise ValueError("a model needs at least one sample of a generator")
+        raise FixError("a model needs at least one sample of a generator")
     moments = [routed.moments for routed in told.values()]
     contexts = next(iter(told.values())).contexts
     fit = Published.of if RoutePolicy.named(policy).is_published else Regressions.of
@@ -36,7 +37,7 @@ def model_of(tracks: Mapping[int, Track], policy: str) -> RouteModel:
 def rows_of(tracks: Mapping[int, Track], generators: int) -> RoutedRows:
     """Up to `BATCHES` batches of all tracks, by ordinal, of an experiment with so many generators.
 
-    They are ordered by generator, then as told. Raises ValueError where prompts are not routed.
+    They are ordered by generator, then as told. Raises FixError where prompts are not routed.
     """
     routed = _routed(tracks)
     hashes = np.sort(np.concatenate([one.batches.hashes for one in routed.values()] or [np.zeros(0, np.uint64)]))
@@ -63,7 +64,7 @@ def rows_of(tracks: Mapping[int, Track], generators: int) -> RoutedRows:
         prompts += [texts[each] for each in place.tolist()]
         batches += len(kept)
     if not batches:
-        raise ValueError("a table needs at least one sample of a generator")
+        raise FixError("a table needs at least one sample of a generator")
     return RoutedRows(
         contexts=np.concatenate(contexts),
         generator=np.concatenate(generator),
@@ -77,8 +78,8 @@ def rows_of(tracks: Mapping[int, Track], generators: int) -> RoutedRows:
 
 
 def _routed(tracks: Mapping[int, Track]) -> dict[int, Routed]:
-    """What routes prompts, by ordinal, ascending. Raises ValueError where a track has none."""
+    """What routes prompts, by ordinal, ascending. Raises FixError where a track has none."""
     found = {ordinal: track.routed for ordinal, track in sorted(tracks.items())}
     if missing := [ordinal for ordinal, routed in found.items() if routed is None]:
-        raise ValueError(f"prompts are not routed: no contexts of generators {', '.join(map(str, missing))}")
+        raise FixError(f"prompts are not routed: no contexts of generators {', '.join(map(str, missing))}")
     return {ordinal: routed for ordinal, routed in found.items() if routed is not None}

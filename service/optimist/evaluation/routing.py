@@ -18,6 +18,7 @@ from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import Floats
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.ridge import Regressions
+from optimist_client.errors import FixError
 
 FOLDS = 5
 """Parts of the prompts: what is said of one is learned from the others."""
@@ -79,10 +80,10 @@ def route_gain(
     gain is their difference. Where one was drawn, `Outcomes` says how far the predictions are off.
 
     contexts: how these become columns; by default with `features` random features, and bandwidth and components of at
-    most `MOST_FITTED` of these contexts. Raises ValueError for fewer folds than 2, or more than prompts.
+    most `MOST_FITTED` of these contexts. Raises FixError for fewer folds than 2, or more than prompts.
     """
     if not 2 <= folds <= len(known.contexts):
-        raise ValueError(f"folds: expected a number from 2 to {len(known.contexts)}, the prompts; got {folds}")
+        raise FixError(f"folds: expected a number from 2 to {len(known.contexts)}, the prompts; got {folds}")
     if contexts is None:
         some = np.sort(np.random.default_rng(seed).permutation(len(known.contexts))[:MOST_FITTED])
         contexts = ContextSettings(known.contexts.shape[1], features).fitted([known.contexts[some]])
@@ -156,7 +157,7 @@ def _cross_fitted(known: ScoredPrompts, columns: Floats, linear: int, part: NDAr
     for one in range(folds):
         inside, learned = part == one, [a - b for a, b in zip(whole, moments[one], strict=True)]
         if any(each.samples == 0 for each in learned):
-            raise ValueError(f"a generator has all of its scores on one of {folds} parts of the prompts: it needs more")
+            raise FixError(f"a generator has all of its scores on one of {folds} parts of the prompts: it needs more")
         found = Regressions.of(learned, linear)
         predicted[inside] = columns[inside] @ found.weights.T + found.offsets
     return predicted

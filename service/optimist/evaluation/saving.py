@@ -20,7 +20,7 @@ from torch import Tensor
 
 from optimist.numerics.kernel.settings import KernelSettings
 from optimist.numerics.real_data import RealData
-from optimist_client.files import FileError
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
 
 FORMAT = 1
@@ -47,26 +47,26 @@ def write(file: Path, known: Mapping[str, Any], arrays: Mapping[str, NDArray[Any
 
 
 def read(file: Path) -> tuple[dict[str, Any], Arrays]:
-    """What `write` was given. Raises FileError for another file, or one of a later version."""
+    """What `write` was given. Raises FixError for another file, or one of a later version."""
     try:
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as loaded:
             arrays = {name: loaded[name] for name in loaded.files}
         known = json.loads(arrays.pop(_TEXT).tobytes())
         version = known["format"]
     except FileNotFoundError:
-        raise FileError(f"{file}: no such file") from None
+        raise FixError(f"{file}: no such file") from None
     # A damaged file may raise errors of zipfile, zlib or numpy, depending on where it is damaged.
     except Exception as error:
-        raise FileError(f"{file}: expected a file that Evaluation.save wrote: {error}") from None
+        raise FixError(f"{file}: expected a file that Evaluation.save wrote: {error}") from None
     if version != FORMAT:
-        raise FileError(f"{file}: expected format {FORMAT}, found {version}: a newer version wrote it")
+        raise FixError(f"{file}: expected format {FORMAT}, found {version}: a newer version wrote it")
     return known, arrays
 
 
 def metric_parts(metric: Metric, place: str) -> tuple[dict[str, Any], Arrays]:
     """The settings of a metric for JSON, and its arrays, whose names begin with `place`.
 
-    Raises ValueError if it holds what a metric has made of real data, instead of the data.
+    Raises FixError if it holds what a metric has made of real data, instead of the data.
     """
     kernels = {name: metric.setting(name) for name in metric.kernels}
     without = metric.model_copy(update={"reference": None, **dict.fromkeys(kernels)})
@@ -83,7 +83,7 @@ def metric_parts(metric: Metric, place: str) -> tuple[dict[str, Any], Arrays]:
     data = metric.setting("reference")
     if data is not None:
         if not isinstance(data, RealData):
-            raise ValueError(f"metric {metric.name!r}: its reference cannot be saved: expected real data")
+            raise FixError(f"metric {metric.name!r}: its reference cannot be saved: expected real data")
         arrays |= {f"{place}/reference/{part}": array for part, array in data.arrays.items()}
     return known, arrays
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.routing.features import Floats
+from optimist_client.errors import FixError
 
 FEWEST = 10
 """Prompts below which nothing is said."""
@@ -39,26 +40,26 @@ class ScoredPrompts:
     def __post_init__(self) -> None:
         count = len(self.names)
         if count < 2:
-            raise ValueError(f"routing needs at least 2 generators, got {count}")
+            raise FixError(f"routing needs at least 2 generators, got {count}")
         if self.contexts.ndim != 2:
-            raise ValueError(f"contexts: expected numbers (prompts, d), got shape {self.contexts.shape}")
+            raise FixError(f"contexts: expected numbers (prompts, d), got shape {self.contexts.shape}")
         if not np.isfinite(self.contexts).all():
-            raise ValueError("contexts: expected finite numbers")
+            raise FixError("contexts: expected finite numbers")
         if not np.isfinite(self.scores).all():
-            raise ValueError("scores: expected finite numbers")
+            raise FixError("scores: expected finite numbers")
         chances = self.probability[~np.isnan(self.probability)]
         if not ((chances > 0.0) & (chances <= 1.0)).all():
-            raise ValueError("probability: expected numbers above 0, up to 1")
+            raise FixError("probability: expected numbers above 0, up to 1")
         if missing := [name for place, name in enumerate(self.names) if not (self.generator == place).any()]:
-            raise ValueError(f"no scores of {', '.join(missing)}")
+            raise FixError(f"no scores of {', '.join(missing)}")
         if len(set(self.names)) < count:
-            raise ValueError("names: expected different ones")
+            raise FixError("names: expected different ones")
         if self.costs is not None and self.costs.shape != (count,):
-            raise ValueError(f"costs: expected one for each of the {count} generators")
+            raise FixError(f"costs: expected one for each of the {count} generators")
         if self.costs is not None and not ((self.costs >= 0.0) & (self.costs < np.inf)).all():
-            raise ValueError("costs: expected finite numbers of at least 0")
+            raise FixError("costs: expected finite numbers of at least 0")
         if len(self.contexts) < FEWEST:
-            raise ValueError(f"contexts: expected at least {FEWEST} prompts, got {len(self.contexts)}")
+            raise FixError(f"contexts: expected at least {FEWEST} prompts, got {len(self.contexts)}")
 
     @classmethod
     def of_table(
@@ -67,22 +68,20 @@ class ScoredPrompts:
         """Scores (m, G) of every generator on every prompt with embedding (m, d); NaN where there is none."""
         contexts, scores = np.asarray(contexts, dtype=np.float64), np.asarray(scores, dtype=np.float64)
         if scores.ndim != 2 or len(scores) != len(contexts):
-            raise ValueError(f"scores: expected (prompts, generators) of {len(contexts)} prompts, got {scores.shape}")
+            raise FixError(f"scores: expected (prompts, generators) of {len(contexts)} prompts, got {scores.shape}")
         prompt, generator = np.nonzero(~np.isnan(scores))
         named = tuple(names) or tuple(f"generator-{place}" for place in range(scores.shape[1]))
         if len(named) != scores.shape[1]:
-            raise ValueError(
-                f"names: expected one for each of the {scores.shape[1]} columns of scores, got {len(named)}"
-            )
+            raise FixError(f"names: expected one for each of the {scores.shape[1]} columns of scores, got {len(named)}")
         found = scores[prompt, generator]
         return cls(named, contexts, prompt, generator, found, np.ones(len(found)), costs)
 
     def table(self) -> Floats:
-        """The scores (m, G). Raises ValueError unless every generator has one score on every prompt."""
+        """The scores (m, G). Raises FixError unless every generator has one score on every prompt."""
         found = np.full((len(self.contexts), len(self.names)), np.nan)
         found[self.prompt, self.generator] = self.scores
         if np.isnan(found).any():
-            raise ValueError("scores: expected one of every generator on every prompt; some are missing")
+            raise FixError("scores: expected one of every generator on every prompt; some are missing")
         return found
 
     @property

@@ -15,7 +15,7 @@ from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility
 from optimist.policies import Arm, Decision, shown_mixture
 from optimist_client import models
-from optimist_client.files import FileError
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 
 REMEDY = "leave {it} out, or accept {it}"
@@ -94,7 +94,7 @@ class Session(Readings):
         """Write everything to one file without pickles (`.npz`), for `load`. An existing file is replaced at once.
 
         Real data and statistics are in it: by FID at 2,048 features some 70 MB for each generator. Raises OSError, and
-        ValueError for a reference that is not real data.
+        FixError for a reference that is not real data.
         """
         arrays: Arrays = {}
         metrics: dict[str, Any] = {}
@@ -119,7 +119,7 @@ class Session(Readings):
 
     @classmethod
     def load(cls, file: str | Path, *, device: str = "cpu") -> Self:
-        """The evaluation that `save` wrote, which goes on as the saved one would have. Raises FileError.
+        """The evaluation that `save` wrote, which goes on as the saved one would have. Raises FixError.
 
         Metrics that are not part of Optimist must be registered before.
         """
@@ -127,7 +127,7 @@ class Session(Readings):
         try:
             return cls._restored(known, arrays, device)
         except (KeyError, ValueError, TypeError, AssertionError) as error:
-            raise FileError(f"{file}: expected a file that Evaluation.save wrote: {error}") from None
+            raise FixError(f"{file}: expected a file that Evaluation.save wrote: {error}") from None
 
     @classmethod
     def _restored(cls, known: Mapping[str, Any], arrays: Arrays, device: str) -> Self:

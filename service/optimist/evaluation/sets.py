@@ -15,8 +15,8 @@ from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, tensors_o
 from optimist.evaluation.folders import of_metric
 from optimist.evaluation.question import Question
 from optimist.evaluation.track import Track
-from optimist.numerics.batches import BatchError
-from optimist_client.files import FileError, read_arrays
+from optimist_client.errors import FixError
+from optimist_client.files import read_arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,9 @@ def tracked(
 
 
 def reader(samples: Mapping[str, Batch | str | Path], question: Question) -> Callable[[], Iterator[Samples]]:
-    """Reads the sets given by name. Raises ValueError for anything but sets by name."""
+    """Reads the sets given by name. Raises FixError for anything but sets by name."""
     if not isinstance(samples, Mapping) or not all(isinstance(name, str) for name in samples):
-        raise ValueError("samples: expected sets of samples by name, such as {'old': rows, 'new': rows}")
+        raise FixError("samples: expected sets of samples by name, such as {'old': rows, 'new': rows}")
     return lambda: _read(samples, question)
 
 
@@ -100,7 +100,7 @@ def naming(one: Samples) -> Iterator[None]:
     """Errors within name the set of samples."""
     try:
         yield
-    except (BatchError, ArithmeticError) as error:
+    except (FixError, ArithmeticError) as error:
         if one.file is None:
-            raise ValueError(f"samples of {one.name!r}: {error}") from None
-        raise FileError(f"{one.file}: array {one.name!r}: {error}") from None
+            raise FixError(f"samples of {one.name!r}: {error}") from None
+        raise FixError(f"{one.file}: array {one.name!r}: {error}") from None

@@ -13,6 +13,7 @@ from optimist.evaluation.question import Question, by_label, declared_of
 from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.registry import implementation
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 
 
@@ -45,7 +46,7 @@ def score(
     "conditional-vendi" and "information-vendi" (equations.md §4), with the r and the exactness of `kernel`.
     `options` are those of the bound (`sigma2, M, kappa, tau, mean_gap`; equations.md §1). `optimistic` is the
     interval's optimistic end. With several metrics, as objects, the batch has their arrays by name, and the answer is
-    the estimate of each by its label. Raises ValueError for invalid input.
+    the estimate of each by its label. Raises FixError for invalid input.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).standard_normal((200, 4))
@@ -57,7 +58,7 @@ def score(
         labelled = by_label(metric)
         arrays: Mapping[str, Any] = batch if isinstance(batch, Mapping) else {}
         if missing := {name for one in metric for name in one.array_names.values()} - arrays.keys():
-            raise ValueError(f"expected the arrays of all metrics by name; found no {', '.join(sorted(missing))}")
+            raise FixError(f"expected the arrays of all metrics by name; found no {', '.join(sorted(missing))}")
         how: dict[str, Any] = {"bound": bound, "delta": delta, "device": device}
         parts = {label: {name: arrays[name] for name in one.array_names.values()} for label, one in labelled.items()}
         return {label: score(parts[label], one, **how) for label, one in labelled.items()}

@@ -98,7 +98,7 @@ class Track:
         indices: the index of the first row in the generator's sequence, and how many rows have one; None: no row.
         routed: the prompt of the batch, with which every batch must come where there are `contexts`.
 
-        Raises ValueError, and changes nothing, if the statistic or the reservoir refuses it, or if indices or prompt
+        Raises FixError, and changes nothing, if the statistic or the reservoir refuses it, or if indices or prompt
         are not valid; KeyError if an array is missing.
         """
         batch = {own: batch[name] for own, name in self._reads.items()}
@@ -211,11 +211,11 @@ class Track:
         return self._bound.estimate(self.statistic) if self._paired is None else self._paired.estimate(self.statistic)
 
     def modes(self, count: int = 5, samples: int = 8) -> list[Mode]:
-        """The modes (see `Metric.modes`). Raises ValueError for metrics without modes, and before the first sample."""
+        """The modes (see `Metric.modes`). Raises FixError for metrics without modes, and before the first sample."""
         return self._bound.metric.modes(self.statistic, self.reservoir or Reservoir(), count, samples)
 
     def prompt_groups(self, count: int = 5, samples: int = 8) -> list[PromptGroup]:
-        """The groups (see `Metric.prompt_groups`). Raises ValueError as `modes` does."""
+        """The groups (see `Metric.prompt_groups`). Raises FixError as `modes` does."""
         return self._bound.metric.prompt_groups(self.reservoir or Reservoir(), count, samples)
 
     def _follow(self, is_due: bool) -> None:

@@ -19,6 +19,7 @@ from optimist.evaluation.track import Track, first_rows
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.policies import LEAST_SAMPLES
+from optimist_client.errors import FixError
 
 Logs = Mapping[str, Sequence[Told]]
 
@@ -36,9 +37,9 @@ class Tracks:
     """The tracks of one metric. Until samples have fixed its open kernels there are none, and batches are kept."""
 
     def __init__(self, question: Question, generators: Sequence[str], growth: float) -> None:
-        """Raises ValueError for an exact kernel, which streams cannot have."""
+        """Raises FixError for an exact kernel, which streams cannot have."""
         if question.is_exact:
-            raise ValueError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")
+            raise FixError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")
         self.question = question
         self._asked = question
         self.estimates: dict[str, Estimate | None] = dict.fromkeys(generators)
@@ -50,7 +51,7 @@ class Tracks:
     def begun(self, generator: str, told: Told) -> Begun | None:
         """The tracks that this batch begins, None if it begins none. Nothing is changed.
 
-        Raises ValueError if the kernels cannot be fixed, or if the batch does not fit the settings.
+        Raises FixError if the kernels cannot be fixed, or if the batch does not fit the settings.
         """
         if self._tracks:
             return None
@@ -63,7 +64,7 @@ class Tracks:
         return Begun(question, tracks, {name: replayed(tracks[name], log) for name, log in logs.items()})
 
     def add(self, generator: str, told: Told, begun: Begun | None) -> None:
-        """Add a batch, for which `begun` returned `begun`. Raises ValueError as `Track.add` does."""
+        """Add a batch, for which `begun` returned `begun`. Raises FixError as `Track.add` does."""
         if begun is not None:
             self.question, self._tracks, self.estimates = begun.question, begun.tracks, begun.estimates
             self._logs.clear()
@@ -79,20 +80,20 @@ class Tracks:
             self.estimates[generator] = self._tracks[generator].estimate()
 
     def track(self, generator: str) -> Track:
-        """The track of a generator. Raises ValueError while none of its samples can be scored."""
+        """The track of a generator. Raises FixError while none of its samples can be scored."""
         if not self._tracks or not self._tracks[generator].samples:
-            raise ValueError(f"no samples of {generator!r} can be scored yet")
+            raise FixError(f"no samples of {generator!r} can be scored yet")
         return self._tracks[generator]
 
     def mixture(self, published: bool = False) -> Mixture:
         """The mixture of all generators, by their statistics now; `published` as of `cross_fitted`.
 
-        Raises ValueError for a metric whose blends have no score, and while a generator has too few samples.
+        Raises FixError for a metric whose blends have no score, and while a generator has too few samples.
         """
         check_blends(self.question)
         if not self._tracks:
             needed = max(self.question.rows_to_fit(len(self.estimates)), LEAST_SAMPLES)
-            raise ValueError(f"a mixture needs at least {needed} samples of each generator")
+            raise FixError(f"a mixture needs at least {needed} samples of each generator")
         return mixture_of(self._tracks, published)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:

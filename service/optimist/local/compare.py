@@ -31,7 +31,8 @@ from optimist.places import cache_directory
 from optimist.policies import check_policy
 from optimist_client.callbacks import Callback
 from optimist_client.embedders import Embedder
-from optimist_client.files import SUFFIXES, FileError
+from optimist_client.errors import FixError
+from optimist_client.files import SUFFIXES
 from optimist_client.metrics import Metric
 from optimist_client.metrics.texts import split
 from optimist_client.models import Report
@@ -97,7 +98,7 @@ def compare(
     settings: of the metric (`kernel`, `order`, …), and of `Evaluation` (`policy`, `delta`, `tolerance`, …).
 
     Samples are used in a random order. Those of one name (or line) in all sets are compared with each other. Raises
-    FileError for files that cannot be read, ValueError for other wrong arguments.
+    FixError for files that cannot be read, and for other wrong arguments.
     """
     kind = kind_of(embed)
     sources = _sources(generators, kind)
@@ -215,33 +216,33 @@ def _check(
     tolerance: float | str = 0.0,
     **others: Any,
 ) -> None:
-    """Raise ValueError for what `Evaluation` would refuse, before anything is embedded for it."""
+    """Raise FixError for what `Evaluation` would refuse, before anything is embedded for it."""
     del others
     if not kind.presets.get(policy):  # a preset brings its own bound
         check_policy(policy, bound, kind)
     checked(tolerance)
     check_number("delta", delta)
     if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta: expected a number between 0 and 1, got {delta}")
+        raise FixError(f"delta: expected a number between 0 and 1, got {delta}")
 
 
 def _sources(generators: Any, kind: Kind) -> list[Source]:
     if isinstance(generators, Mapping):
         if called := [name for name, one in generators.items() if callable(one)]:
-            raise ValueError(f"generators: {called[0]!r} is a function: `optimist.run` compares functions")
+            raise FixError(f"generators: {called[0]!r} is a function: `optimist.run` compares functions")
         named = dict(generators)
     else:
         paths = [Path(path) for path in generators]
         named = {name_of(path): path for path in paths}
         if len(named) < len(paths):
-            raise ValueError(f"generators: expected paths with names of their own, got {', '.join(map(str, paths))}")
+            raise FixError(f"generators: expected paths with names of their own, got {', '.join(map(str, paths))}")
     if len(named) < 2:
-        raise ValueError(f"generators: expected two or more to compare, got {len(named)}")
+        raise FixError(f"generators: expected two or more to compare, got {len(named)}")
     for name in named:
         try:
             _NAME.validate_python(name)
         except ValidationError as error:
-            raise ValueError(f"generators: {name!r}: {in_words(error)}") from None
+            raise FixError(f"generators: {name!r}: {in_words(error)}") from None
     return [source_of(name, given, kind) for name, given in named.items()]
 
 
@@ -267,6 +268,6 @@ def _real(
             parts.append(embedding.arrays(source, names[start : start + _PIECE])["features"])
         shows.real(len(names), len(names))
         if len(names) < 2:
-            raise FileError(f"{source.origin}: expected at least 2 real samples, found {len(names)}")
+            raise FixError(f"{source.origin}: expected at least 2 real samples, found {len(names)}")
         return real_data(np.concatenate(parts), metrics), len(names), source.digest()
     return data, 0, digest(data.arrays)

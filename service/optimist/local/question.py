@@ -13,6 +13,7 @@ from optimist.evaluation import with_real_data
 from optimist.numerics.kernel.maps import fit_kernel
 from optimist.numerics.kernel.settings import KernelSettings
 from optimist.numerics.real_data import RealData
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find, texts
 
 _ARRAYS = frozenset({"features", "probabilities"})
@@ -26,12 +27,12 @@ def of_samples(metric: str | Metric, settings: Mapping[str, Any], real: RealData
     metric: a text as of `texts.parsed`, or an object.
 
     Kernels whose bandwidth is "median" get that of the real rows, so that they can be scored from the first samples
-    on. Raises ValueError if it needs a reference and there is none, or reads what embedders do not make.
+    on. Raises FixError if it needs a reference and there is none, or reads what embedders do not make.
     """
     name, own = texts.parsed(metric) if isinstance(metric, str) else (metric.name, {})
     kind = kind_of(metric)
     if foreign := set(kind.arrays) - _ARRAYS:
-        raise ValueError(f"metric {name!r} reads {', '.join(sorted(foreign))}, which is no embedding of samples")
+        raise FixError(f"metric {name!r} reads {', '.join(sorted(foreign))}, which is no embedding of samples")
     known = {**settings, **own}
     if isinstance(metric, str):
         known |= {"kernel": _MEDIAN} if "kernel" in kind.needs and "kernel" not in known else {}
@@ -43,7 +44,7 @@ def of_samples(metric: str | Metric, settings: Mapping[str, Any], real: RealData
             metric.model_copy(update={"reference": real}) if missing and real is not None else metric
         )
     if "reference" in kind.needs and found.setting("reference") is None:
-        raise ValueError(f"metric {name!r} needs real samples to compare with: reference")
+        raise FixError(f"metric {name!r} needs real samples to compare with: reference")
     if real is None or real.rows is None:
         return found
     rows = torch.from_numpy(real.rows[:1000])
@@ -66,5 +67,5 @@ def real_data(rows: NDArray[np.floating], metrics: Sequence[str | Metric]) -> Re
 
 
 def kind_of(metric: str | Metric) -> type[Metric]:
-    """The class of a metric given as a text or an object. Raises ValueError for an unknown one."""
+    """The class of a metric given as a text or an object. Raises FixError for an unknown one."""
     return find(texts.parsed(metric)[0]) if isinstance(metric, str) else type(metric)

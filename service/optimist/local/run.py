@@ -12,6 +12,7 @@ from optimist.local.service import LocalService
 from optimist_client import models, tensors
 from optimist_client.callbacks import Callback
 from optimist_client.drivers import BlockingTransport
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.operations import run as finished
 from optimist_client.pick import Pick, PickOperations
@@ -51,7 +52,7 @@ def run(
     generator and index have the same seed and prompt as with a service.
 
     evaluation: one to go on with, which then has the batches of this run; it brings its own metrics,
-    prompts and settings. Raises as `Experiment.run` does, and ValueError for wrong settings.
+    prompts and settings. Raises as `Experiment.run` does, and FixError for wrong settings.
 
     >>> import numpy as np
     >>> def model(mean):
@@ -62,15 +63,15 @@ def run(
     """
     check_functions(generators)
     if workers < 1:
-        raise ValueError(f"workers: expected at least 1, got {workers}")
+        raise FixError(f"workers: expected at least 1, got {workers}")
     if evaluation is None:
         evaluation = _evaluation(generators, metric, reference, prompts, settings)
     else:
         asked = {"metric": metric != "fid", "reference": reference is not None, "prompts": prompts is not None}
         if given := [*settings, *(setting for setting, is_given in asked.items() if is_given)]:
-            raise ValueError(f"{', '.join(given)}: the evaluation brings its own settings")
+            raise FixError(f"{', '.join(given)}: the evaluation brings its own settings")
     if unknown := [one for one in generators if one not in evaluation.generators] or ["none"] * (not generators):
-        raise ValueError(f"generators: expected some of {', '.join(evaluation.generators)}; got {', '.join(unknown)}")
+        raise FixError(f"generators: expected some of {', '.join(evaluation.generators)}; got {', '.join(unknown)}")
     service = LocalService(evaluation, name, budget=budget, stop=stop)
     transport = InMemory(service)
     costs = {row.generator: row.cost_per_sample for row in service.report().standings if row.generator in generators}

@@ -12,7 +12,7 @@ from optimist.evaluation import Evaluation
 from optimist.evaluation.saving import FORMAT
 from optimist.local.embedding import Embedding
 from optimist.local.sources import Source
-from optimist_client.files import FileError
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 
 _KEPT, _BYTES = 20, 2 * 2**30
@@ -43,7 +43,7 @@ def loaded(file: Path, evaluation: Evaluation) -> Evaluation | None:
     """The saved evaluation; None if there is none that can be read, or it is of other generators."""
     try:
         found = Evaluation.load(file)
-    except (FileError, OSError):
+    except (FixError, OSError):
         return None  # what was embedded is cached, so that it is told again in no time
     return found if found.generators == evaluation.generators else None
 

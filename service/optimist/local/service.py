@@ -92,11 +92,8 @@ class LocalService:
             if rows > pick.size or (self._prompts and rows != pick.size):
                 raise FixError(f"pick {number}: expected {pick.size} rows, got {rows}")
             indices = None if pick.prompt_indices is None else np.array(pick.prompt_indices[:rows])
-            try:
-                listed = None if indices is None else indices.tolist()
-                self.evaluation.tell(pick.generator, batch, start=pick.start, prompt_indices=listed)
-            except ValueError as error:
-                raise FixError(f"{error}") from None
+            listed = None if indices is None else indices.tolist()
+            self.evaluation.tell(pick.generator, batch, start=pick.start, prompt_indices=listed)
             del self._open[number]
             assert pick.start is not None
             self._hand_back(pick.generator, pick.start + rows, pick.size - rows)

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
 from optimist_client import images
-from optimist_client.files import FileError
+from optimist_client.errors import FixError
 
 Kind = Literal["images", "texts"]
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".npy")
@@ -45,15 +45,15 @@ class Source(ABC):
     @property
     @abstractmethod
     def names(self) -> Sequence[str]:
-        """The names of the samples. Raises FileError if there are none."""
+        """The names of the samples. Raises FixError if there are none."""
 
     @abstractmethod
     def raw(self, name: str) -> bytes:
-        """The content of a sample, by which its embedding is cached. Raises FileError."""
+        """The content of a sample, by which its embedding is cached. Raises FixError."""
 
     @abstractmethod
     def sample(self, name: str, raw: bytes) -> Any:
-        """The sample as embedders take it. Raises FileError."""
+        """The sample as embedders take it. Raises FixError."""
 
     @abstractmethod
     def digest(self) -> str:
@@ -84,7 +84,7 @@ class Files(Source):
             with self._files[name].open("rb") as file:
                 return _limited(f"{self._files[name]}", file)
         except OSError as error:
-            raise FileError(f"{self._files[name]}: {error}") from None
+            raise FixError(f"{self._files[name]}: {error}") from None
 
     def sample(self, name: str, raw: bytes) -> Any:
         """The image."""
@@ -105,14 +105,14 @@ class Zip(Source):
             self._zip = zipfile.ZipFile(file)
             self._packed = file.stat().st_size
         except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
-            raise FileError(f"{file}: expected a zip of images: {error}") from None
+            raise FixError(f"{file}: expected a zip of images: {error}") from None
 
     @cached_property
     def _members(self) -> dict[str, zipfile.ZipInfo]:
         found = [one for one in self._zip.infolist() if PurePosixPath(one.filename).suffix.lower() in IMAGES]
         found = [one for one in found if not one.is_dir() and not _hidden(PurePosixPath(one.filename).parts)]
         if len(found) > _MEMBERS:
-            raise FileError(f"{self.origin}: expected at most {_MEMBERS:,} images, found {len(found):,}")
+            raise FixError(f"{self.origin}: expected at most {_MEMBERS:,} images, found {len(found):,}")
         # Members may share their packed bytes, so that each is of a plausible size and all together are not.
         _check_ratio(self.origin, sum(one.file_size for one in found), self._packed, _TOGETHER)
         tops = {PurePosixPath(one.filename).parts[0] for one in found}
@@ -130,15 +130,15 @@ class Zip(Source):
         member = self._members[name]
         origin = f"{self.origin}: {member.filename}"
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # zipfile unpacks others at once
-            raise FileError(f"{origin}: expected it stored or deflated, found method {member.compress_type}")
+            raise FixError(f"{origin}: expected it stored or deflated, found method {member.compress_type}")
         _check_ratio(origin, member.file_size, member.compress_size, _MEMBER)
         try:
             with self._zip.open(member) as file:
                 return _limited(origin, file)
-        except FileError:
+        except FixError:
             raise
         except Exception as error:  # damaged members raise errors of zipfile and zlib
-            raise FileError(f"{origin}: {error}") from None
+            raise FixError(f"{origin}: {error}") from None
 
     def sample(self, name: str, raw: bytes) -> Any:
         """The image."""
@@ -156,7 +156,7 @@ class Items(Source):
     def __init__(self, name: str, origin: str, items: Sequence[Any], what: str = "sample") -> None:
         super().__init__(name, origin)
         if not len(items):
-            raise FileError(f"{origin}: expected at least one {what}, found none")
+            raise FixError(f"{origin}: expected at least one {what}, found none")
         self._items, self._what = items, what
 
     @property
@@ -183,17 +183,17 @@ class Items(Source):
 
 
 def source_of(name: str, given: Any, kind: Kind) -> Source:
-    """The source that a path or a sequence of samples is. Raises FileError or ValueError."""
+    """The source that a path or a sequence of samples is. Raises FixError for anything else."""
     if not isinstance(given, str | Path):
         if isinstance(given, Mapping) or not hasattr(given, "__len__"):
-            raise ValueError(f"{name!r}: expected a path or a sequence of samples, got a {type(given).__name__}")
+            raise FixError(f"{name!r}: expected a path or a sequence of samples, got a {type(given).__name__}")
         return Items(name, name, given)
     path = Path(given)
     suffix = path.suffix.lower()
     if path.is_dir():
         return Files(name, path) if kind == "images" else Items(name, f"{path}", _lines_in(path), "line")
     if not path.is_file():
-        raise FileError(f"{path}: no such file or folder")
+        raise FixError(f"{path}: no such file or folder")
     if suffix == ".parquet":
         return Items(name, f"{path}", _column(path, kind), "row")
     if kind == "texts":
@@ -201,7 +201,7 @@ def source_of(name: str, given: Any, kind: Kind) -> Source:
     if suffix == ".zip":
         return Zip(name, path)
     expected = "a folder of images, a .zip or a .parquet file"
-    raise FileError(f"{path}: expected {expected}; files of texts need --embed text")
+    raise FixError(f"{path}: expected {expected}; files of texts need --embed text")
 
 
 def name_of(path: Path) -> str:
@@ -211,9 +211,9 @@ def name_of(path: Path) -> str:
 
 
 def _distinct(origin: str, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by name without ending; with it where two would be called the same. Raises FileError for none."""
+    """Values by name without ending; with it where two would be called the same. Raises FixError for none."""
     if not found:
-        raise FileError(f"{origin}: expected images ({', '.join(IMAGES)}), found none")
+        raise FixError(f"{origin}: expected images ({', '.join(IMAGES)}), found none")
     bare = [f"{PurePosixPath(name).with_suffix('')}" for name in found]
     return dict(zip(bare if len(set(bare)) == len(bare) else found, found.values(), strict=True))
 
@@ -234,18 +234,18 @@ def _digest(parts: Any) -> str:
 
 
 def _limited(origin: str, file: IO[bytes]) -> bytes:
-    """What the file holds, of which no more is read than an image has. Raises FileError for more."""
+    """What the file holds, of which no more is read than an image has. Raises FixError for more."""
     content = file.read(images.LARGEST + 1)
     if len(content) > images.LARGEST:
-        raise FileError(f"{origin}: expected an image of at most {images.LARGEST:,} bytes, found more")
+        raise FixError(f"{origin}: expected an image of at most {images.LARGEST:,} bytes, found more")
     return content
 
 
 def _check_ratio(origin: str, unpacked: int, packed: int, least: int) -> None:
-    """Raise FileError if that unpacks to more than `least` bytes, and to more than samples do."""
+    """Raise FixError if that unpacks to more than `least` bytes, and to more than samples do."""
     if unpacked > least and unpacked > _RATIO * packed:
         expected = f"expected samples that unpack to at most {_RATIO} times their size"
-        raise FileError(f"{origin}: {expected}, found {unpacked:,} bytes in {packed:,}")
+        raise FixError(f"{origin}: {expected}, found {unpacked:,} bytes in {packed:,}")
 
 
 def _image(origin: str, suffix: str, raw: bytes) -> Any:
@@ -255,13 +255,13 @@ def _image(origin: str, suffix: str, raw: bytes) -> Any:
     try:
         return _array(raw) if suffix.lower() == ".npy" else np.asarray(images.decoded(raw, "RGB"))
     except ModuleNotFoundError:
-        raise FileError(f"{origin}: reading images needs Pillow: pip install 'optimist[embed-offline]'") from None
+        raise FixError(f"{origin}: reading images needs Pillow: pip install 'optimist[embed-offline]'") from None
     except ValueError as error:
-        raise FileError(f"{origin}: {error}") from None
+        raise FixError(f"{origin}: {error}") from None
 
 
 def _array(raw: bytes) -> Any:
-    """The array of an `.npy` file. Raises ValueError for what is no image, before memory is taken for it."""
+    """The array of an `.npy` file. Raises FixError for what is no image, before memory is taken for it."""
     import numpy as np
     from numpy.lib import format as npy
 
@@ -270,39 +270,39 @@ def _array(raw: bytes) -> Any:
         reads = npy.read_array_header_1_0 if npy.read_magic(head) == (1, 0) else npy.read_array_header_2_0
         shape, _, dtype = reads(head)
     except Exception as error:  # the header is parsed as a Python literal
-        raise ValueError(f"expected an image that can be read as .npy: {error}") from None
+        raise FixError(f"expected an image that can be read as .npy: {error}") from None
     if len(shape) not in (2, 3) or min(shape) < 1 or max(shape[2:], default=3) > 4 or dtype.kind not in "fiu":
-        raise ValueError(f"expected an array (h, w) or (h, w, 3) of numbers, found {dtype} of shape {shape}")
+        raise FixError(f"expected an array (h, w) or (h, w, 3) of numbers, found {dtype} of shape {shape}")
     images.check_pixels(shape[1], shape[0])
     try:
         return np.load(io.BytesIO(raw), allow_pickle=False)
     except Exception as error:
-        raise ValueError(f"expected an image that can be read as .npy: {error}") from None
+        raise FixError(f"expected an image that can be read as .npy: {error}") from None
 
 
 def _lines(file: Path) -> list[str]:
-    """The lines of a file without white space around them; empty ones at its end are left out. Raises FileError."""
+    """The lines of a file without white space around them; empty ones at its end are left out. Raises FixError."""
     lines: list[str] = []
     try:
         with file.open(encoding="utf-8") as stream:
             while line := stream.readline(_LONGEST + 1):
                 if len(line) > _LONGEST:
                     expected = f"expected one sample on each line, of at most {_LONGEST:,} characters"
-                    raise FileError(f"{file}: line {len(lines) + 1} is longer: {expected}")
+                    raise FixError(f"{file}: line {len(lines) + 1} is longer: {expected}")
                 lines.append(line.strip())
     except UnicodeDecodeError as error:
-        raise FileError(f"{file}: expected text in UTF-8: {error}") from None
+        raise FixError(f"{file}: expected text in UTF-8: {error}") from None
     while lines and not lines[-1]:
         lines.pop()
     if "" in lines:
-        raise FileError(f"{file}: line {lines.index('') + 1} is empty: expected one sample on each line")
+        raise FixError(f"{file}: line {lines.index('') + 1} is empty: expected one sample on each line")
     return lines
 
 
 def _lines_in(folder: Path) -> list[str]:
     files = sorted(path for path in folder.iterdir() if path.suffix.lower() in TEXTS)
     if not files:
-        raise FileError(f"{folder}: expected files of texts ({', '.join(TEXTS)}), found none")
+        raise FixError(f"{folder}: expected files of texts ({', '.join(TEXTS)}), found none")
     return [line for file in files for line in _lines(file)]
 
 
@@ -312,7 +312,7 @@ def _column(file: Path, kind: Kind) -> list[Any]:
         import pyarrow as pa
         from pyarrow.parquet import ParquetFile
     except ModuleNotFoundError:
-        raise FileError(f"{file}: reading Parquet files needs pyarrow: pip install 'optimist[parquet]'") from None
+        raise FixError(f"{file}: reading Parquet files needs pyarrow: pip install 'optimist[parquet]'") from None
 
     def holds(type_: Any) -> bool:
         if kind == "texts":
@@ -332,22 +332,22 @@ def _column(file: Path, kind: Kind) -> list[Any]:
                 cells = batch.column(0).to_pylist()
                 values += [one["bytes"] if isinstance(one, dict) else one for one in cells]
     except (OSError, pa.ArrowException) as error:
-        raise FileError(f"{file}: expected a readable .parquet file: {error}") from None
+        raise FixError(f"{file}: expected a readable .parquet file: {error}") from None
     most, unit = (_LONGEST, "characters") if kind == "texts" else (images.LARGEST, "bytes")
     for row, value in enumerate(values):
         if not value:
-            raise FileError(f"{file}: column {name!r}: row {row + 1} has no value")
+            raise FixError(f"{file}: column {name!r}: row {row + 1} has no value")
         if len(value) > most:
-            raise FileError(f"{file}: column {name!r}: row {row + 1}: expected at most {most:,} {unit}")
+            raise FixError(f"{file}: column {name!r}: row {row + 1}: expected at most {most:,} {unit}")
     return values
 
 
 def _sample_column(file: Path, kind: Kind, schema: Any, holds: Callable[[Any], bool]) -> str:
-    """The name of the column that holds the samples. Raises FileError."""
+    """The name of the column that holds the samples. Raises FixError."""
     columns = [field.name for field in schema if holds(field.type)]
     columns = [name for name in columns if name in ("text", "image")] or columns
     if len(columns) != 1:
         found = ", ".join(f"{field.name} ({field.type})" for field in schema)
         called = "text" if kind == "texts" else "image"
-        raise FileError(f"{file}: expected one column of {kind}, or one called {called!r}; found {found}")
+        raise FixError(f"{file}: expected one column of {kind}, or one called {called!r}; found {found}")
     return columns[0]

@@ -15,6 +15,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Pairing
 from optimist.numerics.score import Analysis, Score
 from optimist.numerics.skewness import OF_SCORES, widening
+from optimist_client.errors import FixError
 
 SMALLEST_ERROR = 1e-9
 """Smallest error relative to 1 + |value|: identical samples would have none."""
@@ -49,15 +50,15 @@ class Bound(Protocol):
     def estimate(self, statistic: Any) -> Estimate:
         """The estimate from 1 sample or more, every number finite or deliberately ±inf.
 
-        Raises ValueError on no samples or a statistic of another metric, ArithmeticError where a number is not finite.
+        Raises FixError on no samples or a statistic of another metric, ArithmeticError where a number is not finite.
         """
         ...
 
 
 def check_delta(delta: float) -> float:
-    """δ, the probability of failure. Raises ValueError outside [1e-12, 1)."""
+    """δ, the probability of failure. Raises FixError outside [1e-12, 1)."""
     if not 1e-12 <= delta < 1.0:
-        raise ValueError(f"delta must lie between 1e-12 and 1, not {delta!r}")
+        raise FixError(f"delta must lie between 1e-12 and 1, not {delta!r}")
     return delta
 
 
@@ -65,7 +66,7 @@ class InfluenceBound:
     """The default bound of every metric: value ± z(1 − δ/2) · sd_stop around the de-biased value (decisions.md §2).
 
     sd_select is the estimate's `standard_error`. From one sample there is no analysis: the value is the plug-in,
-    without errors, and the interval is infinite. Raises ValueError on δ outside [1e-12, 1).
+    without errors, and the interval is infinite. Raises FixError on δ outside [1e-12, 1).
     """
 
     name = "influence"

@@ -1,4 +1,4 @@
-"""Checks of arguments that callers pass in memory. Every error is a ValueError that says what was expected."""
+"""Checks of arguments that callers pass in memory. Every error is a FixError that says what was expected."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.numerics.batches import BatchError
+from optimist_client.errors import FixError
 
 
 def check_number(name: str, value: Any) -> float:
-    """The value as a float, NaN and ±inf included. Raises ValueError, beginning with `name`, for anything else.
+    """The value as a float, NaN and ±inf included. Raises FixError, beginning with `name`, for anything else.
 
     The caller checks the range.
     """
@@ -23,27 +23,27 @@ def check_number(name: str, value: Any) -> float:
             return float(value)
     except OverflowError:
         pass  # an int too large for a float
-    raise ValueError(f"{name}: expected a number, got {value!r}")
+    raise FixError(f"{name}: expected a number, got {value!r}")
 
 
 def check_whole(name: str, value: Any, least: int) -> int:
-    """The value as an int. Raises ValueError, beginning with `name`, unless it is a whole number ≥ `least`."""
+    """The value as an int. Raises FixError, beginning with `name`, unless it is a whole number ≥ `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name}: expected a whole number, at least {least}, got {value!r}")
+        raise FixError(f"{name}: expected a whole number, at least {least}, got {value!r}")
     return int(value)
 
 
 def check_text(name: str, value: Any) -> str:
-    """The value. Raises ValueError, beginning with `name`, unless it is a string."""
+    """The value. Raises FixError, beginning with `name`, unless it is a string."""
     if not isinstance(value, str):
-        raise ValueError(f"{name}: expected a string, got {value!r}")
+        raise FixError(f"{name}: expected a string, got {value!r}")
     return value
 
 
 def real_array(name: str, values: Any) -> NDArray[np.float64]:
     """A float64 copy of an array, a tensor, or (nested) lists of numbers or of tensors.
 
-    Raises `BatchError`, beginning with `name`, for what holds anything but real numbers.
+    Raises `FixError`, beginning with `name`, for what holds anything but real numbers.
     """
     try:
         plain = np.asarray(_without_torch(values))
@@ -52,7 +52,7 @@ def real_array(name: str, values: Any) -> NDArray[np.float64]:
             raise TypeError(f"{plain.dtype} from {type(values).__name__}")
         return np.array(plain, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise BatchError(f"{name}: expected an array of real numbers, got {error}") from None
+        raise FixError(f"{name}: expected an array of real numbers, got {error}") from None
 
 
 def _without_torch(values: Any) -> Any:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from optimist.numerics.batches import LARGEST
+from optimist_client.errors import FixError
 
 LANDMARK_CUTOFF = 1e-10
 """Eigenvalues of the landmarks' kernel below this fraction of the largest are left out: their inverse is noise."""
@@ -45,7 +46,7 @@ class FeatureMap(Protocol):
         ...
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """φ (n, width) of finite float64 rows (n, d), each of norm 1. Raises ValueError on rows that have none."""
+        """φ (n, width) of finite float64 rows (n, d), each of norm 1. Raises FixError on rows that have none."""
         ...
 
     def tensors(self) -> tuple[Tensor, ...]:
@@ -56,7 +57,7 @@ class FeatureMap(Protocol):
 class GaussianFourier:
     """Random Fourier features of exp(−‖x − y‖²/(2σ²)): φ(x) = r^{−1/2} [cos ωᵀx, sin ωᵀx], ω (d, r) of N(0, 1/σ²).
 
-    All cosines stand before all sines: no spectrum depends on the order. Raises ValueError on frequencies that are not
+    All cosines stand before all sines: no spectrum depends on the order. Raises FixError on frequencies that are not
     finite or not (d ≥ 1, r ≥ 1).
     """
 
@@ -77,10 +78,10 @@ class GaussianFourier:
     ) -> GaussianFourier:
         """r = `features` frequencies of the kernel of bandwidth `sigma`, the same for one seed in every process.
 
-        Raises ValueError on sizes below 1, or on a bandwidth that is not positive.
+        Raises FixError on sizes below 1, or on a bandwidth that is not positive.
         """
         if dimension < 1 or features < 1:
-            raise ValueError(f"need dimension ≥ 1 and features ≥ 1, not {(dimension, features)}")
+            raise FixError(f"need dimension ≥ 1 and features ≥ 1, not {(dimension, features)}")
         # Always drawn by numpy, because torch's generators differ between devices.
         normal = np.random.default_rng(seed).standard_normal((dimension, features))
         normal /= check_sigma(sigma)
@@ -122,7 +123,7 @@ class Cosine:
 
     def __init__(self, dimension: int, device: torch.device | str = "cpu") -> None:
         if dimension < 1:
-            raise ValueError(f"need dimension ≥ 1, not {dimension}")
+            raise FixError(f"need dimension ≥ 1, not {dimension}")
         self.dimension = dimension
         self.device = torch.device(device)
 
@@ -132,7 +133,7 @@ class Cosine:
         return self.dimension
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """φ (n, d) of finite float64 rows (n, d), each of norm 1. Raises ValueError on a row of zeros."""
+        """φ (n, d) of finite float64 rows (n, d), each of norm 1. Raises FixError on a row of zeros."""
         return _unit_rows(rows, "a row of zeros has no direction, so the cosine kernel does not apply to it")
 
     def tensors(self) -> tuple[Tensor, ...]:
@@ -150,7 +151,7 @@ class Nystrom:
     it makes alike whatever the landmarks miss. C / Tr C scores as this does (3.02 / 4.01) but leaves rows of unequal
     norm, which the estimators' unit-norm formulas do not allow.
 
-    Raises ValueError on landmarks that are not finite or not (m ≥ 1, d ≥ 1), or on a bandwidth that is not positive.
+    Raises FixError on landmarks that are not finite or not (m ≥ 1, d ≥ 1), or on a bandwidth that is not positive.
     """
 
     name = "nystrom"
@@ -182,7 +183,7 @@ class Nystrom:
     def __call__(self, rows: Tensor) -> Tensor:
         """φ (n, m) of finite float64 rows (n, d), each of norm 1.
 
-        Raises ValueError on a row that the landmarks cannot tell apart from others.
+        Raises FixError on a row that the landmarks cannot tell apart from others.
         """
         exponents = _log_kernel(rows, self.landmarks, self.sigma)
         # The norm is scaled away, so distances may be taken relative to the nearest landmark: then nothing underflows.
@@ -195,14 +196,14 @@ class Nystrom:
 
 
 def gaussian_kernel(rows: Tensor, others: Tensor, sigma: float) -> Tensor:
-    """exp(−‖x − y‖²/(2σ²)) (n, m) of rows (n, d) and (m, d). Raises ValueError on a bandwidth that is not positive."""
+    """exp(−‖x − y‖²/(2σ²)) (n, m) of rows (n, d) and (m, d). Raises FixError on a bandwidth that is not positive."""
     return _log_kernel(rows, others, check_sigma(sigma)).exp()
 
 
 def check_sigma(sigma: float) -> float:
-    """The bandwidth σ. Raises ValueError unless it is positive, and both σ and 1/σ are at most `LARGEST`."""
+    """The bandwidth σ. Raises FixError unless it is positive, and both σ and 1/σ are at most `LARGEST`."""
     if not 1.0 / LARGEST <= sigma <= LARGEST:
-        raise ValueError(f"sigma must be positive and finite, not {sigma!r}")
+        raise FixError(f"sigma must be positive and finite, not {sigma!r}")
     return float(sigma)
 
 
@@ -215,20 +216,20 @@ def _log_kernel(rows: Tensor, others: Tensor, sigma: float) -> Tensor:
 def _unit_rows(rows: Tensor, complaint: str) -> Tensor:
     largest = rows.abs().amax(-1, keepdim=True)
     if not bool((largest > 0.0).all()):
-        raise ValueError(complaint)
+        raise FixError(complaint)
     # Divided by the largest entry first, so that squares neither overflow nor vanish.
     scaled = rows / largest
     return scaled / torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
 
 
 def _matrix(values: ArrayLike | Tensor, name: str, device: torch.device | str) -> Tensor:
-    """A float64 copy (m ≥ 1, k ≥ 1) of the values. Raises ValueError on another shape, NaN or anything too large."""
+    """A float64 copy (m ≥ 1, k ≥ 1) of the values. Raises FixError on another shape, NaN or anything too large."""
     source = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values, dtype=np.float64))
     matrix = source.detach().to(device, torch.float64, copy=True)
     if matrix.ndim != 2 or matrix.numel() == 0:
-        raise ValueError(f"{name} must be a matrix with entries, not of shape {tuple(matrix.shape)}")
+        raise FixError(f"{name} must be a matrix with entries, not of shape {tuple(matrix.shape)}")
     # Written so that NaN fails it too, and takes no memory: a map may be large.
     lowest, highest = matrix.aminmax()
     if not bool((lowest >= -LARGEST) & (highest <= LARGEST)):
-        raise ValueError(f"{name} must be finite and at most {LARGEST:g} in magnitude")
+        raise FixError(f"{name} must be finite and at most {LARGEST:g} in magnitude")
     return matrix

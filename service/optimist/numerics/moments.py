@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.batches import LARGEST, BatchError, check_rows
+from optimist.numerics.batches import LARGEST, check_rows
+from optimist_client.errors import FixError
 
 BLOCK = 256
 """Rows of a matrix that are processed at a time."""
@@ -26,10 +27,10 @@ Matrix = NDArray[np.float64]
 def moments_of_features(name: str, features: NDArray[np.floating]) -> tuple[Matrix, Matrix]:
     """Mean (d,) and 1/(n − 1) covariance (d, d), float64, of real `features` (n ≥ 2, d ≥ 1).
 
-    Raises `BatchError`, beginning with `name`, for features of another shape, or that `check_rows` refuses.
+    Raises `FixError`, beginning with `name`, for features of another shape, or that `check_rows` refuses.
     """
     if features.ndim != 2 or len(features) < 2 or features.shape[1] < 1:
-        raise BatchError(f"{name}: expected shape (n, d) with n at least 2, got {features.shape}")
+        raise FixError(f"{name}: expected shape (n, d) with n at least 2, got {features.shape}")
     check_rows(name, features, features.shape[1])
     rows = features.astype(np.float64)
     return rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False))
@@ -63,18 +64,18 @@ class RunningMoments:
 
 
 def check_shapes(mean: NDArray[Any], covariance: NDArray[Any]) -> None:
-    """Raise ValueError unless these have the shapes (d,) and (d, d), d ≥ 1."""
+    """Raise FixError unless these have the shapes (d,) and (d, d), d ≥ 1."""
     if mean.ndim != 1 or len(mean) < 1:
-        raise ValueError(f"mean: expected shape (d,) with d at least 1, got {mean.shape}")
+        raise FixError(f"mean: expected shape (d,) with d at least 1, got {mean.shape}")
     square = (len(mean), len(mean))
     if covariance.shape != square:
-        raise ValueError(f"covariance: expected shape {square} to go with the mean, got {covariance.shape}")
+        raise FixError(f"covariance: expected shape {square} to go with the mean, got {covariance.shape}")
 
 
 def check_moments(mean: Matrix, covariance: Matrix) -> float:
     """The largest size of an entry of the covariance, which is made symmetric in place.
 
-    Raises ValueError unless the shapes are (d,) and (d, d), all entries finite and no larger than features of
+    Raises FixError unless the shapes are (d,) and (d, d), all entries finite and no larger than features of
     `batches.LARGEST` can cause, and the covariance symmetric to `ASYMMETRY`. `check_definite`, or
     `check_lowest` if the eigenvalues are known, checks that it is positive semi-definite.
     """
@@ -82,14 +83,14 @@ def check_moments(mean: Matrix, covariance: Matrix) -> float:
     low, high = float(covariance.min()), float(covariance.max())
     # Written so that NaN fails it too.
     if not (np.abs(mean).max() <= LARGEST and -(LARGEST**2) <= low <= high <= LARGEST**2):
-        raise ValueError(
+        raise FixError(
             f"expected finite moments, the mean at most {LARGEST:g} in size and the covariance at most "
             f"{LARGEST**2:g}; found NaN, infinity or more"
         )
     largest = max(-low, high)
     for rows, columns in _tiles(covariance):
         if not np.allclose(rows, columns, rtol=0.0, atol=ASYMMETRY * largest):
-            raise ValueError(f"covariance: expected a symmetric matrix, to {ASYMMETRY:g} of its largest entry")
+            raise FixError(f"covariance: expected a symmetric matrix, to {ASYMMETRY:g} of its largest entry")
         rows += columns
         rows /= 2.0
         columns[...] = rows
@@ -97,7 +98,7 @@ def check_moments(mean: Matrix, covariance: Matrix) -> float:
 
 
 def check_definite(covariance: Matrix, largest: float) -> None:
-    """Raise ValueError if a symmetric matrix with entries up to `largest` has an eigenvalue below −NEGATIVE·largest."""
+    """Raise FixError if a symmetric matrix with entries up to `largest` has an eigenvalue below −NEGATIVE·largest."""
     if largest > 0.0 and not _is_definite(covariance / largest, NEGATIVE):
         raise _not_definite(largest)
 
@@ -108,9 +109,9 @@ def check_lowest(eigenvalue: float, largest: float) -> None:
         raise _not_definite(largest)
 
 
-def _not_definite(largest: float) -> ValueError:
+def _not_definite(largest: float) -> FixError:
     expected = "a positive semi-definite matrix with no negative eigenvalue"
-    return ValueError(f"covariance: expected {expected}, found one below {-NEGATIVE * largest:g}")
+    return FixError(f"covariance: expected {expected}, found one below {-NEGATIVE * largest:g}")
 
 
 def _tiles(matrix: Matrix) -> Iterator[tuple[Matrix, Matrix]]:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.past_influences import are_finite, joined, parted
+from optimist_client.errors import FixError
 
 LARGEST_INDEX = 2**53
 """Indices are smaller, so that JSON and float64 can hold them."""
@@ -221,11 +222,11 @@ def _length(told: Sequence[int], most: int) -> int | None:
 def trail_of(numbers: NDArray[np.float64], jackknives: NDArray[np.float64], influences: bytes) -> list[Earlier]:
     """A trail from its numbers (k, 4), the jackknives of its newest estimates (≤ k, 10), and its `joined` influences.
 
-    Raises ValueError if there are more jackknives, or more or fewer influences.
+    Raises FixError if there are more jackknives, or more or fewer influences.
     """
     of = jackknife_tuples(jackknives)
     if len(of) > len(numbers):
-        raise ValueError(f"expected at most {len(numbers)} jackknives of earlier estimates, got {len(of)}")
+        raise FixError(f"expected at most {len(numbers)} jackknives of earlier estimates, got {len(of)}")
     rows: list[tuple[float, float, float, float]] = numbers.tolist()
     parts = parted(influences, [min(int(n), COMMON) for n, *_ in rows])
     of = [()] * (len(rows) - len(of)) + of

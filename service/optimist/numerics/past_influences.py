@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist_client.errors import FixError
+
 _DTYPE = np.dtype("<f2")
 
 
@@ -37,12 +39,12 @@ def joined(known: Sequence[bytes]) -> bytes:
 
 
 def parted(joint: bytes, counts: Sequence[int]) -> list[bytes]:
-    """The inverse of `joined`, by the number of influences of each. Raises ValueError unless there are as many."""
+    """The inverse of `joined`, by the number of influences of each. Raises FixError unless there are as many."""
     ends = list(accumulate((_DTYPE.itemsize * count for count in counts), initial=0))
     if not joint:
         return [b""] * len(counts)
     if len(joint) != ends[-1]:
-        raise ValueError(f"expected {ends[-1]} bytes of influences of earlier estimates, got {len(joint)}")
+        raise FixError(f"expected {ends[-1]} bytes of influences of earlier estimates, got {len(joint)}")
     return [joint[start:end] for start, end in pairwise(ends)]
 
 

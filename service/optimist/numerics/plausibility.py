@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.anomalies import NARROW, level_of
-from optimist.numerics.batches import BatchError
 from optimist_client.config import MAX_MAGNITUDE
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 
 USUAL_ROWS = 20
@@ -111,14 +111,14 @@ class Plausibility:
 
     def __init__(self, references: Mapping[str, float] | None = None, limit: float = MAX_MAGNITUDE) -> None:
         if not limit > 1:
-            raise ValueError(f"max_magnitude must be greater than 1, not {limit}")
+            raise FixError(f"max_magnitude must be greater than 1, not {limit}")
         self._references = dict(references or {})
         self._limit = limit
         self._rows: dict[str, int] = {}
         self._squares: dict[str, dict[str, float]] = {}
 
     def check(self, found: Sequence[Magnitude]) -> bool:
-        """Whether a batch has no values so large that it does not tell what is usual. Raises `BatchError` for absurd
+        """Whether a batch has no values so large that it does not tell what is usual. Raises `FixError` for absurd
         ones."""
         is_usual = True
         for one in found:
@@ -126,7 +126,7 @@ class Plausibility:
             if usual is None:
                 continue
             if one.largest > self._limit * usual:
-                raise BatchError(
+                raise FixError(
                     f"{one.name}: row {one.row} holds a value of size {one.largest:.3g}, {one.largest / usual:.3g} "
                     f"times the usual size {usual:.3g}; expected at most {self._limit:g} times. Where such values are "
                     "right, set max_magnitude higher"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from optimist.numerics.batches import check_rows
 from optimist.numerics.moments import moments_of_features
 from optimist.numerics.plausibility import reference_scale
+from optimist_client.errors import FixError
 from optimist_client.references import Moments, moments_from, some_of
 
 
@@ -41,13 +42,13 @@ class RealData:
 
     @classmethod
     def of_rows(cls, name: str, rows: NDArray[np.floating]) -> Self:
-        """Real features (m ≥ 2, d ≥ 1) with their moments. Raises `BatchError`, beginning with `name`, for others."""
+        """Real features (m ≥ 2, d ≥ 1) with their moments. Raises `FixError`, beginning with `name`, for others."""
         mean, covariance = moments_of_features(name, rows)
         return cls(mean, covariance, np.asarray(rows, dtype=np.float64))
 
     @classmethod
     def of_moments(cls, moments: Moments) -> Self:
-        """Moments with what is known of their rows. Raises `BatchError` for such rows that no reference may have.
+        """Moments with what is known of their rows. Raises FixError for such rows that no reference may have.
 
         The numbers of the moments are not checked.
         """
@@ -58,12 +59,12 @@ class RealData:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The data in `arrays`. Raises ValueError for others."""
+        """The data in `arrays`. Raises FixError for others."""
         rest = dict(arrays)
         rows = rest.pop("features", None)
         moments = moments_from(rest)
         if moments is None:
-            raise ValueError(f"expected mean and covariance, found {', '.join(arrays)}")
+            raise FixError(f"expected mean and covariance, found {', '.join(arrays)}")
         if rows is None:
             return cls.of_moments(moments)
         return cls(moments.mean, moments.covariance, rows.astype(np.float64))
@@ -95,9 +96,9 @@ class RealData:
         return reference_scale(self.mean, self.covariance)
 
     def rows_for(self, metric: str) -> NDArray[Any]:
-        """The rows (m, d). Raises ValueError, naming the metric that needs them, if they were not kept."""
+        """The rows (m, d). Raises FixError, naming the metric that needs them, if they were not kept."""
         if self.rows is None:
-            raise ValueError(
+            raise FixError(
                 f"reference: metric {metric!r} compares samples with the rows of real features (n, d), "
                 "and only their mean and covariance are known"
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from optimist_client.errors import FixError
 from optimist_client.metrics import (
     CMMD,
     FID,
@@ -61,14 +62,14 @@ class Implementation(Protocol):
     def make(self, declared: Any, setting: Setting) -> Score:
         """Return the score of a declared metric, whose kernels are fixed and whose reference is what `reference` made.
 
-        Raises ValueError if its settings do not fit the widths.
+        Raises FixError if its settings do not fit the widths.
         """
         ...
 
     def reference(self, declared: Any, data: RealData, device: torch.device | str) -> Reference:
         """For metrics with a reference: what the metric makes of real data, once; it is shared by experiments.
 
-        It depends on the data and on the metric's settings other than `label` and `reads` only. Raises ValueError if
+        It depends on the data and on the metric's settings other than `label` and `reads` only. Raises FixError if
         the data does not suffice, as where rows are needed and were not kept.
         """
         ...
@@ -78,58 +79,54 @@ class Implementation(Protocol):
         ...
 
 
-class MetricsError(Exception):
-    """A module of metrics cannot be imported."""
-
-
 _MODULES: dict[str, str] = {}
 
 
 def register(metric: type[Metric], module: str) -> None:
     """Register a declared metric, with the name of the module that implements it (see `Implementation`).
 
-    Raises ValueError if another class has the metric's name.
+    Raises FixError if another class has the metric's name.
     """
     _MODULES[declare(metric).name] = module
 
 
 def load(modules: Iterable[str]) -> None:
-    """Import modules that register metrics, by name. Raises `MetricsError`, naming the module, where that fails."""
+    """Import modules that register metrics, by name. Raises `FixError`, naming the module, where that fails."""
     for module in modules:
         try:
             import_module(module)
         except Exception as error:
-            raise MetricsError(f"OPTIMIST_METRICS: cannot import {module!r}: {error}") from error
+            raise FixError(f"OPTIMIST_METRICS: cannot import {module!r}: {error}") from error
 
 
 def implementation(metric: str) -> Implementation:
-    """The module of the metric of this name. Raises ValueError where no module implements it."""
+    """The module of the metric of this name. Raises FixError where no module implements it."""
     if metric not in _MODULES:
-        raise ValueError(f"no module implements the metric {metric!r}: expected one of {', '.join(_MODULES)}")
+        raise FixError(f"no module implements the metric {metric!r}: expected one of {', '.join(_MODULES)}")
     return cast(Implementation, import_module(_MODULES[metric]))
 
 
 def make_metric(declared: Metric, setting: Setting) -> Score:
-    """The score of a declared metric. Raises ValueError if its settings do not fit the widths."""
+    """The score of a declared metric. Raises FixError if its settings do not fit the widths."""
     return implementation(declared.name).make(declared, setting)
 
 
 def make_reference(declared: Metric, data: RealData, device: torch.device | str = "cpu") -> Reference:
-    """What a metric makes of real data. Raises ValueError where the data does not suffice."""
+    """What a metric makes of real data. Raises FixError where the data does not suffice."""
     return implementation(declared.name).reference(declared, data, device)
 
 
 def make_bound(name: str, metric: Score, delta: float = 0.05, **options: float | None) -> Bound:
     """The bound of that name at failure probability δ; an option given as None takes its default (equations.md §1).
 
-    Raises ValueError on a name the metric does not have, an option that the bound does not take, or a value that
+    Raises FixError on a name the metric does not have, an option that the bound does not take, or a value that
     is out of range.
     """
     from optimist.numerics.bound import InfluenceBound
 
     bounds = {"influence": InfluenceBound, **getattr(implementation(metric.name), "BOUNDS", {})}
     if name not in bounds:
-        raise ValueError(f"unknown bound {name!r} of metric {metric.name!r}: one of {', '.join(bounds)}")
+        raise FixError(f"unknown bound {name!r} of metric {metric.name!r}: one of {', '.join(bounds)}")
     given = {option: value for option, value in options.items() if value is not None}
     find(metric.name).check_options(name, given)
     return bounds[name](metric, delta, **given)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from optimist.numerics.batches import LONGEST_ID
 from optimist.numerics.rows import Rows
+from optimist_client.errors import FixError
 from optimist_client.tensors import pack_ids, unpack_ids
 
 
@@ -19,7 +20,7 @@ class Reservoir:
 
     Bottom-k sampling: which samples are kept depends only on their number, not on the batches. Rows are kept unchanged,
     in float64 on the CPU. A batch costs O(b) hashes, O(b + capacity) where one of its rows is kept, which are few in a
-    long log. Raises ValueError on a capacity below 1.
+    long log. Raises FixError on a capacity below 1.
     """
 
     def __init__(self, capacity: int = 512, log: int = 0, dtype: torch.dtype | None = torch.float64) -> None:
@@ -29,7 +30,7 @@ class Reservoir:
         dtype: that rows are kept in; None: as they come.
         """
         if capacity < 1:
-            raise ValueError(f"need capacity ≥ 1, not {capacity}")
+            raise FixError(f"need capacity ≥ 1, not {capacity}")
         self.capacity = capacity
         self._log = log
         self._dtype = dtype
@@ -82,7 +83,7 @@ class Reservoir:
     def update(self, arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
         """Add a batch: tensors (b, d) of any real dtype by name, b ≥ 1, and the ids of its b samples.
 
-        Raises ValueError as `check` does, changing nothing. Ids may repeat. That the numbers are finite is checked
+        Raises FixError as `check` does, changing nothing. Ids may repeat. That the numbers are finite is checked
         by the statistic.
         """
         self.check(arrays, ids)
@@ -91,18 +92,18 @@ class Reservoir:
         self.samples += count
 
     def check(self, arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
-        """Raise ValueError on other names or widths than before, other numbers of rows, and ids that cannot be kept.
+        """Raise FixError on other names or widths than before, other numbers of rows, and ids that cannot be kept.
 
         Those hold a zero byte, are longer than `LONGEST_ID` bytes, or have no UTF-8.
         """
         count = len(ids)
         if count < 1 or not arrays or any(rows.ndim != 2 or len(rows) != count for rows in arrays.values()):
             shapes = {name: tuple(rows.shape) for name, rows in arrays.items()}
-            raise ValueError(f"expected tensors of shape (b ≥ 1, d) for {count} ids, not {shapes}")
+            raise FixError(f"expected tensors of shape (b ≥ 1, d) for {count} ids, not {shapes}")
         self._check_layout({name: rows.shape[1] for name, rows in arrays.items()})
         # A lone surrogate cannot be encoded: UnicodeEncodeError is a ValueError.
         if any(len(text.encode()) > LONGEST_ID or "\0" in text for text in ids):
-            raise ValueError(f"ids: expected text of at most {LONGEST_ID} bytes without zero bytes")
+            raise FixError(f"ids: expected text of at most {LONGEST_ID} bytes without zero bytes")
 
     def state(self) -> dict[str, Tensor]:
         """The state as independent tensors: `layout` and `indices` (int64), `ids` (uint8), `rows_<name>` (as kept).
@@ -133,9 +134,9 @@ class Reservoir:
         return reservoir
 
     def _check_layout(self, widths: dict[str, int]) -> None:
-        """Raises ValueError unless tensors of these names and widths have come before, or none have."""
+        """Raises FixError unless tensors of these names and widths have come before, or none have."""
         if self._rows and widths != self.widths:
-            raise ValueError(f"expected tensors of widths {self.widths}, not {widths}")
+            raise FixError(f"expected tensors of widths {self.widths}, not {widths}")
 
     def _offer(self, indices: NDArray[np.int64], arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
         """Of the samples held and the new ones, keep the `capacity` with the smallest hashes."""

@@ -8,17 +8,18 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.batches import LARGEST
+from optimist_client.errors import FixError
 
 
 def check_rows(name: str, rows: Tensor, columns: int) -> None:
-    """Raise ValueError unless `rows` are (b ≥ 1, columns) of any real dtype, finite and of sane size."""
+    """Raise FixError unless `rows` are (b ≥ 1, columns) of any real dtype, finite and of sane size."""
     if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] != columns:
-        raise ValueError(f"expected {name} of shape (b ≥ 1, {columns}), not {tuple(rows.shape)}")
+        raise FixError(f"expected {name} of shape (b ≥ 1, {columns}), not {tuple(rows.shape)}")
     # Without a copy of the batch. As Python floats, because float16 would turn 1e30 into infinity.
     low, high = (float(end) for end in torch.aminmax(rows))
     # Written so that NaN fails it too.
     if not -LARGEST <= low <= high <= LARGEST:
-        raise ValueError(f"{name} must be finite and at most {LARGEST:g} in magnitude")
+        raise FixError(f"{name} must be finite and at most {LARGEST:g} in magnitude")
 
 
 def copied(rows: Tensor, device: torch.device) -> Tensor:

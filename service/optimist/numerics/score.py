@@ -12,6 +12,7 @@ from optimist.numerics.estimate import Scale
 from optimist.numerics.mixtures.objective import Blendable, Common, Half, Objective
 from optimist.numerics.modes import Mode, PromptGroup
 from optimist.numerics.reservoir import Reservoir
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 
 Identity = list[tuple[str, tuple[Tensor, ...]]]
@@ -94,15 +95,15 @@ class Score(Blendable, Protocol):
         ...
 
     def check(self, statistic: Any) -> None:
-        """Raise ValueError unless the statistic has samples and the layout of this metric."""
+        """Raise FixError unless the statistic has samples and the layout of this metric."""
         ...
 
     def plug_in(self, statistic: Any) -> float:
-        """The published formula on 1 sample or more. Raises ValueError as `check` does."""
+        """The published formula on 1 sample or more. Raises FixError as `check` does."""
         ...
 
     def analyse(self, statistic: Any) -> Analysis:
-        """The de-biased value and its errors, from 2 samples on. Raises ValueError on fewer and as `check` does."""
+        """The de-biased value and its errors, from 2 samples on. Raises FixError on fewer and as `check` does."""
         ...
 
     def analyse_paired(self, statistic: Any, common: Mapping[str, Tensor]) -> Analysis:
@@ -134,14 +135,14 @@ class Score(Blendable, Protocol):
     def modes(self, statistic: Any, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
         """The `count` modes of the largest share, each with the `samples` of the reservoir that show it best.
 
-        Raises ValueError where the metric offers none, on counts below 1 and where there are no samples.
+        Raises FixError where the metric offers none, on counts below 1 and where there are no samples.
         """
         ...
 
     def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroup]:
         """The `count` largest types of prompt, each with its score and the `samples` whose prompts show it best.
 
-        Raises ValueError where the metric offers none, on counts below 1 and where there are no samples.
+        Raises FixError where the metric offers none, on counts below 1 and where there are no samples.
         """
         ...
 
@@ -194,9 +195,9 @@ class BaseScore:
         return "prompt groups" in self.declared.offers
 
     def check(self, statistic: Any) -> None:
-        """Raise ValueError unless the statistic has samples."""
+        """Raise FixError unless the statistic has samples."""
         if statistic.samples < 1:
-            raise ValueError(f"the metric {self.name!r} needs at least 1 sample")
+            raise FixError(f"the metric {self.name!r} needs at least 1 sample")
 
     def analyse(self, statistic: Any) -> Analysis:
         """To be defined by the subclass."""
@@ -221,12 +222,12 @@ class BaseScore:
         return 0
 
     def modes(self, statistic: Any, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
-        """Raise ValueError: the metric has no modes."""
-        raise ValueError(f"the metric {self.name!r} has no kernel, hence no modes")
+        """Raise FixError: the metric has no modes."""
+        raise FixError(f"the metric {self.name!r} has no kernel, hence no modes")
 
     def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroup]:
-        """Raise ValueError: the metric has no prompts."""
-        raise ValueError(f"the metric {self.name!r} has no prompts")
+        """Raise FixError: the metric has no prompts."""
+        raise FixError(f"the metric {self.name!r} has no prompts")
 
     @property
     def offers_mixture(self) -> bool:
@@ -236,8 +237,8 @@ class BaseScore:
     def objective(
         self, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()
     ) -> Objective:
-        """Raise ValueError: blends have no score of their own."""
-        raise ValueError(f"the metric {self.name!r} has no score of blends")
+        """Raise FixError: blends have no score of their own."""
+        raise FixError(f"the metric {self.name!r} has no score of blends")
 
     def identity(self) -> Identity:
         """Nothing beside name, widths and layout."""

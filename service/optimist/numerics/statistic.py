@@ -23,7 +23,7 @@ class Statistic(ABC):
     def update(self, *tensors: Any, **named: Any) -> None:
         """Add a batch: the tensors (b, …) named by `Metric.widths`, in its order.
 
-        Raises ValueError, and changes nothing, on other tensors.
+        Raises FixError, and changes nothing, on other tensors.
         """
 
     @abstractmethod

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from optimist_client.errors import FixError
+
 PANEL = 256
 """Rows of a panel. Measured at width 4000: panels of 256 to 1000 run at 0.75 to 0.96 of the rate of one whole GEMM."""
 
@@ -25,7 +27,7 @@ class SymmetricSum:
         if packed is None:
             packed = torch.zeros(sum(sizes), dtype=torch.float64, device=device)
         elif packed.shape != (sum(sizes),):
-            raise ValueError(f"expected {sum(sizes)} packed entries for a width of {width}, not {tuple(packed.shape)}")
+            raise FixError(f"expected {sum(sizes)} packed entries for a width of {width}, not {tuple(packed.shape)}")
         self.packed = packed
         """The panels (m,), m between width²/2 and width². A view of the state: do not write to it."""
         parts = packed.split(sizes)

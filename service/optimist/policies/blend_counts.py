@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from optimist_client.errors import FixError
+
 
 def blended(weights: Sequence[float], credits: Sequence[float], size: int) -> tuple[list[int], list[float]]:
     """The counts (G,), which sum to `size`, and the credits (G,) to go on with.
@@ -15,11 +17,11 @@ def blended(weights: Sequence[float], credits: Sequence[float], size: int) -> tu
     are the same (the earliest deadline first keeps every quota: Tijdeman 1980). By the largest remainder they may leave
     it: 1.08 was seen.
 
-    Raises ValueError unless weights are at least 0 with a positive sum, and `size` is at least 0.
+    Raises FixError unless weights are at least 0 with a positive sum, and `size` is at least 0.
     """
     total = math.fsum(weights)
     if size < 0 or not 0.0 < total < math.inf or min(weights) < 0.0:
-        raise ValueError(f"expected weights of at least 0 and a size of at least 0, got {list(weights)} and {size}")
+        raise FixError(f"expected weights of at least 0 and a size of at least 0, got {list(weights)} and {size}")
     shares = [weight / total for weight in weights]
     owed = [credit + share * size for credit, share in zip(credits, shares, strict=True)]
     counts = [max(0, math.floor(credit)) for credit in owed]

@@ -15,6 +15,7 @@ from optimist.policies.blend_rules import Ranges, drawn, optimistic_weights, ste
 from optimist.policies.choices import fewest_samples
 from optimist.policies.draws import uniform_of
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
+from optimist_client.errors import FixError
 from optimist_client.goals import MixturePolicy as PolicyName
 from optimist_client.metrics import Metric
 
@@ -56,15 +57,15 @@ class MixturePolicy:
 
     def __post_init__(self) -> None:
         if self.name not in MIXTURE_NAMES:
-            raise ValueError(f"unknown policy {self.name!r}; expected one of {', '.join(MIXTURE_NAMES)}")
+            raise FixError(f"unknown policy {self.name!r}; expected one of {', '.join(MIXTURE_NAMES)}")
         if self.warmup < 1:
-            raise ValueError(f"warmup must be at least 1 batch per generator, got {self.warmup}")
+            raise FixError(f"warmup must be at least 1 batch per generator, got {self.warmup}")
         if self.name in _WITH_RANGES and self.ranges is None:
-            raise ValueError(f"policy {self.name!r} is for metrics whose loss is quadratic: rke, mmd and cmmd")
+            raise FixError(f"policy {self.name!r} is for metrics whose loss is quadratic: rke, mmd and cmmd")
 
     @classmethod
     def of(cls, name: str, metric: Metric, warmup: int, stopping: Stopping, seed: int = 0) -> MixturePolicy:
-        """The policy with the constants of the metric. Raises ValueError if it is not for this metric."""
+        """The policy with the constants of the metric. Raises FixError if it is not for this metric."""
         return cls(name, warmup, stopping, seed, Ranges.of(metric))
 
     @property
@@ -76,11 +77,11 @@ class MixturePolicy:
         """Position in `arms`, the contenders, of the generator to sample in round `round_`, after `told` batches.
 
         A generator that the mixture does not know yet has its warm-up first, and then waits for a new mixture. Raises
-        ValueError if no arm is active.
+        FixError if no arm is active.
         """
         active = [i for i, arm in enumerate(arms) if arm.active]
         if not active:
-            raise ValueError("no generator is active")
+            raise FixError("no generator is active")
         new = [i for i in active if self._is_new(arms[i])]
         if new:
             return min(new, key=lambda i: (arms[i].batches + arms[i].pending_batches, _drawn(arms[i])))

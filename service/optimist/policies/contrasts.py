@@ -19,6 +19,7 @@ from optimist.policies.arms import Arm, known_error, ratio
 from optimist.policies.correlation import Influences
 from optimist.policies.paired import Against, Columns, Errors, compared
 from optimist.policies.rare_values import Moments, moments_of
+from optimist_client.errors import FixError
 from optimist_client.models import Contrast
 
 _ROUNDS = 3
@@ -174,12 +175,12 @@ def described(arms: Sequence[Arm], delta: float, against: str | None = None) -> 
 
 
 def contrast(arm: Arm, against: Arm, delta: float) -> Contrast:
-    """How much worse one arm is than another. Raises ValueError if they are the same, or one has no estimate."""
+    """How much worse one arm is than another. Raises FixError if they are the same, or one has no estimate."""
     if arm.name == against.name:
-        raise ValueError(f"expected two different generators, got {arm.name!r} twice")
+        raise FixError(f"expected two different generators, got {arm.name!r} twice")
     for each in (arm, against):
         if each.estimate is None:
-            raise ValueError(f"generator {each.name!r} has no estimate yet")
+            raise FixError(f"generator {each.name!r} has no estimate yet")
     return described([arm, against], delta, against.name)[0]
 
 

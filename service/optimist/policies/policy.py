@@ -12,6 +12,7 @@ from optimist.policies.choices import fewest_samples, greedy, thompson, ucb, uni
 from optimist.policies.draws import Draws
 from optimist.policies.stopping import Stopping
 from optimist.policies.top_two import top_two
+from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     from optimist_client.metrics import Metric
@@ -48,18 +49,18 @@ class Policy:
 
     def __post_init__(self) -> None:
         if self.name not in NAMES:
-            raise ValueError(f"unknown policy {self.name!r}; expected one of {', '.join(NAMES)}")
+            raise FixError(f"unknown policy {self.name!r}; expected one of {', '.join(NAMES)}")
         if self.warmup < 1:
-            raise ValueError(f"warmup must be at least 1 batch per generator, got {self.warmup}")
+            raise FixError(f"warmup must be at least 1 batch per generator, got {self.warmup}")
 
     def pick(self, arms: Sequence[Arm], told: int, round_: int) -> int:
         """Position in `arms` of the generator to sample in round `round_`, after `told` batches in total.
 
-        Raises ValueError if no arm is active.
+        Raises FixError if no arm is active.
         """
         active = [i for i, arm in enumerate(arms) if arm.active]
         if not active:
-            raise ValueError("no generator is active")
+            raise FixError("no generator is active")
         begun = {i: arms[i].batches + arms[i].pending_batches for i in active}
         if min(begun.values()) < self.warmup:
             return min(active, key=begun.__getitem__)
@@ -74,11 +75,11 @@ class Policy:
 
 
 def check_policy(policy: str, bound: str, metric: type[Metric]) -> None:
-    """Raise ValueError if `policy` is unknown, or needs standard errors that the metric's `bound` does not provide."""
+    """Raise FixError if `policy` is unknown, or needs standard errors that the metric's `bound` does not provide."""
     if policy not in NAMES:
-        raise ValueError(f"unknown policy {policy!r}; expected one of {', '.join(NAMES)}")
+        raise FixError(f"unknown policy {policy!r}; expected one of {', '.join(NAMES)}")
     if policy in NEEDS_ERRORS and not metric.has_errors(bound):
-        raise ValueError(
+        raise FixError(
             f"policy {policy!r} needs standard errors, which bound {bound!r} does not have; "
             "use bound 'influence', or policy 'ucb', 'greedy' or 'uniform'"
         )

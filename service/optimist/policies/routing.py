@@ -12,6 +12,7 @@ from optimist.numerics.routing.chances import best_chances
 from optimist.numerics.routing.features import Floats
 from optimist.policies.blend_rules import drawn
 from optimist.policies.draws import uniform_of
+from optimist_client.errors import FixError
 
 RouteName = Literal["optimistic", "ucb", "greedy", "uniform", "best-single", "rff-ucb", "pak-ucb", "promptwise"]
 FLOOR = 0.02
@@ -45,17 +46,17 @@ class RoutePolicy:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.price < math.inf:
-            raise ValueError(f"price: expected a number of at least 0, got {self.price}")
+            raise FixError(f"price: expected a number of at least 0, got {self.price}")
         if not 0.0 <= self.floor <= 1.0:
-            raise ValueError(f"floor: expected a probability, got {self.floor}")
+            raise FixError(f"floor: expected a probability, got {self.floor}")
 
     @classmethod
     def named(cls, name: str, rounds: int = 1000, price: float = 0.0, tries: int = 1) -> RoutePolicy:
-        """The policy of this name with its defaults. Raises ValueError for an unknown one."""
+        """The policy of this name with its defaults. Raises FixError for an unknown one."""
         for known in get_args(RouteName):
             if known == name:
                 return cls(known, rounds=rounds, price=price, tries=tries)
-        raise ValueError(f"unknown policy {name!r}; expected one of {', '.join(get_args(RouteName))}")
+        raise FixError(f"unknown policy {name!r}; expected one of {', '.join(get_args(RouteName))}")
 
     @property
     def is_published(self) -> bool:

@@ -8,11 +8,12 @@ import time
 
 from optimist.child import end_with_parent, in_background, live, say, take_order
 from optimist.insight.logs import configure
-from optimist.numerics.devices import DeviceError, find_device
-from optimist.numerics.registry import MetricsError, load
+from optimist.numerics.devices import find_device
+from optimist.numerics.registry import load
 from optimist.scoring.alone import score_for_ever
 from optimist.scoring.scorer import Scorer
 from optimist.store import StoreError
+from optimist_client.errors import FixError
 
 PERIOD = 1.0
 """Seconds between messages."""
@@ -29,7 +30,7 @@ def main() -> int:
     try:
         load(settings["metrics"])
         device = find_device(settings["device"])
-    except (DeviceError, MetricsError) as error:
+    except FixError as error:
         say({"error": str(error)})
         return 1
     say({"ready": True})

@@ -24,6 +24,7 @@ from optimist.scoring.threads import InThread
 from optimist.store import COST, Damaged, ExperimentState, MixedPart, Part, Store
 from optimist.store.made import is_outgrown
 from optimist_client.config import ExperimentConfig
+from optimist_client.errors import reason
 from optimist_client.models import Experiment, Routes
 
 TABLE_GROWTH = 0.25
@@ -178,7 +179,7 @@ class Routing:
             # Asks are answered from the model, which goes on without it.
             SCORING_FAILURES.inc()
             _log.exception("the table of %s cannot be made", record)
-            note = f"the table cannot be made: {type(error).__name__}: {error}"
+            note = f"the table cannot be made: {reason(error)}"
             await self._store.put_damage(*record.place, note, record.token)
             return
         self._observe("route table", record.table_seconds)

@@ -29,6 +29,7 @@ from optimist.scoring.routing import Routing
 from optimist.scoring.threads import Threads, Work
 from optimist.store import DUE, MIXTURES, MODES, ROUTES, Damaged, NotFound, Store, StoreError, Superseded
 from optimist.store.outage import Outage
+from optimist_client.errors import reason
 
 logger = logging.getLogger(__name__)
 
@@ -268,8 +269,7 @@ class Scorer:
             claim = await self._store.claim(*record.place, self._owner, CLAIM, record.label)
             # If another scorer had the claim in between, it may have trimmed the log that was being read.
             if claim is not None and token in ("", claim.token):
-                note = f"{type(error).__name__}: {error}"
-                await self._store.put_damage(*record.place, note, claim.token, record.label)
+                await self._store.put_damage(*record.place, reason(error), claim.token, record.label)
                 record.problem = "failed"
 
 

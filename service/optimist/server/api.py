@@ -46,7 +46,7 @@ def run_api(
 ) -> None:
     """Answer requests until SIGINT or SIGTERM; `started` is called once they are accepted.
 
-    Raises CannotStart if another process listens by now, MetricsError if a module of OPTIMIST_METRICS is not there.
+    Raises CannotStart if another process listens by now, FixError if a module of OPTIMIST_METRICS is not there.
     """
     app = create_app(settings, redis_url, board)
     # What has been made by now stays: the collector need not go through it again and again.

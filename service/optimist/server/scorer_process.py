@@ -9,9 +9,9 @@ from typing import Any
 from optimist.api.board import Board
 from optimist.insight.metrics import SCORER_RESTARTS
 from optimist.insight.shared import SCORER
-from optimist.numerics.devices import DeviceError
 from optimist.server.kept import Kept
 from optimist.settings import Settings
+from optimist_client.errors import FixError
 
 GRACE = 10.0
 """Seconds in which it must have ended when told to; a little more than it gives itself."""
@@ -36,7 +36,7 @@ class ScorerProcess(Kept):
 
     def refused(self, reason: str) -> Exception:
         """Its device is not here."""
-        return DeviceError(reason)
+        return FixError(reason)
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def scorer_process(redis_url: str, settings: Settings, board: Board) -> Iterator
     """A scorer that has found its device, for as long as the context; it is ended in order before that is left.
 
     When it dies it is started again, soon where it had lived long: what it held is derived from what Redis holds.
-    Raises DeviceError where its device is not here, CannotStart where it cannot even begin.
+    Raises FixError where its device is not here, CannotStart where it cannot even begin.
     """
     scorer = ScorerProcess(redis_url, settings, board)
     try:

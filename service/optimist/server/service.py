@@ -43,7 +43,7 @@ def serve(settings: Settings) -> None:
     """Run the API, and a scorer beside it unless told otherwise, until SIGINT or SIGTERM.
 
     With several workers the API runs in child processes, which end first. The process shares its metrics with those
-    that it starts (`insight.shared.sharing`). Raises CannotStart for an address that is in use, DeviceError where the
+    that it starts (`insight.shared.sharing`). Raises CannotStart for an address that is in use, FixError where the
     scorer's device is not here.
     """
     prepare(settings)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from optimist.api.board import Board
 from optimist.child import end_with_parent, live, say, take_order
-from optimist.numerics.registry import MetricsError
 from optimist.server.api import GRACE, prepare, run_api
 from optimist.server.listening import ending_in_order
 from optimist.settings import Settings
 from optimist.store import StoreError
+from optimist_client.errors import FixError
 
 
 def main() -> int:
@@ -25,7 +25,7 @@ def main() -> int:
         end_with_parent(GRACE + 2)
         try:
             run_api(settings, order["redis_url"], board, sockets, lambda: say({"ready": True}))
-        except (StoreError, MetricsError) as error:
+        except (StoreError, FixError) as error:
             say({"error": str(error)})
             return 1
     return 0

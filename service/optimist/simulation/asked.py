@@ -15,9 +15,9 @@ from optimist.evaluation import Question, first_rows, prepared, with_real_data
 from optimist.evaluation.arrays import check_arrays
 from optimist.evaluation.offline import read_reference
 from optimist.evaluation.question import by_label
-from optimist.numerics.batches import BatchError
 from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files
 from optimist.simulation.watched import arrays_read, parts_for, source_of
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
 from optimist_client.tolerance import checked as checked_tolerance
 
@@ -99,7 +99,7 @@ def _source_set(sources: Any, metric: str | Metric | None, reference: Any, watch
         beside = Path(reference) if isinstance(reference, str | Path) else None
         return SourceSet(files(sources, arrays, beside=beside))
     if not isinstance(sources, Mapping) or not sources:
-        raise ValueError(f"sources: expected generators by name, or a path; got {type(sources).__name__}")
+        raise FixError(f"sources: expected generators by name, or a path; got {type(sources).__name__}")
     return SourceSet({name: source_of(name, made, arrays) for name, made in sources.items()})
 
 
@@ -111,7 +111,7 @@ def _declared(metric: str | Metric | None, brought: Mapping[str, Any], given: Ma
     settings |= {} if isinstance(chosen, str) else _set(chosen)
     settings |= _not_none(given)
     if "reference" in find(name).needs and settings.get("reference") is None:
-        raise ValueError(
+        raise FixError(
             f"reference: expected real features or their moments, which the metric {name!r} compares with; found none"
         )
     if isinstance(settings.get("reference"), str | Path):
@@ -124,7 +124,7 @@ def _name(metric: str | Metric | None) -> str | None:
 
 
 def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
-    """Raise ValueError unless all sources have the metric's tensors with equal widths and valid numbers."""
+    """Raise FixError unless all sources have the metric's tensors with equal widths and valid numbers."""
     known = {
         question.reads[own]: (width, "the reference" if question.reference else "the kernel")
         for own, width in question.widths.items()
@@ -133,16 +133,16 @@ def _check_sources(sources: Mapping[str, Source], question: Question) -> None:
     for source in sources.values():
         if set(source.widths) != set(names):
             found = f"expected {', '.join(names)}, found {', '.join(source.widths)}"
-            raise ValueError(f"{source.origin}: {found}")
+            raise FixError(f"{source.origin}: {found}")
         if isinstance(source, ArraySource):
             try:
                 check_arrays(source.rows, [question], source.widths)
-            except BatchError as error:
-                raise ValueError(f"{source.origin}: {error}") from None
+            except FixError as error:
+                raise FixError(f"{source.origin}: {error}") from None
         for tensor, width in source.widths.items():
             wanted, whose = known.setdefault(tensor, (width, source.origin))
             if width != wanted:
-                raise ValueError(f"{source.origin}: {tensor}: expected {wanted} columns, as {whose} has; found {width}")
+                raise FixError(f"{source.origin}: {tensor}: expected {wanted} columns, as {whose} has; found {width}")
 
 
 def _fitted(question: Question, sources: Mapping[str, Source], seed: int) -> Question:
@@ -161,11 +161,11 @@ def _fitted(question: Question, sources: Mapping[str, Source], seed: int) -> Que
 
 
 def check_amounts(sources: Mapping[str, Source], batch_size: int, rounds: int) -> None:
-    """Raise ValueError if a source has less than one batch; warn if one has fewer samples than a policy may draw."""
+    """Raise FixError if a source has less than one batch; warn if one has fewer samples than a policy may draw."""
     amounts = [(source.origin, source.samples) for source in sources.values() if source.samples is not None]
     for origin, samples in amounts:
         if samples < batch_size:
-            raise ValueError(f"{origin}: expected at least one batch of {batch_size} samples, found {samples}")
+            raise FixError(f"{origin}: expected at least one batch of {batch_size} samples, found {samples}")
     needed = rounds * batch_size
     short = [f"{samples:,} in {origin}" for origin, samples in amounts if samples < needed]
     if short:

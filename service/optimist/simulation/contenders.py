@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from optimist.policies import NAMES
 from optimist_client.config import BoundOptions, Goal, MixturePolicy
+from optimist_client.errors import FixError
 from optimist_client.presets import presets
 from optimist_client.tolerance import parsed as parsed_tolerance
 
@@ -42,11 +43,11 @@ class Contender:
 def contenders(policies: str | Sequence[str] | Mapping[str, str] | None, goal: Goal = "best") -> list[Contender]:
     """Parse specifications such as "ucb:bound=theorem,delta=0.1". One text may hold several, separated by commas.
 
-    The keys of a mapping are the labels; otherwise each specification is its own label. Raises ValueError for unknown
+    The keys of a mapping are the labels; otherwise each specification is its own label. Raises FixError for unknown
     names and options, with a list of the known ones, and for duplicate labels. None is the default of the goal.
     """
     if goal not in POLICIES:
-        raise ValueError(f"goal: expected {' or '.join(map(repr, POLICIES))}, got {goal!r}")
+        raise FixError(f"goal: expected {' or '.join(map(repr, POLICIES))}, got {goal!r}")
     policies = DEFAULT[goal] if policies is None else policies
     if isinstance(policies, Mapping):
         found = [Contender(label, settings(text, goal)) for label, text in policies.items()]
@@ -55,27 +56,27 @@ def contenders(policies: str | Sequence[str] | Mapping[str, str] | None, goal: G
         found = [Contender(part, settings(part, goal)) for text in texts for part in _parts(text)]
     labels = [contender.label for contender in found]
     if not labels or len(set(labels)) < len(labels):
-        raise ValueError(f"policies: expected at least one, without duplicates; got {', '.join(labels) or 'none'}")
+        raise FixError(f"policies: expected at least one, without duplicates; got {', '.join(labels) or 'none'}")
     return found
 
 
 def settings(text: str, goal: Goal = "best") -> dict[str, Any]:
-    """Parse one specification as parameters of `Evaluation`. Raises ValueError like `contenders`."""
+    """Parse one specification as parameters of `Evaluation`. Raises FixError like `contenders`."""
     name, _, rest = text.partition(":")
     if name not in POLICIES[goal]:
-        raise ValueError(f"policy {text!r}: expected one of {', '.join(POLICIES[goal])}, got {name!r}")
+        raise FixError(f"policy {text!r}: expected one of {', '.join(POLICIES[goal])}, got {name!r}")
     found: dict[str, Any] = {"policy": name}
     for pair in filter(None, rest.split(",")):
         option, equals, value = pair.partition("=")
         if option not in _KINDS or not equals:
-            raise ValueError(f"policy {text!r}: expected option=value with one of {', '.join(OPTIONS)}; got {pair!r}")
+            raise FixError(f"policy {text!r}: expected option=value with one of {', '.join(OPTIONS)}; got {pair!r}")
         if option in found:
-            raise ValueError(f"policy {text!r}: expected each option once, got {option} twice")
+            raise FixError(f"policy {text!r}: expected each option once, got {option} twice")
         try:
             found[option] = _KINDS[option](value)
         except ValueError:
             kind = _WORDS.get(_KINDS[option], "a number")
-            raise ValueError(f"policy {text!r}: expected {kind} for {option}, got {value!r}") from None
+            raise FixError(f"policy {text!r}: expected {kind} for {option}, got {value!r}") from None
     return found
 
 

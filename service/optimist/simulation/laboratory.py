@@ -22,6 +22,7 @@ from optimist.simulation.trial import Trial
 from optimist.simulation.truth import TrueScore, gaps, given_scores, true_score
 from optimist.simulation.watched import Watched
 from optimist_client.config import Goal
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.tolerance import checked as checked_tolerance
 
@@ -131,7 +132,7 @@ def simulate(
     joblib runs the trials in `jobs` processes (None: as set by `joblib.parallel_config`, which may use other machines,
     otherwise one).
 
-    Raises ValueError before anything is run if an argument is invalid, saying what was expected and what was found.
+    Raises FixError before anything is run if an argument is invalid, saying what was expected and what was found.
     Warns (`SimulationWarning`) if a generator may run out of samples.
     """
     of_metric = {
@@ -148,10 +149,10 @@ def simulate(
         check_whole(name, count, 1)
     if rounds * trials > MOST_ROUNDS:
         expected = f"rounds, trials: expected at most {MOST_ROUNDS:,} rounds in total"
-        raise ValueError(f"{expected}, got {rounds:,} × {trials:,}")
+        raise FixError(f"{expected}, got {rounds:,} × {trials:,}")
     check_whole("seed", seed, 0)
     if jobs == 0:
-        raise ValueError("jobs: expected a number of processes, or -1 for as many as there are cores; got 0")
+        raise FixError("jobs: expected a number of processes, or -1 for as many as there are cores; got 0")
     competing = contenders(policies, goal)
     asked = Asked.of(sources, metric, watch, of_metric, given, paired, seed)
     plan = Plan(asked, competing, goal, rounds, batch_size, trials, seed, stop, shuffle)
@@ -162,7 +163,7 @@ def simulate(
         with Runner(jobs, progress) as runner:
             return compare(plan, runner, blends)
     if isinstance(truth, TrueBlends):
-        raise ValueError("truth: expected scores by generator, got TrueBlends, which is for the goal 'mixture'")
+        raise FixError("truth: expected scores by generator, got TrueBlends, which is for the goal 'mixture'")
     known = None if truth is None else given_scores(truth, asked.sources, asked.question.metric)
     with Runner(jobs, progress) as runner:
         return _compare(plan, runner, known)

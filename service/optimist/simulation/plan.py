@@ -10,6 +10,7 @@ from optimist.simulation.asked import Asked
 from optimist.simulation.contenders import Contender
 from optimist.simulation.trial import Trial
 from optimist_client.config import Goal
+from optimist_client.errors import FixError
 
 Played = TypeVar("Played")
 Kind = TypeVar("Kind", bound=Trial)
@@ -30,12 +31,12 @@ class Plan:
     shuffle: bool
 
     def check(self) -> None:
-        """Raise ValueError, naming the policy, if an `Evaluation` does not take its settings."""
+        """Raise FixError, naming the policy, if an `Evaluation` does not take its settings."""
         for contender in self.contenders:
             try:
                 self._trial(Trial, contender, 0).evaluation()
             except ValueError as error:
-                raise ValueError(f"policy {contender.label!r}: {error}") from None
+                raise FixError(f"policy {contender.label!r}: {error}") from None
 
     def trials_of(self, kind: type[Kind]) -> list[Kind]:
         """Every trial of every policy: the policies of one trial stand together."""

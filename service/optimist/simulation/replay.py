@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from optimist.archive.file import Archive, ArchiveError
+from optimist.archive.file import Archive
 from optimist.dispatch.goals import policy_of
 from optimist.dispatch.state import needed_to_fit
 from optimist.evaluation import Question, Track
@@ -16,6 +16,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, MixturePolicy
 from optimist.simulation.replayed_mixtures import ReplayedMixtures, generators_of
 from optimist.simulation.sources.experiments import question_in
+from optimist_client.errors import FixError
 from optimist_client.models import Experiment, Pick
 
 
@@ -45,16 +46,16 @@ class Replay:
 def replay(path: str | Path) -> Replay:
     """Run an exported experiment again from its log, as scorers and API did.
 
-    Picks that were never told left no record. Raises ArchiveError for a file that is no whole archive, and where the
+    Picks that were never told left no record. Raises FixError for a file that is no whole archive, and where the
     experiment did not keep its log or has retractions.
     """
     with Path(path).open("rb") as file:
         archive = Archive(file)
         experiment = archive.contents.experiment
         if not experiment.config.keep_log:
-            raise ArchiveError("the experiment was made without keep_log: there is no log to replay")
+            raise FixError("the experiment was made without keep_log: there is no log to replay")
         if any(generator.retractions for generator in archive.contents.generators):
-            raise ArchiveError("batches of the experiment were retracted, but picks were made from scores with them")
+            raise FixError("batches of the experiment were retracted, but picks were made from scores with them")
         names = [generator.name for generator in archive.contents.generators]
         questions = [question_in(archive, label) for label in ("", *archive.labels)]
         tracks = [_Replayed(archive, ordinal, questions) for ordinal in range(len(names))]

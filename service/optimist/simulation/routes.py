@@ -12,6 +12,7 @@ import numpy as np
 from optimist.evaluation.scored_prompts import ScoredPrompts
 from optimist.policies.routing import RoutePolicy
 from optimist.simulation.routing import RouteBed, play
+from optimist_client.errors import FixError
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,11 @@ def played(
     """Each policy (`policies.routing.RouteName`) on up to `rounds` prompts, in another random order in each trial.
 
     price: what a unit of cost is worth in units of the score. tries: a generator is called for its prompt until it
-    succeeds, at most so often; the scores are the probabilities of it. Raises ValueError for an unknown policy, unless
+    succeeds, at most so often; the scores are the probabilities of it. Raises FixError for an unknown policy, unless
     every generator has one score on every prompt, for a price without costs, and for tries of other scores.
     """
     if price and known.costs is None:
-        raise ValueError("price: it is multiplied by costs, and there are none")
+        raise FixError("price: it is multiplied by costs, and there are none")
     table = known.table()
     chosen = np.random.default_rng((seed, 1)).permutation(len(table))[:rounds]
     bed = RouteBed("", known.contexts[chosen], table[chosen], table[chosen], known.costs, tries)

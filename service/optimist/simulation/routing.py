@@ -16,6 +16,7 @@ from optimist.numerics.routing.kernel_ridge import KernelRidge
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.ridge import Predictor, Published, Regressions
 from optimist.policies.routing import RoutePolicy
+from optimist_client.errors import FixError
 
 GROWTH = 0.08
 """The regressions are made again when the samples have grown by this part."""
@@ -42,7 +43,7 @@ class RouteBed:
 
     def __post_init__(self) -> None:
         if self.tries > 1 and not ((self.expected >= 0.0) & (self.expected <= 1.0)).all():
-            raise ValueError("tries: calling until success needs scores from 0 to 1, which are probabilities of it")
+            raise FixError("tries: calling until success needs scores from 0 to 1, which are probabilities of it")
 
     @property
     def calls(self) -> Floats:

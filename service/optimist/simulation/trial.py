@@ -52,7 +52,7 @@ class Trial:
     """Whether row i of every generator is drawn alike, and estimates are compared by index."""
 
     def evaluation(self) -> Evaluation:
-        """A new `Evaluation` for this trial. Raises ValueError for invalid settings."""
+        """A new `Evaluation` for this trial. Raises FixError for invalid settings."""
         settings = {**self.settings, **self.contender.settings, "paired": self.paired}
         return Evaluation(list(self.sources), **settings, seed=self.seed + self.number)
 

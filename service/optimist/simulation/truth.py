@@ -12,6 +12,7 @@ import numpy as np
 from optimist.evaluation import Question, score
 from optimist.numerics.estimate import natural
 from optimist.simulation.sources.base import Draw, Source
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.tolerance import share_of
 
@@ -30,7 +31,7 @@ class TrueScore:
 def true_score(name: str, source: Source, question: Question, seed: int) -> TrueScore:
     """The score in closed form if there is one, else the de-biased estimate from all samples with the given kernels.
 
-    From an unlimited source `SAMPLES` samples are drawn, separate from all trials. Raises ValueError, naming the
+    From an unlimited source `SAMPLES` samples are drawn, separate from all trials. Raises FixError, naming the
     source, if its samples cannot be scored.
     """
     exact = source.exact(question)
@@ -42,19 +43,19 @@ def true_score(name: str, source: Source, question: Question, seed: int) -> True
     try:
         estimate = score(rows, question.metric)
     except (ValueError, ArithmeticError) as error:
-        raise ValueError(f"{source.origin}: {error}") from None
+        raise FixError(f"{source.origin}: {error}") from None
     return TrueScore(estimate.score, f"de-biased, {'' if source.samples is None else 'all '}{count:,} samples")
 
 
 def given_scores(given: Mapping[str, float], names: Mapping[str, Any], metric: Metric) -> dict[str, TrueScore]:
-    """The true scores given by the caller. Raises ValueError unless there is a valid one for each name and no other."""
+    """The true scores given by the caller. Raises FixError unless there is a valid one for each name and no other."""
     if set(given) != set(names):
-        raise ValueError(f"truth: expected scores of {', '.join(names)}; got {', '.join(given) or 'none'}")
+        raise FixError(f"truth: expected scores of {', '.join(names)}; got {', '.join(given) or 'none'}")
     least = -math.inf if metric.scale == "linear" else 0.0
     wrong = {name: value for name, value in given.items() if not (math.isfinite(value) and value > least)}
     if wrong:
         name, value = next(iter(wrong.items()))
-        raise ValueError(f"truth: expected a finite score of {metric.name!r} for {name!r}, got {value}")
+        raise FixError(f"truth: expected a finite score of {metric.name!r} for {name!r}, got {value}")
     return {name: TrueScore(float(given[name]), "given") for name in names}
 
 

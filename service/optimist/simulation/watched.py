@@ -11,6 +11,7 @@ from optimist.numerics.batches import as_matrices
 from optimist.simulation.run import Bools, Run
 from optimist.simulation.sources import ArraySource, Source
 from optimist.simulation.truth import TrueScore, gaps
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 
 
@@ -64,11 +65,11 @@ def parts_for(metric: Metric, sources: Mapping[str, Source]) -> dict[str, Source
 
 
 def source_of(name: str, made: Any, arrays: Mapping[str, int | None]) -> Source:
-    """The source of a generator given in memory. Raises ValueError, naming it, for what is no arrays."""
+    """The source of a generator given in memory. Raises FixError, naming it, for what is no arrays."""
     if hasattr(made, "stream"):
         return made
     try:
         columns = {array: width for array, width in arrays.items() if width is not None}
         return ArraySource(as_matrices(arrays_of(made, arrays), columns), f"generator {name!r}")
     except ValueError as error:
-        raise ValueError(f"generator {name!r}: {error}") from None
+        raise FixError(f"generator {name!r}: {error}") from None

@@ -19,6 +19,7 @@ from optimist.store.cluster import Cluster
 from optimist.store.gathering import LARGE, Gathering
 from optimist.store.lineage import Lineage
 from optimist.store.store import Store
+from optimist_client.errors import FixError
 
 SCHEMES = ("redis://", "rediss://", "unix://", "redis+cluster://", "rediss+cluster://")
 """The schemes of URLs that `connect` accepts."""
@@ -87,12 +88,12 @@ def connect(url: str, max_connections: int = 64, timeout: float = 10.0, lineage:
 
     timeout: seconds for connecting, for one reply, and for waiting while all connections are in use. After a lost reply
     or connection, a command is sent again, three times within about two seconds. That is safe because every script
-    recognises what it has done. Answers are bytes. Raises ValueError for another kind of URL, or an unknown option.
+    recognises what it has done. Answers are bytes. Raises FixError for another kind of URL, or an unknown option.
 
     lineage: records the servers that the client connects to.
     """
     if not url.startswith(SCHEMES):
-        raise ValueError(f"expected a {', '.join(SCHEMES[:-1])} or {SCHEMES[-1]} URL of Redis")
+        raise FixError(f"expected a {', '.join(SCHEMES[:-1])} or {SCHEMES[-1]} URL of Redis")
     options: dict[str, Any] = {
         "max_connections": max_connections,
         "timeout": timeout,
@@ -109,9 +110,9 @@ def connect(url: str, max_connections: int = 64, timeout: float = 10.0, lineage:
         pool.connection_class = type("Connection", (_Lean, pool.connection_class), {})
         pool.make_connection()
     except (TypeError, RedisClusterException) as error:
-        raise ValueError(f"the URL of Redis has an option that is not known: {error}") from None
+        raise FixError(f"the URL of Redis has an option that is not known: {error}") from None
     except ValueError:  # its message names what was parsed as the port, which may be part of a password
-        raise ValueError(
+        raise FixError(
             "the URL of Redis cannot be read: expected scheme://user:password@host:port/database?options, where the "
             "password has %2F for /, %3F for ?, %23 for # and %40 for @, and every option has a value of its type"
         ) from None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
+from optimist_client.errors import FixError
+
 EXPERIMENTS = "optimist:experiments"
 """Sorted set: experiment ids by the time of their creation."""
 REFERENCES = "optimist:references"
@@ -92,19 +94,19 @@ _NAME = re.compile(r"[^{}\s]{1,256}")
 
 
 def checked(name: str) -> str:
-    """Return `name` if it can stand in a key; raises ValueError for an empty one or one with braces or white space."""
+    """Return `name` if it can stand in a key; raises FixError for an empty one or one with braces or white space."""
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} cannot be a name: 1 to 256 characters, no braces, no white space")
+        raise FixError(f"{name!r} cannot be a name: 1 to 256 characters, no braces, no white space")
     return name
 
 
 def full_name(namespace: str, name: str) -> str:
     """What an experiment or reference of a namespace is called in keys and announcements.
 
-    Raises ValueError where either holds a slash, by which it could be taken for one of another namespace.
+    Raises FixError where either holds a slash, by which it could be taken for one of another namespace.
     """
     if "/" in name or "/" in namespace:
-        raise ValueError(f"{name!r} of {namespace!r} cannot be a name: no slashes")
+        raise FixError(f"{name!r} of {namespace!r} cannot be a name: no slashes")
     return name if namespace == DEFAULT_NAMESPACE else f"{namespace}/{name}"
 
 

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from streams import assert_bit_identical, fed, rows_of
 
 from optimist.evaluation.arrays import check_arrays
-from optimist.numerics.batches import BatchError
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.feature_maps import Cosine, GaussianFourier
 from optimist.numerics.mmd.maps import MeanMap, orthogonal_normals
@@ -16,6 +15,7 @@ from optimist.numerics.mmd.sums import moments_of, pair_sums
 from optimist.numerics.pair_sums import PairSums
 from optimist.numerics.real_data import RealData
 from optimist.numerics.registry import Setting, make_metric, make_reference
+from optimist_client import FixError
 from optimist_client.metrics import CMMD, MMD, Gaussian, Nystrom
 from optimist_client.metrics import Cosine as CosineKernel
 
@@ -269,7 +269,7 @@ def test_a_row_of_zeros_is_refused_at_the_door_and_by_the_statistic(declared):
     metric = score_of(declared, rows_of(0, 40, 3))
     question = Question(declared.model_copy(update={"reference": metric.real}))
     check_arrays({"features": np.ones((2, 3))}, [question])
-    with pytest.raises(BatchError, match="row 1 is"):
+    with pytest.raises(FixError, match="row 1 is"):
         check_arrays({"features": np.array([[1.0, 0, 0], [0, 0, 0]])}, [question])
     statistic = fed(metric, rows_of(1, 5, 3))
     with pytest.raises(ValueError, match="row of zeros"):

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optimist_client.errors import FixError
+
 
 class Embedder(ABC):
     """Converts samples to rows of numbers. Calling an embedder is the same as `embed`. It is thread-safe."""
@@ -45,10 +47,10 @@ class Function(Embedder):
         return self._dimension
 
     def embed(self, batch: Any) -> NDArray[np.float32]:
-        """Apply the function to the batch. Raises ValueError if the result does not have shape (n, dimension)."""
+        """Apply the function to the batch. Raises FixError if the result does not have shape (n, dimension)."""
         rows = np.asarray(self._function(batch), np.float32)
         if rows.shape != (len(batch), self.dimension):
-            raise ValueError(f"{self.name}: expected shape {(len(batch), self.dimension)}, got {rows.shape}")
+            raise FixError(f"{self.name}: expected shape {(len(batch), self.dimension)}, got {rows.shape}")
         return rows
 
 

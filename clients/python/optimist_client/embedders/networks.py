@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist_client.embedders.base import Embedder, Function, need
+from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,12 +38,12 @@ class Network(Embedder):
         return self._dimension
 
     def embed(self, batch: Any) -> NDArray[np.float32]:
-        """The features (n, dimension) of a batch. Raises ValueError for invalid samples."""
+        """The features (n, dimension) of a batch. Raises FixError for invalid samples."""
         return self._rows(batch)[0]
 
     def _rows(self, batch: Any) -> tuple[NDArray[np.float32], ...]:
         if len(batch) == 0:
-            raise ValueError("expected at least one sample")
+            raise FixError("expected at least one sample")
         pieces = (batch[start : start + self._piece] for start in range(0, len(batch), self._piece))
         with self._torch.inference_mode():
             outputs = [tuple(rows.float().cpu().numpy() for rows in self._outputs(piece)) for piece in pieces]
@@ -50,7 +51,7 @@ class Network(Embedder):
 
     @abstractmethod
     def _outputs(self, samples: Sequence[Any]) -> tuple[Tensor, ...]:
-        """The outputs for n samples: tensors (n, …), features first. Raises ValueError for invalid samples."""
+        """The outputs for n samples: tensors (n, …), features first. Raises FixError for invalid samples."""
 
 
 class Classifier(Network):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optimist_client.embedders.base import need
+from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +23,7 @@ def to_pixels(images: Iterable[Any]) -> list[Tensor]:
     """Convert each image to a tensor (3, h, w), float32 in [0, 1]. Images may differ in size.
 
     Arrays and PIL images are (h, w, 3), or (h, w) in grey; torch tensors are (3, h, w) or (1, h, w), on any device.
-    Integers must be uint8 in [0, 255], floats must lie in [0, 1]. Raises ValueError for anything else.
+    Integers must be uint8 in [0, 255], floats must lie in [0, 1]. Raises FixError for anything else.
     """
     return [_pixels(image) for image in images]
 
@@ -33,12 +34,12 @@ def framed(
     """Resize the shorter side to `resize` (None: `size`), crop the centre (3, size, size), and normalise.
 
     Resizing is bicubic with antialiasing: without it, features of large images depend on the resizing method (Parmar
-    et al. 2022). Raises ValueError where one side is more than `_LONGER` times the other.
+    et al. 2022). Raises FixError where one side is more than `_LONGER` times the other.
     """
     torch = need("torch", "embed-images")
     height, width = image.shape[-2:]
     if max(height, width) > _LONGER * min(height, width):
-        raise ValueError(f"expected an image with sides of at most {_LONGER} : 1, got {height:,} × {width:,}")
+        raise FixError(f"expected an image with sides of at most {_LONGER} : 1, got {height:,} × {width:,}")
     scale = (resize or size) / min(height, width)
     shape = [max(size, round(side * scale)) for side in (height, width)]
     resized = torch.nn.functional.interpolate(image[None], size=shape, mode="bicubic", antialias=True)[0].clamp(0, 1)
@@ -54,18 +55,18 @@ def _pixels(image: Any) -> Tensor:
     else:
         array = np.asarray(image)
         if array.dtype.kind not in "fiu":
-            raise ValueError(f"expected an image of numbers, got dtype {array.dtype}")
+            raise FixError(f"expected an image of numbers, got dtype {array.dtype}")
         # Copy the array: images are often read-only arrays, and tensors cannot be read-only.
         tensor, order = torch.from_numpy(np.array(array[..., None] if array.ndim == 2 else array)), "(h, w, 3)"
         tensor = tensor.movedim(-1, 0) if tensor.ndim == 3 else tensor
     if tensor.ndim != 3 or tensor.shape[0] not in (1, 3):
-        raise ValueError(f"expected images of shape {order}, got {tuple(image.shape)}")
+        raise FixError(f"expected images of shape {order}, got {tuple(image.shape)}")
     if tensor.is_floating_point():
         tensor = tensor.float()
         if not bool(((tensor >= 0) & (tensor <= 1)).all()):
-            raise ValueError("expected floats from 0 to 1, found others: rescale images from [-1, 1] to [0, 1] first")
+            raise FixError("expected floats from 0 to 1, found others: rescale images from [-1, 1] to [0, 1] first")
     elif tensor.dtype == torch.uint8:
         tensor = tensor.float() / 255
     else:
-        raise ValueError(f"expected images of uint8, or of floats from 0 to 1, got {tensor.dtype}")
+        raise FixError(f"expected images of uint8, or of floats from 0 to 1, got {tensor.dtype}")
     return tensor.expand(3, -1, -1)

@@ -112,7 +112,7 @@ class OpenAIEmbeddings(Embedder):
             items = sorted(answer.json()["data"], key=lambda item: item["index"])
             rows = np.array([item["embedding"] for item in items], np.float32)
             if [item["index"] for item in items] != list(range(len(texts))) or rows.ndim != 2:
-                raise ValueError(f"{len(items)} embeddings for {len(texts)} texts")
+                raise FixError(f"{len(items)} embeddings for {len(texts)} texts")
         except (ValueError, KeyError, TypeError) as error:
             raise FixError(f"{self._url}: expected one embedding per text in the reply: {error}") from None
         return rows

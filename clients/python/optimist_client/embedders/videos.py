@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from optimist_client.embedders.base import need
 from optimist_client.embedders.networks import Network, name_of
 from optimist_client.embedders.pixels import IMAGENET, framed, to_pixels
+from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,7 +37,7 @@ class VideoMAE(Network):
     def _frames(self, clip: Any) -> Tensor:
         """The frames (16, 3, 224, 224) of a clip that are passed to the network."""
         if len(clip) == 0:
-            raise ValueError("expected clips of at least one frame")
+            raise FixError("expected clips of at least one frame")
         config = self._network.config
         seen = self._torch.linspace(0, len(clip) - 1, config.num_frames).round().long().tolist()
         frames = to_pixels([clip[index] for index in seen])

@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from optimist_client.errors import FixError
 from optimist_client.validation import brief, in_words
 from optimist_client.wire import Identifier, Wire, optional
 
@@ -23,7 +24,7 @@ Scale = Literal["linear", "log"]
 def _not_ids(name: str) -> str:
     """Refuse the name of the array that holds the ids of the samples."""
     if name == "ids":
-        raise ValueError("'ids' names the samples of a batch: expected another name for an array")
+        raise FixError("'ids' names the samples of a batch: expected another name for an array")
     return name
 
 
@@ -95,7 +96,7 @@ class Metric(Wire):
         if not isinstance(data, Mapping) or "name" not in data:
             return data
         if data["name"] != cls.name:
-            raise ValueError(f"name: expected {cls.name!r}, got {data['name']!r}")
+            raise FixError(f"name: expected {cls.name!r}, got {data['name']!r}")
         return {key: value for key, value in data.items() if key != "name"}
 
     @model_serializer(mode="wrap")
@@ -161,9 +162,9 @@ class Metric(Wire):
         return next(iter(cls.arrays))
 
     def check_bound(self, bound: str) -> None:
-        """Raise ValueError if the metric, with these settings, does not have the bound."""
+        """Raise FixError if the metric, with these settings, does not have the bound."""
         if bound not in self.bounds:
-            raise ValueError(f"metric {self.name!r} has the bounds {', '.join(self.bounds)}; got {bound!r}")
+            raise FixError(f"metric {self.name!r} has the bounds {', '.join(self.bounds)}; got {bound!r}")
 
     @classmethod
     def has_errors(cls, bound: str) -> bool:
@@ -171,57 +172,57 @@ class Metric(Wire):
         return bound == "influence" or bound in cls.strict
 
     def check_decides(self) -> None:
-        """Raise ValueError if it can only be watched."""
+        """Raise FixError if it can only be watched."""
         if not self.decides:
-            raise ValueError(f"metric {self.name!r} cannot decide: it can only be watched")
+            raise FixError(f"metric {self.name!r} cannot decide: it can only be watched")
 
     def in_direction(self, direction: str | None) -> Self:
         """The metric whose better scores are lower ("minimize") or higher ("maximize") ones; None is either.
 
-        One with a setting for it that was not given, `higher_is_better`, takes the direction. Raises ValueError where
+        One with a setting for it that was not given, `higher_is_better`, takes the direction. Raises FixError where
         it is another than that of the metric.
         """
         if direction not in (None, "minimize", "maximize"):
-            raise ValueError(f"direction: expected 'minimize' or 'maximize', got {direction!r}")
+            raise FixError(f"direction: expected 'minimize' or 'maximize', got {direction!r}")
         own = "minimize" if self.lower_is_better else "maximize"
         if direction in (None, own):
             return self
         if "higher_is_better" in type(self).model_fields and "higher_is_better" not in self.model_fields_set:
             return self.model_copy(update={"higher_is_better": not self.setting("higher_is_better")})
         better = "lower" if self.lower_is_better else "higher"
-        raise ValueError(f"direction: {better} scores of {self.name!r} are better: expected {own!r}")
+        raise FixError(f"direction: {better} scores of {self.name!r} are better: expected {own!r}")
 
     def check_tolerance(self, tolerance: float | str) -> None:
-        """Raise ValueError if the tolerance is a share of the best score, which may be 0 or negative."""
+        """Raise FixError if the tolerance is a share of the best score, which may be 0 or negative."""
         if isinstance(tolerance, str) and not self.positive:
-            raise ValueError(
+            raise FixError(
                 f"tolerance: scores of {self.name!r} may be 0 or negative, so that a share of them means nothing; "
                 f"expected a number, got {tolerance!r}"
             )
 
     @classmethod
     def check_options(cls, bound: str, given: Iterable[str]) -> None:
-        """Raise ValueError if the bound does not take one of the options `given`."""
+        """Raise FixError if the bound does not take one of the options `given`."""
         taken = cls.bounds[bound]
         if foreign := sorted(set(given) - taken):
             takes = ", ".join(sorted(taken)) or "none"
-            raise ValueError(f"bound {bound!r} has no option {', '.join(foreign)}: it takes {takes}")
+            raise FixError(f"bound {bound!r} has no option {', '.join(foreign)}: it takes {takes}")
 
     @classmethod
     def check_settings(cls, given: set[str]) -> None:
-        """Raise ValueError if the metric does not take one of the settings `given`."""
+        """Raise FixError if the metric does not take one of the settings `given`."""
         if foreign := sorted(given - cls.settings() - {"label", "reads"}):
             takes = ", ".join(sorted(cls.settings())) or "no settings"
-            raise ValueError(f"metric {cls.name!r} takes {takes}; it does not take {', '.join(foreign)}")
+            raise FixError(f"metric {cls.name!r} takes {takes}; it does not take {', '.join(foreign)}")
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
-        """The metric with these settings. Raises ValueError with a message in one line if they are not valid."""
+        """The metric with these settings. Raises FixError with a message in one line if they are not valid."""
         cls.check_settings(set(settings))
         try:
             return cls(**settings)
         except ValidationError as error:
-            raise ValueError(in_words(error)) from None
+            raise FixError(in_words(error)) from None
 
 
 AnyMetric = TypeVar("AnyMetric", bound=type[Metric])
@@ -229,10 +230,10 @@ _DECLARED: dict[str, type[Metric]] = {}
 
 
 def declare(metric: AnyMetric) -> AnyMetric:
-    """Register a metric under its name. Raises ValueError if another class has the name."""
+    """Register a metric under its name. Raises FixError if another class has the name."""
     known = _DECLARED.setdefault(metric.name, metric)
     if (known.__module__, known.__qualname__) != (metric.__module__, metric.__qualname__):
-        raise ValueError(f"metric {metric.name!r}: {known.__module__}.{known.__qualname__} has this name already")
+        raise FixError(f"metric {metric.name!r}: {known.__module__}.{known.__qualname__} has this name already")
     _DECLARED[metric.name] = metric
     return metric
 
@@ -243,10 +244,10 @@ def declared() -> dict[str, type[Metric]]:
 
 
 def find(name: object) -> type[Metric]:
-    """The metric of this name. Raises ValueError with the registered names if there is none."""
+    """The metric of this name. Raises FixError with the registered names if there is none."""
     if isinstance(name, str) and name in _DECLARED:
         return _DECLARED[name]
-    raise ValueError(f"unknown metric {brief(name)}: expected one of {', '.join(_DECLARED)}")
+    raise FixError(f"unknown metric {brief(name)}: expected one of {', '.join(_DECLARED)}")
 
 
 def setting_names() -> frozenset[str]:
@@ -257,7 +258,7 @@ def setting_names() -> frozenset[str]:
 def metric_of(metric: Any, **settings: Any) -> Metric:
     """The metric that a caller gave by name with its settings, where None means not given, or as an object.
 
-    An object is a `Metric`, or a mapping with its `name` and its settings, as on the wire. Raises ValueError for an
+    An object is a `Metric`, or a mapping with its `name` and its settings, as on the wire. Raises FixError for an
     unknown metric, for settings that are not valid, and for settings beside an object, which holds its own.
     """
     given = {name: value for name, value in settings.items() if value is not None}
@@ -267,9 +268,9 @@ def metric_of(metric: Any, **settings: Any) -> Metric:
         own = {str(name): setting for name, setting in metric.items() if name != "name"}
         metric = find(metric.get("name")).of(own)
     if not isinstance(metric, Metric):
-        raise ValueError(f"metric: expected a name, or an object with its name and settings; got {brief(metric)}")
+        raise FixError(f"metric: expected a name, or an object with its name and settings; got {brief(metric)}")
     if given:
-        raise ValueError(
+        raise FixError(
             f"{', '.join(given)}: given beside the metric {metric.name!r}, which is an object and holds its settings"
         )
     return metric

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from optimist_client.errors import FixError
 from optimist_client.metrics.base import Dimension, Metric, declare
 from optimist_client.validation import brief
 from optimist_client.wire import Wire
@@ -38,20 +39,18 @@ class Kernel(Wire):
         if isinstance(data, Kernel | Mapping):
             return data
         example = "Gaussian(sigma=10), or {'name': 'gaussian', 'sigma': 10}"
-        raise ValueError(f"expected a kernel with its settings, such as {example}; got {brief(data)}")
+        raise FixError(f"expected a kernel with its settings, such as {example}; got {brief(data)}")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.has_bandwidth and self.sigma is None:
-            raise ValueError(f"the {self.name} kernel needs sigma, its bandwidth: a number above 0, or {MEDIAN!r}")
+            raise FixError(f"the {self.name} kernel needs sigma, its bandwidth: a number above 0, or {MEDIAN!r}")
         if not self.has_bandwidth and self.sigma is not None:
-            raise ValueError(f"the {self.described} has no sigma")
+            raise FixError(f"the {self.described} has no sigma")
         # Compared with the defaults instead of `model_fields_set`: a stored kernel sets all of its fields.
         drawn = [name for name in ("features", "seed") if getattr(self, name) not in (None, _default(name))]
         if self.name == "cosine" and drawn:
-            raise ValueError(
-                f"{', '.join(drawn)}: the cosine kernel draws nothing, its features are the rows themselves"
-            )
+            raise FixError(f"{', '.join(drawn)}: the cosine kernel draws nothing, its features are the rows themselves")
         return self
 
     @property
@@ -164,7 +163,7 @@ class Vendi(OneKernel):
     def _truncates(self) -> Self:
         width = None if self.kernel is None else self.kernel.width(self.dimension)
         if self.truncation is not None and width is not None and self.truncation > width:
-            raise ValueError(f"truncation must lie between 1 and the {width} features, not {self.truncation}")
+            raise FixError(f"truncation must lie between 1 and the {width} features, not {self.truncation}")
         return self
 
     @property
@@ -173,7 +172,7 @@ class Vendi(OneKernel):
         return self.order == 2.0 and self.truncation is None
 
     def check_bound(self, bound: str) -> None:
-        """Raise ValueError if there is no such bound, and for `theorem` if the order is below 1."""
+        """Raise FixError if there is no such bound, and for `theorem` if the order is below 1."""
         super().check_bound(bound)
         if bound == "theorem" and self.order < 1:
-            raise ValueError(f"order: no theorem bounds the Vendi score of order {self.order:g}; it needs at least 1")
+            raise FixError(f"order: no theorem bounds the Vendi score of order {self.order:g}; it needs at least 1")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
+from optimist_client.errors import FixError
 from optimist_client.metrics.base import Metric, declare
 
 Limit = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
@@ -28,10 +29,10 @@ class OfValues(Metric):
         return {"values": 1}
 
     def check_bound(self, bound: str) -> None:
-        """Raise ValueError if there is no such bound, or if it needs a range and there is none."""
+        """Raise FixError if there is no such bound, or if it needs a range and there is none."""
         super().check_bound(bound)
         if bound in self.strict and not self.limits:
-            raise ValueError(f"range: bound {bound!r} needs the least and the largest value that a sample can have")
+            raise FixError(f"range: bound {bound!r} needs the least and the largest value that a sample can have")
 
 
 @declare
@@ -51,7 +52,7 @@ class Mean(OfValues):
     @classmethod
     def _in_order(cls, limits: Range | None) -> Range | None:
         if limits is not None and not limits[0] < limits[1]:
-            raise ValueError(f"expected the least value and a larger one, got {limits[0]:g} and {limits[1]:g}")
+            raise FixError(f"expected the least value and a larger one, got {limits[0]:g} and {limits[1]:g}")
         return limits
 
     @property

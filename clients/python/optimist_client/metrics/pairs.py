@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationInfo, field_validator
 
+from optimist_client.errors import FixError
 from optimist_client.metrics.base import Dimension, Metric, declare
 from optimist_client.metrics.kernel import Kernel, Order
 
@@ -44,10 +45,10 @@ class OfPairs(Metric):
             return prompt_kernel
         shared = prompt_kernel.model_copy(update={"features": kernel.features})
         if not (kernel.multiplies and shared.multiplies):
-            raise ValueError("scores of pairs need gaussian kernels, whose product is gaussian, too")
+            raise FixError("scores of pairs need gaussian kernels, whose product is gaussian, too")
         if "features" in prompt_kernel.model_fields_set and prompt_kernel.features != kernel.features:
             found = f"{kernel.features}, got {prompt_kernel.features}"
-            raise ValueError(f"features: expected as many as the kernel's {found}")
+            raise FixError(f"features: expected as many as the kernel's {found}")
         return shared
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from optimist_client.errors import FixError
 from optimist_client.metrics.base import declared, find
 
 _COMMA = re.compile(r",(?![^\[{]*[\]}])")
@@ -13,7 +14,7 @@ _COMMA = re.compile(r",(?![^\[{]*[\]}])")
 
 
 def parsed(text: str) -> tuple[str, dict[str, Any]]:
-    """The name and the settings of a metric given as text. Raises ValueError for another form.
+    """The name and the settings of a metric given as text. Raises FixError for another form.
 
     Values are JSON, or else text. A dot names a part of a setting, as in `kernel.sigma`.
     """
@@ -23,7 +24,7 @@ def parsed(text: str) -> tuple[str, dict[str, Any]]:
     for pair in _COMMA.split(rest) if rest else ():
         path, equals, value = pair.partition("=")
         if not (path and equals):
-            raise ValueError(f"expected a metric as name:setting=value,setting=value; got {text!r}")
+            raise FixError(f"expected a metric as name:setting=value,setting=value; got {text!r}")
         *parents, last = path.split(".")
         place = settings
         for parent in parents:

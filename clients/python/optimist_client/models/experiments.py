@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from optimist_client.config import RULES, ExperimentConfig
+from optimist_client.errors import FixError
 from optimist_client.goals import mixture_growth
 from optimist_client.labels import Note, Tags
 from optimist_client.metrics import Metric
@@ -57,10 +58,10 @@ class Experiment(Answer):
     label of the metric and a dot before it where the metric is watched; that of contexts as "context"."""
 
     def check_rules(self) -> None:
-        """Raise ValueError if a newer version created it, by whose `rules` this one cannot go on with it."""
+        """Raise FixError if a newer version created it, by whose `rules` this one cannot go on with it."""
         if self.rules > RULES:
             name = self.config.name
-            raise ValueError(f"{name!r} has rules {self.rules}, and this version knows rules up to {RULES}: update it")
+            raise FixError(f"{name!r} has rules {self.rules}, and this version knows rules up to {RULES}: update it")
 
     @property
     def is_indexed(self) -> bool:
@@ -112,7 +113,7 @@ class GeneratorChange(Wire):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if self.state is None and self.cost is None:
-            raise ValueError("expected a state, a cost, or both")
+            raise FixError("expected a state, a cost, or both")
         return self
 
 

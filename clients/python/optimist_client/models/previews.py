@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from optimist_client.errors import FixError
 from optimist_client.previews import FEATURES, LARGEST, LARGEST_FEATURE, MOST_SENT
 from optimist_client.wire import Answer, GeneratorName, Wire
 
@@ -32,7 +33,7 @@ class NewPreview(Wire):
     @model_validator(mode="after")
     def _is_one(self) -> Self:
         if (self.image is None) == (self.text is None):
-            raise ValueError("expected an image or a text")
+            raise FixError("expected an image or a text")
         return self
 
 

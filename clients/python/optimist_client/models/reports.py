@@ -224,21 +224,21 @@ class Report(Answer):
     def plot(self, axes: Any = None, *, metric: str | None = None) -> Any:
         """Draw scores and intervals on matplotlib's `axes`, or on new ones, and return the axes. Needs matplotlib.
 
-        metric: the label of a watched metric; by default the one that decides. Raises KeyError for another label.
+        metric: the label of a watched metric; by default the one that decides. Raises NotFoundError for another one.
         """
         return display.as_plot(self, axes, metric)
 
     def plot_regret(self, axes: Any = None) -> Any:
         """Draw the regret over the batches told, of a report with charts (`experiment.report(charts=True)`).
 
-        Returns matplotlib's axes. Raises ValueError without the data, and while not every generator has a score.
+        Returns matplotlib's axes. Raises FixError without the data, and while not every generator has a score.
         """
         return charts.plot_regret(self, axes)
 
     def plot_picks(self, axes: Any = None) -> Any:
         """Draw the share of batches of each generator over the batches told, of a report with charts.
 
-        Returns matplotlib's axes. Raises ValueError without the data.
+        Returns matplotlib's axes. Raises FixError without the data.
         """
         return charts.plot_picks(self, axes)
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from optimist_client.errors import FixError
 from optimist_client.wire import Answer, GeneratorName, Wire
 
 MAX_REASON = 1024
@@ -14,7 +15,7 @@ MAX_REASON = 1024
 
 def _fits(reason: str) -> str:
     if len(reason.encode("utf-8", "surrogatepass")) > MAX_REASON or not reason.isprintable():
-        raise ValueError(f"expected printable text of at most {MAX_REASON:,} bytes")
+        raise FixError(f"expected printable text of at most {MAX_REASON:,} bytes")
     return reason
 
 

@@ -17,6 +17,7 @@ from optimist.api.door.limits import NPZ_WEIGHT, Body, Share
 from optimist.api.problems import ApiError, invalid
 from optimist.settings import Settings
 from optimist_client import tensors
+from optimist_client.errors import FixError
 
 Arrays = dict[str, NDArray[Any]]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -119,10 +120,10 @@ def _array(name: str, value: Any) -> NDArray[np.floating]:
     try:
         # numpy would convert booleans, null and "1.5" to numbers, and for one text all numbers to texts.
         if kinds := _kinds(value) - {int, float}:
-            raise ValueError(f"found {'a boolean' if bool in kinds else 'ragged or non-numeric values'}")
+            raise FixError(f"found {'a boolean' if bool in kinds else 'ragged or non-numeric values'}")
         array = np.asarray(value)
         if array.dtype == object:
-            raise ValueError("found an integer of more than 64 bits")
+            raise FixError("found an integer of more than 64 bits")
         return array.astype(np.float64, copy=False)
     except (ValueError, TypeError, OverflowError) as error:
         raise invalid(f"{name}: expected a rectangular array of numbers: {error}") from None

@@ -19,6 +19,7 @@ from optimist.api.problems import ApiError, invalid
 from optimist.api.routes.parameters import parameters_in_openapi
 from optimist.dispatch.contexts import AskedContexts
 from optimist_client import tensors
+from optimist_client.errors import FixError
 from optimist_client.models import AskRequest, Experiment, Identifier
 from optimist_client.wire import GeneratorName, RequestId, WorkerName
 
@@ -138,7 +139,7 @@ def _of_tensors(body: bytes, given: Asked, width: int) -> tuple[AskRequest, Aske
 
 def _texts(rows: NDArray[np.uint8]) -> list[str]:
     if rows.ndim != 2 or rows.shape[1] > tensors.LONGEST_TEXT:
-        raise ValueError(f"{tensors.TEXTS}: expected (n, k), of at most {tensors.LONGEST_TEXT} bytes each")
+        raise FixError(f"{tensors.TEXTS}: expected (n, k), of at most {tensors.LONGEST_TEXT} bytes each")
     return tensors.unpack_ids(rows, tensors.TEXTS)
 
 

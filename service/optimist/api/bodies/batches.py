@@ -13,12 +13,13 @@ from optimist.api.bodies.aside import aside
 from optimist.api.door.headers import header
 from optimist.api.newest import Newest
 from optimist.api.problems import invalid
-from optimist.numerics.batches import BatchError, as_matrices, check_batch, check_shapes, check_values, readers_of
+from optimist.numerics.batches import as_matrices, check_batch, check_shapes, check_values, readers_of
 from optimist.numerics.plausibility import levelled, magnitudes, sized
 from optimist.settings import Settings
 from optimist.store import Measures, Size
 from optimist_client import tensors
 from optimist_client.embeddings import parsed
+from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment, ExperimentConfig
 from optimist_client.wire import EmbeddingName
@@ -178,8 +179,8 @@ def _check_rows(shapes: Shapes, most: int) -> None:
 
 
 def _refusing(check: Callable[..., None], *args: Any) -> None:
-    """Run a check of the batch, and raise `ApiError` 422 instead of its `BatchError`."""
+    """Run a check of the batch, and raise `ApiError` 422 instead of its `FixError`."""
     try:
         check(*args)
-    except BatchError as error:
+    except FixError as error:
         raise invalid(str(error)) from None

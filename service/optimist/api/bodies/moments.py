@@ -20,6 +20,7 @@ from optimist.numerics.moments import check_definite, check_moments, check_shape
 from optimist.numerics.real_data import RealData
 from optimist.priority import stay_behind
 from optimist_client import tensors
+from optimist_client.errors import FixError
 from optimist_client.files import moments_among
 from optimist_client.references import Moments, moments_from
 
@@ -109,7 +110,7 @@ def packed(moments: Moments) -> tuple[str, bytes]:
 def _moments(arrays: Arrays, max_dimension: int) -> Moments:
     """The moments that these arrays hold, float64, of at most `max_dimension` columns.
 
-    Raises ValueError for other names and shapes; the numbers are not checked.
+    Raises FixError for other names and shapes; the numbers are not checked.
     """
     names = set(arrays)
     if names == {"features"}:
@@ -122,9 +123,9 @@ def _moments(arrays: Arrays, max_dimension: int) -> Moments:
     if (moments := moments_from(arrays)) is not None:
         return moments
     found = ", ".join(sorted(names)) or "nothing"
-    raise ValueError(f"expected mean and covariance, or mu and sigma, perhaps with samples; or features; found {found}")
+    raise FixError(f"expected mean and covariance, or mu and sigma, perhaps with samples; or features; found {found}")
 
 
 def _check_width(width: int, most: int) -> None:
     if not 1 <= width <= most:
-        raise ValueError(f"mean: expected shape (d,) with d from 1 to {most}, got ({width},)")
+        raise FixError(f"mean: expected shape (d,) with d from 1 to {most}, got ({width},)")

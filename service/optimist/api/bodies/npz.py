@@ -18,6 +18,7 @@ import numpy.lib.format as npy
 from numpy.typing import NDArray
 
 from optimist_client import tensors
+from optimist_client.errors import FixError
 from optimist_client.files import moments_among
 
 MEDIA_TYPE = "application/x-npz"
@@ -54,26 +55,26 @@ class Archive:
 
     @classmethod
     def of(cls, body: bytes, limit: int) -> Archive:
-        """The archive in a body. Raises ValueError where it is none, or comes to more than `limit` bytes unpacked."""
+        """The archive in a body. Raises FixError where it is none, or comes to more than `limit` bytes unpacked."""
         _check_end(body)
         with _opened(body) as archive:
             members = archive.infolist()
         if len(members) > MOST_ARRAYS:
-            raise ValueError(f"expected at most {MOST_ARRAYS} arrays, got {len(members)}")
+            raise FixError(f"expected at most {MOST_ARRAYS} arrays, got {len(members)}")
         if len({member.filename for member in members}) < len(members):
-            raise ValueError("expected arrays of different names")
+            raise FixError("expected arrays of different names")
         for member in members:
             if not member.filename.endswith(".npy"):
-                raise ValueError(f"expected members called <name>.npy, as numpy.savez does it; got {member.filename!r}")
+                raise FixError(f"expected members called <name>.npy, as numpy.savez does it; got {member.filename!r}")
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & 1:
-                raise ValueError(f"{member.filename}: expected it stored or deflated, and not encrypted")
+                raise FixError(f"{member.filename}: expected it stored or deflated, and not encrypted")
         size = sum(member.file_size for member in members)
         if size > limit:
-            raise ValueError(f"expected arrays of at most {limit} bytes together, got {size}")
+            raise FixError(f"expected arrays of at most {limit} bytes together, got {size}")
         return cls(body, size, sum(member.file_size for member in members if member.filename == f"{tensors.IDS}.npy"))
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes by name, of which no more is unpacked than the heads. Raises ValueError saying what is wrong."""
+        """The shapes by name, of which no more is unpacked than the heads. Raises FixError saying what is wrong."""
         with _opened(self.body) as archive:
             return {
                 name: _described(name, file.read(min(member.file_size, _LONGEST_HEAD)), member.file_size).shape
@@ -81,7 +82,7 @@ class Archive:
             }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name: floats, and `ids` as packed bytes or as text. Raises ValueError saying what is wrong."""
+        """The arrays by name: floats, and `ids` as packed bytes or as text. Raises FixError saying what is wrong."""
         with _opened(self.body) as archive:
             return {name: _array(name, _content(name, member, file)) for name, member, file in _members(archive)}
 
@@ -94,24 +95,24 @@ def _members(archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo, I
 
 
 def _check_end(body: bytes) -> None:
-    """Raise ValueError unless the record at the end is a plain one, and the table of contents a short one."""
+    """Raise FixError unless the record at the end is a plain one, and the table of contents a short one."""
     if len(body) < _END.size:
-        raise ValueError("expected an .npz archive; this is too short for one")
+        raise FixError("expected an .npz archive; this is too short for one")
     signature, *_, length, _, comment = _END.unpack(body[-_END.size :])
     if signature != b"PK\x05\x06" or comment or body[-_END.size - 20 : -_END.size].startswith(_END_64):
-        raise ValueError("expected an .npz archive: a zip without a comment, of less than 2 GiB")
+        raise FixError("expected an .npz archive: a zip without a comment, of less than 2 GiB")
     if length > LONGEST_DIRECTORY:
-        raise ValueError(f"expected a table of contents of at most {LONGEST_DIRECTORY} bytes, got {length}")
+        raise FixError(f"expected a table of contents of at most {LONGEST_DIRECTORY} bytes, got {length}")
 
 
 @contextmanager
 def _opened(body: bytes) -> Iterator[zipfile.ZipFile]:
-    """The archive; raises ValueError in place of whatever is raised of one that is damaged, or means harm."""
+    """The archive; raises FixError in place of whatever is raised of one that is damaged, or means harm."""
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             yield archive
     except _UNREADABLE as error:
-        raise ValueError(f"expected an .npz archive: {error}") from None
+        raise FixError(f"expected an .npz archive: {error}") from None
 
 
 def _content(name: str, member: zipfile.ZipInfo, file: IO[bytes]) -> bytearray:
@@ -121,7 +122,7 @@ def _content(name: str, member: zipfile.ZipInfo, file: IO[bytes]) -> bytearray:
         content[taken : taken + len(piece)] = piece
         taken += len(piece)
     if taken < member.file_size:
-        raise ValueError(f"{name}: {member.file_size} bytes are announced, {taken} are there")
+        raise FixError(f"{name}: {member.file_size} bytes are announced, {taken} are there")
     return content
 
 
@@ -135,7 +136,7 @@ class _Described(NamedTuple):
 
 
 def _described(name: str, content: bytes | bytearray, size: int) -> _Described:
-    """What the array of a member of `size` bytes is, of which `content` are the first. Raises ValueError."""
+    """What the array of a member of `size` bytes is, of which `content` are the first. Raises FixError."""
     head = io.BytesIO(content[:_LONGEST_HEAD])
     try:
         shape, is_fortran, dtype = _HEADERS[npy.read_magic(head)](head, max_header_size=LONGEST_HEADER)
@@ -147,11 +148,11 @@ def _described(name: str, content: bytes | bytearray, size: int) -> _Described:
     kind, start = dtype.str, head.tell()
     if name == tensors.IDS:
         if kind != "|u1" and kind[1] != "U":
-            raise ValueError(f"{name}: expected text (U), or UTF-8 with zeros behind as |u1, got {kind}")
+            raise FixError(f"{name}: expected text (U), or UTF-8 with zeros behind as |u1, got {kind}")
     elif kind not in _FLOATS:
-        raise ValueError(f"{name}: expected f2, f4 or f8, got {kind}")
+        raise FixError(f"{name}: expected f2, f4 or f8, got {kind}")
     if any(side > LONGEST_SIDE for side in shape) or math.prod(shape) * dtype.itemsize != size - start:
-        raise ValueError(f"{name}: its shape does not go with the {size - start} bytes that are there")
+        raise FixError(f"{name}: its shape does not go with the {size - start} bytes that are there")
     return _Described(dtype, "F" if is_fortran else "C", shape, start)
 
 
@@ -159,11 +160,11 @@ def _array(name: str, content: bytearray) -> NDArray[Any]:
     """The array of a member, whose bytes are as many as its shape says."""
     dtype, order, shape, start = _described(name, content, len(content))
     if dtype.kind == "U" and (np.frombuffer(content, f"{dtype.str[0]}u4", offset=start) > sys.maxunicode).any():
-        raise ValueError(f"{name}: expected text; found what is no character")
+        raise FixError(f"{name}: expected text; found what is no character")
     array = np.frombuffer(content, dtype, offset=start).reshape(shape, order=order)
     return array.astype(dtype.newbyteorder("="), copy=False)
 
 
-def _no_array(name: str, found: str) -> ValueError:
+def _no_array(name: str, found: str) -> FixError:
     expected = f"an array in .npy format, of a plain type, with a header of at most {LONGEST_HEADER} bytes"
-    return ValueError(f"{name}: expected {expected}, as numpy writes it; pickles are not read; found {found}")
+    return FixError(f"{name}: expected {expected}, as numpy writes it; pickles are not read; found {found}")

@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 
 from optimist.api.bodies.aside import LARGE, aside
 from optimist.api.door.limits import Body
+from optimist_client.errors import FixError
 
 MOST_VALUES = 2**16
 """Values of a body: numbers, texts, lists and objects. The prompts of an experiment are the most, 20,000."""
@@ -27,7 +28,7 @@ _PIECE = 2**16
 
 
 def check_size(body: bytes, most: int = MOST_VALUES) -> None:
-    """Raise ValueError if a JSON text has more than `most` values, or more than `MOST_FIELDS` fields.
+    """Raise FixError if a JSON text has more than `most` values, or more than `MOST_FIELDS` fields.
 
     It counts what stands outside of texts, a piece at a time, so that other threads go on.
     """
@@ -46,9 +47,9 @@ def check_size(body: bytes, most: int = MOST_VALUES) -> None:
         values += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
         fields += outside.count(b":")
         if values > most:
-            raise ValueError(f"expected at most {most:,} values in JSON")
+            raise FixError(f"expected at most {most:,} values in JSON")
         if fields > MOST_FIELDS:
-            raise ValueError(f"expected at most {MOST_FIELDS:,} fields in JSON")
+            raise FixError(f"expected at most {MOST_FIELDS:,} fields in JSON")
 
 
 def parsed(body: bytes, most: int = MOST_VALUES) -> Any:

@@ -17,6 +17,7 @@ from optimist.api.problems import invalid
 from optimist.numerics.alike import modes_and_copies
 from optimist.store import NewPreview
 from optimist_client import models
+from optimist_client.errors import FixError
 from optimist_client.models.previews import PreviewKind
 from optimist_client.previews import LARGEST, image_kind
 
@@ -124,7 +125,7 @@ def measured(name: str, body: bytes) -> tuple[PreviewKind, int, int]:
 
 def _of_png(body: bytes) -> tuple[int, int]:
     if body[12:16] != b"IHDR":
-        raise ValueError("no header")
+        raise FixError("no header")
     width, height = struct.unpack(">II", body[16:24])
     return width, height
 
@@ -133,7 +134,7 @@ def _of_jpeg(body: bytes) -> tuple[int, int]:
     place = 2
     while True:
         if body[place] != 0xFF:
-            raise ValueError("no marker")
+            raise FixError("no marker")
         marker = body[place + 1]
         if marker == 0xFF:  # fill
             place += 1
@@ -143,7 +144,7 @@ def _of_jpeg(body: bytes) -> tuple[int, int]:
             height, width = struct.unpack(">HH", body[place + 5 : place + 9])
             return width, height
         elif marker in (0xD9, 0xDA):
-            raise ValueError("no frame")
+            raise FixError("no frame")
         else:
             (length,) = struct.unpack(">H", body[place + 2 : place + 4])
             place += 2 + max(2, length)
@@ -159,4 +160,4 @@ def _of_webp(body: bytes) -> tuple[int, int]:
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
     if form == b"VP8X" and len(body) >= 30:
         return int.from_bytes(body[24:27], "little") + 1, int.from_bytes(body[27:30], "little") + 1
-    raise ValueError("no header")
+    raise FixError("no header")

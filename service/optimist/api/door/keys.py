@@ -60,7 +60,7 @@ class Caller:
 def make_key(
     role: Role, namespace: str, experiments: tuple[str, ...] = (), note: str = ""
 ) -> tuple[str, str, KeyRecord]:
-    """Create a key. Returns its id, the key itself, and its record. Raises ValueError for an invalid name."""
+    """Create a key. Returns its id, the key itself, and its record. Raises FixError for an invalid name."""
     id_, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     record = KeyRecord(
         digest=_digest(secret),

@@ -20,10 +20,11 @@ from optimist.api.door.limits import Share
 from optimist.api.problems import ApiError, invalid
 from optimist.api.vitals import Vitals
 from optimist.archive.exporting import Exporter
-from optimist.archive.file import MEDIA_TYPE, Archive, ArchiveError, ArchiveWriter, memory_to_open
+from optimist.archive.file import MEDIA_TYPE, Archive, ArchiveWriter, memory_to_open
 from optimist.archive.importing import import_archive
 from optimist.dispatch.labels import labelled
 from optimist.store import Damaged
+from optimist_client.errors import FixError
 from optimist_client.models import Experiment, Identifier
 
 router = APIRouter(prefix="/v1", tags=["archives"])
@@ -91,7 +92,7 @@ async def import_experiment(
             await context.vitals.check_room(size, reserve=2.0)
             room_for = partial(context.vitals.room_for, reserve=2.0)
             made = await import_archive(context.store, context.settings, archive, name, instance, room_for)
-        except ArchiveError as error:
+        except FixError as error:
             raise invalid(str(error)) from None
         (controls,) = await context.store.labels([made])
         return labelled(await context.experiment(made), controls)

@@ -50,7 +50,7 @@ def _check_routed(experiment: Experiment, wanted: GeneratorRequest, count: int) 
 
 
 def _refusing(check: Callable[[int, int], None], *numbers: int) -> None:
-    """Run a check of a config, and raise `ApiError` 422 instead of its ValueError."""
+    """Run a check of a config, and raise `ApiError` 422 instead of its FixError."""
     try:
         check(*numbers)
     except ValueError as error:

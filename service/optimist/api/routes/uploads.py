@@ -30,11 +30,12 @@ from optimist.api.door.keys import Caller
 from optimist.api.door.limits import SMALL, Share
 from optimist.api.problems import ApiError, invalid
 from optimist.api.references import check_same, standing_reference, stored_reference
-from optimist.numerics.batches import BatchError, check_rows
+from optimist.numerics.batches import check_rows
 from optimist.store import Conflict, Full, NotFound, Store
 from optimist.store.references import CHUNK_BYTES
 from optimist.store.uploads import Uploads
 from optimist_client import tensors
+from optimist_client.errors import FixError
 from optimist_client.models import Identifier, ReferenceInfo, UploadRequest, UploadState
 from optimist_client.models.references import Digest
 from optimist_client.validation import in_words
@@ -252,7 +253,7 @@ def _checked(arrays: Arrays, layout: Layout, piece: int) -> bytes:
         raise invalid(f"{FEATURES}: expected shape {shape} for piece {piece}, got {rows.shape}")
     try:
         check_rows(FEATURES, rows, layout.dimension)
-    except BatchError as error:
+    except FixError as error:
         raise invalid(f"piece {piece}: {error}") from None
     return layout.packed(rows)
 

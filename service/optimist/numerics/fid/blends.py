@@ -26,6 +26,7 @@ from optimist.numerics.mixtures.objective import Blended, Half
 from optimist.numerics.mixtures.programme import least
 from optimist.numerics.mixtures.quadratic import Floats, Quadratic
 from optimist.numerics.mixtures.shared_chance import SharedChance
+from optimist_client.errors import FixError
 
 STEPS = 8
 """Most eigenproblems that the best blend is looked for by."""
@@ -67,7 +68,7 @@ class FrechetBlends:
     one without 1; for a half, 1250 samples in all, the whole search 14, and 2.5 and 0.2. Memory past the rank: one
     matrix of that width for each generator, and another one during a step.
 
-    Raises ValueError on fewer than 4 samples of a generator.
+    Raises FixError on fewer than 4 samples of a generator.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class FrechetBlends:
         common: Sequence[Tensor | None] = (),
     ) -> None:
         if any(statistic.samples < 4 for statistic in statistics):
-            raise ValueError("a mixture needs at least 4 samples of each generator")
+            raise FixError("a mixture needs at least 4 samples of each generator")
         self._reference = reference
         self._parts = [Part.of(reference, statistic, half) for statistic in statistics]
         self._common = tuple(common)

@@ -13,6 +13,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.fid.score import FrechetDistance
 from optimist.numerics.fid.statistic import GaussianStatistic
 from optimist.numerics.symmetric import SymmetricSum
+from optimist_client.errors import FixError
 
 BLOCK = 32
 """Rows of a matrix that are read together: half a megabyte at d = 2048."""
@@ -20,7 +21,7 @@ BLOCK = 32
 
 def _check(name: str, value: float, *, positive: bool = False) -> None:
     if not (math.isfinite(value) and value >= 0.0 and (value > 0.0 or not positive)):
-        raise ValueError(f"{name} must be finite and {'positive' if positive else 'not negative'}, not {value!r}")
+        raise FixError(f"{name} must be finite and {'positive' if positive else 'not negative'}, not {value!r}")
 
 
 def _kept_sums(scatter: SymmetricSum, n: int, least: float, weights: Tensor) -> tuple[float, float]:
@@ -51,7 +52,7 @@ class FrechetTheoremBound:
     """FID-UCB of the seed paper with its Appendix D.5 (equations.md §1a): value = FID̃, optimistic = FID̃ − B.
 
     sigma2: σ², > 0; tau: the truncation of the covariance as a part of ‖Σ_r‖₂; mean_gap: ‖μ_g − μ_r‖, assumed.
-    Raises ValueError on values that make no sense.
+    Raises FixError on values that make no sense.
     """
 
     metric: FrechetDistance
@@ -97,7 +98,7 @@ class FrechetTheoremBound:
 class FrechetAuthorsBound:
     """FD-UCB, the authors' later bonus (equations.md §1b), on the distance with the 1/(n − 1) covariance.
 
-    M: the threshold on the covariance's entries; kappa: κ. Raises ValueError on values that make no sense.
+    M: the threshold on the covariance's entries; kappa: κ. Raises FixError on values that make no sense.
     One sample has no such covariance: the value is the 1/n distance and the interval is infinite.
     """
 
@@ -156,7 +157,7 @@ class FrechetAuthorsBound:
 class FrechetNaiveBound:
     """Naive-UCB of the seed paper (equations.md §1c), which uses only the dimension and the spread of the data.
 
-    sigma2: σ² > 0, or None for ‖Σ_r‖₂; mean_gap: ‖μ_g − μ_r‖, assumed. Raises ValueError on values that make no sense.
+    sigma2: σ² > 0, or None for ‖Σ_r‖₂; mean_gap: ‖μ_g − μ_r‖, assumed. Raises FixError on values that make no sense.
     """
 
     metric: FrechetDistance

@@ -12,6 +12,7 @@ from torch import Tensor
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.statistic import GaussianStatistic
 from optimist.numerics.spectra import centre, root_trace
+from optimist_client.errors import FixError
 
 Route = Literal["gram", "covariance"]
 
@@ -30,9 +31,9 @@ class FrechetTerms:
     """Tr Σ_r."""
 
     def distance(self, degrees: int) -> float:
-        """The distance with scatter / degrees as covariance, never negative. Raises ValueError on degrees < 1."""
+        """The distance with scatter / degrees as covariance, never negative. Raises FixError on degrees < 1."""
         if degrees < 1:
-            raise ValueError("the unbiased covariance needs at least 2 samples")
+            raise FixError("the unbiased covariance needs at least 2 samples")
         spread = self.trace / degrees + self.reference_trace - 2.0 * self.root / math.sqrt(degrees)
         return max(self.gap + spread, 0.0)
 
@@ -47,7 +48,7 @@ def terms_of(
     """The distance's terms from 1 sample or more, by the route that suits n unless another is given.
 
     `spectrum` saves the eigenproblem where the caller has the eigenvalues of rootᵀ scatter root over the reference's
-    `rank`, or those of the Gram matrix. Raises ValueError on the Gram route without rows.
+    `rank`, or those of the Gram matrix. Raises FixError on the Gram route without rows.
     """
     rows = statistic.rows
     # The caller's spectrum lacks the eigenvalues between rank and support.
@@ -58,7 +59,7 @@ def terms_of(
     elif route != "gram":
         mean, centred, trace = statistic.mean, None, statistic.scatter_trace
     else:
-        raise ValueError(f"the Gram route needs all rows, which are kept up to {statistic.keep} samples")
+        raise FixError(f"the Gram route needs all rows, which are kept up to {statistic.keep} samples")
     if centred is not None and route != "covariance":
         root = _gram_root(centred, reference.root, spectrum)
     else:

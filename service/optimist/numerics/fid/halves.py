@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.symmetric import SymmetricSum
+from optimist_client.errors import FixError
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,10 +21,10 @@ class Moments:
     scatter: Tensor
 
     def without(self, part: Moments) -> Moments:
-        """The moments of the other rows, where `part` is of some of these. Raises ValueError if no row is left."""
+        """The moments of the other rows, where `part` is of some of these. Raises FixError if no row is left."""
         count = self.count - part.count
         if count < 1:
-            raise ValueError("a half needs at least 1 sample")
+            raise FixError("a half needs at least 1 sample")
         shift = part.mean - self.mean
         mean = self.mean - shift * (part.count / count)
         between = shift * math.sqrt(part.count * self.count / count)

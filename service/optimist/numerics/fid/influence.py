@@ -29,6 +29,7 @@ from optimist.numerics.spectra import (
     symmetric_product,
     times_lower,
 )
+from optimist_client.errors import FixError
 
 BUFFER = 256
 """Number of last rows from which the influence function's variance is computed."""
@@ -82,11 +83,11 @@ class FrechetInfluence:
     def analyse(self, statistic: GaussianStatistic, *common: Tensor) -> FrechetAnalysis:
         """The analysis of n ≥ 2 samples, with the influence of the rows `common` (m, d) if given.
 
-        Raises ValueError on fewer samples.
+        Raises FixError on fewer samples.
         """
         n, reference = statistic.samples, self._reference
         if n < 2:
-            raise ValueError("the influence of 1 sample is not defined")
+            raise FixError("the influence of 1 sample is not defined")
         geometry = self._few(statistic.rows, *common) if statistic.rows is not None else self._many(statistic, *common)
         terms = terms_of(reference, statistic, spectrum=geometry.eigenvalues * (n - 1))
         plug_in = terms.distance(n - 1)

@@ -20,6 +20,7 @@ from optimist.numerics.fid.statistic import GaussianStatistic
 from optimist.numerics.mixtures.objective import Half
 from optimist.numerics.mixtures.quadratic import Floats
 from optimist.numerics.spectra import centre, symmetric_product
+from optimist_client.errors import FixError
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +38,12 @@ class Part:
 
     @classmethod
     def of(cls, reference: Reference, statistic: GaussianStatistic, half: Half | None) -> Part:
-        """Raises ValueError on fewer than 2 samples."""
+        """Raises FixError on fewer than 2 samples."""
         rows = statistic.rows
         if rows is not None:
             rows = rows if half is None else rows[half::2]
             if len(rows) < 2:
-                raise ValueError("a part of a blend needs at least 2 samples")
+                raise FixError("a part of a blend needs at least 2 samples")
             mean, centred = centre(rows)
             return cls(reference, len(rows), mean, centred, None)
         if half is None:

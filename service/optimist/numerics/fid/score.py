@@ -23,6 +23,7 @@ from optimist.numerics.spectra import (
     increments,
     largest_eigenvalue,
 )
+from optimist_client.errors import FixError
 from optimist_client.metrics import FID
 
 
@@ -60,13 +61,11 @@ class FrechetDistance(BaseScore):
         return GaussianStatistic.from_tensors(tensors, self.reference.device)
 
     def check(self, statistic: GaussianStatistic) -> None:
-        """Raises ValueError unless the statistic has samples and the layout that `statistic` gives."""
+        """Raises FixError unless the statistic has samples and the layout that `statistic` gives."""
         if (statistic.dimension, statistic.keep) != (self.dimension, self.reference.rank):
-            raise ValueError(
-                "the statistic is laid out for another metric or reference; make it with metric.statistic()"
-            )
+            raise FixError("the statistic is laid out for another metric or reference; make it with metric.statistic()")
         if statistic.samples < 1:
-            raise ValueError("a Fréchet distance needs at least 1 sample")
+            raise FixError("a Fréchet distance needs at least 1 sample")
 
     def follow(self, statistic: GaussianStatistic) -> None:
         """Keep a cache that makes the plug-in of this statistic cheap; call it again after every batch.
@@ -96,7 +95,7 @@ class FrechetDistance(BaseScore):
     def plug_in(self, statistic: GaussianStatistic, unbiased: bool = False) -> float:
         """The distance with the 1/n covariance, or the 1/(n − 1) one if `unbiased`; never negative.
 
-        Raises ValueError on no samples, on 1 sample if `unbiased`, and on a statistic of another metric.
+        Raises FixError on no samples, on 1 sample if `unbiased`, and on a statistic of another metric.
         """
         return self.terms(statistic).distance(statistic.samples - int(unbiased))
 
@@ -105,7 +104,7 @@ class FrechetDistance(BaseScore):
     ) -> FrechetTerms:
         """The distance's terms: those that `follow` keeps if they are up to date, otherwise those of `terms_of`.
 
-        With a `route` or a `spectrum`, always those of `terms_of`, which explains these arguments. Raises ValueError
+        With a `route` or a `spectrum`, always those of `terms_of`, which explains these arguments. Raises FixError
         on no samples, on a statistic of another metric, and as `terms_of` does.
         """
         self.check(statistic)
@@ -118,7 +117,7 @@ class FrechetDistance(BaseScore):
         return terms_of(reference, statistic, route=route, spectrum=spectrum)
 
     def analyse(self, statistic: GaussianStatistic) -> FrechetAnalysis:
-        """The de-biased distance, from n ≥ 2 samples. Raises ValueError on fewer, or on another metric's statistic."""
+        """The de-biased distance, from n ≥ 2 samples. Raises FixError on fewer, or on another metric's statistic."""
         self.check(statistic)
         return self._influence.analyse(statistic)
 
@@ -133,7 +132,7 @@ class FrechetDistance(BaseScore):
         half: Half | None = None,
         common: Sequence[Common | None] = (),
     ) -> FrechetBlends:
-        """The loss of blends. Raises ValueError on fewer than 4 samples, and on another metric's statistic."""
+        """The loss of blends. Raises FixError on fewer than 4 samples, and on another metric's statistic."""
         for statistic in statistics:
             self.check(statistic)
         rows = [None if each is None else copied(each["features"], self.reference.device) for each in common]

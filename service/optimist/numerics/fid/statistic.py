@@ -12,6 +12,7 @@ from optimist.numerics.rows import LastRows, Rows, check_rows
 from optimist.numerics.spectra import centre
 from optimist.numerics.statistic import Statistic
 from optimist.numerics.symmetric import SymmetricSum
+from optimist_client.errors import FixError
 
 BLOCK = 4096
 """Rows of a batch that are processed at once, which limits the additional memory."""
@@ -37,7 +38,7 @@ class GaussianStatistic(Statistic):
         device: torch.device | str = "cpu",
     ) -> None:
         if dimension < 1 or min(keep, first, last) < 0:
-            raise ValueError(f"need dimension ≥ 1 and keep, first, last ≥ 0, not {(dimension, keep, first, last)}")
+            raise FixError(f"need dimension ≥ 1 and keep, first, last ≥ 0, not {(dimension, keep, first, last)}")
         self.dimension = dimension
         self.keep = keep
         self.first = first
@@ -98,12 +99,12 @@ class GaussianStatistic(Statistic):
     def half(self, parity: int) -> Moments:
         """The moments of the samples in even (0) or odd (1) places of the log.
 
-        Raises ValueError where there are none.
+        Raises FixError where there are none.
         """
         if self.holds_rows:
             rows = self._head.view()[parity::2]
             if not len(rows):
-                raise ValueError("a half needs at least 1 sample")
+                raise FixError("a half needs at least 1 sample")
             mean, centred = centre(rows)
             return Moments(len(rows), mean, centred.T @ centred)
         assert self._even is not None
@@ -126,7 +127,7 @@ class GaussianStatistic(Statistic):
         return self._scatter is not None
 
     def update(self, batch: Tensor) -> None:
-        """Add a batch (b, d) of any real dtype, b ≥ 1. Raises ValueError, changing nothing, on anything else."""
+        """Add a batch (b, d) of any real dtype, b ≥ 1. Raises FixError, changing nothing, on anything else."""
         check_rows("features", batch, self.dimension)
         for block in batch.split(BLOCK):
             self._take(block.to(self.device, torch.float64))

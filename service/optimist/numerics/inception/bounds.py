@@ -36,7 +36,7 @@ class _PaperBound:
 class InceptionTheoremBound(_PaperBound):
     """IS-UCB of the seed paper (equations.md §2a) with C′ = log K, the largest entropy there is.
 
-    value = log IS̃, optimistic = upper = log IŜ, which is +∞ from 1 sample. Raises ValueError on δ outside (0, 1).
+    value = log IS̃, optimistic = upper = log IŜ, which is +∞ from 1 sample. Raises FixError on δ outside (0, 1).
     """
 
     name: str = field(default="theorem", init=False)
@@ -59,7 +59,7 @@ class InceptionTheoremBound(_PaperBound):
 class InceptionNaiveBound(_PaperBound):
     """Naive-UCB of the seed paper (equations.md §2b), which uses only n and K; C′ = log K.
 
-    value = log IS̃, optimistic = upper = log IŜ. Raises ValueError on δ outside (0, 1).
+    value = log IS̃, optimistic = upper = log IŜ. Raises FixError on δ outside (0, 1).
     """
 
     name: str = field(default="naive", init=False)

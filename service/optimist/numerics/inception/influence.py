@@ -31,7 +31,7 @@ class InceptionAnalysis(Analysis):
 def analyse_inception(statistic: ClassStatistic, plug_in: float, common: Tensor | None = None) -> InceptionAnalysis:
     """The analysis of n ≥ 2 samples, whose log IS̃ is `plug_in`, with the influence of the rows `common` (m, K).
 
-    Raises ValueError on fewer.
+    Raises FixError on fewer.
     """
     n, variance = statistic.samples, statistic.variance
     if not bool(variance.any()):

@@ -11,20 +11,21 @@ from optimist.numerics.inception.influence import InceptionAnalysis, analyse_inc
 from optimist.numerics.inception.statistic import ClassStatistic, entropy, normalised
 from optimist.numerics.rows import copied
 from optimist.numerics.score import BaseScore
+from optimist_client.errors import FixError
 from optimist_client.metrics import InceptionScore as Declared
 
 
 class InceptionScore(BaseScore):
     """log IS̃ = H(p̃) − Ĥ, higher is better: how varied the classes are overall, and how sure each sample is of its own.
 
-    In logarithms because the optimistic scores of the papers reach e^200. Raises ValueError on fewer than 1 class.
+    In logarithms because the optimistic scores of the papers reach e^200. Raises FixError on fewer than 1 class.
     """
 
     declared = Declared
 
     def __init__(self, classes: int, *, device: torch.device | str = "cpu") -> None:
         if classes < 1:
-            raise ValueError(f"need at least 1 class, not {classes}")
+            raise FixError(f"need at least 1 class, not {classes}")
         self.classes = classes
         self.device = torch.device(device)
 
@@ -47,21 +48,21 @@ class InceptionScore(BaseScore):
         return ClassStatistic.from_tensors(tensors, self.device)
 
     def check(self, statistic: ClassStatistic) -> None:
-        """Raises ValueError unless the statistic has samples and this many classes."""
+        """Raises FixError unless the statistic has samples and this many classes."""
         if statistic.classes != self.classes:
-            raise ValueError(
+            raise FixError(
                 f"the statistic has {statistic.classes} classes, not {self.classes}; make it with metric.statistic()"
             )
         if statistic.samples < 1:
-            raise ValueError("an Inception score needs at least 1 sample")
+            raise FixError("an Inception score needs at least 1 sample")
 
     def plug_in(self, statistic: ClassStatistic) -> float:
-        """log IS̃, never negative. Raises ValueError on no samples and on a statistic of other classes."""
+        """log IS̃, never negative. Raises FixError on no samples and on a statistic of other classes."""
         self.check(statistic)
         return max(float(entropy(statistic.mean)) - statistic.entropy_mean, 0.0)
 
     def analyse(self, statistic: ClassStatistic) -> InceptionAnalysis:
-        """The de-biased log IS, from n ≥ 2 samples. Raises ValueError on fewer, or on other classes."""
+        """The de-biased log IS, from n ≥ 2 samples. Raises FixError on fewer, or on other classes."""
         return analyse_inception(statistic, self.plug_in(statistic))
 
     def analyse_paired(self, statistic: ClassStatistic, common: Mapping[str, Tensor]) -> InceptionAnalysis:

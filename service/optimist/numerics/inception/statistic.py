@@ -8,6 +8,7 @@ from torch import Tensor
 from optimist.numerics.batches import SIMPLEX_TOLERANCE
 from optimist.numerics.rows import LastRows
 from optimist.numerics.statistic import Statistic
+from optimist_client.errors import FixError
 
 FOLDS = 10
 """Sample i belongs to fold i mod 10, i counted over the whole log."""
@@ -21,13 +22,13 @@ def entropy(probabilities: Tensor) -> Tensor:
 
 
 def normalised(probabilities: Tensor) -> Tensor:
-    """Rows (b, K) divided by their sums. Raises ValueError where one is not finite, negative, or off the simplex."""
+    """Rows (b, K) divided by their sums. Raises FixError where one is not finite, negative, or off the simplex."""
     sums = probabilities.sum(-1, keepdim=True)
     # Slightly wider than the tolerance of the check of batches, which sums in another order.
     near = (sums - 1.0).abs() <= SIMPLEX_TOLERANCE + 1e-9
     # Written so that NaN fails it too.
     if not bool((probabilities >= 0.0).all() & near.all()):
-        raise ValueError(
+        raise FixError(
             f"probabilities must be finite, not negative and sum to 1 within {SIMPLEX_TOLERANCE:g} in every row"
         )
     return probabilities / sums
@@ -43,7 +44,7 @@ class ClassStatistic(Statistic):
 
     def __init__(self, classes: int, *, device: torch.device | str = "cpu") -> None:
         if classes < 1:
-            raise ValueError(f"need at least 1 class, not {classes}")
+            raise FixError(f"need at least 1 class, not {classes}")
         self.classes = classes
         self.device = torch.device(device)
         self.samples = 0
@@ -60,7 +61,7 @@ class ClassStatistic(Statistic):
 
     @property
     def variance(self) -> Tensor:
-        """Variance of each class's probability (K), with 1/(n − 1). Raises ValueError on fewer than 2 samples."""
+        """Variance of each class's probability (K), with 1/(n − 1). Raises FixError on fewer than 2 samples."""
         return self._variances()[:-1]
 
     @property
@@ -70,7 +71,7 @@ class ClassStatistic(Statistic):
 
     @property
     def entropy_variance(self) -> float:
-        """Variance of H(Y|x), with 1/(n − 1). Raises ValueError on fewer than 2 samples."""
+        """Variance of H(Y|x), with 1/(n − 1). Raises FixError on fewer than 2 samples."""
         return float(self._variances()[-1])
 
     @property
@@ -93,11 +94,11 @@ class ClassStatistic(Statistic):
     def update(self, probabilities: Tensor) -> None:
         """Add a batch (b, K) of any real dtype, b ≥ 1, each row renormalised if it sums to 1 within 1e-3.
 
-        Raises ValueError, changing nothing, on another shape and on rows that are not finite, negative or off the
+        Raises FixError, changing nothing, on another shape and on rows that are not finite, negative or off the
         simplex.
         """
         if probabilities.ndim != 2 or probabilities.shape[0] < 1 or probabilities.shape[1] != self.classes:
-            raise ValueError(f"expected a batch of shape (b ≥ 1, {self.classes}), not {tuple(probabilities.shape)}")
+            raise FixError(f"expected a batch of shape (b ≥ 1, {self.classes}), not {tuple(probabilities.shape)}")
         rows = normalised(probabilities.to(self.device, torch.float64).contiguous())
         count = len(rows)
         fold = (self.samples + torch.arange(count, device=self.device)) % FOLDS
@@ -141,7 +142,7 @@ class ClassStatistic(Statistic):
 
     def _variances(self) -> Tensor:
         if self.samples < 2:
-            raise ValueError(f"the variance of {self.samples} samples is not defined")
+            raise FixError(f"the variance of {self.samples} samples is not defined")
         return self._squares / (self.samples - 1)
 
     def _absorb(self, count: int, mean: Tensor, squares: Tensor) -> None:

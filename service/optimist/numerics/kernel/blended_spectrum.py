@@ -14,6 +14,7 @@ from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.mixtures.objective import Half
 from optimist.numerics.mixtures.quadratic import Floats
 from optimist.numerics.spectra import eigen_coordinates, symmetric_product
+from optimist_client.errors import FixError
 
 KEPT = 512
 """Last rows of each generator by which influences are found, as in an estimate of one."""
@@ -39,7 +40,7 @@ class Part:
 
     @classmethod
     def of(cls, statistic: KernelStatistic, half: Half | None) -> Part:
-        """One half of a log, None: all. Raises ValueError where halves were not kept."""
+        """One half of a log, None: all. Raises FixError where halves were not kept."""
         rows, samples, last = statistic.rows, statistic.samples, statistic.last_rows
         count = samples if half is None else (samples + 1 - half) // 2
         if half is not None:
@@ -47,7 +48,7 @@ class Part:
             last = last[(samples - len(last) + half) % 2 :: 2].clone()
         if rows is None and len(last) < count:
             if half is not None and not statistic.halves:
-                raise ValueError("the halves of the stream are kept only with halves=True")
+                raise FixError("the halves of the stream are kept only with halves=True")
             return cls(last, None, count, lambda: statistic.moment if half is None else statistic.half_moment(half))
         rows = last if rows is None else rows
         return cls(rows[-KEPT:], rows, count)

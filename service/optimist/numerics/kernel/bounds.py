@@ -9,13 +9,14 @@ from optimist.numerics.bound import check_delta, one_sided
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.kernel.score import VendiScore
 from optimist.numerics.kernel.statistic import KernelStatistic
+from optimist_client.errors import FixError
 
 
 @dataclass(frozen=True)
 class KernelTheoremBound:
     """RKE-UCB and Vendi-UCB (equations.md §3b): value = the plug-in, upper = the largest that the theorem allows.
 
-    The order α must be at least 1: below it the papers have no theorem (ValueError). For α = ∞ the same norm
+    The order α must be at least 1: below it the papers have no theorem (FixError). For α = ∞ the same norm
     inequality serves, |λ̂_max − λ_max| ≤ ‖λ̂ − λ‖₂ ≤ ε_n; a t-truncated spectrum is a projection of the whole, which
     brings no two of them further apart, so it has m = t. Below n = 2 + 8 log(1/δ) the upper end is the ceiling log m.
     """
@@ -27,7 +28,7 @@ class KernelTheoremBound:
     def __post_init__(self) -> None:
         check_delta(self.delta)
         if self.metric.order < 1.0:
-            raise ValueError(f"no theorem bounds the Vendi score of order {self.metric.order:g}: it needs at least 1")
+            raise FixError(f"no theorem bounds the Vendi score of order {self.metric.order:g}: it needs at least 1")
 
     def statistic(self) -> KernelStatistic:
         """An empty statistic without half-streams, which this bound does not read."""

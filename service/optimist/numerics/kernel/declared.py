@@ -14,15 +14,16 @@ from optimist.numerics.kernel.maps import make_feature_map
 from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
 from optimist.numerics.kernel.settings import KernelSettings
 from optimist.numerics.registry import Setting
+from optimist_client.errors import FixError
 from optimist_client.metrics import RKE, Kernel, Vendi
 
 BOUNDS = {"theorem": KernelTheoremBound}
 
 
 def make(declared: RKE | Vendi, setting: Setting) -> VendiScore:
-    """The score by the kernel's feature map. Raises ValueError without a kernel, or if it is still open."""
+    """The score by the kernel's feature map. Raises FixError without a kernel, or if it is still open."""
     if declared.kernel is None:
-        raise ValueError(f"the metric {declared.name!r} needs a kernel, such as dict(name='gaussian', sigma=10.0)")
+        raise FixError(f"the metric {declared.name!r} needs a kernel, such as dict(name='gaussian', sigma=10.0)")
     feature_map = make_feature_map(declared.kernel, setting.widths["features"], setting.device)
     if isinstance(declared, RKE):
         return RenyiKernelEntropy(feature_map, setting.prompts)

@@ -8,16 +8,17 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.checks import check_number
+from optimist_client.errors import FixError
 
 SMALLEST_ORDER = 1e-6
 """Smallest α. Its score nearly counts the eigenvalues; smaller orders drown in rounding."""
 
 
 def check_order(order: float) -> float:
-    """α as a float, exactly 1 if it differs by no more than 1e-7. Raises ValueError unless it is in 1e-6 … inf."""
+    """α as a float, exactly 1 if it differs by no more than 1e-7. Raises FixError unless it is in 1e-6 … inf."""
     order = check_number("order", order)
     if not order >= SMALLEST_ORDER:
-        raise ValueError(f"the order must be positive, from {SMALLEST_ORDER:g} to inf, not {order!r}")
+        raise FixError(f"the order must be positive, from {SMALLEST_ORDER:g} to inf, not {order!r}")
     # 1/(1 − α) magnifies rounding.
     return 1.0 if abs(order - 1.0) <= 1e-7 else order
 
@@ -26,7 +27,7 @@ def log_vendi(eigenvalues: Tensor, order: float = 1.0, truncation: int | None = 
     """log Vendi_α of eigenvalues (k) of sum 1, in any order, t-truncated if asked; never negative (equations.md §3).
 
     Eigenvalues up to k · ε · λ_max, ε of float64, count as zero: with a low order their noise would dominate.
-    Raises ValueError on an order below 1e-6, or on a truncation below 1.
+    Raises FixError on an order below 1e-6, or on a truncation below 1.
     """
     order = check_order(order)
     eigenvalues = eigenvalues.sort(descending=True).values.clamp_min(0.0)
@@ -46,12 +47,12 @@ def log_vendi(eigenvalues: Tensor, order: float = 1.0, truncation: int | None = 
 def truncated(eigenvalues: Tensor, truncation: int | None) -> Tensor:
     """The t largest of descending eigenvalues (k) with the rest spread evenly over them (min(k, t)).
 
-    Raises ValueError on a truncation below 1.
+    Raises FixError on a truncation below 1.
     """
     if truncation is None:
         return eigenvalues
     if truncation < 1:
-        raise ValueError(f"the truncation must be at least 1, not {truncation!r}")
+        raise FixError(f"the truncation must be at least 1, not {truncation!r}")
     return eigenvalues[:truncation] + eigenvalues[truncation:].sum() / truncation
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from optimist.numerics.feature_maps import Cosine, gaussian_kernel
 from optimist.numerics.kernel.entropy import eigenvalues_of, spectrum_of_rows
+from optimist_client.errors import FixError
 
 Kernel = Literal["gaussian", "cosine"]
 
@@ -15,7 +16,7 @@ Kernel = Literal["gaussian", "cosine"]
 def exact_spectrum(rows: Tensor, kernel: Kernel = "gaussian", sigma: float = 1.0) -> Tensor:
     """Eigenvalues of K/n, descending and ≥ 0, of finite float64 rows (n ≥ 1, d): n of them, min(n, d) for `cosine`.
 
-    `log_vendi` scores them. `sigma` is the bandwidth of `gaussian`. Raises ValueError on an unknown kernel, no rows, a
+    `log_vendi` scores them. `sigma` is the bandwidth of `gaussian`. Raises FixError on an unknown kernel, no rows, a
     bandwidth that is not positive, or a row of zeros under `cosine`.
     """
     if kernel == "cosine":
@@ -25,16 +26,16 @@ def exact_spectrum(rows: Tensor, kernel: Kernel = "gaussian", sigma: float = 1.0
 
 
 def exact_kernel(rows: Tensor, kernel: Kernel = "gaussian", sigma: float = 1.0) -> Tensor:
-    """K (n, n), its diagonal 1, of finite float64 rows (n ≥ 1, d). Raises ValueError as `exact_spectrum` does."""
+    """K (n, n), its diagonal 1, of finite float64 rows (n ≥ 1, d). Raises FixError as `exact_spectrum` does."""
     _check(rows)
     if kernel == "gaussian":
         return gaussian_kernel(rows, rows, sigma)
     if kernel == "cosine":
         directions = Cosine(rows.shape[1], rows.device)(rows)
         return directions @ directions.T
-    raise ValueError(f"unknown kernel {kernel!r}: one of gaussian, cosine")
+    raise FixError(f"unknown kernel {kernel!r}: one of gaussian, cosine")
 
 
 def _check(rows: Tensor) -> None:
     if rows.ndim != 2 or len(rows) < 1:
-        raise ValueError(f"expected rows of shape (n ≥ 1, d), not {tuple(rows.shape)}")
+        raise FixError(f"expected rows of shape (n ≥ 1, d), not {tuple(rows.shape)}")

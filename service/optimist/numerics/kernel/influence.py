@@ -32,6 +32,7 @@ from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.rows import copied
 from optimist.numerics.score import Analysis, linear_share
 from optimist.numerics.spectra.cross_entropy import LeaveOneOut
+from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     from optimist.numerics.kernel.score import VendiScore
@@ -123,11 +124,11 @@ def few_rows(order: float, n: int, width: int) -> tuple[str, ...]:
 def entropy_influence(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
     """The recipe of the metric's order, from n ≥ 2 samples, with the influence of the rows `common` (m, d) if given.
 
-    Raises ValueError as `VendiScore.analyse` does.
+    Raises FixError as `VendiScore.analyse` does.
     """
     metric.check(statistic)
     if statistic.samples < 2:
-        raise ValueError("the influence of 1 sample is not defined")
+        raise FixError("the influence of 1 sample is not defined")
     features = [metric.feature_map(copied(rows, metric.feature_map.device)) for rows in common]
     if metric.order == 2.0 and metric.truncation is None:
         return _by_pairs(metric, statistic, *features)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.rows import LastRows
+from optimist_client.errors import FixError
 
 UNKNOWN = -1
 """The index of a prompt that is not known."""
@@ -86,7 +87,7 @@ class ListedPrompts:
 
     def __init__(self, length: int, width: int, last: int, device: torch.device) -> None:
         if length < 1:
-            raise ValueError(f"a list has at least one prompt, not {length}")
+            raise FixError(f"a list has at least one prompt, not {length}")
         self.length = length
         self._last = last
         self.counts = torch.zeros(length, dtype=torch.int64)
@@ -120,14 +121,14 @@ class ListedPrompts:
         return (uneven + self.unknown) / (known + self.unknown)
 
     def check(self, prompts: Tensor | None, rows: int) -> Tensor:
-        """The prompts (rows,) of a batch as int64; None stands for unknown ones. Raises ValueError for others."""
+        """The prompts (rows,) of a batch as int64; None stands for unknown ones. Raises FixError for others."""
         if prompts is None:
             return torch.full((rows,), UNKNOWN)
         if prompts.shape != (rows,) or prompts.dtype.is_floating_point or len(prompts) == 0:
-            raise ValueError(f"prompt_indices: expected {rows} whole numbers, got {tuple(prompts.shape)}")
+            raise FixError(f"prompt_indices: expected {rows} whole numbers, got {tuple(prompts.shape)}")
         low, high = (int(end) for end in torch.aminmax(prompts))
         if not UNKNOWN <= low <= high < self.length:
-            raise ValueError(f"prompt_indices: expected 0 to {self.length - 1}, got {low if low < 0 else high}")
+            raise FixError(f"prompt_indices: expected 0 to {self.length - 1}, got {low if low < 0 else high}")
         return prompts.to(torch.int64)
 
     def add(self, prompts: Tensor, features: Tensor) -> None:

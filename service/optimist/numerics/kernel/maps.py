@@ -12,6 +12,7 @@ from torch import Tensor
 from optimist.numerics.batches import LARGEST
 from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom
 from optimist.numerics.kernel.settings import KernelSettings
+from optimist_client.errors import FixError
 from optimist_client.metrics import Kernel
 from optimist_client.metrics.kernel import MEDIAN
 
@@ -27,7 +28,7 @@ def make_feature_map(kernel: Kernel | Mapping[str, Any], dimension: int, device:
 
     A mapping holds name: "gaussian" (default; random Fourier features) with `sigma`, `features` (r, default 1000) and
     `seed`, or with `omegas` (d, r) as they are; "nystrom" with `landmarks` (m, d) and `sigma`; or "cosine". Raises
-    ValueError on anything else, and on what only samples can fix (see `fit_kernel`).
+    FixError on anything else, and on what only samples can fix (see `fit_kernel`).
     """
     return feature_map_of(KernelSettings.of(kernel), dimension, device)
 
@@ -35,19 +36,19 @@ def make_feature_map(kernel: Kernel | Mapping[str, Any], dimension: int, device:
 def feature_map_of(kernel: KernelSettings, dimension: int, device: Device, *stream: int) -> FeatureMap:
     """The feature map of checked settings; `stream` makes frequencies of one seed independent.
 
-    Raises ValueError as `make_feature_map` does.
+    Raises FixError as `make_feature_map` does.
     """
     if kernel.features is None:
-        raise ValueError("kernel: features=None, the exact kernel, has no feature map")
+        raise FixError("kernel: features=None, the exact kernel, has no feature map")
     if kernel.name == "cosine":
         return Cosine(dimension, device)
     if kernel.omegas is not None:
         return GaussianFourier(kernel.omegas, device)
     if not isinstance(kernel.sigma, float):
-        raise ValueError(f"kernel: sigma is {kernel.sigma!r}, which samples must fix first")
+        raise FixError(f"kernel: sigma is {kernel.sigma!r}, which samples must fix first")
     if kernel.name == "nystrom":
         if kernel.landmarks is None:
-            raise ValueError("kernel: the nystrom kernel needs landmarks (m, d)")
+            raise FixError("kernel: the nystrom kernel needs landmarks (m, d)")
         return Nystrom(kernel.landmarks, kernel.sigma, device)
     seed = (kernel.seed, *stream) if stream else kernel.seed
     return GaussianFourier.draw(dimension, kernel.features, kernel.sigma, seed, device)
@@ -58,7 +59,7 @@ def fit_kernel(kernel: Kernel | Mapping[str, Any], *logs: Tensor) -> KernelSetti
 
     A generator's median distance is that over the pairs that differ among its first 1000 rows. The bandwidth is the
     lower median of the generators' own, and 1 where no rows differ. The landmarks of a nystrom kernel are the first
-    `features` rows of all generators in turn. Raises ValueError if the median is beyond 1e±30.
+    `features` rows of all generators in turn. Raises FixError if the median is beyond 1e±30.
     """
     settings, fixed = KernelSettings.of(kernel), dict[str, Any]()
     if settings.sigma == MEDIAN:
@@ -67,7 +68,7 @@ def fit_kernel(kernel: Kernel | Mapping[str, Any], *logs: Tensor) -> KernelSetti
         median = medians[(len(medians) - 1) // 2] if medians else 1.0
         if not 1.0 / LARGEST <= median <= LARGEST:
             expected = f"expected from {1.0 / LARGEST:g} to {LARGEST:g}"
-            raise ValueError(f"sigma: the median distance of the first samples is {median:g}, {expected}: scale them")
+            raise FixError(f"sigma: the median distance of the first samples is {median:g}, {expected}: scale them")
         fixed["sigma"] = median
     if settings.name == "nystrom" and settings.landmarks is None and settings.features is not None:
         fixed["landmarks"] = in_turn(logs, settings.features).cpu().numpy()

@@ -15,6 +15,7 @@ from optimist.numerics.feature_maps import FeatureMap
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.modes import Mode, Shown
 from optimist.numerics.reservoir import Reservoir
+from optimist_client.errors import FixError
 
 SMALLEST_SHARE = 1e-9
 """Eigenvalues up to this part of the largest count as zero: their eigenvectors would be rounding."""
@@ -28,7 +29,7 @@ def modes_of(
     The eigenvectors are those of C over all samples seen, by the n × n Gram matrix while n ≤ width; u is signed so that
     its sum over the reservoir is ≥ 0. `names` are those of the reservoir's tensors that φ takes, side by side. Modes
     without a share are left out, so there may be fewer; modes of equal share may be any basis of their span.
-    Raises ValueError on a reservoir without samples and on counts below 1; KeyError where the reservoir lacks a tensor.
+    Raises FixError on a reservoir without samples and on counts below 1; KeyError where the reservoir lacks a tensor.
     """
     check_counts(count, samples)
     return shown(statistic.feature_map, reservoir, names, *_vectors(statistic, count), samples)
@@ -46,17 +47,17 @@ def shown(
 
 
 def rows_of(reservoir: Reservoir, *names: str) -> list[Tensor]:
-    """The reservoir's rows (k, d) of each name. Raises ValueError if it is empty, KeyError on other names."""
+    """The reservoir's rows (k, d) of each name. Raises FixError if it is empty, KeyError on other names."""
     if len(reservoir) == 0:
-        raise ValueError("the reservoir holds no samples")
+        raise FixError("the reservoir holds no samples")
     tensors = reservoir.tensors
     return [tensors[name] for name in names]
 
 
 def check_counts(count: int, samples: int) -> None:
-    """Raise ValueError unless there is at least 1 mode, or group, and 1 sample of each to show."""
+    """Raise FixError unless there is at least 1 mode, or group, and 1 sample of each to show."""
     if count < 1 or samples < 1:
-        raise ValueError(f"need count ≥ 1 and samples ≥ 1, not {(count, samples)}")
+        raise FixError(f"need count ≥ 1 and samples ≥ 1, not {(count, samples)}")
 
 
 def _vectors(statistic: KernelStatistic, count: int) -> tuple[Tensor, Tensor]:

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from optimist.numerics.mixtures.objective import Blended
 from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+from optimist_client.errors import FixError
 
 ROWS = 128
 """Last rows of each generator by which errors are found: they are known to 6 % from one generator, better from more."""
@@ -287,6 +288,6 @@ def places_in(samples: int, rows: int, half: int | None, device: torch.device) -
 
 
 def checked(samples: Sequence[int]) -> None:
-    """Raise ValueError unless each generator has at least 4 samples."""
+    """Raise FixError unless each generator has at least 4 samples."""
     if not samples or min(samples) < 4:
-        raise ValueError("a blend needs generators with at least 4 samples each")
+        raise FixError("a blend needs generators with at least 4 samples each")

@@ -26,6 +26,7 @@ from optimist.numerics.modes import Mode
 from optimist.numerics.reservoir import Reservoir
 from optimist.numerics.score import BaseScore, Identity
 from optimist.numerics.spectra import SMALLEST_WIDTH, TraceFollower
+from optimist_client.errors import FixError
 from optimist_client.metrics import RKE, Metric, Vendi
 
 
@@ -35,7 +36,7 @@ class VendiScore(BaseScore):
     α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at
     most log width. The eigenvalues are those of the n × n Gram matrix of the φ while n ≤ width, then those of C itself.
     At order 2, `prompts` is the length of the list that the samples' prompts are, if the score is that on these. Raises
-    ValueError on an order below 1e-6, or a truncation outside 1 … width.
+    FixError on an order below 1e-6, or a truncation outside 1 … width.
     """
 
     declared: type[Metric] | Metric = Vendi
@@ -51,7 +52,7 @@ class VendiScore(BaseScore):
         self.prompts = prompts
         self.order = check_order(order)
         if truncation is not None and not 1 <= truncation <= feature_map.width:
-            raise ValueError(f"truncation must lie between 1 and the {feature_map.width} features, not {truncation!r}")
+            raise FixError(f"truncation must lie between 1 and the {feature_map.width} features, not {truncation!r}")
         self.truncation = truncation
         self._followed: WeakKeyDictionary[KernelStatistic, _Followed] = WeakKeyDictionary()
 
@@ -113,11 +114,11 @@ class VendiScore(BaseScore):
         return KernelStatistic.from_tensors(tensors, self.feature_map)
 
     def check(self, statistic: KernelStatistic) -> None:
-        """Raises ValueError unless the statistic has samples and a feature map of this one's sizes."""
+        """Raises FixError unless the statistic has samples and a feature map of this one's sizes."""
         if statistic.sizes != (self.dimension, self.width):
-            raise ValueError("the statistic is laid out for another metric; make it with metric.statistic()")
+            raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
         if statistic.samples < 1:
-            raise ValueError("a kernel score needs at least 1 sample")
+            raise FixError("a kernel score needs at least 1 sample")
 
     def follow(self, statistic: KernelStatistic) -> None:
         """Keep a cache that makes the plug-in of this statistic cheap; call it again after every batch.
@@ -139,7 +140,7 @@ class VendiScore(BaseScore):
         return 0 if followed is None else followed.follower.bytes
 
     def plug_in(self, statistic: KernelStatistic) -> float:
-        """The log score of the samples as they are, 0 … log ceiling. Raises ValueError on no samples."""
+        """The log score of the samples as they are, 0 … log ceiling. Raises FixError on no samples."""
         self.check(statistic)
         n = statistic.samples
         followed = self._followed.get(statistic)
@@ -156,7 +157,7 @@ class VendiScore(BaseScore):
     def analyse(self, statistic: KernelStatistic) -> KernelAnalysis:
         """The de-biased log score, from n ≥ 2 samples.
 
-        Raises ValueError on fewer, on a statistic of another metric, and on missing halves.
+        Raises FixError on fewer, on a statistic of another metric, and on missing halves.
         """
         return self._with_errors(statistic, entropy_influence(self, statistic))
 
@@ -182,7 +183,7 @@ class VendiScore(BaseScore):
     def modes(self, statistic: KernelStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
         """The modes of φ over all samples seen, shown by those of the reservoir; `modes_of` says which.
 
-        Raises ValueError on a statistic without samples or of another metric, and as `modes_of` does.
+        Raises FixError on a statistic without samples or of another metric, and as `modes_of` does.
         """
         self.check(statistic)
         return modes_of(statistic, reservoir, self.widths, count, samples)
@@ -192,7 +193,7 @@ class VendiScore(BaseScore):
     ) -> Objective:
         """The loss of blends: at order 2 by means over pairs, otherwise by spectra. Raises as `Score.objective`."""
         if not self.offers_mixture:
-            raise ValueError("a truncated Vendi score, or one of infinite order, has no score of blends")
+            raise FixError("a truncated Vendi score, or one of infinite order, has no score of blends")
         if self.order == 2.0:
             return renyi_objective(self, statistics, half, common)
         return EntropyObjective(self, statistics, half, common)
@@ -202,7 +203,7 @@ class VendiScore(BaseScore):
         return [(self.feature_map.name, self.feature_map.tensors())]
 
     def spectrum(self, statistic: KernelStatistic) -> Tensor:
-        """The min(n, width) largest eigenvalues of C, descending and ≥ 0. Raises ValueError on no samples."""
+        """The min(n, width) largest eigenvalues of C, descending and ≥ 0. Raises FixError on no samples."""
         self.check(statistic)
         rows = statistic.rows
         if rows is not None:
@@ -210,13 +211,13 @@ class VendiScore(BaseScore):
         return eigenvalues_of(statistic.moment / statistic.samples)
 
     def half_spectra(self, statistic: KernelStatistic) -> tuple[Tensor, Tensor]:
-        """The same for the samples of even and of odd index, separately. Raises ValueError on fewer than 2 samples.
+        """The same for the samples of even and of odd index, separately. Raises FixError on fewer than 2 samples.
 
-        Past n = width it needs a statistic made with `halves`, and raises ValueError on another.
+        Past n = width it needs a statistic made with `halves`, and raises FixError on another.
         """
         self.check(statistic)
         if statistic.samples < 2:
-            raise ValueError("halves of a stream need at least 2 samples")
+            raise FixError("halves of a stream need at least 2 samples")
         rows = statistic.rows
         if rows is not None:
             return spectrum_of_rows(rows[::2]), spectrum_of_rows(rows[1::2])

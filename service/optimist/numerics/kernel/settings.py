@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 from optimist.numerics.batches import check_rows
 from optimist.numerics.checks import check_number, check_whole, real_array
 from optimist.numerics.feature_maps import check_sigma
+from optimist_client.errors import FixError
 from optimist_client.metrics import Kernel, Metric
 from optimist_client.metrics.kernel import MEDIAN
 from optimist_client.validation import in_words
@@ -35,7 +36,7 @@ class KernelSettings(Kernel):
     def of(cls, kernel: Any, field: str = "kernel") -> KernelSettings:
         """The settings in a mapping or a declared kernel.
 
-        A setting that the kernel does not have must be missing or None. Raises ValueError, beginning with `field`, for
+        A setting that the kernel does not have must be missing or None. Raises FixError, beginning with `field`, for
         invalid settings.
         """
         if isinstance(kernel, cls):
@@ -43,10 +44,10 @@ class KernelSettings(Kernel):
         if isinstance(kernel, Kernel):
             return cls(**{name: getattr(kernel, name) for name in kernel.model_fields_set})
         if not isinstance(kernel, Mapping):
-            raise ValueError(f"{field}: expected a mapping such as dict(name='gaussian', sigma=10.0), got {kernel!r}")
+            raise FixError(f"{field}: expected a mapping such as dict(name='gaussian', sigma=10.0), got {kernel!r}")
         foreign = [f"{key}" for key in kernel if key not in cls.model_fields]
         if foreign:
-            raise ValueError(f"{field}: expected {', '.join(cls.model_fields)}; got {', '.join(sorted(foreign))}")
+            raise FixError(f"{field}: expected {', '.join(cls.model_fields)}; got {', '.join(sorted(foreign))}")
         # Numbers may be numpy's, which pydantic would refuse; strings are refused.
         given = dict(kernel)
         for key, least in (("features", 1), ("seed", 0)):
@@ -59,20 +60,20 @@ class KernelSettings(Kernel):
         try:
             return cls(**given)
         except ValidationError as error:
-            raise ValueError(in_words(error, field)) from None
+            raise FixError(in_words(error, field)) from None
 
     @model_validator(mode="after")
     def _arrays_belong(self) -> Self:
         for name, owner in (("omegas", "gaussian"), ("landmarks", "nystrom")):
             if getattr(self, name) is not None and self.name != owner:
-                raise ValueError(f"the {self.described} has no {name}")
+                raise FixError(f"the {self.described} has no {name}")
         if self.is_exact and (self.name == "nystrom" or self.omegas is not None):
-            raise ValueError("features=None, the exact kernel: expected 'gaussian' with sigma, or 'cosine'")
+            raise FixError("features=None, the exact kernel: expected 'gaussian' with sigma, or 'cosine'")
         if self.omegas is None:
             return self
         frequencies = self.omegas.shape[1]
         if "features" in self.model_fields_set and self.features != frequencies:
-            raise ValueError(f"features: expected the {frequencies} of omegas, got {self.features}")
+            raise FixError(f"features: expected the {frequencies} of omegas, got {self.features}")
         object.__setattr__(self, "features", frequencies)
         self.model_fields_set.add("features")
         return self
@@ -125,7 +126,7 @@ def with_settings(metric: AnyMetric) -> AnyMetric:
 
 def _bandwidth(name: str, sigma: Any) -> float:
     if isinstance(sigma, str):
-        raise ValueError(f"{name}: expected a number or {MEDIAN!r}, got {sigma!r}")
+        raise FixError(f"{name}: expected a number or {MEDIAN!r}, got {sigma!r}")
     return check_sigma(check_number(name, sigma))
 
 
@@ -134,6 +135,6 @@ def _matrix(name: str, values: Any) -> NDArray[np.float64] | None:
         return None
     matrix = real_array(name, values)
     if matrix.ndim != 2 or matrix.size == 0:
-        raise ValueError(f"{name}: expected a matrix with entries, got shape {matrix.shape}")
+        raise FixError(f"{name}: expected a matrix with entries, got shape {matrix.shape}")
     check_rows(name, matrix, matrix.shape[1])
     return matrix

@@ -12,6 +12,7 @@ from optimist.numerics.mixtures.objective import Half
 from optimist.numerics.rows import LastRows, Rows, check_rows
 from optimist.numerics.statistic import Statistic
 from optimist.numerics.symmetric import SymmetricSum
+from optimist_client.errors import FixError
 
 BLOCK = 1024
 """Rows of a batch whose φ are computed at once: enough for the GEMM's full rate, and 64 MiB at a width of 8000."""
@@ -31,7 +32,7 @@ class KernelStatistic(Statistic):
         self, feature_map: FeatureMap, *, last: int = 512, halves: bool = False, prompts: int | None = None
     ) -> None:
         if last < 0:
-            raise ValueError(f"need last ≥ 0, not {last}")
+            raise FixError(f"need last ≥ 0, not {last}")
         self.feature_map = feature_map
         self.last = last
         self.halves = halves
@@ -96,29 +97,29 @@ class KernelStatistic(Statistic):
         return held.tail(count) if count <= len(held) else None
 
     def half_moment(self, parity: int) -> Tensor:
-        """Σ φφᵀ (width, width) over the samples of even (0) or odd (1) index. Raises ValueError where not kept."""
+        """Σ φφᵀ (width, width) over the samples of even (0) or odd (1) index. Raises FixError where not kept."""
         if self._moments is None:
             half = self._rows.view()[parity::2]
             return half.T @ half
         if not self.halves:
-            raise ValueError("the halves of the stream are kept only with halves=True")
+            raise FixError("the halves of the stream are kept only with halves=True")
         return self._moments[parity].dense()
 
     def part(self, half: Half | None = None) -> SecondMoment:
-        """Σ φφᵀ over the samples of even (0) or odd (1) index, None: over all. Raises ValueError where not kept."""
+        """Σ φφᵀ over the samples of even (0) or odd (1) index, None: over all. Raises FixError where not kept."""
         if self._moments is None:
             rows = self._rows.view()
             return SecondMoment(rows if half is None else rows[half::2].clone())
         if half is None:
             return SecondMoment(sums=self._moments, count=self.samples)
         if not self.halves:
-            raise ValueError("the halves of the stream are kept only with halves=True")
+            raise FixError("the halves of the stream are kept only with halves=True")
         return SecondMoment(sums=(self._moments[half],), count=(self.samples + 1 - half) // 2)
 
     def update(self, batch: Tensor, *, listed: Tensor | None = None) -> None:
         """Add a batch (b, d) of any real dtype, b ≥ 1; `listed` (b): the prompts in the list, None where not known.
 
-        Raises ValueError, changing nothing, on anything else, and on rows that the feature map does not take.
+        Raises FixError, changing nothing, on anything else, and on rows that the feature map does not take.
         """
         check_rows("features", batch, self.dimension)
         prompts = None if self.listed is None else self.listed.check(listed, len(batch)).split(BLOCK)
@@ -144,12 +145,12 @@ class KernelStatistic(Statistic):
     def from_tensors(cls, tensors: dict[str, Tensor], feature_map: FeatureMap) -> KernelStatistic:
         """A copy of the statistic whose `state` this is, bit for bit, for every later update too, on the map's device.
 
-        Raises KeyError on missing tensors, ValueError on a feature map of other sizes.
+        Raises KeyError on missing tensors, FixError on a feature map of other sizes.
         """
         samples, dimension, width, last, halves = tensors["layout"].tolist()
         if (dimension, width) != (feature_map.dimension, feature_map.width):
             sizes = (feature_map.dimension, feature_map.width)
-            raise ValueError(f"the statistic is of a feature map of sizes {(dimension, width)}, not {sizes}")
+            raise FixError(f"the statistic is of a feature map of sizes {(dimension, width)}, not {sizes}")
         statistic = cls(feature_map, last=last, halves=bool(halves))
         state = {name: tensor.to(feature_map.device, copy=True) for name, tensor in tensors.items()}
         statistic.samples = samples

@@ -9,17 +9,18 @@ from optimist.numerics.kid.score import KernelDistance
 from optimist.numerics.kid.statistic import BLOCK
 from optimist.numerics.real_data import RealData
 from optimist.numerics.registry import Setting
+from optimist_client.errors import FixError
 from optimist_client.metrics import KID
 
 
 def make(declared: KID, setting: Setting) -> KernelDistance:
-    """The distance to the metric's reference, which determines the width. Raises ValueError without a reference."""
+    """The distance to the metric's reference, which determines the width. Raises FixError without a reference."""
     del setting
     if not isinstance(declared.reference, RealRows):
-        raise ValueError(f"the metric {declared.name!r} needs a reference: real features (n, d)")
+        raise FixError(f"the metric {declared.name!r} needs a reference: real features (n, d)")
     return KernelDistance(declared.reference)
 
 
 def reference(declared: KID, data: RealData, device: torch.device | str) -> RealRows:
-    """The real rows and their mean kernel. Raises ValueError without rows, and on huge ones."""
+    """The real rows and their mean kernel. Raises FixError without rows, and on huge ones."""
     return RealRows(data.rows_for(declared.name), device, BLOCK)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.numerics.skewness import skewness
+from optimist_client.errors import FixError
 from optimist_client.references import some_places
 
 LARGEST = 1e20
@@ -23,7 +24,7 @@ def cubic(rows: Tensor, others: Tensor) -> Tensor:
 
 
 class RealRows:
-    """Real rows (m, d), float64, m ≥ 2, and their mean kernel. Raises ValueError on fewer rows, or on huge entries.
+    """Real rows (m, d), float64, m ≥ 2, and their mean kernel. Raises FixError on fewer rows, or on huge entries.
 
     `similarity` is the mean kernel over different rows, unbiased. Like the mean over samples, it is taken within blocks
     of `block` consecutive rows, in an order that `seed` 0 draws: its cost is linear in m.
@@ -31,7 +32,7 @@ class RealRows:
 
     def __init__(self, rows: NDArray[np.float64], device: torch.device | str, block: int) -> None:
         if len(rows) < 2:
-            raise ValueError("reference: expected at least 2 rows of real features, got 1")
+            raise FixError("reference: expected at least 2 rows of real features, got 1")
         self.rows = torch.from_numpy(rows).to(device, torch.float64)
         check_size("reference", self.rows)
         order = torch.from_numpy(np.random.default_rng(0).permutation(len(rows)))
@@ -71,7 +72,7 @@ class RealRows:
 
 
 def check_size(name: str, rows: Tensor) -> None:
-    """Raise ValueError if an entry is so large that squares of the kernel would overflow."""
+    """Raise FixError if an entry is so large that squares of the kernel would overflow."""
     low, high = (float(end) for end in torch.aminmax(rows))
     if not -LARGEST <= low <= high <= LARGEST:
-        raise ValueError(f"{name}: the cubic kernel takes entries of at most {LARGEST:g} in size: scale them")
+        raise FixError(f"{name}: the cubic kernel takes entries of at most {LARGEST:g} in size: scale them")

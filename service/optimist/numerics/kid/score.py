@@ -16,6 +16,7 @@ from optimist.numerics.pairing import COMMON, LATER
 from optimist.numerics.rows import copied
 from optimist.numerics.score import Analysis, BaseScore, linear_share
 from optimist.numerics.skewness import skewness
+from optimist_client.errors import FixError
 from optimist_client.metrics import KID
 
 
@@ -42,10 +43,10 @@ class KernelDistance(BaseScore):
         return BlockStatistic.from_tensors(tensors, self.real)
 
     def check(self, statistic: BlockStatistic) -> None:
-        """Raises ValueError unless the statistic has samples and the layout that `statistic` gives."""
+        """Raises FixError unless the statistic has samples and the layout that `statistic` gives."""
         super().check(statistic)
         if (statistic.real.dimension, statistic.block) != (self.real.dimension, self.block):
-            raise ValueError("the statistic is laid out for another metric; make it with metric.statistic()")
+            raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
 
     def plug_in(self, statistic: BlockStatistic) -> float:
         """The published formula, which is unbiased; of 1 sample the biased one. Raises as `check` does."""
@@ -56,10 +57,10 @@ class KernelDistance(BaseScore):
         return float(cubic(row, row) - 2.0 * self.real.witness(row)) + self.real.similarity
 
     def analyse(self, statistic: BlockStatistic) -> Analysis:
-        """The value and its error, from n ≥ 2 samples. Raises ValueError on fewer and as `check` does."""
+        """The value and its error, from n ≥ 2 samples. Raises FixError on fewer and as `check` does."""
         self.check(statistic)
         if statistic.samples < 2:
-            raise ValueError("KID needs at least 2 samples")
+            raise FixError("KID needs at least 2 samples")
         found = PooledMean.of(statistic.blocks)
         variance = found.linear + found.quadratic
         error = standard_error(variance, statistic.samples)

@@ -9,6 +9,7 @@ from optimist.numerics.kid.reference import RealRows, check_size, cubic
 from optimist.numerics.pair_sums import PairSums
 from optimist.numerics.rows import Rows, check_rows, copied
 from optimist.numerics.statistic import Statistic
+from optimist_client.errors import FixError
 
 BLOCK = 2000
 """Rows of a block: all their pairs count. Pairs of rows of different blocks do not."""
@@ -27,7 +28,7 @@ class BlockStatistic(Statistic):
 
     def __init__(self, real: RealRows, block: int = BLOCK) -> None:
         if block < 4:
-            raise ValueError(f"need a block of at least 4 rows, not {block}")
+            raise FixError(f"need a block of at least 4 rows, not {block}")
         self.real = real
         self.block = block
         self.samples = 0
@@ -64,7 +65,7 @@ class BlockStatistic(Statistic):
         return self._with_some / self.samples
 
     def update(self, batch: Tensor) -> None:
-        """Add a batch (b, d) of any real dtype, b ≥ 1. Raises ValueError, changing nothing, on anything else."""
+        """Add a batch (b, d) of any real dtype, b ≥ 1. Raises FixError, changing nothing, on anything else."""
         check_rows("features", batch, self.real.dimension)
         check_size("features", batch)
         rows = copied(batch, self.real.device)
@@ -92,11 +93,11 @@ class BlockStatistic(Statistic):
     def from_tensors(cls, tensors: dict[str, Tensor], real: RealRows) -> BlockStatistic:
         """A copy of the statistic whose `state` this is, bit for bit, for every later update too.
 
-        Raises KeyError on missing tensors, ValueError on another dimension.
+        Raises KeyError on missing tensors, FixError on another dimension.
         """
         samples, dimension, block = tensors["layout"].tolist()
         if dimension != real.dimension:
-            raise ValueError(f"the statistic is of {dimension} columns, not {real.dimension}")
+            raise FixError(f"the statistic is of {dimension} columns, not {real.dimension}")
         statistic = cls(real, block)
         state = {name: tensor.to(real.device, copy=True) for name, tensor in tensors.items()}
         statistic.samples = samples

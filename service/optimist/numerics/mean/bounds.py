@@ -10,6 +10,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.mean.score import MeanScore
 from optimist.numerics.mean.sequences import Betting, ConfidenceSequence, EmpiricalBernstein
 from optimist.numerics.mean.statistic import MeanStatistic
+from optimist_client.errors import FixError
 
 CONTRADICTED = "the values contradict their own earlier interval: their mean may have changed"
 """The warning of a confidence sequence that no mean is left to."""
@@ -19,7 +20,7 @@ CONTRADICTED = "the values contradict their own earlier interval: their mean may
 class _SequenceBound:
     """The interval of a confidence sequence at level δ around the mean, with the standard error of `influence`.
 
-    Raises ValueError on δ outside [1e-12, 1), or a metric without limits.
+    Raises FixError on δ outside [1e-12, 1), or a metric without limits.
     """
 
     metric: MeanScore
@@ -32,7 +33,7 @@ class _SequenceBound:
 
     def _empty(self) -> ConfidenceSequence:
         if self.metric.limits is None:
-            raise ValueError("range: a confidence sequence needs the least and the largest value")
+            raise FixError("range: a confidence sequence needs the least and the largest value")
         return self.sequence(self.metric.limits, self.delta)
 
     def statistic(self) -> MeanStatistic:
@@ -43,7 +44,7 @@ class _SequenceBound:
         """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
         found, sequence = InfluenceBound(self.metric, self.delta).estimate(statistic), statistic.sequence
         if sequence is None:
-            raise ValueError("the statistic has no confidence sequence; make it with bound.statistic()")
+            raise FixError("the statistic has no confidence sequence; make it with bound.statistic()")
         return with_strict_interval(found, *sequence.interval, (CONTRADICTED,) if sequence.is_contradicted else ())
 
 

@@ -45,12 +45,12 @@ class MeanScore(BaseScore):
         return MeanStatistic.from_tensors(tensors)
 
     def plug_in(self, statistic: MeanStatistic) -> float:
-        """The mean. Raises ValueError on no samples."""
+        """The mean. Raises FixError on no samples."""
         self.check(statistic)
         return statistic.mean
 
     def analyse(self, statistic: MeanStatistic) -> Analysis:
-        """The mean and its error, from n ≥ 2 samples. Raises ValueError on fewer."""
+        """The mean and its error, from n ≥ 2 samples. Raises FixError on fewer."""
         return self._analysis(statistic, None)
 
     def analyse_paired(self, statistic: MeanStatistic, common: Mapping[str, Tensor]) -> Analysis:

@@ -13,6 +13,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from optimist_client.errors import FixError
+
 GRID = 1001
 """Candidate means of the betting sequence, equally spaced from the least to the largest value."""
 _MOST = 0.5
@@ -50,10 +52,10 @@ class ConfidenceSequence(ABC):
         return max(lower, low), min(upper, high)
 
     def add(self, values: Tensor) -> None:
-        """Add values (b,), float64, in their order. Raises ValueError, changing nothing, outside the limits."""
+        """Add values (b,), float64, in their order. Raises FixError, changing nothing, outside the limits."""
         low, high = self._limits
         if not low <= float(values.min()) <= float(values.max()) <= high:
-            raise ValueError(f"values: expected numbers from {low:g} to {high:g}")
+            raise FixError(f"values: expected numbers from {low:g} to {high:g}")
         for part in ((values - low) / (high - low)).split(_ROWS):
             self._add(part)
 

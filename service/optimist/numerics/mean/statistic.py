@@ -10,6 +10,7 @@ from torch import Tensor
 from optimist.numerics.mean.sequences import ConfidenceSequence, restored
 from optimist.numerics.rows import check_rows, copied
 from optimist.numerics.statistic import Statistic
+from optimist_client.errors import FixError
 
 _CPU = torch.device("cpu")
 
@@ -33,9 +34,9 @@ class MeanStatistic(Statistic):
 
     @property
     def variance(self) -> float:
-        """The variance with 1/(n − 1). Raises ValueError on fewer than 2 samples."""
+        """The variance with 1/(n − 1). Raises FixError on fewer than 2 samples."""
         if self.samples < 2:
-            raise ValueError(f"the variance of {self.samples} samples is not defined")
+            raise FixError(f"the variance of {self.samples} samples is not defined")
         return self.squares / (self.samples - 1)
 
     @property
@@ -48,7 +49,7 @@ class MeanStatistic(Statistic):
     def update(self, values: Tensor) -> None:
         """Add a batch (b ≥ 1, 1) of any real dtype.
 
-        Raises ValueError, changing nothing, on another shape, on numbers that are not finite or too large, and outside
+        Raises FixError, changing nothing, on another shape, on numbers that are not finite or too large, and outside
         the limits of the confidence sequence.
         """
         check_rows("values", values, 1)

@@ -24,6 +24,7 @@ from optimist.numerics.mixtures.objective import Blendable, Blended, Common, Hal
 from optimist.numerics.mixtures.programme import least, minimise
 from optimist.numerics.mixtures.quadratic import Floats, Quadratic
 from optimist.numerics.mixtures.shared_chance import SharedChance
+from optimist_client.errors import FixError
 
 FEW = 20
 """Samples of a generator below which a warning says so."""
@@ -45,7 +46,7 @@ def cross_fitted(
     """The mixture of generators with these statistics and names; `common` as in `Score.objective`.
 
     published: `model` and `deviations` are by the papers' biased estimates, at their own best weights, for the
-    published policies; all else stays as it is. Raises ValueError where the metric offers no mixture, without
+    published policies; all else stays as it is. Raises FixError where the metric offers no mixture, without
     generators, with fewer than 4 samples of one, and where halves were not kept; ArithmeticError where a number is not
     finite.
     """
@@ -224,11 +225,9 @@ def _warnings(names: Sequence[str], samples: Sequence[int], fitted: Fitted) -> t
 
 def _check(score: Blendable, statistics: Sequence[Any], names: Sequence[str]) -> None:
     if not names or len(names) != len(statistics):
-        raise ValueError(f"a mixture needs one generator or more: {len(names)} names, {len(statistics)} statistics")
+        raise FixError(f"a mixture needs one generator or more: {len(names)} names, {len(statistics)} statistics")
     if not score.offers_mixture:
-        raise ValueError(f"the metric {score.name!r} has no score of blends")
+        raise FixError(f"the metric {score.name!r} has no score of blends")
     few = [name for name, each in zip(names, statistics, strict=True) if each.samples < LEAST_SAMPLES]
     if few:
-        raise ValueError(
-            f"a mixture needs at least {LEAST_SAMPLES} samples of each generator; fewer of {', '.join(few)}"
-        )
+        raise FixError(f"a mixture needs at least {LEAST_SAMPLES} samples of each generator; fewer of {', '.join(few)}")

@@ -108,7 +108,7 @@ class Blendable(Protocol):
         """The loss of blends of generators with these statistics, by one half of their samples, None: by all.
 
         common: of each generator the rows of indices that the others have, too; () if generators are independent.
-        Raises ValueError where the metric offers no mixture, and if a statistic has fewer than 4 samples, or has not
+        Raises FixError where the metric offers no mixture, and if a statistic has fewer than 4 samples, or has not
         kept its halves apart.
         """
         ...

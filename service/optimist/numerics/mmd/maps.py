@@ -33,7 +33,7 @@ class MeanMap:
         self.takes_every_row = inner.takes_every_row and not normalise
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """[φ, 1] (n, width) of finite float64 rows (n, d). Raises ValueError on rows that have no φ."""
+        """[φ, 1] (n, width) of finite float64 rows (n, d). Raises FixError on rows that have no φ."""
         features = self.plain(rows)
         return torch.cat([features, features.new_ones(len(rows), 1)], dim=1)
 
@@ -49,7 +49,7 @@ class MeanMap:
 def mean_map(kernel: Kernel, normalise: bool, real: NDArray[np.float64], device: Device) -> MeanMap:
     """The map of a kernel whose bandwidth and landmarks, if open, are fixed by real rows (m, d).
 
-    Raises ValueError as `fit_kernel` and `make_feature_map` do.
+    Raises FixError as `fit_kernel` and `make_feature_map` do.
     """
     settings = KernelSettings.of(kernel)
     dimension = real.shape[1]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.numerics.mmd.maps import MeanMap
+from optimist_client.errors import FixError
 from optimist_client.references import some_places
 
 BLOCK = 1024
@@ -17,11 +18,11 @@ BLOCK = 1024
 
 
 class RealMean:
-    """The mean of φ over real rows (m, d), float64, m ≥ 2. Raises ValueError on fewer, or on rows without a φ."""
+    """The mean of φ over real rows (m, d), float64, m ≥ 2. Raises FixError on fewer, or on rows without a φ."""
 
     def __init__(self, feature_map: MeanMap, rows: NDArray[np.float64]) -> None:
         if len(rows) < 2:
-            raise ValueError("reference: expected at least 2 rows of real features, got 1")
+            raise FixError("reference: expected at least 2 rows of real features, got 1")
         self.feature_map = feature_map
         self.samples = len(rows)
         total = torch.zeros(feature_map.width - 1, dtype=torch.float64, device=feature_map.device)

@@ -19,6 +19,7 @@ from optimist.numerics.pair_sums import standard_error
 from optimist.numerics.rows import copied
 from optimist.numerics.score import Analysis, BaseScore, Identity, linear_share
 from optimist.numerics.skewness import skewness
+from optimist_client.errors import FixError
 from optimist_client.metrics import CMMD, MMD, Metric
 
 
@@ -46,10 +47,10 @@ class MeanDiscrepancy(BaseScore):
         return KernelStatistic.from_tensors(tensors, self.real.feature_map)
 
     def check(self, statistic: KernelStatistic) -> None:
-        """Raises ValueError unless the statistic has samples and a feature map of this one's sizes."""
+        """Raises FixError unless the statistic has samples and a feature map of this one's sizes."""
         super().check(statistic)
         if statistic.sizes != (self.real.dimension, self.real.feature_map.width):
-            raise ValueError("the statistic is laid out for another metric; make it with metric.statistic()")
+            raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
 
     def plug_in(self, statistic: KernelStatistic) -> float:
         """‖mean φ − m‖², the published V-statistic, which is too high by at most 2/n. Raises as `check` does."""
@@ -58,10 +59,10 @@ class MeanDiscrepancy(BaseScore):
         return self.factor * float(gap @ gap)
 
     def analyse(self, statistic: KernelStatistic) -> Analysis:
-        """The unbiased value and its error, from n ≥ 2 samples. Raises ValueError on fewer and as `check` does."""
+        """The unbiased value and its error, from n ≥ 2 samples. Raises FixError on fewer and as `check` does."""
         plug_in = self.plug_in(statistic)
         if statistic.samples < 2:
-            raise ValueError("MMD² needs at least 2 samples")
+            raise FixError("MMD² needs at least 2 samples")
         sums = pair_sums(statistic, self.real.mean)
         error = self.factor * standard_error(sums.variance, sums.n)
         return Analysis(
@@ -95,7 +96,7 @@ class MeanDiscrepancy(BaseScore):
     def objective(
         self, statistics: Sequence[KernelStatistic], half: Half | None = None, common: Sequence[Common | None] = ()
     ) -> PairObjective:
-        """The loss of blends by means over pairs. Raises ValueError as `Score.objective` does."""
+        """The loss of blends by means over pairs. Raises FixError as `Score.objective` does."""
         return mean_objective(self, statistics, half, common)
 
     def identity(self) -> Identity:

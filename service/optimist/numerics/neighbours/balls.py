@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from optimist.numerics.rows import check_rows
+from optimist_client.errors import FixError
 
 ENTRIES = 2**21
 """Distances that are held at a time, 16 MiB a matrix."""
@@ -25,13 +26,13 @@ class Balls:
     inside, its distance is computed again from differences. So the answer does not depend on blocks, batches or BLAS,
     and a copy of a real row is never inside a ball whose radius is the distance to that row.
 
-    Raises ValueError unless there are more than k rows, finite and of sane size.
+    Raises FixError unless there are more than k rows, finite and of sane size.
     """
 
     def __init__(self, rows: ArrayLike, neighbours: int, device: torch.device | str = "cpu") -> None:
         given = np.ascontiguousarray(rows, dtype=np.float64)
         if given.ndim != 2 or len(given) <= neighbours:
-            raise ValueError(
+            raise FixError(
                 f"reference: expected more rows than the {neighbours} neighbours of each, got shape {given.shape}"
             )
         check_rows("reference", torch.from_numpy(given), given.shape[1])

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from optimist.numerics.score import Analysis, linear_share
+from optimist_client.errors import FixError
 
 LARGEST_OVERLAP = 3.0
 """Largest y of decisions.md §2 that is believed."""
@@ -55,10 +56,10 @@ def analyse_coverage(
     """The analysis of n ≥ 2 samples with `counts` (m,) in the balls.
 
     last: which balls the last samples are inside (b ≤ n, m), bool, and common: the same of rows whose influence is
-    wanted. Raises ValueError on fewer samples.
+    wanted. Raises FixError on fewer samples.
     """
     if n < 2:
-        raise ValueError("the error of 1 sample is not defined")
+        raise FixError("the error of 1 sample is not defined")
     m = len(counts)
     plug_in = float((counts > 0).double().mean())
     estimate, bracket, systematic, warnings = plug_in, None, 0.0, ()

@@ -8,19 +8,20 @@ from optimist.numerics.neighbours.balls import Balls
 from optimist.numerics.neighbours.score import CoverageScore, DensityScore, NeighbourScore, PrecisionScore
 from optimist.numerics.real_data import RealData
 from optimist.numerics.registry import Setting
+from optimist_client.errors import FixError
 from optimist_client.metrics import Coverage, Density, Precision
 
 
 def make(declared: Precision | Density | Coverage, setting: Setting) -> NeighbourScore:
-    """The score in the reference's balls, which determine the width. Raises ValueError without a reference."""
+    """The score in the reference's balls, which determine the width. Raises FixError without a reference."""
     del setting
     if not isinstance(declared.reference, Balls):
-        raise ValueError(f"the metric {declared.name!r} needs a reference: real features (n, d)")
+        raise FixError(f"the metric {declared.name!r} needs a reference: real features (n, d)")
     if isinstance(declared, Coverage):
         return CoverageScore(declared.reference, declared.at)
     return (PrecisionScore if isinstance(declared, Precision) else DensityScore)(declared.reference)
 
 
 def reference(declared: Precision | Density | Coverage, data: RealData, device: torch.device | str) -> Balls:
-    """The balls around the real rows. Raises ValueError where the rows were not kept, or are too few."""
+    """The balls around the real rows. Raises FixError where the rows were not kept, or are too few."""
     return Balls(data.rows_for(declared.name), declared.neighbours, device)

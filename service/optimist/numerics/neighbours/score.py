@@ -17,6 +17,7 @@ from optimist.numerics.neighbours.balls import Balls
 from optimist.numerics.neighbours.coverage import FEW, CoverageAnalysis, analyse_coverage
 from optimist.numerics.neighbours.statistic import CoverageStatistic, HitStatistic, pack, unpack
 from optimist.numerics.score import Analysis, BaseScore, Identity
+from optimist_client.errors import FixError
 from optimist_client.metrics import Coverage, Density, Metric, Precision
 
 
@@ -41,14 +42,14 @@ class NeighbourScore(BaseScore):
         return {"features": self.balls.dimension}
 
     def check(self, statistic: Any) -> None:
-        """Raise ValueError unless the statistic has samples, and counts in the same balls."""
+        """Raise FixError unless the statistic has samples, and counts in the same balls."""
         mine, its = self.balls, statistic.balls
         if mine.neighbours != its.neighbours or not torch.equal(mine.digest, its.digest):
-            raise ValueError("the statistic is laid out for another reference; make it with metric.statistic()")
+            raise FixError("the statistic is laid out for another reference; make it with metric.statistic()")
         super().check(statistic)
 
     def analyse(self, statistic: Any) -> Analysis:
-        """The score with its error, from n ≥ 2 samples. Raises ValueError on fewer, or on another statistic."""
+        """The score with its error, from n ≥ 2 samples. Raises FixError on fewer, or on another statistic."""
         self._check_two(statistic)
         return self._analysis(statistic, None)
 
@@ -68,7 +69,7 @@ class NeighbourScore(BaseScore):
     def _check_two(self, statistic: Any) -> None:
         self.check(statistic)
         if statistic.samples < 2:
-            raise ValueError("the error of 1 sample is not defined")
+            raise FixError("the error of 1 sample is not defined")
 
     def _inside(self, statistic: Any, rows: Tensor) -> Tensor:
         """Which balls rows (b, d) are inside (b, m), bool; those of the last call are remembered."""

@@ -8,6 +8,7 @@ from torch import Tensor
 from optimist.numerics.neighbours.balls import Balls
 from optimist.numerics.rows import LastRows, check_rows
 from optimist.numerics.statistic import Statistic
+from optimist_client.errors import FixError
 
 LAST = 256
 """Number of last samples whose balls are kept."""
@@ -27,7 +28,7 @@ class HitStatistic(Statistic):
         return self.balls.hits(rows).clamp_max(self.most)
 
     def update(self, batch: Tensor) -> None:
-        """Add a batch (b, d) of any real dtype, b ≥ 1. Raises ValueError, changing nothing, on other tensors."""
+        """Add a batch (b, d) of any real dtype, b ≥ 1. Raises FixError, changing nothing, on other tensors."""
         check_rows("features", batch, self.balls.dimension)
         scores = self.scores(batch)
         self.sums = self.sums + torch.stack([scores.sum(), scores.square().sum()]).cpu()
@@ -40,7 +41,7 @@ class HitStatistic(Statistic):
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], balls: Balls) -> HitStatistic:
-        """A copy of the statistic whose `state` this is. Raises KeyError on missing tensors, ValueError on others."""
+        """A copy of the statistic whose `state` this is. Raises KeyError on missing tensors, FixError on others."""
         samples, most = _read_layout(tensors["layout"], balls)
         statistic = cls(balls, most)
         statistic.samples, statistic.sums = samples, tensors["sums"].clone()
@@ -65,7 +66,7 @@ class CoverageStatistic(Statistic):
         return unpack(self._last.copy(), self.balls.count)
 
     def update(self, batch: Tensor) -> None:
-        """Add a batch (b, d) of any real dtype, b ≥ 1. Raises ValueError, changing nothing, on other tensors."""
+        """Add a batch (b, d) of any real dtype, b ≥ 1. Raises FixError, changing nothing, on other tensors."""
         check_rows("features", batch, self.balls.dimension)
         counts = self.counts.clone()
         for inside in self.balls.inside(batch):
@@ -85,7 +86,7 @@ class CoverageStatistic(Statistic):
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], balls: Balls) -> CoverageStatistic:
-        """A copy of the statistic whose `state` this is. Raises KeyError on missing tensors, ValueError on others."""
+        """A copy of the statistic whose `state` this is. Raises KeyError on missing tensors, FixError on others."""
         samples, _ = _read_layout(tensors["layout"], balls)
         statistic = cls(balls)
         statistic.samples = samples
@@ -114,7 +115,7 @@ def _places(device: torch.device) -> Tensor:
 def _read_layout(layout: Tensor, balls: Balls) -> tuple[int, int]:
     samples, count, neighbours, last = layout.tolist()
     if (count, neighbours) != (balls.count, balls.neighbours):
-        raise ValueError(
+        raise FixError(
             f"the statistic is of {count} balls of {neighbours} neighbours, not {balls.count} of {balls.neighbours}"
         )
     return samples, last

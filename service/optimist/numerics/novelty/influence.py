@@ -11,6 +11,7 @@ from torch import Tensor
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.novelty.spectrum import Novel
 from optimist.numerics.score import Analysis
+from optimist_client.errors import FixError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +28,11 @@ def analyse_novelty(statistic: KernelStatistic, known: Tensor, common: Tensor | 
     The estimate is 2 KEN − ½ (KEN of each half of the stream), and a sample's influence 2 q − q of its own half, where
     q = φᵀGφ with the gradient G. Each half's gradient also predicts KEN from the samples of the other half, which is
     too low on average where KEN of the samples is too high: the two make the bracket. common: φ (m, width) whose
-    influence is wanted. Raises ValueError on fewer samples.
+    influence is wanted. Raises FixError on fewer samples.
     """
     n = statistic.samples
     if n < 2:
-        raise ValueError("the influence of 1 sample is not defined")
+        raise FixError("the influence of 1 sample is not defined")
     whole = Novel.of(statistic.moment / n - known)
     counts = ((n + 1) // 2, n // 2)
     differences = [statistic.half_moment(parity) / count - known for parity, count in enumerate(counts)]

@@ -13,7 +13,7 @@ BLOCK = 1024
 
 
 class RealMoment:
-    """C_Y = (1/m) Σ φφᵀ over real rows (m, d), float64, m ≥ 1. Raises ValueError on rows that have no φ."""
+    """C_Y = (1/m) Σ φφᵀ over real rows (m, d), float64, m ≥ 1. Raises FixError on rows that have no φ."""
 
     def __init__(self, feature_map: FeatureMap, rows: NDArray[np.float64]) -> None:
         self.feature_map = feature_map

@@ -16,6 +16,7 @@ from optimist.numerics.novelty.spectrum import Novel, ken
 from optimist.numerics.reservoir import Reservoir
 from optimist.numerics.rows import copied
 from optimist.numerics.score import BaseScore, Identity
+from optimist_client.errors import FixError
 from optimist_client.metrics import KEN
 
 
@@ -43,9 +44,9 @@ class NoveltyScore(BaseScore):
         return KernelStatistic.from_tensors(tensors, self.feature_map)
 
     def check(self, statistic: KernelStatistic) -> None:
-        """Raise ValueError unless the statistic has samples and a feature map of this one's sizes."""
+        """Raise FixError unless the statistic has samples and a feature map of this one's sizes."""
         if statistic.sizes != (self.feature_map.dimension, self.feature_map.width):
-            raise ValueError("the statistic is laid out for another metric; make it with metric.statistic()")
+            raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
         super().check(statistic)
 
     def plug_in(self, statistic: KernelStatistic) -> float:
@@ -54,7 +55,7 @@ class NoveltyScore(BaseScore):
         return ken(torch.linalg.eigvalsh(statistic.moment / statistic.samples - self._known()))
 
     def analyse(self, statistic: KernelStatistic) -> NoveltyAnalysis:
-        """The de-biased KEN, from n ≥ 2 samples. Raises ValueError on fewer, or on another metric's statistic."""
+        """The de-biased KEN, from n ≥ 2 samples. Raises FixError on fewer, or on another metric's statistic."""
         self.check(statistic)
         return analyse_novelty(statistic, self._known())
 
@@ -67,7 +68,7 @@ class NoveltyScore(BaseScore):
     def modes(self, statistic: KernelStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
         """The novel modes: the eigenvectors of the `count` largest positive eigenvalues, with their shares of them all.
 
-        There may be fewer, or none. Raises ValueError on a statistic without samples or of another metric, on a
+        There may be fewer, or none. Raises FixError on a statistic without samples or of another metric, on a
         reservoir without samples and on counts below 1.
         """
         self.check(statistic)

@@ -11,15 +11,16 @@ from optimist.numerics.pairs.exact import exact_spectra
 from optimist.numerics.pairs.maps import pair_maps
 from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
 from optimist.numerics.registry import Setting
+from optimist_client.errors import FixError
 from optimist_client.metrics.pairs import OfPairs
 
 _SCORES: tuple[type[ConditionedScore], ...] = (ConditionalVendi, InformationVendi)
 
 
 def make(declared: OfPairs, setting: Setting) -> ConditionedScore:
-    """The score by both kernels' feature maps. Raises ValueError without a kernel, or if one is still open."""
+    """The score by both kernels' feature maps. Raises FixError without a kernel, or if one is still open."""
     if declared.kernel is None or declared.prompt_kernel is None:
-        raise ValueError(f"the metric {declared.name!r} needs a kernel of the samples, and one of the prompts")
+        raise FixError(f"the metric {declared.name!r} needs a kernel of the samples, and one of the prompts")
     widths = setting.widths["features"], setting.widths["prompts"]
     maps = pair_maps(declared.kernel, declared.prompt_kernel, *widths, setting.device)
     return _score(declared)(*maps, declared.order, setting.prompts)

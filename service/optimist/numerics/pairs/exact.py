@@ -6,6 +6,7 @@ from torch import Tensor
 
 from optimist.numerics.kernel.entropy import eigenvalues_of
 from optimist.numerics.kernel.exact import Kernel, exact_kernel
+from optimist_client.errors import FixError
 
 
 def exact_spectra(
@@ -20,10 +21,10 @@ def exact_spectra(
     """Eigenvalues (n) of K_X/n, K_T/n and K_X ⊙ K_T/n of pairs of rows (n, d) and (n, d_t) (equations.md §4).
 
     They stand under "features", "prompts" and "joint", as `ConditionedScore.of_spectra` takes them. Each side has its
-    kernel and bandwidth as in `exact_spectrum`. Raises ValueError as that does, and unless there are as many prompts.
+    kernel and bandwidth as in `exact_spectrum`. Raises FixError as that does, and unless there are as many prompts.
     """
     if len(features) != len(prompts):
-        raise ValueError(f"expected as many prompts as features, not {len(prompts)} for {len(features)}")
+        raise FixError(f"expected as many prompts as features, not {len(prompts)} for {len(features)}")
     of_features, of_prompts = exact_kernel(features, kernel, sigma), exact_kernel(prompts, prompt_kernel, prompt_sigma)
     kernels = {"features": of_features, "prompts": of_prompts, "joint": of_features * of_prompts}
     return {part: eigenvalues_of(matrix / len(matrix)) for part, matrix in kernels.items()}

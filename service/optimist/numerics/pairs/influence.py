@@ -43,7 +43,7 @@ def analyse_conditioned(
 ) -> KernelAnalysis:
     """The analysis of n ≥ 2 pairs, in log, with the influence of the pairs `common` as `analyse_paired` takes them.
 
-    Raises ValueError on fewer, on a statistic of another metric, and on missing halves.
+    Raises FixError on fewer, on a statistic of another metric, and on missing halves.
     """
     parts = metric.parts(statistic)
     rows = {part: [] for part in parts} if common is None else _rows_of_parts(common)

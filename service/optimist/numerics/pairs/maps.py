@@ -8,6 +8,7 @@ from typing import Any
 from optimist.numerics.feature_maps import GaussianFourier
 from optimist.numerics.kernel.maps import Device, feature_map_of
 from optimist.numerics.kernel.settings import KernelSettings
+from optimist_client.errors import FixError
 from optimist_client.metrics import Kernel
 
 
@@ -20,11 +21,11 @@ def pair_maps(
 ) -> tuple[GaussianFourier, GaussianFourier]:
     """The feature maps of samples and of prompts, each with its own number of frequencies, drawn apart.
 
-    Raises ValueError as `make_feature_map` does, and on kernels that are not gaussian.
+    Raises FixError as `make_feature_map` does, and on kernels that are not gaussian.
     """
     features = feature_map_of(KernelSettings.of(kernel), dimension, device)
     # With one stream of normals the frequencies of samples and prompts would be dependent.
     prompts = feature_map_of(KernelSettings.of(prompt_kernel, "prompt_kernel"), prompt_dimension, device, 1)
     if not (isinstance(features, GaussianFourier) and isinstance(prompts, GaussianFourier)):
-        raise ValueError("kernel: scores of pairs need gaussian kernels, whose product is gaussian, too")
+        raise FixError("kernel: scores of pairs need gaussian kernels, whose product is gaussian, too")
     return features, prompts

@@ -23,7 +23,7 @@ def prompt_groups(
     Σ_j v_ij² φ_X(x_j) φ_X(x_j)ᵀ, of trace 1: sample j counts v_ij². Everything is over the reservoir's pairs, with
     their bias: a small group shows fewer kinds of output than it gets, so compare generators more than groups. Groups
     of no share are left out, so there may be fewer; groups of equal share may be any basis of the space that they
-    span. Raises ValueError on a reservoir without samples, on an order that is not positive, and on counts below 1;
+    span. Raises FixError on a reservoir without samples, on an order that is not positive, and on counts below 1;
     KeyError where the reservoir lacks features or prompts.
     """
     check_counts(count, samples)

@@ -20,6 +20,7 @@ from optimist.numerics.pairs.statistic import JointStatistic, Part, joint_map
 from optimist.numerics.reservoir import Reservoir
 from optimist.numerics.score import BaseScore, Identity
 from optimist_client import metrics
+from optimist_client.errors import FixError
 
 
 class ConditionedScore(BaseScore):
@@ -29,7 +30,7 @@ class ConditionedScore(BaseScore):
     for every α (its spectrum is majorized by theirs), but only for α = 1 is it at most their sum: Information-Vendi of
     another order may be below 1. The joint map's kernel is the product of the two others only as r → ∞, so with random
     features no inequality holds exactly, and no sum is clamped. At order 2, `prompts` is the length of the list that
-    the prompts are, if the score is that on these. Raises ValueError on an order that is not positive, or on maps of
+    the prompts are, if the score is that on these. Raises FixError on an order that is not positive, or on maps of
     different r.
     """
 
@@ -92,26 +93,26 @@ class ConditionedScore(BaseScore):
         return JointStatistic.from_tensors(tensors, self.features_map, self.prompts_map, self.joint_map)
 
     def check(self, statistic: JointStatistic) -> None:
-        """Raises ValueError unless the statistic has samples, the parts in `terms`, and maps of these ones' sizes."""
+        """Raises FixError unless the statistic has samples, the parts in `terms`, and maps of these ones' sizes."""
         own = (self.dimension, self.prompt_dimension, self.width)
         if statistic.sizes != own or ("features" in self.terms and statistic.features is None):
-            raise ValueError("the statistic is laid out for another metric; make it with metric.statistic()")
+            raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
         if statistic.samples < 1:
-            raise ValueError("a kernel score needs at least 1 sample")
+            raise FixError("a kernel score needs at least 1 sample")
 
     def parts(self, statistic: JointStatistic) -> dict[Part, KernelStatistic]:
-        """The statistic of each entropy in `terms`. Raises ValueError as `check` does."""
+        """The statistic of each entropy in `terms`. Raises FixError as `check` does."""
         self.check(statistic)
         held = {"joint": statistic.joint, "prompts": statistic.prompts, "features": statistic.features}
         return {part: of_part for part, of_part in held.items() if of_part is not None and part in self.terms}
 
     def plug_in(self, statistic: JointStatistic) -> float:
-        """The log score of the samples as they are. Raises ValueError on no samples or another layout."""
+        """The log score of the samples as they are. Raises FixError on no samples or another layout."""
         parts = self.parts(statistic)
         return sum(sign * self.entropies[part].plug_in(parts[part]) for part, sign in self.terms.items())
 
     def analyse(self, statistic: JointStatistic) -> KernelAnalysis:
-        """The log score without its bias, from n ≥ 2 pairs. Raises ValueError as `analyse_conditioned` does."""
+        """The log score without its bias, from n ≥ 2 pairs. Raises FixError as `analyse_conditioned` does."""
         return analyse_conditioned(self, statistic)
 
     def analyse_paired(self, statistic: JointStatistic, common: Mapping[str, Tensor]) -> KernelAnalysis:
@@ -124,7 +125,7 @@ class ConditionedScore(BaseScore):
     def modes(self, statistic: JointStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
         """The modes of the pairs, through the joint map φ_XT; `modes_of` says which.
 
-        Raises ValueError on a statistic without samples or of another metric, and as `modes_of` does.
+        Raises FixError on a statistic without samples or of another metric, and as `modes_of` does.
         """
         self.check(statistic)
         return modes_of(statistic.joint, reservoir, self.widths, count, samples)
@@ -141,7 +142,7 @@ class ConditionedScore(BaseScore):
     def of_spectra(cls, spectra: Mapping[Part, Tensor], order: float = 1.0) -> float:
         """The log score of eigenvalues (k) of sum 1 by part, as `exact_spectra` gives them.
 
-        Raises ValueError on an order that is not positive, KeyError on a missing part.
+        Raises FixError on an order that is not positive, KeyError on a missing part.
         """
         return sum(sign * log_vendi(spectra[part], order) for part, sign in cls.terms.items())
 

@@ -12,6 +12,7 @@ from optimist.numerics.kernel.listed import ListedPrompts
 from optimist.numerics.kernel.statistic import KernelStatistic
 from optimist.numerics.rows import check_rows
 from optimist.numerics.statistic import Statistic
+from optimist_client.errors import FixError
 
 Part = str
 """An entropy by its statistic: "joint", "prompts" or "features"."""
@@ -22,11 +23,11 @@ PARTS: tuple[Part, ...] = ("joint", "prompts", "features")
 def joint_map(features: GaussianFourier, prompts: GaussianFourier) -> GaussianFourier:
     """φ_XT of rows [x, t] (n, d + d_t): frequency i is (ω_X,i, ω_T,i) (equations.md §4).
 
-    Raises ValueError unless both maps have the same r.
+    Raises FixError unless both maps have the same r.
     """
     if features.width != prompts.width:
         counts = f"{features.width // 2} and {prompts.width // 2}"
-        raise ValueError(f"features and prompts need the same number of frequencies, not {counts}")
+        raise FixError(f"features and prompts need the same number of frequencies, not {counts}")
     return GaussianFourier(torch.cat([features.omegas, prompts.omegas.to(features.device)]), features.device)
 
 
@@ -36,7 +37,7 @@ class JointStatistic(Statistic):
     Each is a `KernelStatistic` of the same pairs in the same order, with the same `last` and `halves`. Without the
     marginal `features` is None: Conditional-Vendi does not need it, and it is a third of the work and the memory.
     `joint` is the `joint_map` of both where it is made already: statistics of one metric share it. `list_length`: of
-    the list that the prompts are, if they are one. Raises ValueError on maps of different r, or on `last` below 0.
+    the list that the prompts are, if they are one. Raises FixError on maps of different r, or on `last` below 0.
     """
 
     def __init__(
@@ -85,12 +86,12 @@ class JointStatistic(Statistic):
     def update(self, features: Tensor, prompts: Tensor, *, listed: Tensor | None = None) -> None:
         """Add a batch of pairs: rows (b, d) and (b, d_t) of any real dtype, b ≥ 1; `listed` as in `KernelStatistic`.
 
-        Raises ValueError, changing nothing, on anything else.
+        Raises FixError, changing nothing, on anything else.
         """
         check_rows("features", features, self.dimension)
         check_rows("prompts", prompts, self.prompt_dimension)
         if len(features) != len(prompts):
-            raise ValueError(f"expected as many prompts as features, not {len(prompts)} for {len(features)}")
+            raise FixError(f"expected as many prompts as features, not {len(prompts)} for {len(features)}")
         # Converted to float64 here, so that neither is rounded to the other's dtype.
         features, prompts = (rows.to(self.joint.feature_map.device, torch.float64) for rows in (features, prompts))
         self.joint.update(torch.cat([features, prompts], -1), listed=listed)
@@ -113,7 +114,7 @@ class JointStatistic(Statistic):
     ) -> JointStatistic:
         """A copy of the statistic whose `state` this is, bit for bit, for every later update too, on the maps' device.
 
-        Raises KeyError on missing tensors, ValueError on maps of other sizes.
+        Raises KeyError on missing tensors, FixError on maps of other sizes.
         """
         split: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
         for key, tensor in tensors.items():

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.routing.features import Components, ContextMap, Floats, checked_context, usual_distance
+from optimist_client.errors import FixError
 
 Bandwidth = float | Literal["median"]
 CONTEXTS_TO_FIT = 64
@@ -76,11 +77,11 @@ class ContextSettings:
         )
 
     def read(self, context: NDArray[Any]) -> Floats:
-        """A context (d,) as `fitted` takes it. Raises ValueError unless it has d finite numbers."""
+        """A context (d,) as `fitted` takes it. Raises FixError unless it has d finite numbers."""
         return checked_context(context, self.dimension).astype(np.float64)
 
     def made(self) -> ContextMap:
-        """The map. Raises ValueError while the bandwidth is open."""
+        """The map. Raises FixError while the bandwidth is open."""
         if self.bandwidth == "median":
-            raise ValueError("the bandwidth of contexts is not fixed yet")
+            raise FixError("the bandwidth of contexts is not fixed yet")
         return ContextMap.drawn(self.dimension, self.features, self.bandwidth, components=self.components)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist_client.errors import FixError
 from optimist_client.goals import COMPONENTS
 
 Floats = NDArray[np.float64]
@@ -32,12 +33,12 @@ class Components:
 
     def __post_init__(self) -> None:
         if self.directions.ndim != 2 or self.origin.shape != self.directions.shape[1:]:
-            raise ValueError(
+            raise FixError(
                 f"components: expected an origin (d,) and directions (k, d), got {self.origin.shape} and "
                 f"{self.directions.shape}"
             )
         if not (np.isfinite(self.origin).all() and np.isfinite(self.directions).all()):
-            raise ValueError("components: expected finite numbers")
+            raise FixError("components: expected finite numbers")
 
     @classmethod
     def none(cls, dimension: int) -> Components:
@@ -90,7 +91,7 @@ class ContextMap:
 
     def __init__(self, frequencies: Floats, components: Components | None = None) -> None:
         if frequencies.ndim != 2 or not np.isfinite(frequencies).all():
-            raise ValueError(f"frequencies: expected finite numbers (r/2, d), got shape {frequencies.shape}")
+            raise FixError(f"frequencies: expected finite numbers (r/2, d), got shape {frequencies.shape}")
         self.frequencies = np.asarray(frequencies, dtype=np.float64)
         self.components = Components.none(self.dimension) if components is None else components
 
@@ -100,9 +101,9 @@ class ContextMap:
     ) -> ContextMap:
         """The map with `features` = r random features, an even number, of the Gaussian kernel of this bandwidth σ."""
         if features < 2 or features % 2:
-            raise ValueError(f"features: expected an even number of at least 2, got {features}")
+            raise FixError(f"features: expected an even number of at least 2, got {features}")
         if not 0.0 < bandwidth < np.inf:
-            raise ValueError(f"bandwidth: expected a number above 0, got {bandwidth}")
+            raise FixError(f"bandwidth: expected a number above 0, got {bandwidth}")
         normals = np.random.default_rng(seed).standard_normal((features // 2, dimension))
         return cls(normals / bandwidth, components)
 
@@ -132,22 +133,22 @@ class ContextMap:
 
 
 def checked_context(context: NDArray[Any], dimension: int) -> NDArray[np.float32]:
-    """A context (d,) as it is kept, in memory of its own. Raises ValueError unless it has d finite numbers."""
+    """A context (d,) as it is kept, in memory of its own. Raises FixError unless it has d finite numbers."""
     kept = np.array(context, dtype=np.float32)
     if kept.shape != (dimension,) or not np.isfinite(kept).all():
-        raise ValueError(f"context: expected {dimension} finite numbers, got shape {kept.shape}")
+        raise FixError(f"context: expected {dimension} finite numbers, got shape {kept.shape}")
     return kept
 
 
 def median_distance(contexts: NDArray[Any], seed: int = 0) -> float:
     """The median distance of different contexts (n, d), n ≥ 2, by at most 1000 of them.
 
-    Raises ValueError if at least half of all pairs are equal: then there is no scale.
+    Raises FixError if at least half of all pairs are equal: then there is no scale.
     """
     apart = _distances(contexts, seed)
     found = float(np.median(apart)) if len(apart) else 0.0
     if found <= 0.0:
-        raise ValueError("contexts: at least half of all pairs are equal, so that no bandwidth can be taken from them")
+        raise FixError("contexts: at least half of all pairs are equal, so that no bandwidth can be taken from them")
     return found
 
 

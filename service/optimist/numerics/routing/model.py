@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from optimist.numerics.routing.features import ContextMap, Floats, columns_of
 from optimist.numerics.routing.ridge import Published, Regressions
 from optimist_client import tensors
+from optimist_client.errors import FixError
 
 Singles = NDArray[np.float32]
 FORMAT = 1
@@ -123,19 +124,19 @@ class RouteModel:
 
     @classmethod
     def unpack(cls, packed: bytes) -> RouteModel:
-        """The inverse of `pack`. Raises ValueError for other bytes."""
+        """The inverse of `pack`. Raises FixError for other bytes."""
         arrays = tensors.decode(packed)
         version = arrays.pop("format", np.zeros(1)).tolist()
         if version != [FORMAT]:
-            raise ValueError(f"expected a model of format {FORMAT}, found {version}")
+            raise FixError(f"expected a model of format {FORMAT}, found {version}")
         generators, samples = (
             tuple(int(number) for number in arrays.pop(name, np.zeros(0))) for name in ("generators", "samples")
         )
         if len(samples) != len(generators):
-            raise ValueError(f"a model of {len(generators)} generators has the samples of {len(samples)}")
+            raise FixError(f"a model of {len(generators)} generators has the samples of {len(samples)}")
         level = float(arrays.pop("level", np.zeros(1))[0])
         if not np.isfinite(level):
-            raise ValueError(f"level: expected a finite number, found {level}")
+            raise FixError(f"level: expected a finite number, found {level}")
         return cls(generators, samples, **_checked(len(generators), arrays), level=level)
 
 
@@ -145,15 +146,15 @@ def _as_singles(arrays: Mapping[str, Floats]) -> dict[str, Singles]:
 
 
 def _checked(generators: int, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Singles]:
-    """The arrays of a model. Raises ValueError for other names, types or shapes, and numbers that are not finite."""
+    """The arrays of a model. Raises FixError for other names, types or shapes, and numbers that are not finite."""
     if arrays.keys() != _SHAPES.keys() or any(array.dtype != np.float32 for array in arrays.values()):
-        raise ValueError(f"expected float32 arrays {', '.join(_SHAPES)}, found {', '.join(arrays)}")
+        raise FixError(f"expected float32 arrays {', '.join(_SHAPES)}, found {', '.join(arrays)}")
     frequencies, linear = arrays["frequencies"], len(arrays["directions"])
     width = linear + 2 * len(frequencies)
     sizes = {"G": generators, "k": linear, "k + r": width, "r/2": len(frequencies), "d": frequencies.shape[-1]}
     for name, sides in _SHAPES.items():
         if arrays[name].shape != tuple(sizes[side] for side in sides):
-            raise ValueError(f"{name}: expected shape {sides} with {sizes}, found {arrays[name].shape}")
+            raise FixError(f"{name}: expected shape {sides} with {sizes}, found {arrays[name].shape}")
         if not np.isfinite(arrays[name]).all():
-            raise ValueError(f"{name}: expected finite numbers")
+            raise FixError(f"{name}: expected finite numbers")
     return dict(arrays)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimist.numerics.routing.features import Floats
+from optimist_client.errors import FixError
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +28,11 @@ class Moments:
 
     @classmethod
     def of(cls, features: Floats, scores: Floats) -> Moments:
-        """The sums of features (n, r) and scores (n,), n ≥ 0. Raises ValueError if a number is not finite."""
+        """The sums of features (n, r) and scores (n,), n ≥ 0. Raises FixError if a number is not finite."""
         if features.ndim != 2 or scores.shape != features.shape[:1]:
-            raise ValueError(f"expected features (n, r) and scores (n,), got {features.shape} and {scores.shape}")
+            raise FixError(f"expected features (n, r) and scores (n,), got {features.shape} and {scores.shape}")
         if not (np.isfinite(features).all() and np.isfinite(scores).all()):
-            raise ValueError("expected finite features and scores")
+            raise FixError("expected finite features and scores")
         return cls(
             len(scores),
             features.T @ features,

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist_client.errors import FixError
+
 _HEAD = struct.Struct("<dI")
 PROMPT_BYTES = 2000
 """Of a prompt's text no more is kept."""
@@ -32,13 +34,13 @@ class RoutedPrompt:
 
     @classmethod
     def unpack(cls, packed: bytes) -> RoutedPrompt:
-        """The inverse of `pack`. Raises ValueError for other bytes."""
+        """The inverse of `pack`. Raises FixError for other bytes."""
         try:
             probability, columns = _HEAD.unpack_from(packed)
             context = np.frombuffer(packed, dtype="<f4", count=columns, offset=_HEAD.size)
             text = packed[_HEAD.size + 4 * columns :].decode()
         except struct.error as error:
-            raise ValueError(f"not the prompt of a routed pick: {error}") from None
+            raise FixError(f"not the prompt of a routed pick: {error}") from None
         if not np.isfinite(context).all() or not 0.0 <= probability <= 1.0:
-            raise ValueError("not the prompt of a routed pick: expected finite numbers, and a probability")
+            raise FixError("not the prompt of a routed pick: expected finite numbers, and a probability")
         return cls(context, probability or None, text)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from optimist.numerics.rows import Rows
 from optimist.numerics.spectra.log_sums import log_sum, rounded_down
+from optimist_client.errors import FixError
 
 PANEL = 64
 """Smallest number of rows of a panel: enough for BLAS-3, few enough to factor again with every block."""
@@ -31,7 +32,7 @@ class LowRankTrace:
     `eigenvalues` (m) of A, ≥ 0, not all 0; `width`: the columns of U, if it has parts outside these eigenvectors, where
     A is 0; `rows`: the number of rows that made A, by which it is expected to grow.
     tolerance: largest error of f, relative to its largest value.
-    Raises ValueError if no sum of logarithms is close enough to f: for small orders near zero, or large orders.
+    Raises FixError if no sum of logarithms is close enough to f: for small orders near zero, or large orders.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class LowRankTrace:
         tolerance = rounded_down(min(max(ACCURACY * size / limit, FINEST), tolerance), 10.0**0.5)
         found = log_sum(order, start, tolerance)
         if found is None:
-            raise ValueError(f"no sum of logarithms is within {tolerance:g} of x^{order:g}")
+            raise FixError(f"no sum of logarithms is within {tolerance:g} of x^{order:g}")
         self._slope = found.slope
         self._weights = torch.from_numpy(found.weights).to(eigenvalues.device)
         nodes = torch.from_numpy(found.nodes).to(eigenvalues.device)

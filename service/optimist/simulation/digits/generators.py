@@ -17,7 +17,7 @@ class Generator(Protocol):
     """A generative model that can be sampled."""
 
     def sample(self, size: int, seed: int) -> np.ndarray:
-        """`size` images (size, 64), float32 in [0, 1], drawn with `seed` ≥ 0; ValueError if either is negative."""
+        """`size` images (size, 64), float32 in [0, 1], drawn with `seed` ≥ 0; FixError if either is negative."""
         ...
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from optimist.simulation.digits.generators import GaussianMixture, Generator, KernelDensity, TruncatedVAE, mixture
 from optimist.simulation.digits.networks import unpack
 from optimist.simulation.digits.recipe import Recipe
+from optimist_client.errors import FixError
 
 TEXTS = tuple(f"a handwritten {digit}" for digit in range(10))
 """The prompt of each class."""
@@ -20,18 +21,18 @@ class PromptedGenerator(Protocol):
     def sample(self, prompts: Sequence[str], seed: int) -> np.ndarray:
         """One image for each of `prompts` (n, 64), float32 in [0, 1], drawn with `seed` ≥ 0.
 
-        Raises ValueError for a prompt that is not in `TEXTS`, or a negative seed.
+        Raises FixError for a prompt that is not in `TEXTS`, or a negative seed.
         """
         ...
 
 
 def classes(prompts: Sequence[str]) -> np.ndarray:
-    """The digit (n,), int64, that each prompt asks for. Raises ValueError for a prompt that is not in `TEXTS`."""
+    """The digit (n,), int64, that each prompt asks for. Raises FixError for a prompt that is not in `TEXTS`."""
     try:
         return np.array([TEXTS.index(prompt) for prompt in prompts], dtype=np.int64)
     except ValueError:
         unknown = next(prompt for prompt in prompts if prompt not in TEXTS)
-        raise ValueError(f"expected a prompt such as {TEXTS[3]!r}, got {unknown!r}") from None
+        raise FixError(f"expected a prompt such as {TEXTS[3]!r}, got {unknown!r}") from None
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class ByClass:
     generators: Sequence[Generator]
 
     def sample(self, prompts: Sequence[str], seed: int) -> np.ndarray:
-        """One image (64,) for each prompt, drawn with `seed`; raises ValueError for an unknown prompt."""
+        """One image (64,) for each prompt, drawn with `seed`; raises FixError for an unknown prompt."""
         asked = classes(prompts)
         # Each digit has its own seed; otherwise all digits would have the same noise.
         seeds = np.random.SeedSequence(seed).generate_state(len(self.generators), np.uint64)
@@ -59,7 +60,7 @@ class PromptIgnoring:
     generator: Generator
 
     def sample(self, prompts: Sequence[str], seed: int) -> np.ndarray:
-        """One image (64,) for each prompt, drawn with `seed`; raises ValueError for an unknown prompt."""
+        """One image (64,) for each prompt, drawn with `seed`; raises FixError for an unknown prompt."""
         return self.generator.sample(len(classes(prompts)), seed)
 
 

@@ -53,7 +53,7 @@ class Digits:
         """Embeddings (n, 64) float32 of `prompts`: the mean features of the real images of the digit they ask for.
 
         As in models that embed both, a text is embedded close to its images, so that similar digits have similar
-        prompts. Raises ValueError for a prompt that is not in `prompted.TEXTS`.
+        prompts. Raises FixError for a prompt that is not in `prompted.TEXTS`.
         """
         return self._embedded_classes[classes(prompts)]
 

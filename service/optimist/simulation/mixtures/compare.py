@@ -14,14 +14,15 @@ from optimist.simulation.mixtures.trial import MixtureTrial
 from optimist.simulation.mixtures.truth import TrueBlends, true_blends
 from optimist.simulation.plan import Plan
 from optimist.simulation.runner import Runner
+from optimist_client.errors import FixError
 from optimist_client.tolerance import share_of
 
 
 def compare(plan: Plan, runner: Runner, truth: TrueBlends | None) -> MixtureResult:
-    """Play every trial of a plan. Raises ValueError for further metrics, and as `true_blends` does."""
+    """Play every trial of a plan. Raises FixError for further metrics, and as `true_blends` does."""
     asked, question = plan.asked, plan.asked.question
     if asked.watched:
-        raise ValueError("watch: further metrics are compared with the goal 'best' only")
+        raise FixError("watch: further metrics are compared with the goal 'best' only")
     if truth is None:
         truth = true_blends(asked.sources, question, plan.seed)
     plays = plan.sorted(runner.run("trials", [trial.blended for trial in plan.trials_of(MixtureTrial)]))

@@ -14,6 +14,7 @@ from optimist.numerics.mixtures.quadratic import Floats
 from optimist.simulation.asked import Asked
 from optimist.simulation.sources import Draw, Source
 from optimist.simulation.truth import SAMPLES
+from optimist_client.errors import FixError
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,21 +30,21 @@ class TrueBlends:
 
 
 def checked_truth(truth: object, asked: Asked) -> TrueBlends | None:
-    """The truth that a caller gave, if one was. Raises ValueError unless it is of blends of these generators."""
+    """The truth that a caller gave, if one was. Raises FixError unless it is of blends of these generators."""
     if truth is None:
         return None
     if not isinstance(truth, TrueBlends):
-        raise ValueError(f"truth: expected TrueBlends for the goal 'mixture', got {type(truth).__name__}")
+        raise FixError(f"truth: expected TrueBlends for the goal 'mixture', got {type(truth).__name__}")
     count = len(asked.sources)
     if len(truth.weights) != count:
-        raise ValueError(f"truth: expected the weights of {count} generators, got {len(truth.weights)}")
+        raise FixError(f"truth: expected the weights of {count} generators, got {len(truth.weights)}")
     return truth
 
 
 def true_blends(sources: Mapping[str, Source], question: Question, seed: int) -> TrueBlends:
     """The de-biased loss by all samples of each source, with the given kernels, as mixtures compute it.
 
-    From an unlimited source `SAMPLES` samples are drawn, separate from all trials. Raises ValueError, naming the
+    From an unlimited source `SAMPLES` samples are drawn, separate from all trials. Raises FixError, naming the
     source, if its samples cannot be scored.
     """
     statistics = []
@@ -59,7 +60,7 @@ def true_blends(sources: Mapping[str, Source], question: Question, seed: int) ->
         try:
             statistic.update(*(own[array] for array in bound.metric.widths))
         except ValueError as error:
-            raise ValueError(f"{source.origin}: {error}") from None
+            raise FixError(f"{source.origin}: {error}") from None
         statistics.append(statistic)
         counts.append(count)
     assert bound is not None

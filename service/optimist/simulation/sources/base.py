@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.evaluation import Question
+from optimist_client.errors import FixError
 
 Rows = dict[str, NDArray[Any]]
 """Rows (n, …) of each tensor of a metric, by name: "features", "probabilities", "prompts"."""
@@ -90,16 +91,16 @@ class SourceSet:
     def is_paired(self, asked: bool | None = None) -> bool:
         """Whether trials draw the same rows of every source: as `asked`, by default if they are known to be aligned.
 
-        Raises ValueError if it is asked of sources that cannot: with unaligned rows, or with different numbers of them.
+        Raises FixError if it is asked of sources that cannot: with unaligned rows, or with different numbers of them.
         """
         if asked is None or (asked and self.aligned):
             return bool(self.aligned)
         if asked:
             expected = "paired: expected sources with row i of the same seed or prompt"
             if self.aligned is False:
-                raise ValueError(f"{expected}; found an experiment that is not paired, or lacks samples in between")
+                raise FixError(f"{expected}; found an experiment that is not paired, or lacks samples in between")
             counts = {made.samples: made.origin for made in self.sources.values()}
             if len(counts) > 1:
                 found = ", ".join(f"{count or 'any number'} in {origin}" for count, origin in counts.items())
-                raise ValueError(f"{expected}, so as many rows of each; found {found}")
+                raise FixError(f"{expected}, so as many rows of each; found {found}")
         return asked

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from optimist.archive.file import Archive, ArchiveError
+from optimist.archive.file import Archive
 from optimist.evaluation import Question
 from optimist.evaluation.common_rows import runs_of
 from optimist.evaluation.stored import batch_of, metric_of, question_of, stored_reference, unpack_kernels
 from optimist.numerics.real_data import RealData
 from optimist.simulation.sources.arrays import ArraySource
 from optimist.simulation.sources.base import Rows, Source, SourceSet
-from optimist_client.files import FileError
+from optimist_client.errors import FixError
 
 
 def experiment(path: str | Path) -> SourceSet:
@@ -24,7 +24,7 @@ def experiment(path: str | Path) -> SourceSet:
 
     Kernels that the first samples fixed are taken as they were fixed. Batches that cannot be read or were retracted,
     and generators that told nothing, are left out. If the experiment was paired and no index is missing, the rows are
-    ordered by index, and aligned. Raises FileError for a file that is no whole archive, that was made
+    ordered by index, and aligned. Raises FixError for a file that is no whole archive, that was made
     without keep_log, or that has no batches.
     """
     file = Path(path)
@@ -34,16 +34,16 @@ def experiment(path: str | Path) -> SourceSet:
             contents = archive.contents
             config = contents.experiment.config
             if not config.keep_log:
-                raise ArchiveError("expected an experiment made with keep_log, found one without: its batches are gone")
+                raise FixError("expected an experiment made with keep_log, found one without: its batches are gone")
             question, data = question_in(archive), real_data_in(archive)
             logs = {known.name: list(_batches(archive, place)) for place, known in enumerate(contents.generators)}
     except FileNotFoundError:
-        raise FileError(f"{file}: no such file") from None
-    except ArchiveError as error:
-        raise FileError(f"{file}: {error}") from None
+        raise FixError(f"{file}: no such file") from None
+    except FixError as error:
+        raise FixError(f"{file}: {error}") from None
     logs = {name: log for name, log in logs.items() if log}
     if not logs:
-        raise FileError(f"{file}: expected batches of at least one generator, found none")
+        raise FixError(f"{file}: expected batches of at least one generator, found none")
     aligned = contents.experiment.is_paired and all(map(_is_whole, logs.values()))
     ends: tuple[int, ...] = ()
     if aligned:

@@ -10,7 +10,8 @@ from optimist.numerics.batches import as_matrices
 from optimist.simulation.sources.arrays import ArraySource
 from optimist.simulation.sources.base import Rows, Source
 from optimist.simulation.sources.gaussian import GaussianSource
-from optimist_client.files import FileError, moments_among, read_arrays
+from optimist_client.errors import FixError
+from optimist_client.files import moments_among, read_arrays
 from optimist_client.metrics import find
 
 Found = Iterator[tuple[str, str, Rows]]
@@ -27,18 +28,18 @@ def files(
     generator, too: its files are tensors, named by their stems or by the arrays in them, or parts to be concatenated.
     In a file every array is a generator; arrays of the same generator may be named `<generator>/<tensor>`. A generator
     with `mean` and `covariance` (or `mu` and `sigma`) is a Gaussian. Arrays of one column may be (n,). `beside` is a
-    file to ignore: a reference in the same folder. Raises FileError, naming the file, for anything else.
+    file to ignore: a reference in the same folder. Raises FixError, naming the file, for anything else.
     """
     place, sources = Path(path), dict[str, Source]()
     wanted = _columns(metric) if isinstance(metric, str) else metric
     if not place.exists():
-        raise FileError(f"{place}: no such file or folder")
+        raise FixError(f"{place}: no such file or folder")
     found = in_folder(place, tuple(wanted), beside) if place.is_dir() else _in_file(place)
     for name, origin, arrays in sorted(found, key=lambda each: each[0]):
         if name.encode("utf-8", "replace").decode() != name:  # file names may be arbitrary bytes
-            raise FileError(f"{place}: expected generator names in UTF-8, found {name!a}")
+            raise FixError(f"{place}: expected generator names in UTF-8, found {name!a}")
         if name in sources:
-            raise FileError(f"{origin}: expected distinct generator names, found {name!r} in {sources[name].origin}")
+            raise FixError(f"{origin}: expected distinct generator names, found {name!r} in {sources[name].origin}")
         sources[name] = _source(origin, arrays, wanted)
     return sources
 
@@ -67,10 +68,10 @@ def _source(origin: str, arrays: Rows, wanted: Mapping[str, int | None]) -> Sour
         try:
             return GaussianSource(arrays[mean], arrays[covariance], origin)
         except ValueError as error:
-            raise FileError(f"{origin}: {error}".replace("the reference ", "the ")) from None
+            raise FixError(f"{origin}: {error}".replace("the reference ", "the ")) from None
     columns = {name: width for name, width in wanted.items() if width is not None}
     rows = as_matrices(of_metric(origin, arrays, tuple(wanted)), columns)
     for name, array in rows.items():
         if array.ndim != 2 or array.shape[1] < 1:
-            raise FileError(f"{origin}: {name}: expected shape (n, d), found {array.shape}")
+            raise FixError(f"{origin}: {name}: expected shape (n, d), found {array.shape}")
     return ArraySource(rows, origin)

@@ -16,7 +16,7 @@ from optimist.simulation.sources.base import Draw, Rows
 class GaussianSource:
     """A generator whose features are N(mean (d,), covariance (d, d)).
 
-    Raises ValueError like `Reference` if these are not valid moments.
+    Raises FixError like `Reference` if these are not valid moments.
     """
 
     samples = None
