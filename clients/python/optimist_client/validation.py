@@ -14,13 +14,27 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
 IDENTIFIER = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-_DECEIVING = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+_INVISIBLE = (
+    r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+    "\U000e0000-\U000e0fff"
+)
+"""Spaces without width, soft hyphens, fillers, tags and selectors of variants."""
+_DECEIVING = rf"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e{_INVISIBLE}"
 """What no name may hold, as it would be shown as another one: control characters, separators of lines and paragraphs,
-and what changes the direction of text."""
-NAME = rf"^[^{_DECEIVING}]+$"
-TAG = rf"^[^{_DECEIVING},]+$"
+what changes the direction of text, and what is not shown at all."""
+_JOINERS = r"\u200c\u200d"
+"""Not shown either, but Persian, Hindi and others are spelt with them: allowed behind letters of such scripts."""
+
+
+def _name(others: str = "") -> str:
+    refused = f"{_DECEIVING}{_JOINERS}{others}"
+    return rf"^(?:[^{refused}]|[^\x00-\u05ff{refused}][{_JOINERS}])+$"
+
+
+NAME = _name()
+TAG = _name(",")
 NOTE = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"
-_SHOWN = "text without control characters, line separators and characters that change the direction of text"
+_SHOWN = "text without control characters, line separators, invisible characters and such that change its direction"
 _PATTERNS = {
     IDENTIFIER: "at most 64 letters, digits, dots, dashes and underscores, with a letter or digit first",
     NAME: _SHOWN,

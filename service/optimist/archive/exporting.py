@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 
-from optimist.archive.contents import PAGE_ENTRIES, TWINS, ArchivedGenerator, ArchivedWatched, Contents
+from optimist.archive.contents import PAGE_ENTRIES, TOLD, TWINS, ArchivedGenerator, ArchivedWatched, Contents
 from optimist.archive.file import ArchiveWriter, cut_history
 from optimist.archive.references import references_of
 from optimist.store import (
@@ -22,6 +22,7 @@ from optimist.store import (
     Unit,
     WatchedState,
 )
+from optimist_client.errors import FixError
 from optimist_client.models import Experiment, Pick
 
 Watched = Mapping[Unit, WatchedState]
@@ -46,7 +47,8 @@ class Exporter:
         """Write the whole experiment as of the start of the export; later batches are left out.
 
         Raises Damaged if a snapshot cannot be read and the log before it was trimmed, Unavailable if the log is
-        trimmed faster than it can be read, NotFound if the experiment is deleted meanwhile.
+        trimmed faster than it can be read, NotFound if the experiment is deleted meanwhile, FixError for more told
+        runs of indices than an archive holds.
         """
         first, watched = await self._states()
         rounds = first.rounds
@@ -101,6 +103,11 @@ class Exporter:
         self, stored: ExperimentState, state: GeneratorState, watched: Mapping[str, WatchedState]
     ) -> ArchivedGenerator:
         """Write one generator's log and snapshots. Raises LogGap if they no longer match the given state."""
+        if len(state.told) > TOLD:
+            raise FixError(
+                f"generator {state.name!r}: expected at most {TOLD:,} runs of indices that were told, which is what an "
+                f"archive holds, found {len(state.told):,}: tell samples of the indices between them"
+            )
         if any(known.estimate_seq > state.due_seq for known in watched.values()):
             raise LogGap(f"a watched metric of {state.name!r} was scored beyond its log of before")
         by_label: dict[str, GeneratorState | WatchedState] = {"": state, **watched}

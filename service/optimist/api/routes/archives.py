@@ -45,7 +45,8 @@ async def export_experiment(name: Identifier, context: ContextDep) -> StreamingR
 
     The file holds the settings, generators, statistics or log, history and estimates as of one moment. If a generator's
     log is trimmed during the export, that generator's data is from a later moment. Open picks are not exported: after
-    an import their prompts are assigned again.
+    an import their prompts are assigned again. 422 for an experiment in which the indices that a generator was told
+    have more gaps than an archive holds (16,384).
     """
     experiment = await context.experiment(name)
     with ExitStack() as stack:
@@ -57,6 +58,8 @@ async def export_experiment(name: Identifier, context: ContextDep) -> StreamingR
                 await Exporter(context.store, experiment, writer).run()
         except Damaged as error:
             raise ApiError(500, "damaged", "Part of the experiment is damaged", str(error), action="stop") from None
+        except FixError as error:
+            raise invalid(str(error)) from None
         stack.pop_all()
     headers = {"content-disposition": f'attachment; filename="{name}.optimist.zip"', "content-length": str(file.tell())}
     return StreamingResponse(_pieces(file), media_type=MEDIA_TYPE, headers=headers)
