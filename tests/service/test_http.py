@@ -12,6 +12,7 @@ from configs import on_wire
 from processes import Service, batch_path, serving
 
 from optimist_client import ConflictError, Optimist, tensors
+from optimist_client.references import moments_of
 
 BATCH = np.random.default_rng(0).standard_normal((5, 4))
 
@@ -235,8 +236,8 @@ def test_features_make_the_reference_that_their_moments_make(http: httpx.Client,
     features = np.random.default_rng(1).standard_normal((50, 3))
     info = post(http, f"/v1/references?name={name}", features=features).json()
     assert (info["dimension"], info["samples"]) == (3, 50)
-    moments = {"mean": features.mean(axis=0), "covariance": np.cov(features, rowvar=False)}
-    assert post(http, f"/v1/references?name={name}-2", **moments).json()["digest"] == info["digest"]
+    moments = moments_of(features)
+    assert post(http, f"/v1/references?name={name}-2", **moments.arrays).json()["digest"] == info["digest"]
 
 
 def test_the_same_config_again_is_the_same_experiment(client: Optimist, name: str, reference):
