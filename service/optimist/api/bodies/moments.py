@@ -86,7 +86,7 @@ def memory_of(arrays: Arrays) -> int:
     return 18 * sum(array.size for array in arrays.values())
 
 
-def checked(arrays: Arrays, max_dimension: int, samples: int | None) -> RealData:
+def checked(arrays: Arrays, max_dimension: int, samples: int | None = None) -> RealData:
     """The moments in these arrays, which it empties, with what is known of their rows.
 
     samples: how many rows there were, if that is said beside the arrays. Raises `ApiError` 422.
