@@ -95,7 +95,7 @@ def test_a_bandwidth_is_found_whatever_the_first_contexts_are():
     fitted = settings.fitted([np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 0.1]])])
     assert fitted.bandwidth == pytest.approx(np.hypot(3.0, 3.9))
     assert replace(settings, bandwidth=2.0).fitted([]).bandwidth == 2.0
-    assert (fitted.linear, fitted.made().width) == (2, 10)
+    assert (fitted.made().linear, fitted.made().width) == (2, 10)
 
 
 def test_scores_far_from_0_keep_their_differences() -> None:

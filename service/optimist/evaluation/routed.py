@@ -28,7 +28,7 @@ class RoutedBatch:
     """A batch that can be added."""
 
     features: Tensor
-    """φ of its context (1, r), float64."""
+    """The columns x of its context (1, k + r), float64, as of `ContextMap`."""
     scores: Tensor
     """(1, n) in float64, on the metric's scale."""
     context: Tensor
@@ -60,7 +60,7 @@ class Routed:
         rows), NaN after the last row, in float64. The ids are the texts of prompts."""
         self._ordinal = ordinal
         self._gram = SymmetricSum(width)
-        # Σφ, Σsφ, Σs, Σs².
+        # Σx, Σsx, Σs, Σs².
         self._sums = np.zeros(2 * width + 2)
 
     @property

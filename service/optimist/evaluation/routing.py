@@ -87,9 +87,10 @@ def route_gain(
     if contexts is None:
         some = np.sort(np.random.default_rng(seed).permutation(len(known.contexts))[:MOST_FITTED])
         contexts = ContextSettings(known.contexts.shape[1], features).fitted([known.contexts[some]])
-    columns = contexts.made()(known.contexts)
+    made = contexts.made()
+    columns = made(known.contexts)
     charged = np.zeros(len(known.names)) if known.costs is None else price * known.costs
-    predicted = _cross_fitted(known, columns, contexts.linear, _parts(known, folds, seed))
+    predicted = _cross_fitted(known, columns, made.linear, _parts(known, folds, seed))
     worth = predicted - charged
     single, routed = int(worth.mean(0).argmax()), worth.argmax(1)
     outcomes = Outcomes(known, predicted, charged)

@@ -98,7 +98,8 @@ class Pairing:
     """The indices told, as the start and the end of each interval, ascending: (0, n) if none of n samples is missing or
     has no index. Of more than 64 intervals these are the first and the newest."""
     later: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
-    """Influence, up to the same constant, of those of the newest 256 samples whose index is 256 or more, by index."""
+    """Influence, up to the same constant, of those of the newest 256 samples whose indices are beyond those of
+    `influence`, by index."""
     later_told: tuple[int, ...] = ()
     """The indices of `later`, as the start and the end of each interval."""
     trail: tuple[Earlier, ...] = ()

@@ -48,11 +48,6 @@ class ContextSettings:
         """Whether contexts must fix bandwidth and principal components first."""
         return self.bandwidth == "median"
 
-    @property
-    def linear(self) -> int:
-        """k, the columns that are principal components."""
-        return 0 if self.components is None else len(self.components.directions)
-
     def to_fit(self, generators: int) -> int:
         """`contexts_to_fit` for these."""
         return contexts_to_fit(self.bandwidth, generators)
