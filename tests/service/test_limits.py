@@ -231,6 +231,39 @@ def test_each_key_has_a_rate_of_its_own(tmp_path: Path):
             assert one.get("/healthz").status_code == 200
 
 
+def test_what_a_body_announces_is_reserved_of_its_keys_memory_alone(tmp_path: Path):
+    """Of two large bodies with one key the second is refused before it is received, until the first has been answered."""
+    body = tensors.encode({"probabilities": np.full((25_000, 3), 1 / 3)})
+    with (
+        guarded(tmp_path, "--no-scoring", environment={"OPTIMIST_MAX_MEMORY": "4000000"}) as (service, admin),
+        client_of(service, admin) as client,
+        contextlib.ExitStack() as open_ones,
+    ):
+        client.post("/v1/experiments", json={"name": "x", **CONFIG}).raise_for_status()
+        path = "/v1/experiments/x/generators/a/batches"
+
+        def begin(key: str) -> socket.socket:
+            """A connection on which a body is announced, and nothing of it has come."""
+            connection = open_ones.enter_context(socket.create_connection(("127.0.0.1", service.port), timeout=30))
+            head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n"
+            head += f"content-type: {tensors.MEDIA_TYPE}\r\nidempotency-key: k\r\ncontent-length: {len(body)}\r\n\r\n"
+            connection.sendall(head.encode())
+            return connection
+
+        def end(connection: socket.socket) -> bytes:
+            connection.sendall(body)
+            return connection.recv(65536)[9:12]
+
+        first = begin(admin)
+        client.get("/v1/session")  # by now it has been read
+        refused = read_to_end(begin(admin))
+        assert refused[9:12] == b"503"
+        assert b"other requests with this key use its share" in refused
+        assert end(begin(new_key(tmp_path, "admin"))) == b"200"
+        assert end(first) == b"200"
+        assert end(begin(admin)) == b"200"
+
+
 def test_a_bucket_fills_at_its_rate():
     now = 0.0
     rates = Rates(10.0, lambda: now)

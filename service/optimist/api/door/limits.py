@@ -135,7 +135,7 @@ class Body:
             return await self._receive()
         if not self._taken and self._weight:
             # Refuse the body before it is sent if there is no room for it.
-            self._share.check(min(self._announced, self._limit))
+            self._share.expect(min(self._announced, self._limit))
         begun = time.monotonic()
         try:
             # Most bodies have come by now, and a timer takes as long as the other checks of a body together.
@@ -193,8 +193,10 @@ class Body:
 class Memory:
     """Counts the bytes that bodies use, with a limit for all requests and a lower one for the requests of each key.
 
-    Requests that use at most `SMALL` are not counted. The limit holds for all API processes of the service; of that of
-    a key each of them grants its part.
+    Requests that use at most `SMALL` are not counted. What a body announces counts towards its key's limit from the
+    beginning, so that of several large ones those that would not fit are refused before they are received; towards the
+    limit of all counts only what has come, as announcing costs nothing. The limit holds for all API processes of the
+    service; of that of a key each of them grants its part.
     """
 
     def __init__(self, most: int, share: float, board: Board) -> None:
@@ -203,23 +205,26 @@ class Memory:
         self._board = board
         self._of_keys: defaultdict[str, int] = defaultdict(int)
 
-    def check(self, key: str, before: int, size: int) -> None:
-        """Raise HTTPException 413 or 503 if a request that holds `before` bytes may not hold `size`.
+    def check(self, share: Share, size: int) -> None:
+        """Raise HTTPException 413 or 503 if a request may not hold `size` bytes.
 
-        key: the caller's key, or "" without access keys, for which there is no separate limit. The only request of a
-        key may exceed the key's limit, because otherwise it would never be served.
+        Without access keys there is no separate limit. The only request of a key may exceed the key's limit, because
+        otherwise it would never be served.
         """
         if size > self._most:
             raise _refusal(413, f"expected a body that needs at most {self._most} bytes of memory, got {size}")
-        others = self._of_keys[key] - before
-        if key and others > 0 and others + size > self._share:
+        others = self._of_keys[share.key] - share.counted
+        if share.key and others > 0 and others + size > self._share:
             raise _refusal(503, "other requests with this key use its share of the memory for bodies: try again later")
-        if self._board.held - before + size > self._most:
+        if self._board.held - share.held + size > self._most:
             raise _refusal(503, "other requests use all of the memory for request bodies: try again later")
 
-    def change(self, key: str, by: int) -> None:
-        """Add `by` bytes (negative to release them) to what a key holds."""
+    def hold(self, by: int) -> None:
+        """Add `by` bytes (negative to release them) to what all requests hold."""
         BODY_BYTES.set(self._board.hold(by))
+
+    def count(self, key: str, by: int) -> None:
+        """Add `by` bytes (negative to release them) to what counts towards a key's limit."""
         self._of_keys[key] += by
         if not self._of_keys[key]:
             del self._of_keys[key]
@@ -229,34 +234,42 @@ class Share:
     """The memory that one request holds for its body."""
 
     def __init__(self, memory: Memory, key: str) -> None:
+        """key: the caller's, or "" without access keys."""
+        self.key = key
+        self.held = self.counted = 0
+        """Bytes that it holds, and that count towards the limit of its key, some of which may still have to come."""
         self._memory = memory
-        self._key = key
-        self._held = 0
 
-    def check(self, size: int) -> None:
-        """Raise HTTPException 413 or 503 if there is no room to hold `size` bytes in total.
-
-        Up to `SMALL` bytes are always granted, so that small batches are accepted whatever others send.
-        """
-        if size > max(SMALL, self._held):
-            self._memory.check(self._key, self._held, size)
+    def expect(self, size: int) -> None:
+        """Count `size` bytes that are about to come towards the key's limit. Raises like `hold`."""
+        if size > max(SMALL, self.held):
+            self._memory.check(self, size)
+        if size > max(SMALL, self.counted):
+            self._memory.count(self.key, size - self.counted)
+            self.counted = size
 
     def hold(self, size: int) -> None:
-        """Hold `size` bytes in total, unless the request holds more already. Raises like `check`."""
-        self.check(size)
-        if size > max(SMALL, self._held):
-            self._memory.change(self._key, size - self._held)
-            self._held = size
+        """Hold `size` bytes in total, unless the request holds more already.
+
+        Raises HTTPException 413 or 503 if there is no room. Up to `SMALL` bytes are always granted, so that small
+        batches are accepted whatever others send.
+        """
+        self.expect(size)
+        if size > max(SMALL, self.held):
+            self._memory.hold(size - self.held)
+            self.held = size
 
     def hold_more(self, size: int) -> None:
-        """Hold `size` bytes in addition to those already held. Raises like `check`."""
-        self.hold(self._held + size)
+        """Hold `size` bytes in addition to those already held. Raises like `hold`."""
+        self.hold(self.held + size)
 
     def release(self) -> None:
         """Release all memory."""
-        if self._held:
-            self._memory.change(self._key, -self._held)
-            self._held = 0
+        if self.held:
+            self._memory.hold(-self.held)
+        if self.counted:
+            self._memory.count(self.key, -self.counted)
+        self.held = self.counted = 0
 
 
 async def _take(turns: Turns, namespace: str, size: int) -> None:
