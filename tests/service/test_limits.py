@@ -232,7 +232,7 @@ def test_each_key_has_a_rate_of_its_own(tmp_path: Path):
 
 
 def test_what_a_body_announces_is_reserved_of_its_keys_memory_alone(tmp_path: Path):
-    """Of two large bodies with one key the second is refused before it is received, until the first has been answered."""
+    """Of two large bodies with one key the second is refused before it is received, while the first is not answered."""
     body = tensors.encode({"probabilities": np.full((25_000, 3), 1 / 3)})
     with (
         guarded(tmp_path, "--no-scoring", environment={"OPTIMIST_MAX_MEMORY": "4000000"}) as (service, admin),
