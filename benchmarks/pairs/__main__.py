@@ -2,7 +2,7 @@
 
     python benchmarks/pairs [tables] [--beds NAME ...] [--streams 40] [--claims 200] [--texts FILE]
 
-The tables are `singles`, `errors`, `savings`, `eliminations`, `claims`, `prices` and `ties`; all by default. Generators
+The tables are those below; all by default. Generators
 draw rows from pools, with replacement: those of the same numbers in a *common* stream, of numbers of their own in
 *independent* ones. Everything is scored as in `Evaluation`, with batches of 5 and the default settings; δ = 0.05.
 
@@ -22,10 +22,15 @@ draw rows from pools, with replacement: those of the same numbers in a *common* 
 - prices: the cost until `top-two` stops, with costs weighed / not weighed: the ratio of the medians over the streams
   [of samples], on independent streams and on common ones, where the best generator, or its closest rival, costs 1, 3,
   10 or 100 times as much as each of the others.
-- ties: two generators at a time, shifted to the same score: the share of runs that ever stop, with its one-sided 95 %
-  lower limit. Half of these are wrong.
+- ties: two generators at a time, in lockstep, shifted to the same score: the share of runs that stop, independent and
+  paired, with its one-sided 95 % lower limit. Half of these are wrong.
+- gaps: the same as they are, independent and paired: wrong answers, the share that is undecided, and the median (the
+  geometric mean) of the samples to stop.
+- warnings: how many estimates say with 50, 100 and 300 samples that few rows decide, and in how many streams any does.
 
-The beds `… sizes (3)` have rows of very unequal size, and a metric each of fid, kid, mmd, rke, vendi, is and mean.
+The last three tables, singles and errors are of streams that are scored at `streams.LOOKS` alone, where the rule looks.
+The beds `… sizes (3)`, patches, measurements and copulas have rows of very
+unequal size, and a metric each of fid, kid, mmd, cmmd, rke, vendi, is and mean.
 
 `--texts` is a file of the answers of two language models (`human_eval_x_java2cpp` (2, tasks, answers, d), the tasks
 `human_eval_x_java2cpp_prompt` (tasks, d), `models`); without it these beds are left out.
@@ -40,6 +45,7 @@ from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import lockstep
 import misses
 import outcomes
 import prices
@@ -60,9 +66,13 @@ TABLES = {
     "eliminations": (["top-two", "oracle", "ratio", "wrong", "undecided"], outcomes.eliminations),
     "claims": (["stop", "change", "wrong", "undecided"], outcomes.claims),
     "prices": (prices.HEADS, prices.costs),
-    "ties": (["runs", "unpaired, independent", "paired, common"], outcomes.ties),
+    "ties": (["runs", "independent", "paired"], lockstep.ties),
+    "gaps": (["independent", "paired"], lockstep.gaps),
+    "warnings": ([*(f"n = {n}" for n in lockstep.WARNED_AT), "ever"], lockstep.warnings),
 }
 """The columns of each table, and what makes its rows."""
+LOCKSTEP = {"singles", "errors", "ties", "gaps", "warnings"}
+"""The tables of streams in lockstep."""
 
 
 def main() -> None:
@@ -78,30 +88,36 @@ def main() -> None:
     options = parser.parse_args()
     chosen = [name for name in TABLES if name in (options.tables or TABLES)]
     shown = {name: Shown("bed", *TABLES[name][0], title=name, box=box.MARKDOWN) for name in chosen}
-    needed = max(options.streams if set(chosen) - {"claims"} else 0, options.claims if "claims" in chosen else 0)
     for name in [*BEDS, *(TEXTS if options.texts else ())]:
         if options.beds and not name.startswith(tuple(options.beds)):
             continue
         bed = bed_named(name, options.texts)
         truths = {generator: bed.truth(generator) for generator in bed.generators}
-        streams = streams_of(name, options.texts, needed, options.keep, options.jobs)
-        check(bed, streams[0])
-        for table in chosen:
-            used = streams if table == "claims" else streams[: options.streams]
-            cells = TABLES[table][1](bed, used, truths)
-            shown[table].add_row(name, *cells)
-            Console(stderr=True, width=200).print(table, name, *cells, sep=" | ")
+        for tables in (set(chosen) & LOCKSTEP, set(chosen) - LOCKSTEP):
+            if not tables:
+                continue
+            needed = max(options.claims if table == "claims" else options.streams for table in tables)
+            streams = streams_of(name, options.texts, needed, options.keep, options.jobs, tables <= LOCKSTEP)
+            if not tables <= LOCKSTEP:
+                check(bed, streams[0])
+            for table in (each for each in chosen if each in tables):
+                used = streams if table == "claims" else streams[: options.streams]
+                cells = TABLES[table][1](bed, used, truths)
+                shown[table].add_row(name, *cells)
+                Console(stderr=True, width=200).print(table, name, *cells, sep=" | ")
     for table in shown.values():
         Console(width=200).print(table)
 
 
-def streams_of(bed: str, file: str, count: int, keep: Path | None, jobs: int) -> list[Mapping[str, Table]]:
+def streams_of(
+    bed: str, file: str, count: int, keep: Path | None, jobs: int, in_lockstep: bool
+) -> list[Mapping[str, Table]]:
     """The tables of all streams of a bed."""
     # One thread in each process: threads that share a core cost much more than they save.
     with ProcessPoolExecutor(
         jobs, multiprocessing.get_context("spawn"), initializer=limit_threads, initargs=(1,)
     ) as pool:
-        tasks = [pool.submit(Stream(bed, file, number, keep)) for number in range(count)]
+        tasks = [pool.submit(Stream(bed, file, number, keep, in_lockstep)) for number in range(count)]
         return [task.result() for task in track(tasks, bed, console=Console(stderr=True))]
 
 

@@ -6,6 +6,7 @@ The rows of one number are made of the same real row, or of the same noise. Many
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +20,15 @@ ROWS = 10_000
 SIDE = 8
 """Rows and columns of a patch."""
 FEATURES = 64
-CODECS = (18, 13, 9, 6)
-"""Principal components that a codec keeps of patches in [0, 1]."""
-GRAIN = 0.02
-"""Deviation of the noise that every codec adds."""
+CODECS = {"": ((18, 13, 9, 6), 0.02), ", smooth": ((16, 12, 8, 5), 0.0)}
+"""Principal components that codecs keep of patches in [0, 1], and the deviation of the noise that each of them adds."""
 MEASURES = {"0.3": (1.0, 0.3), "0.5": (1.0, 0.5), "shrunk": (0.8, 0.5)}
 """By what a generator multiplies standardised measurements, and the deviation of the noise that it adds."""
 COPULAS = {"1": (1.0, 0.0), "1.1": (1.1, 0.1), "1.4": (1.4, 0.2)}
 """By what a generator multiplies the normal scores of digits, and the deviation of the noise that it adds to them."""
 
 
-def patches() -> tuple[Rows, dict[str, Rows]]:
+def patches(which: str) -> tuple[Rows, dict[str, Rows]]:
     """Features of 8 × 8 patches of two photographs, of rank 64: real ones (m, 64), and those of four codecs (rows, 64).
 
     The features are those of one random layer.
@@ -47,14 +46,15 @@ def patches() -> tuple[Rows, dict[str, Rows]]:
     cut = rng.permutation(cut)
     mean = cut.mean(axis=0)
     components = np.linalg.svd(cut - mean, full_matrices=False)[2]
+    codecs, grain = CODECS[which]
     noise, layer = rng.standard_normal(cut.shape), rng.standard_normal((SIDE**2, FEATURES)) / SIDE
 
     def seen(rows: Rows) -> Rows:
         return np.maximum(8.0 * (rows - mean) @ layer + 0.5, 0.0)
 
     return seen(cut), {
-        f"{kept} components": seen(mean + (cut - mean) @ components[:kept].T @ components[:kept] + GRAIN * noise)
-        for kept in CODECS
+        f"{kept} components": seen(mean + (cut - mean) @ components[:kept].T @ components[:kept] + grain * noise)
+        for kept in codecs
     }
 
 
@@ -89,7 +89,7 @@ def digits() -> tuple[Rows, dict[str, Rows]]:
 
 
 MADE: Mapping[str, Callable[[], tuple[Rows, dict[str, Rows]]]] = {
-    "patches": patches,
+    **{f"patches{which}": partial(patches, which) for which in CODECS},
     "measurements": measurements,
     "digit copulas": digits,
 }

@@ -32,6 +32,8 @@ MOST = {4: 1.2, 8: 1.3, 20: 1.3, 50: 1.3}
 KINDS = ("vae-1.0", "gmm-40", "kde-0.2", "pca-gaussian")
 KERNEL: dict[str, Any] = {"name": "gaussian", "sigma": 5.0, "features": 128}
 DIMENSION = 64
+METRICS = ("fid", "kid", "mmd", "cmmd", "rke", "vendi", "is", "mean")
+"""By which the beds of rows are scored."""
 
 Arrays = Mapping[str, NDArray[Any]]
 Pools = Mapping[str, Arrays]
@@ -132,26 +134,40 @@ def _rotation(seed: int) -> NDArray[np.float64]:
 
 def tailed(metric: str, law: str, horizon: int) -> Bed:
     """A bed of rows of unequal size (`tails.LAWS`)."""
-    real = tails.real_rows(law)
+    return of_rows(metric, tails.real_rows(law), tails.pools(law), KERNEL, lambda rows: rows, horizon)
+
+
+def altered_rows(metric: str, name: str, horizon: int) -> Bed:
+    """A bed of real rows that generators alter (`altered.MADE`)."""
+    real, pools = altered.MADE[name]()
+    mean, deviation = real.mean(0), real.std(0) + 1e-9
+    return of_rows(metric, real, pools, _at_half_median(real[:1_000]), lambda rows: (rows - mean) / deviation, horizon)
+
+
+def of_rows(
+    metric: str,
+    real: NDArray[np.float64],
+    made: Mapping[str, NDArray[np.float64]],
+    kernel: Mapping[str, Any],
+    scaled: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    horizon: int,
+) -> Bed:
+    """A bed of these pools of rows. Classes and values are those of rows that are `scaled`."""
     brought: dict[str, dict[str, Any]] = {
         "fid": {"reference": (real.mean(0), np.cov(real, rowvar=False))},
         "kid": {"reference": real},
-        "mmd": {"reference": real, "kernel": KERNEL},
+        "mmd": {"reference": real, "kernel": kernel},
+        "cmmd": {"reference": real},
         "is": {},
         "mean": {},
     }
-    seen = {"is": ("probabilities", tails.classes), "mean": ("values", tails.values)}
-    array, of_rows = seen.get(metric, ("features", lambda rows: rows))
-    pools = {name: {array: of_rows(rows)} for name, rows in tails.pools(law).items()}
-    return Bed(pools, Question(declared_of(metric, **brought.get(metric, {"kernel": KERNEL}))), horizon)
-
-
-def altered_rows(name: str, horizon: int) -> Bed:
-    """A bed of real rows that generators alter (`altered.MADE`), by FID."""
-    real, pools = altered.MADE[name]()
-    reference = real.mean(0), np.cov(real, rowvar=False)
-    question = Question(declared_of("fid", reference=reference))
-    return Bed({generator: {"features": rows} for generator, rows in pools.items()}, question, horizon)
+    seen = {
+        "is": ("probabilities", lambda rows: tails.classes(scaled(rows))),
+        "mean": ("values", lambda rows: tails.values(scaled(rows))),
+    }
+    array, of = seen.get(metric, ("features", lambda rows: rows))
+    pools = {name: {array: of(rows)} for name, rows in made.items()}
+    return Bed(pools, Question(declared_of(metric, **brought.get(metric, {"kernel": kernel}))), horizon)
 
 
 def texts(metric: str, file: Path, horizon: int) -> Bed:
@@ -206,12 +222,8 @@ BEDS: dict[str, Callable[[], Bed]] = {
     },
     "Gaussian (5): fid": lambda: gaussian(False, 2_000),
     "Gaussian, rotated (5): fid": lambda: gaussian(True, 2_000),
-    **{f"{name}: fid": partial(altered_rows, name, 1_000) for name in altered.MADE},
-    **{
-        f"{law} sizes (3): {metric}": partial(tailed, metric, law, 600 if metric == "vendi" else 1_000)
-        for law in tails.LAWS
-        for metric in ("fid", "kid", "mmd", "rke", "vendi", "is", "mean")
-    },
+    **{f"{name}: {metric}": partial(altered_rows, metric, name, 1_000) for name in altered.MADE for metric in METRICS},
+    **{f"{law} sizes (3): {metric}": partial(tailed, metric, law, 1_000) for law in tails.LAWS for metric in METRICS},
 }
 """By name: the generators, how many there are, and the metric."""
 TEXTS = {f"texts (2): {metric}": metric for metric in ("rke", "conditional-vendi")}

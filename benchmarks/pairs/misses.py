@@ -14,7 +14,7 @@ from streams import Table
 from optimist.numerics.estimate import Estimate
 from optimist.policies.contrasts import Contrasts
 
-COUNTS = (20, 50, 100, 200, 500, 1_000)
+COUNTS = (20, 50, 100, 200, 300, 500, 1_000)
 UNEQUAL = (50, 200)
 BAND = (0.6, 1.15)
 SINGLE_HEADS = [f"n = {n}" for n in COUNTS]

@@ -1,22 +1,19 @@
-"""Rows of the tables of runs: what pairing saves, what a false claim costs, and how often exact ties are decided."""
+"""Rows of the tables of runs: what pairing saves, and what a false claim costs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 
 import numpy as np
 from beds import Bed
-from races import Change, Run, independent, oracle, paired, run, samples_until_right, shifted, unpaired
+from races import Change, Run, independent, oracle, paired, run, samples_until_right, unpaired
 from streams import Table
 
 from optimist.numerics.estimate import Estimate
 from optimist.policies.policy import warmup_batches
 
 Streams = Sequence[Mapping[str, Table]]
-ONE_SIDED = 1.645
-"""Standard errors from a share to its 95 % limit."""
 
 
 def savings(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
@@ -57,29 +54,6 @@ def claims(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]
         f"{_wrong(before, best)} → {_wrong(after, best)}",
         f"{_undecided(before)} → {_undecided(after)}",
     ]
-
-
-def ties(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
-    """Of all pairs of generators, made equal: the share of runs that stop, without pairing and with it."""
-
-    def level(change: Change) -> Change:
-        return lambda name, estimate: change(name, shifted(estimate, -truths[name]))
-
-    before: list[list[bool]] = []
-    after: list[list[bool]] = []
-    for number, tables in enumerate(streams):
-        apart = independent(streams, number)
-        for drawn, change, into in ((apart, unpaired, before), (tables, paired, after)):
-            pairs = [{name: drawn[name] for name in names} for names in combinations(truths, 2)]
-            into.append([run_on(bed, pair, number, level(change)).stopped for pair in pairs])
-    return [f"{np.size(after):,}", _share(before), _share(after)]
-
-
-def _share(stopped: Sequence[Sequence[bool]]) -> str:
-    """The share of all runs, and the one-sided 95 % lower limit in brackets. The runs of a stream are alike."""
-    shares = 100.0 * np.mean(stopped, axis=1)
-    error = shares.std(ddof=1) / math.sqrt(len(shares)) if len(shares) > 1 else math.inf
-    return f"{shares.mean():.1f} % (≥ {max(shares.mean() - ONE_SIDED * error, 0.0):.1f})"
 
 
 def best_of(streams: Streams, truths: Mapping[str, float]) -> str:

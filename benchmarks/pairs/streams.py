@@ -16,6 +16,11 @@ from optimist.numerics.estimate import Estimate
 
 BATCH = 5
 GROWTH = 0.04
+LOOKS = (
+    *(20, 25, 30, 35, 40, 45, 50, 55, 60, 70, 80, 90, 100, 115, 130, 150, 175, 200, 230, 260, 300, 350, 400, 500, 600),
+    *(700, 850, 1_000),
+)
+"""The samples of each generator at which it is scored in lockstep."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,8 @@ class Table:
 class Stream:
     """Task: the tables of all generators along the stream of this number: {generator: table}.
 
-    All generators get the same places of their pools. Tables of different numbers are independent of each other.
+    All generators get the same places of their pools. Tables of different numbers are independent of each other. In
+    `lockstep` a generator is scored at `LOOKS` alone.
     """
 
     bed: str
@@ -43,12 +49,14 @@ class Stream:
     number: int
     keep: Path | None = None
     """Folder of tables made before, and of this one."""
+    lockstep: bool = False
 
     def __call__(self) -> dict[str, Table]:
         """Score the stream, or read it."""
         if self.keep is None:
             return self._scored()
-        path = self.keep / self.bed.replace(" ", "-") / f"{self.number}.pickle"
+        kind = "lockstep" if self.lockstep else "races"
+        path = self.keep / kind / self.bed.replace(" ", "-") / f"{self.number}.pickle"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(pickle.dumps(self._scored()))
@@ -58,17 +66,19 @@ class Stream:
         bed = bed_named(self.bed, self.file)
         places = places_of(bed, self.number)
         found: dict[str, Table] = {}
+        ends = LOOKS if self.lockstep else range(BATCH, bed.horizon + 1, BATCH)
         for generator in bed.generators:
-            track = Track(bed.bound(), GROWTH, paired=True)
+            track = Track(bed.bound(), 0.0 if self.lockstep else GROWTH, paired=True)
             rows = bed.rows(generator, places)
             counts: list[int] = []
             estimates: list[Estimate] = []
-            for first in range(0, bed.horizon, BATCH):
-                last = first + BATCH
+            first = 0
+            for last in (end for end in ends if end <= bed.horizon):
                 batch = {name: array[first:last] for name, array in rows.items()}
-                if track.add(batch, [f"{row}" for row in range(first, last)], None, (first, BATCH)):
+                if track.add(batch, [f"{row}" for row in range(first, last)], None, (first, last - first)):
                     counts.append(last)
                     estimates.append(track.estimate())
+                first = last
             found[generator] = Table(tuple(counts), tuple(estimates))
         return found
 
