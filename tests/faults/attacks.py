@@ -79,6 +79,12 @@ ATTACKS = (
         starving.lists,
     ),
     Attack(
+        "imports",
+        "archives sent by three loops with one key: of 24 MiB, with 400,000 slices given back, without their end",
+        "one import at a time and key; every part of an archive is bounded before it is parsed",
+        starving.imports,
+    ),
+    Attack(
         "feature-maps",
         "1 GiB of feature maps in experiments with four rows, `WARM_BYTES` of 256 MiB",
         "dimension × features; maps count towards `WARM_BYTES`",

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from http import HTTPStatus
 
 import httpx
 import numpy as np
@@ -23,6 +24,8 @@ import numpy as np
 from optimist_client import tensors
 
 from .tenants import Tenants
+
+from edited import changed, setting, slices  # isort: skip  (found by `tenants`)
 
 Loop = Callable[[httpx.Client], str]
 """One request of an attacker after the other: what is answered to the next one."""
@@ -90,11 +93,12 @@ def connect(tenants: Tenants) -> socket.socket:
     return socket.create_connection(("127.0.0.1", tenants.service.port), timeout=10.0)
 
 
-def stop_short(tenants: Tenants, length: int) -> socket.socket:
-    """Send a batch of `length` bytes to the experiment "noisy", except for the last 8, as far as the service reads."""
+def stop_short(
+    tenants: Tenants, length: int, line: str = "POST /v1/experiments/noisy/generators/a/batches"
+) -> socket.socket:
+    """Send a body of `length` bytes, such as a batch, except for the last 8, as far as the service reads it."""
     connection = connect(tenants)
     with contextlib.suppress(OSError):  # the service refused it before its end
-        line = "POST /v1/experiments/noisy/generators/a/batches"
         connection.sendall(head(tenants, line, length, f"idempotency-key: {uuid.uuid4()}"))
         for start in range(0, length - 8, PIECE):
             connection.sendall(bytes(min(PIECE, length - 8 - start)))
@@ -150,6 +154,32 @@ def asking(asks: Sequence[tuple[str, bytes]]) -> Loop:
         return status(partial(client.post, path, content=body, headers={"content-type": "application/json"}))
 
     return ask
+
+
+def archives(tenants: Tenants) -> tuple[bytes, bytes]:
+    """An export of an experiment with its log, 24 MiB, and the same with 400,000 slices that were given back."""
+    config = {"name": "kept", "generators": ["a"], "metric": {"name": "is", "dimension": 1024}, "keep_log": True}
+    tenants.noisy.post("/v1/experiments", json=config).raise_for_status()
+    for number in range(24):
+        rows = np.eye(1024, dtype=np.float32)[np.random.default_rng(number).integers(1024, size=256)]
+        tenants.append("kept", "a", rows, "probabilities")
+    whole = tenants.noisy.get("/v1/experiments/kept/export", timeout=60.0).raise_for_status().content
+    return whole, changed(whole, {"generators/0.json": setting(returned=slices(400_000), handed=10**6)})
+
+
+def importing(archive: bytes) -> Loop:
+    """Imports an archive under a new name, reads the report of what was made, and deletes it."""
+    names = (f"again-{number}" for number in itertools.count())
+
+    def send(client: httpx.Client) -> str:
+        path = f"/v1/experiments/{(name := next(names))}"
+        found = client.post("/v1/import", params={"name": name}, content=archive).status_code
+        if found == HTTPStatus.OK:
+            client.get(f"{path}/report")
+            client.delete(path)
+        return f"import {found}"
+
+    return send
 
 
 WIDE = "wide"

@@ -22,9 +22,11 @@ from .hostile import (
     NPZ,
     Scale,
     answer,
+    archives,
     asking,
     attacking,
     hammering,
+    importing,
     json_asks,
     moments,
     said,
@@ -189,6 +191,24 @@ def lists(scale: Scale) -> Outcome:
         grown = peak(tenants.api) - before
     most = max(sizes) / 2**20
     outcome.note(f"lists of at most {most:.2f} MiB: API +{grown:,.0f} MiB", largest=most, grown=grown)
+    return outcome
+
+
+def imports(scale: Scale) -> Outcome:
+    """Archives sent by three loops with one key: valid, with 400,000 slices given back, and without their end."""
+    outcome = Outcome()
+
+    def unfinished(_: httpx.Client) -> str:
+        with stop_short(tenants, scale.body, "POST /v1/import?name=never") as connection:
+            return f"unfinished {answer(connection, 5.0)}"
+
+    with two_tenants() as tenants:
+        whole, long = archives(tenants)
+        loops = {"whole ones": importing(whole), "400,000 slices": importing(long), "unfinished": unfinished}
+        _in_turns(
+            outcome, tenants, scale, {what: partial(attacking, tenants, [loop] * 3) for what, loop in loops.items()}
+        )
+    outcome.numbers["body"] = len(whole)
     return outcome
 
 

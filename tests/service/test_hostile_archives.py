@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
 import random
 import shutil
 import socket
 import time
-import zipfile
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from edited import Edit, changed, setting, slices
 from keys import client_of, guarded, new_key
 from processes import Service, serving, until
 from redis import Redis
@@ -26,8 +24,6 @@ from redis import Redis
 from optimist.store import SLICES, running_url
 from optimist_client import Experiment, Optimist, Pick
 from optimist_client.errors import ConflictError
-
-Edit = Callable[[Any], object]
 
 
 def asked(experiment: Experiment) -> Pick:
@@ -46,30 +42,6 @@ def exported(client: Optimist, name: str) -> bytes:
     return httpx.get(f"{client._transport._http.base_url}/v1/experiments/{name}/export").content
 
 
-def changed(whole: bytes, edits: dict[str, Edit], added: dict[str, bytes] | None = None, without: str = "") -> bytes:
-    """The archive with other members, without one of its own, and with a digest that is right."""
-    made = BytesIO()
-    with zipfile.ZipFile(BytesIO(whole)) as old, zipfile.ZipFile(made, "w") as new:
-        for member in old.namelist():
-            if member == without:
-                continue
-            body = old.read(member)
-            if member in edits:
-                parsed = json.loads(body)
-                edits[member](parsed)
-                body = json.dumps(parsed, separators=(",", ":")).encode()
-            new.writestr(zipfile.ZipInfo(member), body)
-        for member, body in (added or {}).items():
-            new.writestr(zipfile.ZipInfo(member), body)
-        new.comment = bytes(64)
-    content = made.getvalue()[:-64]
-    return content + hashlib.sha256(content).hexdigest().encode()
-
-
-def setting(**fields: Any) -> Edit:
-    return lambda found: found.update(fields)
-
-
 def estimate(**fields: Any) -> Edit:
     """Changes the estimate of a generator; a field of its pairing begins with "pairing_"."""
 
@@ -86,10 +58,6 @@ def estimate(**fields: Any) -> Edit:
 def zeros(count: int) -> str:
     """So many influences, as they are stored."""
     return base64.b64encode(bytes(4 * count)).decode()
-
-
-def slices(count: int, first: int = 1) -> list[list[int]]:
-    return [[-pick, pick, 1] for pick in range(first, first + count)]
 
 
 RETRACTION = (
