@@ -26,9 +26,9 @@ from rich.table import Table
 
 from optimist.numerics.routing.contexts import CONTEXTS_TO_FIT
 from optimist.numerics.routing.features import Components
-from optimist.policies.routing import RoutePolicy
+from optimist.policies.routing import FLOOR, RoutePolicy
 from optimist.simulation.routing import RouteBed, Routed, play
-from routing_beds import beds
+from routing_beds import JOINS, beds, joined, kinds, smooth
 
 PRICE = 0.02
 """What a unit of cost is worth on the beds with prices."""
@@ -122,6 +122,40 @@ def compared(bed: RouteBed, trials: int, features: int, only: set[str]) -> list[
     return rows
 
 
+def taken_up(bed: RouteBed, trials: int, features: int, first: int = 150) -> tuple[str, ...]:
+    """What a generator that joins gets of the prompts on which it is the best one, and of the others, and what its
+    coming costs: the value per prompt while it is new, against the same prompts without it."""
+    count = bed.expected.shape[1]
+    joins = bed.joins[-1]
+    without = RouteBed(bed.name, bed.contexts, bed.scores[:, :-1], bed.expected[:, :-1])
+    rows: list[list[float]] = []
+    for trial in range(trials):
+        played = play(bed, RoutePolicy("optimistic"), trial=trial, features=features)
+        plain = play(without, RoutePolicy("optimistic"), trial=trial, features=features)
+        has = played.chosen == count - 1
+        ours = bed.expected[played.order].argmax(1) == count - 1
+        row: list[float] = []
+        for begin, end in ((joins, joins + first), (joins + first, joins + 2 * first)):
+            part = slice(begin, end)
+            row += [has[part][kind[part]].mean() if kind[part].any() else math.nan for kind in (ours, ~ours)]
+        part = slice(joins, joins + 2 * first)
+        rows.append([*row, float((played.values[part] - plain.values[part]).mean())])
+    means = np.array(rows).mean(0)
+    error = float(np.array(rows)[:, -1].std(ddof=1) / math.sqrt(trials)) if trials > 1 else math.nan
+    shares = ("–" if math.isnan(each) else f"{each:.1%}" for each in means[:-1].tolist())
+    return bed.name, *shares, f"{means[-1]:+.3f} ± {error:.3f}", f"{FLOOR / count:.1%}"
+
+
+def joins_table(trials: int, features: int) -> Table:
+    """How soon a newcomer is taken up."""
+    heads = ("bed", "its prompts, first 150", "others", "its prompts, next 150", "others", "value", "floor")
+    table = Table(*heads, title=f"share of a generator that joins after {JOINS:,} prompts, {trials} trials")
+    for bed in (kinds(5), smooth("linear", 3)):
+        for how in ("better on some", "better", "equal", "worse"):
+            table.add_row(*taken_up(joined(bed, how), trials, features))
+    return table
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -132,8 +166,12 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--policies", nargs="*", default=[], help="only these")
     parser.add_argument("--bed", default="", help="only beds whose names begin so")
+    parser.add_argument("--joins", action="store_true", help="only how soon a newcomer is taken up")
     asked = parser.parse_args()
     console = Console(width=140)
+    if asked.joins:
+        console.print(joins_table(asked.trials, asked.features))
+        return
     for bed in beds(asked.coding, asked.llms, asked.prompts):
         if not bed.name.startswith(asked.bed):
             continue

@@ -60,6 +60,34 @@ def priced(seed: int, tries: int = 1, prompts: int = PROMPTS) -> RouteBed:
     return RouteBed(name, bed.contexts, scores, lifted, np.array([10.0, 3.0, 1.0]), tries)
 
 
+JOINS = 1000
+"""How many prompts come before the newcomer of `joined`."""
+
+
+def joined(bed: RouteBed, how: str, seed: int = 0) -> RouteBed:
+    """A bed whose last generator joins after `JOINS` prompts.
+
+    how: it is "better on some" prompts, those far on one side of a direction, and worse elsewhere; "better" or "worse"
+    everywhere; or "equal" to the first one.
+    """
+    rng = np.random.default_rng((seed, 2))
+    binary = bool(np.isin(bed.scores, (0.0, 1.0)).all())
+    step = 0.15 if binary else 0.5
+    best, worst = bed.expected.max(1), bed.expected.min(1)
+    along = bed.contexts @ rng.standard_normal(bed.contexts.shape[1])
+    some = np.where(along > np.quantile(along, 0.75), best + step, worst)
+    known = {"better on some": some, "better": best + step, "worse": worst - step, "equal": bed.expected[:, 0]}
+    expected = np.concatenate([bed.expected, known[how][:, None]], axis=1)
+    if binary:
+        expected = np.clip(expected, 0.02, 0.98)
+        own = (rng.random(len(expected)) < expected[:, -1]).astype(np.float64)
+    else:
+        own = expected[:, -1] + 0.5 * rng.standard_normal(len(expected))
+    scores = np.concatenate([bed.scores, own[:, None]], axis=1)
+    joins = (*[0] * bed.scores.shape[1], JOINS)
+    return RouteBed(f"{bed.name}, newcomer {how}", bed.contexts, scores, expected, joins=joins)
+
+
 def coding(file: Path) -> RouteBed:
     """Two models on coding tasks, each task once for every trial."""
     found = np.load(file)

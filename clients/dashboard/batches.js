@@ -66,7 +66,7 @@ export function batches(config, refresh) {
           suspect.anomalous && button("Accept", suspect, () => accept(suspect))),
       ]);
       accepted.draw([...(report.acceptances ?? [])].reverse(), ACCEPTED, (one) => [
-        origin(one, [!one.position && `up to batch ${count(one.until)}`]),
+        origin(one, []),
         h("td", {}, one.reason || "–"),
         h("td", {}, date(one.when), one.who && h("div", { class: "quiet" }, `by ${one.who}`)),
       ]);
@@ -105,8 +105,9 @@ function card(id, title, ...texts) {
 }
 
 // The cell that says which batch it is.
-function origin({ generator, position, pick, samples }, more) {
-  const which = position ? `batch ${count(position)}` : "all batches so far";
+function origin({ generator, position, until, pick, samples }, more) {
+  const all = until ? `all batches up to ${count(until)}` : "all batches so far";
+  const which = position ? `batch ${count(position)}` : all;
   const facts = [which, pick && `pick ${count(pick)}`, samples && counted(samples), ...more];
   return h("th", { scope: "row" }, h("div", { class: "name" }, generator),
     h("div", { class: "quiet" }, facts.filter(Boolean).join(", ")));

@@ -61,7 +61,8 @@ def zeros(count: int) -> str:
 
 
 RETRACTION = (
-    '{"seq":1,"position":0,"pick":0,"samples":0,"batches":1,"who":"","when":1,"reason":"","told":0,"reopened":false}'
+    '{"seq":1,"position":0,"until":1,"pick":0,"samples":0,"batches":1,"who":"","when":1,"reason":"",'
+    '"told":0,"reopened":false}'
 )
 A, ALL = "generators/0.json", "experiment.json"
 HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from processes import Service, losing_replies, until
+from typer.testing import CliRunner
 
-from optimist_client import AsyncOptimist, ConflictError, Experiment, FixError, Optimist
+from optimist.commands import app
+from optimist_client import AsyncOptimist, ConflictError, Experiment, FixError, NotFoundError, Optimist
 
 WIDTH = 8
 SUCCESS = {"a": (0.9, 0.2), "b": (0.3, 0.8)}
@@ -25,18 +28,22 @@ def prompted(rng: np.random.Generator) -> tuple[int, np.ndarray, str]:
     return kind, CENTRES[kind] + 0.2 * rng.standard_normal(WIDTH), ("sort a list", "join two tables")[kind]
 
 
-def outcome(generator: str, kind: int, rng: np.random.Generator) -> float:
-    return float(rng.random() < SUCCESS[generator][kind])
+def outcome(
+    generator: str, kind: int, rng: np.random.Generator, success: dict[str, tuple[float, float]] = SUCCESS
+) -> float:
+    return float(rng.random() < success[generator][kind])
 
 
-def served(experiment: Experiment, prompts: int, seed: int) -> Counter[tuple[int, str]]:
+def served(
+    experiment: Experiment, prompts: int, seed: int, success: dict[str, tuple[float, float]] = SUCCESS
+) -> Counter[tuple[int, str]]:
     """Serve prompts one after the other; how many of each kind went to each generator."""
     rng, went = np.random.default_rng(seed), Counter[tuple[int, str]]()
     for _ in range(prompts):
         kind, context, text = prompted(rng)
         pick = experiment.ask(context=context, prompt=text)
         assert pick is not None
-        pick.tell(outcome(pick.generator, kind, rng))
+        pick.tell(outcome(pick.generator, kind, rng, success))
         went[kind, pick.generator] += 1
     return went
 
@@ -148,3 +155,60 @@ def test_what_needs_a_context_or_has_none_is_refused(client: Optimist, name: str
         other.ask(context=[1.0] * WIDTH)
     with pytest.raises(FixError, match="route"):
         other.route_table()
+
+
+def test_what_was_learned_before_a_change_is_dropped_and_picks_follow(
+    client: Optimist, service: Service, name: str, tmp_path: Path
+):
+    config = ROUTE | {"context_bandwidth": 2.0, "rescore_growth": 0.0, "keep_log": True}
+    experiment = client.create_experiment(name, list(SUCCESS), **config)
+    served(experiment, 120, seed=1)
+    told = {row.generator: row.samples for row in experiment.report().standings}
+    changed = {"a": (0.0, 1.0), "b": SUCCESS["b"]}
+    went = served(experiment, 60, seed=2, success=changed)
+    before = experiment.report()
+    assert sum(went.values()) + 120 == before.samples
+    reply = experiment.retract(generator="a", until=told["a"], reason="a new version")
+    assert [(one.which, one.samples) for one in reply.retracted] == [(f"all batches up to {told['a']}", told["a"])]
+    assert experiment.retract(generator="a", until=told["a"]).already
+    until(lambda: experiment.report().scored and experiment.report().standings[0].scored_samples is not None)
+    report = experiment.report()
+    new = [row.samples for row in report.standings]
+    assert new == [went[0, "a"] + went[1, "a"], told["b"] + went[0, "b"] + went[1, "b"]]
+    assert (report.samples, report.retractions[0].reason) == (180, "a new version")
+    assert f"Retracted: all batches up to {told['a']} of a ({told['a']} samples): a new version." in str(report)
+    went = served(experiment, 80, seed=3, success=changed)
+    assert went[1, "a"] > went[1, "b"], "it is the better one on the prompts on which it was the worse one"
+    assert went[0, "b"] > went[0, "a"]
+
+    until(lambda: experiment.report().scored)
+    experiment.export(tmp_path / "file.zip")
+    again = client.import_experiment(tmp_path / "file.zip", f"{name}-again")
+    until(lambda: again.report().scored)
+    assert again.report().retractions == experiment.report().retractions
+    assert [row.score for row in again.report().standings] == [row.score for row in experiment.report().standings]
+    assert again.retract(generator="a", until=told["a"]).already
+
+    until_now = ("retract", again.name, "--generator", "b", "--until", "3", "--yes", "--url", service.url)
+    done = CliRunner().invoke(app, [*until_now], env={"COLUMNS": "200"})
+    assert done.output == "retracted: all batches up to 3 of b, 3 samples\n"
+
+
+def test_first_batches_that_cannot_be_retracted(client: Optimist, name: str):
+    experiment = client.create_experiment(name, list(SUCCESS), **ROUTE)
+    served(experiment, 6, seed=1)
+    before = experiment.report()
+    for wrong in ({"pick": 1}, {"generator": "a", "position": 1}, {}):
+        with pytest.raises(FixError, match="expected a"):
+            experiment.retract(**wrong, until=1)
+    for unknown in ({"generator": "nobody", "until": 1}, {"generator": "a", "until": 99}):
+        with pytest.raises(NotFoundError):
+            experiment.retract(**unknown)
+    with pytest.raises(FixError, match="until"):
+        experiment.retract(generator="a", until=0)
+    other = client.create_experiment(f"{name}-best", list(SUCCESS), metric="mean")
+    with pytest.raises(FixError, match="only an experiment that routes prompts"):
+        other.retract(generator="a", until=1)
+    after = experiment.report()
+    assert (after.retractions, after.samples) == ([], before.samples)
+    assert [row.samples for row in after.standings] == [row.samples for row in before.standings]

@@ -300,3 +300,48 @@ async def test_the_record_of_a_lost_reply_is_the_first(store: Store):
     assert len({record for record, _ in answers}) == 1
     with pytest.raises(NotFound):
         await store.retract("x", pick=1, instance="another")
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+async def test_the_first_batches_of_a_generator_are_retracted_and_the_later_ones_count(store: Store, is_kept: bool):
+    if is_kept:
+        await keeping(store)
+    for _ in range(5):
+        await tell(store, 0)
+    await store.retract("x", pick=4)
+    record, already = await store.retract("x", generator=0, until=2, who="key", reason="changed")
+    assert record is not None
+    assert not already
+    assert (record.position, record.until, record.samples, record.batches, record.seq) == (0, 2, 2 * ROWS, 2, 7)
+    assert await first(store) == (2 * ROWS, 2, 7, 2 * ROWS, 7, 3 * ROWS)
+    assert (await store.state("x")).generators[0].restart == 2
+    retracted = await store.retracted_log("x", 0)
+    entries = await store.read_log("x", 0, 1)
+    assert [one.seq for one in entries if one not in retracted] == [3, 5, 6]
+    assert all(retracted.is_as_read(entry) for entry in entries)
+    for until in (1, 2):
+        assert await store.retract("x", generator=0, until=until) == (record, True)
+    assert (await store.retract("x", generator=0, position=1))[0] == record
+    await tell(store, 0)
+    assert (await first(store))[:3] == (3 * ROWS, 3, 8)
+    later, _ = await store.retract("x", generator=0, until=5)
+    assert later is not None
+    assert (later.until, later.samples, await first(store)) == (5, 2 * ROWS, (ROWS, 1, 9, ROWS, 9, 5 * ROWS))
+    whole, _ = await store.retract("x", generator=0, until=9)
+    assert whole is not None
+    assert (whole.until, whole.seq, (await first(store))[:2]) == (10, 10, (0, 0))
+
+
+async def test_what_follows_first_batches_must_be_in_the_log(store: Store):
+    for _ in range(4):
+        await tell(store, 0)
+    await snapshot_at(store, 3)
+    with pytest.raises(NotRetractable, match="everything up to position 4 or a later one"):
+        await store.retract("x", generator=0, until=2)
+    with pytest.raises(NotFound, match="no batch at position 9"):
+        await store.retract("x", generator=0, until=9)
+    for wrong in ({"pick": 1}, {"generator": 0, "position": 1}):
+        with pytest.raises(ValueError, match="until"):
+            await store.retract("x", **wrong, until=1)
+    assert (await first(store))[:3] == (4 * ROWS, 4, 4)
+    assert (await store.retract("x", generator=0, until=4))[0] is not None

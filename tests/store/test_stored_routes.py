@@ -23,6 +23,7 @@ from optimist.store import (
     Superseded,
     kernels_digest,
 )
+from optimist.store.made import is_outgrown
 
 MODEL = b"\x00model\xff \n"
 
@@ -147,6 +148,17 @@ async def test_a_model_changes_what_picks_are_made_from_and_is_announced(store: 
         assert again == await store.state("x", known)
 
 
+def test_a_model_is_outgrown_by_all_samples_and_by_those_of_a_newcomer():
+    made = {0: Part(100, 1000), 1: Part(10, 10)}
+
+    def is_due(old: int, new: int, seq: int = 1000) -> bool:
+        return is_outgrown(made, {0: Part(seq, old), 1: Part(seq, new)}, 0.1, 0.25)
+
+    assert [is_due(1000, 12), is_due(1000, 13), is_due(1097, 12), is_due(1099, 12)] == [False, True, False, True]
+    assert not is_due(1000, 13, seq=10), "nothing was told since"
+    assert not is_outgrown(made, {0: Part(100, 1000), 1: Part(20, 20)}, 0.1), "mixtures look at all samples"
+
+
 async def test_one_is_due_as_samples_grow_and_generators_change(store: Store):
     async def needs() -> bool:
         return (await store.state("x")).needs_routes
@@ -161,10 +173,10 @@ async def test_one_is_due_as_samples_grow_and_generators_change(store: Store):
     assert (await store.state("x")).owes_routes
     await put(store, MODEL)
     assert not await needs()
-    await tell(store, 1, rows=2)
-    assert not await needs(), "12 samples, and 10 before"
-    await tell(store, 0, rows=1)
-    assert await needs(), "13"
+    await tell(store, 1, rows=1)
+    assert not await needs(), "11 samples, and 10 before"
+    await tell(store, 1, rows=1)
+    assert await needs(), "7 of the second one, and 5 before"
     await put(store, MODEL)
     await store.add_generator("x", "c")
     assert not await needs()

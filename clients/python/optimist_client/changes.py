@@ -71,12 +71,20 @@ class ChangeOperations(ResultOperations):
 
     @operation
     async def retract(
-        self, *, pick: int | None = None, generator: str | None = None, position: int | None = None, reason: str = ""
+        self,
+        *,
+        pick: int | None = None,
+        generator: str | None = None,
+        position: int | None = None,
+        until: int | None = None,
+        reason: str = "",
     ) -> models.RetractReply:
         """Retract a batch that should not count, on record with who, when and why. Needs a key of role admin.
 
         pick: number of the pick whose batch it is. generator, position: the batch at this position of the generator's
             log, as in `TellReply` and `report().suspects`. generator without a position: all its batches so far.
+        until: with the goal "route", only the generator's batches up to this position of its log, such as those from
+            before its answers changed (`report().changes`).
         reason: why, at most 1,024 bytes of printable text.
 
         The batch leaves the scores, and a decision that rested on it is reopened. Its samples stay in the budget and
@@ -85,6 +93,9 @@ class ChangeOperations(ResultOperations):
         batch, which says what can be retracted instead; `FixError` for another combination of arguments.
         """
         path = self._batches(pick, generator, position)
+        if until is not None and (generator is None or position is not None):
+            raise FixError("until: expected a generator without a position")
+        path += "" if until is None else f"?until={until}"
         answer = await self._transport.call("DELETE", path, json={"reason": reason})
         return models.RetractReply.model_validate(answer)
 

@@ -199,10 +199,9 @@ def _batches(report: Report) -> list[str]:
     if earlier := len(report.retractions[:-_RETRACTIONS]):
         lines.append(f"Retracted: {earlier:,} earlier.")
     for gone in report.retractions[-_RETRACTIONS:]:
-        which = "all batches" if gone.position is None else f"batch {gone.position:,}"
         pick = "" if gone.pick is None else f"pick {gone.pick:,}, "
         reason = gone.reason or "no reason given"
-        lines.append(f"Retracted: {which} of {gone.generator} ({pick}{gone.samples:,} samples): {reason}.")
+        lines.append(f"Retracted: {gone.which} of {gone.generator} ({pick}{gone.samples:,} samples): {reason}.")
     for one in report.acceptances[-_RETRACTIONS:]:
         which = f"all batches up to {one.until:,}" if one.position is None else f"batch {one.position:,}"
         lines.append(f"Accepted: {which} of {one.generator}: {one.reason or 'no reason given'}.")

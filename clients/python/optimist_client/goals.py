@@ -19,6 +19,9 @@ ROUTING: tuple[str, ...] = ("ucb", "greedy", "uniform", *get_args(RoutePolicy))
 """All policies of the goal "route"."""
 COMPONENTS = 32
 """The most principal components of contexts that a router uses, beside r random features."""
+OWN_GROWTH = 0.25
+"""By which part the samples of one generator grow until the model of contexts is made again, however few they are among
+all: of one that has just joined, much is learned from a few."""
 MOST_ROUTE_NUMBERS = 5_000_000
 """The largest (r + 32)²·G: numbers of a model that routes contexts with r features among G generators."""
 

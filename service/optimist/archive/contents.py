@@ -71,6 +71,7 @@ class ArchivedRetraction(Wire):
 
     seq: Position
     position: Count
+    until: Count
     pick: Count
     samples: Count
     batches: Position
@@ -168,7 +169,7 @@ class ArchivedGenerator(Wire):
     @property
     def restart(self) -> int:
         """The position up to which all its batches are retracted; 0: none."""
-        return max((one.seq for one in self.retracted.values() if not one.position), default=0)
+        return max((one.until for one in self.retracted.values()), default=0)
 
     def counts(self, position: int) -> bool:
         """Whether the batch at this position counts."""
@@ -249,8 +250,10 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int
     counting: dict[int, int] = {}
     for seq, count in enumerate(rows.tolist(), start=1):
         if (retraction := known.retracted.get(seq)) is not None:
-            left_out = [counting.pop(at) for at in ([retraction.position] if retraction.position else list(counting))]
-            if (sum(left_out), len(left_out)) != (retraction.samples, retraction.batches):
+            several = [at for at in counting if at <= retraction.until]
+            left_out = [counting.pop(at) for at in ([retraction.position] if retraction.position else several)]
+            fits = (sum(left_out), len(left_out)) == (retraction.samples, retraction.batches)
+            if not fits or retraction.until > (0 if retraction.position else seq):
                 raise FixError(f"the retraction at {seq} of {known.name!r} does not fit its batches")
             samples, batches = samples - retraction.samples, batches - retraction.batches
             retracted += retraction.samples

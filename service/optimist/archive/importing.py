@@ -92,7 +92,9 @@ async def import_archive(
             pages = archive.log(ordinal)
             while (page := await asyncio.to_thread(next, pages, None)) is not None:
                 async with room_for(sum(entry.size for entry in page)):
-                    await restoration.add_entries(ordinal, page, keep_log=stored.keep_log)
+                    await restoration.add_entries(
+                        ordinal, page, keep_log=stored.keep_log, restart=stored.generators[ordinal].restart
+                    )
         await store.reserve(config.name, most)  # only now, as a place that is not taken stays reserved for a minute
         for info in lacking:
             _, body = await asyncio.to_thread(archive.reference, info.name)

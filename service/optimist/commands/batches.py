@@ -21,6 +21,10 @@ OfGenerator = Annotated[str | None, typer.Option(help="The generator whose batch
 LogPosition = Annotated[
     int | None, typer.Option(help="Position of the batch in the generator's log; without it, all its batches.")
 ]
+Until = Annotated[
+    int | None,
+    typer.Option(help="Only the generator's batches up to this position: where a router's model has changed since."),
+]
 Reason = Annotated[str, typer.Option(help="Why; it stays on record.")]
 
 
@@ -48,6 +52,7 @@ def retract(
     pick: PickNumber = None,
     generator: OfGenerator = None,
     position: LogPosition = None,
+    until: Until = None,
     reason: Reason = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before all batches of a generator go.")] = False,
     url: Url = "http://127.0.0.1:8000",
@@ -58,18 +63,18 @@ def retract(
     Scores and decision are made again without it. Its samples stay in the budget. This cannot be undone.
     """
     if generator is not None and position is None and not yes:
-        typer.confirm(f"Retract all batches of {generator!r}?", abort=True, err=True)
+        up_to = "" if until is None else f" up to {until:,}"
+        typer.confirm(f"Retract all batches of {generator!r}{up_to}?", abort=True, err=True)
     with said_plainly(OptimistError, ValueError), Optimist(url) as optimist:
         reply = optimist.experiment(experiment).retract(
-            pick=pick, generator=generator, position=position, reason=reason
+            pick=pick, generator=generator, position=position, until=until, reason=reason
         )
     if as_json:
         typer.echo(reply.model_dump_json(indent=2))
         return
     for batch in reply.retracted:
-        which = "all batches" if batch.position is None else f"batch {batch.position:,}"
         when = "retracted before" if reply.already else "retracted"
-        typer.echo(f"{when}: {which} of {batch.generator}, {batch.samples:,} samples")
+        typer.echo(f"{when}: {batch.which} of {batch.generator}, {batch.samples:,} samples")
     if not reply.retracted:
         typer.echo(f"{generator} has no batches")
     if reply.decision_reopened and not reply.already:

@@ -13,7 +13,11 @@ from optimist_client.models import Acceptance, RetractedBatch, Retraction
 def retracted_batch(stored: Stored, generator: str) -> RetractedBatch:
     """What was retracted of the generator of this name."""
     return RetractedBatch(
-        generator=generator, position=stored.position or None, pick=stored.pick or None, samples=stored.samples
+        generator=generator,
+        position=stored.position or None,
+        until=stored.until if 0 < stored.until < stored.seq else None,
+        pick=stored.pick or None,
+        samples=stored.samples,
     )
 
 

@@ -25,6 +25,7 @@ from optimist.store import COST, Damaged, ExperimentState, MixedPart, Part, Stor
 from optimist.store.made import is_outgrown
 from optimist_client.config import ExperimentConfig
 from optimist_client.errors import reason
+from optimist_client.goals import OWN_GROWTH
 from optimist_client.models import Experiment, Routes
 
 TABLE_GROWTH = 0.25
@@ -144,7 +145,7 @@ class Routing:
         """Whether the model is due for another reason than generators that could not be read the last time."""
         if state.routes is None or not self._record.left_out:
             return True
-        return is_outgrown(state.routes.parts, self._readable(state), state.route_growth or 0.0)
+        return is_outgrown(state.routes.parts, self._readable(state), state.route_growth or 0.0, OWN_GROWTH)
 
     async def _has_other_costs(self, table: str, state: ExperimentState) -> bool:
         """Whether costs have changed since the table was made."""

@@ -10,16 +10,18 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.routing.contexts import CONTEXTS_TO_FIT, ContextSettings
+from optimist.numerics.estimate import is_due
+from optimist.numerics.routing.contexts import CONTEXTS_TO_FIT, ContextSettings, contexts_to_fit
 from optimist.numerics.routing.features import Floats
 from optimist.numerics.routing.kernel_ridge import KernelRidge
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.ridge import Predictor, Published, Regressions
 from optimist.policies.routing import RoutePolicy
 from optimist_client.errors import FixError
+from optimist_client.goals import OWN_GROWTH
 
 GROWTH = 0.08
-"""The regressions are made again when the samples have grown by this part."""
+"""The regressions are made again when the samples have grown by this part, or those of a generator by `OWN_GROWTH`."""
 FEWEST = 3
 """Prompts that each generator gets first, in turn, under our policies; the published ones give one."""
 
@@ -40,6 +42,12 @@ class RouteBed:
     tries: int = 1
     """τ: a generator is called for its prompt until it succeeds, at most so often. Above 1, `expected` is the
     probability of success of every call, and `scores` are not used."""
+    joins: tuple[int, ...] = ()
+    """How many prompts come before each generator joins (G,); empty: all are there from the first one."""
+    changes: int = 0
+    """How many prompts come before `later`; 0: they are not used."""
+    later: RouteBed | None = None
+    """The same prompts, on which generators score otherwise from then on."""
 
     def __post_init__(self) -> None:
         if self.tries > 1 and not ((self.expected >= 0.0) & (self.expected <= 1.0)).all():
@@ -151,6 +159,8 @@ def _chosen(
     policy: RoutePolicy, bed: RouteBed, order: NDArray[np.int64], features: int, seeds: tuple[int, int]
 ) -> tuple[NDArray[np.int64], Floats]:
     contexts, count, told = bed.contexts[order], bed.expected.shape[1], bed.told(seeds)
+    joins = np.array(bed.joins or [0] * count)
+    later = None if bed.later is None else bed.later.told(seeds)
     probability = np.full(len(order), np.nan)
     fitted = ContextSettings(contexts.shape[1], features).fitted([contexts[:CONTEXTS_TO_FIT]])
     learner: _Learner
@@ -161,18 +171,27 @@ def _chosen(
         fit: Callable[[Sequence[Moments], int], Predictor] = Published.of if policy.is_published else Regressions.of
         growth = 0.0 if policy.is_published and features <= 64 else GROWTH
         learner = _Sums(known(contexts), count, partial(fit, linear=known.linear), growth)
-    first = 1 if policy.is_published else FEWEST
+    first = np.full(count, 1 if policy.is_published else FEWEST)
+    if bed.joins:
+        # As the service has it, whose warm-up is that of generators that fix the columns.
+        first = np.maximum(first, np.where(joins > 0, contexts_to_fit("median", count), 0))
     chosen = np.zeros(len(order), dtype=np.int64)
     counts = np.zeros(count, dtype=np.int64)
     for t in range(len(order)):
-        if counts.min() < first:
-            place = int(counts.argmin())
+        able = np.flatnonzero(joins <= t)
+        new = able[counts[able] < first[able]]
+        # One that joins later gets every second prompt first, as in the service.
+        if len(new) and (t % 2 or t < 2 * int(first.min()) * count):
+            place = int(new[counts[new].argmin()])
         else:
-            means, widths = learner.predict(t)
-            chances = policy.chances(means, widths, bed.costs)
-            place = policy.pick(chances, t)
-            probability[t] = chances[place] if policy.has_chances else np.nan
-        learner.add(t, place, told(int(order[t]), place))
+            known = able[counts[able] >= first[able]]
+            means, widths = learner.predict(t, known)
+            chances = policy.chances(means, widths, None if bed.costs is None else bed.costs[known])
+            chosen_of = policy.pick(chances, t)
+            place = int(known[chosen_of])
+            probability[t] = chances[chosen_of] if policy.has_chances else np.nan
+        scores = told if later is None or t < bed.changes else later
+        learner.add(t, place, scores(int(order[t]), place))
         counts[place] += 1
         chosen[t] = place
     return chosen, probability
@@ -187,14 +206,23 @@ class _Sums:
         self._told, self._due, self._start = 0, 0, 0
         self._means: Floats = np.zeros((0, count))
         self._widths = self._means
+        self._made_of: list[int] = []
 
-    def predict(self, t: int) -> tuple[Floats, Floats]:
-        if self._told >= self._due:
-            self._due = max(self._told + 1, math.ceil((1.0 + self._growth) * self._told))
+    def predict(self, t: int, known: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        able = [self._moments[place] for place in known.tolist()]
+        samples = [each.samples for each in able]
+        if self._told >= self._due or self._has_new(samples):
+            self._due, self._made_of = max(self._told + 1, math.ceil((1.0 + self._growth) * self._told)), samples
             # The prompts until the next regressions at once, which is many times faster.
             block = self._phi[t : t + self._due - self._told]
-            self._start, (self._means, self._widths) = t, self._fit(self._moments).predict(block)
+            self._start, (self._means, self._widths) = t, self._fit(able).predict(block)
         return self._means[t - self._start], self._widths[t - self._start]
+
+    def _has_new(self, samples: list[int]) -> bool:
+        """Whether one of the generators is new, or has grown much."""
+        return len(samples) != len(self._made_of) or any(
+            is_due(now, before, OWN_GROWTH) for now, before in zip(samples, self._made_of, strict=True)
+        )
 
     def add(self, t: int, place: int, scores: Floats) -> None:
         self._moments[place] += Moments.of(np.repeat(self._phi[t : t + 1], len(scores), axis=0), scores)
@@ -208,9 +236,9 @@ class _Kernels:
         self._contexts = contexts
         self._arms = [KernelRidge(bandwidth) for _ in range(count)]
 
-    def predict(self, t: int) -> tuple[Floats, Floats]:
-        known = np.array([arm.predict(self._contexts[t]) for arm in self._arms])
-        return known[:, 0], known[:, 1]
+    def predict(self, t: int, known: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        found = np.array([self._arms[place].predict(self._contexts[t]) for place in known.tolist()])
+        return found[:, 0], found[:, 1]
 
     def add(self, t: int, place: int, scores: Floats) -> None:
         for score in scores.tolist():

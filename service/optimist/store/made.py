@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -45,8 +46,11 @@ class StoredRoutes:
         return sum(part.samples for part in self.parts.values())
 
 
-def is_outgrown(parts: Mapping[int, Part], able: Mapping[int, Part], growth: float) -> bool:
-    """Whether what was made of `parts` is of other generators than now, or samples have grown by `growth` since.
+def is_outgrown(
+    parts: Mapping[int, Part], able: Mapping[int, Part], growth: float, own_growth: float = math.inf
+) -> bool:
+    """Whether what was made of `parts` is of other generators than now, or samples have grown by `growth` since, or
+    those of one generator by `own_growth`.
 
     able: of what it would be made now.
     """
@@ -55,5 +59,9 @@ def is_outgrown(parts: Mapping[int, Part], able: Mapping[int, Part], growth: flo
     # Samples of batches that cannot be read are not in it: it may have fewer than were told, and still all.
     if all(part.seq <= parts[generator].seq for generator, part in able.items()):
         return False
+    for generator, (seq, own) in able.items():
+        known = parts[generator]
+        if seq > known.seq and own > known.samples and own >= (1.0 + own_growth) * known.samples:
+            return True
     samples, before = (sum(part.samples for part in those.values()) for those in (able, parts))
     return samples > before and samples >= (1.0 + growth) * before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -82,8 +81,10 @@ class Restoration:
         self._pointers[unit] = f"{unique} {len(starts)} {snapshot.seq} {digest.hexdigest()}"
         self._positions[unit] = snapshot.seq
 
-    async def add_entries(self, generator: int, entries: Sequence[LogEntry], *, keep_log: bool) -> None:
-        """Add the next entries of a generator's log, in order."""
+    async def add_entries(
+        self, generator: int, entries: Sequence[LogEntry], *, keep_log: bool, restart: int = 0
+    ) -> None:
+        """Add the next entries of a generator's log, in order. restart: up to which position all are retracted."""
         await self._renew()
         part = f"log:{generator}"
         if part not in self._parts:
@@ -92,8 +93,7 @@ class Restoration:
         staged: list[dict[str, Argument]] = []
         for entry in entries:
             size += entry.size
-            restarts = entry.retracts is not None and not json.loads(entry.retracts)["position"]
-            restarted = size if restarts else restarted
+            restarted = size if entry.seq <= restart else restarted
             covering = [u for u, seq in self._positions.items() if u[0] == generator and entry.seq <= seq]
             self._covered |= dict.fromkeys(covering, size)
             chain = chained(chain, entry.digest)
@@ -245,6 +245,7 @@ class Restoration:
             "copies": state.copies,
             "retracted": state.retracted,
             "restart": state.restart,
+            "restarted_by": max((one.seq for one in state.retractions if one.until), default=0),
             **({"seedless": 1} if state.is_seedless else {}),
             **{f"{SAME}{other}": agree for other, agree in state.twins.items()},
         }

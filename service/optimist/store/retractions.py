@@ -38,7 +38,7 @@ class RetractedLog:
     """What of one generator's log was retracted when this was read."""
 
     records: Mapping[int, str] = field(default_factory=dict)
-    """The records as they stand in the log, by the position of the batch, or of a retraction of all batches."""
+    """The records as they stand in the log, by the position of the batch, or of a retraction of several."""
     restart: int = 0
     """The position up to which all batches are retracted; 0: none."""
 
@@ -76,6 +76,7 @@ class Retractions:
         pick: int | None = None,
         generator: int | None = None,
         position: int | None = None,
+        until: int | None = None,
         who: str = "",
         reason: str = "",
         fits_kernels: bool = False,
@@ -83,20 +84,24 @@ class Retractions:
     ) -> tuple[Retraction | None, bool]:
         """Retract the batch of a pick, the one at a position of a generator's log, or all of a generator; idempotent.
 
-        fits_kernels: whether the experiment's first samples fix a part of one of its metrics. Returns the record (None
-        where the generator has no batches), and whether it was retracted before. Raises NotFound for an unknown pick,
-        generator or position, NotRetractable where the log is needed and was trimmed.
+        until: of a generator without a position, only up to this position of its log. fits_kernels: whether the
+        experiment's first samples fix a part of one of its metrics, which are then fixed anew; with `until` they
+        stay. Returns the record (None where the generator has no batches), and whether it was retracted before. Raises
+        NotFound for an unknown pick, generator or position, NotRetractable where the log is needed and was trimmed.
         """
         named = named_batch(pick, generator, position)
+        if until is not None and (generator is None or position is not None):
+            raise ValueError("until: expected a generator, without a position")
         ordinal, record, already, _ = await self._commands.experiment_script(
             "retract",
             experiment,
             generator=named.generator,
             position=named.position,
             number=named.number,
+            until_then="" if until is None else until,
             who=who,
             reason=reason,
-            kernels=int(fits_kernels),
+            kernels=int(fits_kernels and until is None),
             most=MOST,
             channel=keys.DUE,
             experiment=self._commands.full(experiment),

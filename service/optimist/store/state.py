@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from optimist.store.made import Part, StoredMixture, StoredRoutes, is_outgrown
+from optimist_client.goals import OWN_GROWTH
 
 Unit = tuple[int, str]
 """A generator as one metric scores it: its ordinal, and the label of a watched metric or "" for the primary one."""
@@ -68,13 +70,15 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Retraction:
-    """A batch that counts no longer, or all batches of a generator until then, and who retracted them, when and why."""
+    """A batch that counts no longer, or the first batches of a generator, and who retracted them, when and why."""
 
     generator: int
     seq: int
     """Position of the retraction itself in the generator's log."""
     position: int
-    """Position of the batch; 0 where everything before `seq` was retracted."""
+    """Position of the batch; 0 where everything up to `until` was retracted."""
+    until: int
+    """0 where one batch was; `seq` where everything was, and the generator starts anew."""
     pick: int
     """0 where no pick asked for the batch, or for several batches."""
     samples: int
@@ -186,7 +190,7 @@ class GeneratorState:
     retracted: int = 0
     """Samples that were told and retracted, which `samples` does not include."""
     restart: int = 0
-    """Position of the last retraction of all its batches; 0: none."""
+    """The position up to which all its batches are retracted; 0: none."""
     retractions: list[Retraction] = field(default_factory=list)
     """By time."""
     is_seedless: bool = False
@@ -301,11 +305,10 @@ class ExperimentState:
         able = (g for g in self.generators if g.state != "retired" and g.damage is None)
         return [g for g in able if g.samples >= LEAST_ROUTED]
 
-    def has_outgrown(self, made: StoredMixture | StoredRoutes, growth: float) -> bool:
-        """Whether a mixture, or a model of contexts, is of other generators than one made now, or samples have grown by
-        that part since."""
+    def has_outgrown(self, made: StoredMixture | StoredRoutes, growth: float, own_growth: float = math.inf) -> bool:
+        """As `is_outgrown`, of a mixture or a model of contexts, against one made now."""
         able = self.mixable if isinstance(made, StoredMixture) else self.routable
-        return is_outgrown(made.parts, {one.ordinal: Part(one.seq, one.samples) for one in able}, growth)
+        return is_outgrown(made.parts, {one.ordinal: Part(one.seq, one.samples) for one in able}, growth, own_growth)
 
     @property
     def needs_mixture(self) -> bool:
@@ -328,7 +331,7 @@ class ExperimentState:
             return False
         if self.routes is None:
             return all(generator.samples >= LEAST_ROUTED for generator in self.active)
-        return self.has_outgrown(self.routes, self.route_growth)
+        return self.has_outgrown(self.routes, self.route_growth, OWN_GROWTH)
 
     @property
     def owes_routes(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from optimist_client.errors import FixError
-from optimist_client.wire import Answer, GeneratorName, Wire
+from optimist_client.wire import Answer, GeneratorName, Wire, optional
 
 MAX_REASON = 1024
 """Bytes of a reason."""
@@ -26,15 +26,24 @@ class RetractionRequest(Wire):
 
 
 class RetractedBatch(Answer):
-    """A batch that counts no longer, or all batches of a generator until then."""
+    """A batch that counts no longer, or the batches of a generator until then."""
 
     generator: GeneratorName
     position: int | None
-    """Position of the batch in the generator's log; None where all its batches were retracted."""
+    """Position of the batch in the generator's log; None where all its batches were retracted, or the first ones."""
+    until: int | None = optional()
+    """Up to which position all its batches were retracted, where later ones still count."""
     pick: int | None
-    """None where no pick asked for the batch, or where all batches were retracted."""
+    """None where no pick asked for the batch, or where several were retracted."""
     samples: int
     """They stay in the budget and the cost, and no longer count in the estimate."""
+
+    @property
+    def which(self) -> str:
+        """What was retracted of the generator."""
+        if self.position is not None:
+            return f"batch {self.position:,}"
+        return "all batches" if self.until is None else f"all batches up to {self.until:,}"
 
 
 class Retraction(RetractedBatch):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
 from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep
 from optimist.api.door.access import CallerDep
 from optimist.api.door.keys import Caller
+from optimist.api.problems import invalid
 from optimist.dispatch.admission import kernels_of
 from optimist.dispatch.retractions import retracted_batch
 from optimist_client.models import Identifier, RetractionRequest, RetractReply
@@ -50,16 +51,28 @@ async def retract_batch(
 
 @router.delete("/generators/{generator:path}/batches")
 async def retract_generator(
-    name: Identifier, generator: str, context: ContextDep, caller: CallerDep, request: RetractionRequest | None = None
+    name: Identifier,
+    generator: str,
+    context: ContextDep,
+    caller: CallerDep,
+    request: RetractionRequest | None = None,
+    until: Annotated[int | None, Query(ge=1, le=2**53)] = None,
 ) -> RetractReply:
-    """Retract all batches of a generator, which starts anew from nothing; always possible."""
-    return await _retract(context, caller, name, request, generator=await context.ordinal(name, generator))
+    """Retract all batches of a generator, which starts anew from nothing; always possible.
+
+    With `until`, where prompts are routed, only those up to this position of its log: what was learned of a model
+    before its answers changed. Answers 409 where the log was trimmed beyond it; the answer says what is possible.
+    """
+    ordinal = await context.ordinal(name, generator)
+    return await _retract(context, caller, name, request, generator=ordinal, until=until)
 
 
 async def _retract(
     context: Context, caller: Caller, name: str, request: RetractionRequest | None, **what: Any
 ) -> RetractReply:
     experiment = await context.experiment(name)
+    if what.get("until") is not None and experiment.config.goal != "route":
+        raise invalid("until: only an experiment that routes prompts can retract the first batches of a generator")
     reason = (request or RetractionRequest()).reason
     kernels = [kernel for metric in experiment.config.metrics.values() for kernel in kernels_of(metric).values()]
     has_open_contexts = experiment.config.goal == "route" and experiment.config.context_bandwidth == "median"

@@ -155,14 +155,18 @@ def prior_variances(
     noise, whose scale is the likeliest one, with θ_g and u integrated out:
     −½ [Σ_g log|I + A_g/κ| + Σ_j log(1 + μ_j/κ_u) + (N − G) log Q], μ_j the eigenvalues of Σ_g κ(I − κ(A_g + κI)⁻¹).
     """
-    width = len(parts[0][1])
-    plain = np.ones(width)
-    forms = [plain] if not 0 < linear < width else [plain, np.where(np.arange(width) < linear, WITHOUT_COMPONENTS, 1.0)]
+    forms = forms_of(len(parts[0][1]), linear)
     values = np.array([_likelihoods(parts, counts, np.sqrt(form)) for form in forms])
     weights = np.exp(values - values.max())
     weights /= weights.sum()
     own = np.einsum("dku,k,dr->r", weights, 1.0 / RIDGES, np.array(forms))
     return own, np.einsum("dku,u,dr->r", weights, 1.0 / SHARED_RIDGES, np.array(forms))
+
+
+def forms_of(width: int, linear: int) -> list[Floats]:
+    """The prior variances by column that are weighed, (r,) each: with and without principal components."""
+    plain = np.ones(width)
+    return [plain] if not 0 < linear < width else [plain, np.where(np.arange(width) < linear, WITHOUT_COMPONENTS, 1.0)]
 
 
 def _likelihoods(parts: Sequence[tuple[Floats, Floats, float]], counts: Floats, root: Floats) -> Floats:

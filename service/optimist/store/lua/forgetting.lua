@@ -60,16 +60,17 @@ local function forget_routes(h, from)
   forget_points('routes', h, from)
 end
 
--- The previews of a generator's samples; those of the batch at `position`, or all without one.
-local function forget_previews(g, position)
+-- The previews of a generator's samples; those of batches at positions `first` to `last`, or all without a last one.
+local function forget_previews(g, first, last)
   local list, bodies = previews .. ':' .. g, previews .. ':' .. g .. ':bodies'
-  if not position then
+  if not last then
     redis.call('UNLINK', list, bodies)
     return
   end
   local stored = redis.call('HGETALL', list)
   for i = 1, #stored, 2 do
-    if tonumber(stored[i + 1]:match('^(%d+) ')) == position then
+    local position = tonumber(stored[i + 1]:match('^(%d+) '))
+    if first <= position and position <= last then
       redis.call('HDEL', list, stored[i])
       redis.call('HDEL', bodies, stored[i])
     end

@@ -1,10 +1,14 @@
 -- uses: prelude units chunks retracted named_batch levels told forgetting
 -- keys: log told decision snapshots uploads claims checks suspects aside fitted generators states returned counts
--- args: who reason kernels most channel experiment
+-- args: until_then who reason kernels most channel experiment
 
--- Retracts the named batch. The retraction is an entry of the log itself. kernels: 1 where the first samples fix a part
--- of one of the metrics. most: how many single batches of an experiment may be retracted. Answers the record, 1 if it
--- was retracted before, 1 if a decision was dropped.
+-- Retracts the named batch, or everything that the generator was told, with until_then only up to that position. The
+-- retraction is an entry of the log itself. kernels: 1 where the first samples fix a part of one of the metrics, which
+-- are fixed anew; 0 with until_then. most: how many single batches of an experiment may be retracted. Answers the
+-- record, 1 if it was retracted before, 1 if a decision was dropped.
+
+local KEPT = 20000 -- the most entries that may follow until_then: they are counted
+local PAGE = 100
 
 local function impossible(text)
   return {'not-retractable', text}
@@ -60,19 +64,46 @@ if not g then
   return at
 end
 local is_one = at > 0
+local last = tonumber(until_then)
+local is_part = last ~= nil -- of the log
 local name = redis.call('HGET', generators, g)
 
 local seq, samples, batches, bytes, chain, all_told = unpack(redis.call('HMGET', counts, g .. ':seq', g .. ':samples',
   g .. ':batches', g .. ':bytes', 'chain_' .. g, 'told'))
 seq, samples, batches = tonumber(seq), tonumber(samples), tonumber(batches)
 local start = restarted(g)
+if last == seq then
+  last, is_part = nil, false
+end
+
+-- The samples and batches that count after a position.
+local function counted_after(position)
+  local rows, found, from = 0, 0, position + 1
+  while from <= seq do
+    local page = redis.call('XRANGE', log .. ':' .. g, from .. '-0', '+', 'COUNT', PAGE)
+    from = #page > 0 and from or seq + 1
+    for _, item in ipairs(page) do
+      local at_seq, own_rows = tonumber(item[1]:match('^%d+')), 0
+      for i = 1, #item[2], 2 do
+        if item[2][i] == 'rows' then
+          own_rows = tonumber(item[2][i + 1])
+        end
+      end
+      if own_rows > 0 and not is_retracted(g, at_seq) then
+        rows, found = rows + own_rows, found + 1
+      end
+      from = at_seq + 1
+    end
+  end
+  return rows, found
+end
 
 -- What is retracted: `entry` and the samples and batches that leave the counts.
 local entry, lost_rows, lost_batches = nil, samples, batches
 if is_one then
   local known = redis.call('HGET', counts, 'retracted_' .. g .. '_' .. at)
   if not known and at <= start then
-    known = redis.call('HGET', counts, 'retracted_' .. g .. '_' .. start)
+    known = redis.call('HGET', counts, 'retracted_' .. g .. '_' .. redis.call('HGET', counts, g .. ':restarted_by'))
   end
   if known then
     return {'ok', g, known, 1, 0}
@@ -89,9 +120,26 @@ if is_one then
     return impossible('expected at most ' .. most .. ' single batches; possible: all batches of a generator at once')
   end
   lost_rows, lost_batches = tonumber(entry.rows), 1
-elseif batches == 0 then
-  local known = start > 0 and redis.call('HGET', counts, 'retracted_' .. g .. '_' .. start)
-  return {'ok', g, known or '', 1, 0}
+elseif batches == 0 or is_part and last <= start then
+  local by = redis.call('HGET', counts, g .. ':restarted_by')
+  return {'ok', g, by and redis.call('HGET', counts, 'retracted_' .. g .. '_' .. by) or '', 1, 0}
+elseif is_part then
+  if last < 1 or last > seq then
+    return {'not-found', 'generator ' .. name .. ' has no batch at position ' .. last}
+  end
+  local oldest = redis.call('XRANGE', log .. ':' .. g, '-', '+', 'COUNT', 1)[1]
+  oldest = oldest and tonumber(oldest[1]:match('^%d+')) or seq
+  oldest = math.max(oldest, seq - KEPT)
+  if last < oldest then
+    return impossible('what generator ' .. name .. ' was told after position ' .. last .. ' is no longer in the log, '
+      .. 'which is trimmed unless the experiment has keep_log; possible: everything up to position ' .. oldest
+      .. ' or a later one')
+  end
+  local rows, found = counted_after(last)
+  lost_rows, lost_batches = samples - rows, batches - found
+  if lost_batches == 0 then
+    return {'ok', g, '', 1, 0}
+  end
 end
 local first = is_one and at or 1
 
@@ -136,8 +184,8 @@ end
 
 local own = seq + 1
 local record = string.format(
-  '{"seq":%d,"position":%d,"pick":%d,"samples":%d,"batches":%d,"who":%s,"when":%.6f,"reason":%s,"told":%d,"reopened":%s}',
-  own, is_one and at or 0, is_one and entry.pick or 0, lost_rows, lost_batches, cjson.encode(who), now(),
+  '{"seq":%d,"position":%d,"until":%d,"pick":%d,"samples":%d,"batches":%d,"who":%s,"when":%.6f,"reason":%s,"told":%d,"reopened":%s}',
+  own, is_one and at or 0, is_one and 0 or last or own, is_one and entry.pick or 0, lost_rows, lost_batches, cjson.encode(who), now(),
   cjson.encode(reason), all_told, tostring(reopened))
 local digest = redis.sha1hex(record)
 chain = redis.sha1hex(chain:match(' (%x*)$') .. digest)
@@ -161,11 +209,14 @@ for i = 1, #indices, 2 do
   unmark_told(g, indices[i], indices[i + 1])
 end
 if not is_one then
-  redis.call('HSET', counts, g .. ':restart', own, g .. ':handed', 0)
+  redis.call('HSET', counts, g .. ':restart', last or own, g .. ':restarted_by', own)
+end
+if not is_one and not is_part then
+  redis.call('HSET', counts, g .. ':handed', 0)
   redis.call('UNLINK', told .. ':' .. g)
 end
 forget_routes(g, refits[''] and 0 or first)
-forget_previews(g, is_one and at or nil)
+forget_previews(g, is_one and at or 1, is_one and at or last)
 forget_levels(g, is_one and at or 0)
 for _, label in ipairs(labels) do
   redis.call('HDEL', claims, unit_of(g, label))
@@ -186,7 +237,7 @@ for _, label in ipairs(labels) do
 end
 if not is_one then
   if redis.call('HGET', counts, 'keep_log') ~= '1' then
-    redis.call('XTRIM', log .. ':' .. g, 'MINID', '=', own .. '-0')
+    redis.call('XTRIM', log .. ':' .. g, 'MINID', '=', (last or own) .. '-0')
   end
 end
 if reopened then
@@ -202,7 +253,7 @@ if is_one and redis.call('HGET', states, g) ~= 'retired' then
     end
     keep_returned(entry.pick, g, indices)
   end
-elseif not is_one then
+elseif not is_one and not is_part then
   local slices = redis.call('HGETALL', returned)
   for i = 1, #slices, 2 do
     if slices[i + 1]:match('^%d+') == g then
@@ -231,11 +282,21 @@ if is_one then
   less('copies', redis.call('HEXISTS', suspects, g .. ':' .. at))
   less('aside', redis.call('HDEL', aside, g .. ':' .. at))
 else
-  redis.call('HSET', counts, g .. ':copies', 0, g .. ':aside', 0)
+  local function is_gone(field)
+    local h, position = field:match('^(%d+):(%d+)$')
+    return h == g and (not is_part or tonumber(position) <= last)
+  end
   for _, field in ipairs(redis.call('HKEYS', aside)) do
-    if field:match('^%d+') == g then
-      redis.call('HDEL', aside, field)
+    if is_gone(field) then
+      less('aside', redis.call('HDEL', aside, field))
     end
+  end
+  if is_part then
+    for _, field in ipairs(redis.call('HKEYS', suspects)) do
+      less('copies', is_gone(field) and 1 or 0)
+    end
+  else
+    redis.call('HSET', counts, g .. ':copies', 0, g .. ':aside', 0)
   end
   for h = 0, all - 1 do
     redis.call('HDEL', counts, string.format('%d:same:%d', math.min(g, h), math.max(g, h)))

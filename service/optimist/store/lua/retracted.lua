@@ -2,8 +2,10 @@
 
 -- What was retracted, in `counts`:
 --   retracted_<g>_<position>  the record of a retraction as JSON, by the position of its batch, or by its own position
---                             where it retracted the whole generator
---   <g>:restart               position of the last retraction of the whole generator; 0, or absent, for none
+--                             where it retracted everything up to some position
+--   <g>:restart               the last such position, which is the retraction's own one if that was everything; 0, or
+--                             absent, for none
+--   <g>:restarted_by          the own position of that retraction
 
 -- Up to which position all batches of a generator are retracted.
 local function restarted(g)
