@@ -87,6 +87,12 @@ PEERS: dict[str, Callable[[RouteBed, int], Routed]] = {
 """Policies of others that are not in the product. They know no prices."""
 
 
+def mean_and_error(found: np.ndarray) -> tuple[float, float]:
+    """The mean over trials and its standard error, which one trial does not have."""
+    error = found.std(ddof=1) / math.sqrt(len(found)) if len(found) > 1 else math.nan
+    return float(found.mean()), float(error)
+
+
 def compared(bed: RouteBed, trials: int, features: int, only: set[str]) -> list[tuple[str, ...]]:
     """A row for each policy."""
     rows: list[tuple[str, ...]] = []
@@ -104,15 +110,15 @@ def compared(bed: RouteBed, trials: int, features: int, only: set[str]) -> list[
         ]
         means = np.array([each.values.mean() for each in played])
         late = np.array([each.values[-len(each.values) // 3 :].mean() for each in played])
-        over = (means.mean() - played[0].best) / abs(played[0].best)
-        error = means.std(ddof=1) / math.sqrt(trials) if trials > 1 else math.nan
-        share = np.mean([each.share_of_ideal for each in played])
+        over, over_error = mean_and_error((means - played[0].best) / abs(played[0].best))
+        mean, error = mean_and_error(means)
+        share, share_error = mean_and_error(np.array([each.share_of_ideal for each in played]))
         row = (
             name,
-            f"{means.mean():.4f} ± {error:.4f}",
+            f"{mean:.4f} ± {error:.4f}",
             f"{late.mean():.4f}",
-            f"{over:+.1%}",
-            "–" if math.isnan(share) else f"{share:.2f}",
+            f"{over:+.1%} ± {over_error:.1%}",
+            "–" if math.isnan(share) else f"{share:.3f} ± {share_error:.3f}",
         )
         if bed.costs is not None:
             cost = float(np.mean([each.costs.mean() for each in played]))

@@ -121,6 +121,15 @@ def covariance(rows: list[np.ndarray], own: np.ndarray, shared: np.ndarray) -> n
     return found
 
 
+@pytest.mark.parametrize("columns", [5, 33, 150])
+def test_factors_are_those_of_the_inverse_at_any_width(columns: int):
+    rng = np.random.default_rng(columns)
+    rows = rng.standard_normal((40, columns))
+    factor = Published.of([Moments.of(rows, rng.standard_normal(40))], ridge=0.3).factors[0]
+    covariance = rows.T @ rows + 0.3 * np.eye(columns)
+    np.testing.assert_allclose(factor @ covariance @ factor.T, np.eye(columns), atol=1e-11)
+
+
 @pytest.mark.parametrize("linear", [0, 3])
 def test_prior_variances_are_those_of_the_normal_law_of_all_scores(linear: int):
     rows, scores = of_rows(2)

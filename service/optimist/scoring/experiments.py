@@ -24,7 +24,6 @@ from optimist.numerics.real_data import Reference
 from optimist.numerics.registry import make_reference
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import ContextMap
-from optimist.numerics.routing.ridge import RIDGES
 from optimist.scoring.first_batches import first_batches
 from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, RoutesRecord, Subject
 from optimist.scoring.threads import InThread
@@ -157,9 +156,9 @@ class Experiments:
         if text is None:
             return SECONDS_PER_PRODUCT
         experiment = Experiment.model_validate_json(text)
-        if isinstance(record, RoutesRecord):  # eigenproblems of each generator, and of all for each ridge
+        if isinstance(record, RoutesRecord):  # triangular factors for each ridge: about two eigenproblems a generator
             config = experiment.config
-            problems = 3 * len(config.generators) + 2 * len(RIDGES)
+            problems = 2 * len(config.generators) + 2
             return SECONDS_PER_PRODUCT * problems * (config.context_features + COMPONENTS) ** 3
         metric = metric_of(experiment, record.label)
         kernels = [kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None]
