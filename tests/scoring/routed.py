@@ -15,6 +15,7 @@ from optimist.evaluation.stored import question_of, unpack_kernels
 from optimist.evaluation.track import Track
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.told import RoutedPrompt
+from optimist.policies.pacing import SAMPLED
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import AskGroup, Batch, NewPick, Opened, Opening, Part, Settled
 
@@ -90,7 +91,8 @@ async def is_exact(made: Made) -> bool:
     assert stored is not None
     assert found is not None
     tracks = await tracks_of(made, dict(stored.parts))
-    return stored.made == found[0] and model_of(tracks, made.config.policy).pack() == found[1]
+    sampled = SAMPLED if made.config.keeps_budget else 0
+    return stored.made == found[0] and model_of(tracks, made.config.policy, sampled).pack() == found[1]
 
 
 async def has_model(made: Made) -> None:

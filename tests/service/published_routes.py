@@ -11,7 +11,7 @@ from optimist.store import ROUTES_UNIT, MixedPart, Store
 
 WIDTH = 4
 """Of contexts."""
-FEATURES, COMPONENTS = 8, 2
+FEATURES, COMPONENTS, SAMPLED = 8, 2, 200
 
 
 def model(means: Mapping[int, float], width: float = 0.1, slope: float = 1.0) -> RouteModel:
@@ -30,6 +30,8 @@ def model(means: Mapping[int, float], width: float = 0.1, slope: float = 1.0) ->
         "floors": np.ones(count),
         "scales": np.full(count, width),
         "single": np.array(list(means.values())),
+        "sampled_means": np.array(list(means.values())) + slope * linear.standard_normal((SAMPLED, count)),
+        "sampled_widths": np.full((SAMPLED, count), width),
     }
     singles = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
     return RouteModel(tuple(means), (1,) * count, **singles)

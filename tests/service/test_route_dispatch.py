@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -211,6 +212,81 @@ async def test_the_price_moves_picks_to_what_costs_less(store: Store):
     after = (await world.ask(contexts(20))).picks
     assert Counter(pick.generator for pick in after)["a"] >= 18
     assert after[0].costs == [1.0, 9.0]
+
+
+COSTS = {"a": 1.0, "b": 9.0}
+
+
+async def test_a_ceiling_is_kept_by_a_price_of_what_was_spent(store: Store):
+    world = await made(store, ceiling=3.0, costs=COSTS, seed=5)
+    first = await world.warm_up()
+    assert {pick.price for pick in first} == {None}
+    await world.put({0: 0.0, 1: 5.0}, slope=1.0)
+    # "b" is better on most prompts. The warm-up cost 5 a prompt, and open picks count as what they will cost.
+    before = (await world.ask(contexts(30))).picks
+    assert (before[0].price or 0.0) > 0.0
+    prices = [pick.price or 0.0 for pick in before]
+    for one, following in pairwise(before):
+        rises = COSTS[one.generator] > 3.0
+        assert (
+            (following.price or 0.0) >= (one.price or 0.0) if rises else (following.price or 0.0) <= (one.price or 0.0)
+        )
+    assert len(set(prices)) > 2
+    assert {pick.costs == [1.0, 9.0] for pick in before} == {True}
+    # Over many prompts the mean is the ceiling, but for what is made up for within the next prompts.
+    picks = list(before)
+    for seed in range(10):
+        picks += (await world.ask(contexts(60, seed=seed))).picks
+    await world.tell(*picks)
+    state = await world.state()
+    assert abs(state.cost / state.stored.told - 3.0) < 0.15
+    assert state.overspent == pytest.approx(state.cost - 3.0 * 636)
+
+
+async def test_the_price_is_the_same_in_every_process_and_after_a_retraction(store: Store):
+    world = await made(store, ceiling=3.0, costs=COSTS, seed=5, keep_log=True)
+    first = await world.warm_up()
+    await world.put(AB)
+    await world.tell(*(await world.ask(contexts(40))).picks)
+    rows = contexts(20, seed=2)
+
+    async def chosen() -> list[tuple[str, float | None, float | None]]:
+        other = Dispatcher(store, world.experiment, MostOpen(1000, 1000, 1000))
+        asked = AskedContexts(np.array(rows, dtype=np.float32))
+        picks = (await other.ask(AskRequest(contexts=rows), "", asked)).picks
+        for pick in picks:
+            await store.give_up("x", pick.number, "again", nonce=pick.nonce)
+        return [(pick.generator, pick.probability, pick.price) for pick in picks]
+
+    async def prices() -> list[float | None]:
+        # Only the first is of the same open picks: the numbers of picks draw other generators.
+        return [(await chosen())[0][2] for _ in range(2)]
+
+    before, again = await prices()
+    assert before == again
+    assert before is not None
+    # What was retracted has been paid for.
+    await store.retract("x", pick=first[1].number)
+    await world.put(AB)
+    assert await prices() == [before, before]
+    # A cheaper "b" has cost less all along.
+    await store.control("x", {f"{COST}b": "1.5"})
+    assert await prices() == [0.0, 0.0]
+
+
+async def test_at_least_a_share_is_kept_as_cheaply_as_can_be(store: Store):
+    found = {}
+    for share in (1.0, 0.9, 0.1):
+        await store.delete_experiment("x")
+        world = await made(store, metric={"name": "win-rate"}, at_least=share, costs=COSTS, seed=5)
+        await world.warm_up()
+        await world.put({0: 0.6, 1: 0.8}, slope=0.01, width=0.001)
+        picks = (await world.ask(contexts(100))).picks
+        found[share] = Counter(pick.generator for pick in picks)["b"]
+        assert len({pick.price for pick in picks}) == 1
+    assert found[1.0] > 90
+    assert 30 < found[0.9] < 80
+    assert found[0.1] < 10
 
 
 async def test_picks_are_stale_once_a_model_has_been_due_for_long(store: Store, monkeypatch: pytest.MonkeyPatch):

@@ -89,6 +89,12 @@ class ExperimentConfig(Wire):
     principal components, at most 32, are then used beside the random features."""
     price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = optional(0.0)
     """What a unit of cost is worth in units of the score, with the goal "route"; every generator then needs a cost."""
+    ceiling: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = optional()
+    """With the goal "route", the mean cost of a prompt that is not exceeded: picks are made by score less a price of
+    cost, found so that it is kept. Every generator then needs a cost."""
+    at_least: Annotated[float, Field(gt=0, le=1)] | None = optional()
+    """With the goal "route", instead of a ceiling: the part of the best single generator's mean score that is kept, at
+    the least cost. Every generator then needs a cost."""
     tries: Annotated[int, Field(ge=1, le=100)] = optional(1)
     """With the goal "route": how often a worker may call a generator for one prompt until it succeeds. It is the size
     of every pick, which may be told fewer rows."""
@@ -213,6 +219,11 @@ class ExperimentConfig(Wire):
     def metrics(self) -> dict[str, Metric]:
         """All metrics by their labels, the one that decides first."""
         return {metric.shown_label: metric for metric in (self.metric, *self.watch)}
+
+    @property
+    def keeps_budget(self) -> bool:
+        """Whether a router finds a price of cost by itself, so that it keeps a ceiling or a share of the score."""
+        return self.ceiling is not None or self.at_least is not None
 
     @property
     def embedding_names(self) -> dict[str, str]:

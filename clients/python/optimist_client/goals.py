@@ -17,6 +17,8 @@ RoutePolicy = Literal["optimistic", "rff-ucb", "promptwise", "best-single"]
 It also has `ucb`, `greedy` and `uniform`."""
 ROUTING: tuple[str, ...] = ("ucb", "greedy", "uniform", *get_args(RoutePolicy))
 """All policies of the goal "route"."""
+PACED = ("optimistic", "ucb", "greedy")
+"""Those that compare generators by score less price times cost, and so can keep a budget."""
 COMPONENTS = 32
 """The most principal components of contexts that a router uses, beside r random features."""
 OWN_GROWTH = 0.25
@@ -83,6 +85,27 @@ def check_route(policy: str, metric: Metric, bound: str) -> None:
         raise FixError(f"goal: prompts are routed by a score of each sample, as of {known}; got {metric.name!r}")
     if bound != "influence":
         raise FixError(f"bound: the goal 'route' has the bound 'influence'; got {bound!r}")
+
+
+def check_pace(policy: str, ceiling: float | None, at_least: float | None, price: float) -> None:
+    """Raise FixError unless a router of this policy can keep this budget, of which there is one at most."""
+    if ceiling is None and at_least is None:
+        return
+    if ceiling is not None and at_least is not None:
+        raise FixError("ceiling, at_least: expected one of them: what prompts may cost, or what they must score")
+    if ceiling is not None and not 0.0 < ceiling < math.inf:
+        raise FixError(f"ceiling: expected a mean cost of a prompt above 0, got {ceiling}")
+    if at_least is not None and not 0.0 < at_least <= 1.0:
+        raise FixError(
+            f"at_least: expected a part of the best single generator's mean, above 0 and at most 1, got {at_least}"
+        )
+    name = "at_least" if ceiling is None else "ceiling"
+    if policy not in PACED:
+        raise FixError(f"{name}: the policies {', '.join(PACED)} keep a budget; got {policy!r}")
+    if at_least is not None and price > 0.0:
+        raise FixError(
+            f"at_least: costs are kept as low as that share allows, whatever their price; got price {price:g}"
+        )
 
 
 def check_route_size(features: int, generators: int) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from optimist_client.errors import FixError
-from optimist_client.goals import check_route_size
+from optimist_client.goals import check_pace, check_route_size
 
 if TYPE_CHECKING:
     from optimist_client.config import ExperimentConfig
 
-FIELDS = ("context", "context_features", "context_bandwidth", "price", "tries")
+FIELDS = ("context", "context_features", "context_bandwidth", "price", "ceiling", "at_least", "tries")
 """The fields that only the goal "route" has."""
 
 
@@ -31,6 +31,11 @@ def check_route_fields(config: ExperimentConfig) -> None:
     _check_costs(config)
 
 
+def priced_by(config: ExperimentConfig) -> str | None:
+    """The field for which a router needs the cost of every generator, if any."""
+    return next((name for name in ("price", "ceiling", "at_least") if getattr(config, name)), None)
+
+
 def _check_refused(config: ExperimentConfig) -> None:
     if config.prompts is not None:
         raise FixError("prompts: with the goal 'route' every ask brings its own prompt, so that there is no list")
@@ -46,8 +51,19 @@ def _check_refused(config: ExperimentConfig) -> None:
 
 
 def _check_costs(config: ExperimentConfig) -> None:
-    if config.price > 0.0 and (unpriced := [g for g in config.generators if g not in (config.costs or {})]):
-        raise FixError(f"price: every generator needs a cost; {', '.join(unpriced)} have none")
+    check_pace(config.policy, config.ceiling, config.at_least, config.price)
+    unpriced = [g for g in config.generators if g not in (config.costs or {})]
+    if (name := priced_by(config)) and unpriced:
+        raise FixError(f"{name}: every generator needs a cost; {', '.join(unpriced)} have none")
+    if config.ceiling is not None and config.ceiling < (least := min((config.costs or {}).values())):
+        raise FixError(
+            f"ceiling: expected at least {least:g}, what the cheapest generator costs; got {config.ceiling:g}"
+        )
+    if config.at_least is not None and not (config.metric.positive and not config.metric.lower_is_better):
+        raise FixError(
+            "at_least: is a part of scores that are never negative: expected 'win-rate', or 'mean' with a range from 0 "
+            "on and higher values better"
+        )
     if config.policy == "promptwise":
         if config.price == 0.0:
             raise FixError("policy: 'promptwise' weighs what a call costs; expected costs, and a price above 0")

@@ -16,6 +16,8 @@ class Choice:
     """Its place among the contenders."""
     probability: float | None = None
     """With which it was drawn for the context of the pick; None where no chance was involved, or no context."""
+    price: float | None = None
+    """Of a unit of cost, where it was found to keep a budget."""
     by_model: bool = False
     """Whether the model of contexts chose it."""
 

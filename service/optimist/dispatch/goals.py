@@ -55,8 +55,16 @@ class Goal(Protocol):
         """Whether picks made now rest on what is too old, although no ask waits for anything newer."""
         ...
 
-    def pick(self, arms: Sequence[Arm], told: int, round_: int, context: AskedContext | None = None) -> Choice:
-        """The generator to sample next. context: of the prompt that the pick is for, with the goal "route"."""
+    def pick(
+        self,
+        arms: Sequence[Arm],
+        told: int,
+        round_: int,
+        context: AskedContext | None = None,
+        overspent: float = 0.0,
+    ) -> Choice:
+        """The generator to sample next. context: of the prompt that the pick is for, with the goal "route"; overspent:
+        `PolicyState.overspent`."""
         ...
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:
@@ -109,7 +117,14 @@ class ForBest:
         """False: asks wait for estimates."""
         return False
 
-    def pick(self, arms: Sequence[Arm], told: int, round_: int, context: AskedContext | None = None) -> Choice:
+    def pick(
+        self,
+        arms: Sequence[Arm],
+        told: int,
+        round_: int,
+        context: AskedContext | None = None,
+        overspent: float = 0.0,
+    ) -> Choice:
         """As the policy picks."""
         return Choice(self.policy.pick(arms, told, round_))
 
@@ -168,7 +183,14 @@ class ForMixture:
         """False: asks wait for the mixture."""
         return False
 
-    def pick(self, arms: Sequence[Arm], told: int, round_: int, context: AskedContext | None = None) -> Choice:
+    def pick(
+        self,
+        arms: Sequence[Arm],
+        told: int,
+        round_: int,
+        context: AskedContext | None = None,
+        overspent: float = 0.0,
+    ) -> Choice:
         """As the policy picks from the mixture."""
         return Choice(self.policy.pick(arms, self.mixture, told, round_))
 

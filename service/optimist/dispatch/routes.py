@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from optimist.dispatch.chosen import Basis, Choice, positions_of
 from optimist.dispatch.contexts import AskedContext
 from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.routing.features import Floats
 from optimist.numerics.routing.model import RouteModel
 from optimist.policies import Arm, Decision, RoutePolicy, Stopping, rivals
 from optimist.policies.arms import losses
+from optimist.policies.pacing import Frontier
 from optimist.store import ExperimentState, GeneratorState, StoredRoutes
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment
 
+MOST_FRONTIERS = 64
+"""Frontiers that are kept of a model: workers may ask for different generators, whose costs may change."""
 GOES_ON = "experiments that route prompts go on until they are stopped or the budget is spent"
 """Why it is never decided."""
 
@@ -27,6 +31,24 @@ class LoadedModel:
 
     stored: StoredRoutes
     model: RouteModel
+    places: dict[int, int]
+    """Of generators in the model, by ordinal."""
+    _frontiers: dict[tuple[tuple[int, ...], tuple[float, ...]], Frontier] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, stored: StoredRoutes, model: RouteModel) -> LoadedModel:
+        """The model as it is stored."""
+        return cls(stored, model, {ordinal: place for place, ordinal in enumerate(model.generators)})
+
+    def frontier(self, policy: RoutePolicy, at: Sequence[int], costs: Floats) -> Frontier:
+        """What the policy's allocations among the generators at these places of the model cost and score."""
+        key = tuple(at), tuple(costs.tolist())
+        if key not in self._frontiers:
+            if len(self._frontiers) >= MOST_FRONTIERS:
+                self._frontiers.clear()
+            means, widths = self.model.sampled
+            self._frontiers[key] = policy.frontier(means[:, at], widths[:, at], costs)
+        return self._frontiers[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +75,16 @@ class ForRoutes:
         """None: nothing is made from it."""
         return None
 
-    def pick(self, arms: Sequence[Arm], told: int, round_: int, context: AskedContext | None = None) -> Choice:
-        """A pure function of the arms, the model and the context; the random number depends on (seed, round) alone.
+    def pick(
+        self,
+        arms: Sequence[Arm],
+        told: int,
+        round_: int,
+        context: AskedContext | None = None,
+        overspent: float = 0.0,
+    ) -> Choice:
+        """A pure function of the arms, the model, the context and what was spent; the random number depends on (seed,
+        round) alone.
 
         Only active arms have a chance. One that the model does not know yet, as it has just had its warm-up, waits for
         the next model. Raises FixError if no arm is active.
@@ -65,26 +95,40 @@ class ForRoutes:
         new = [place for place in able if _batches(arms[place]) < self.warmup]
         if new and (round_ % 2 or round_ <= 2 * self.warmup * len(arms)):
             return Choice(min(new, key=lambda place: _batches(arms[place])))
-        model = None if self.loaded is None or self.policy.name == "uniform" else self.loaded.model
-        within = {} if model is None else {ordinal: place for place, ordinal in enumerate(model.generators)}
+        loaded = None if self.policy.name == "uniform" else self.loaded
+        within = {} if loaded is None else loaded.places
         known = [place for place in able if self.ordinals[place] in within]
-        if model is None or context is None or not known:
+        if loaded is None or context is None or not known:
             tried = [place for place in able if place not in new] or able
             chances = np.full(len(tried), 1.0 / len(tried))
             chosen = self.policy.pick(chances, round_)
             return Choice(tried[chosen], float(chances[chosen]))
         at = [within[self.ordinals[place]] for place in known]
         if self.policy.name == "best-single":
-            means, widths = model.singles, np.zeros(len(model.single))
+            means, widths = loaded.model.singles, np.zeros(len(loaded.model.single))
         else:
-            means, widths = context.predicted(model)
-        costs = None
-        if self.policy.price > 0.0:
-            costs = np.array([arms[place].cost or 0.0 for place in known])
-        chances = self.policy.chances(means[at], widths[at], costs)
-        chosen = self.policy.pick(chances, round_)
-        probability = float(chances[chosen]) if self.policy.has_chances else None
-        return Choice(known[chosen], probability, by_model=True)
+            means, widths = context.predicted(loaded.model)
+        costs = np.array([arms[place].cost or 0.0 for place in known])
+        policy = self._paced(loaded, at, costs, overspent)
+        chances = policy.chances(means[at], widths[at], costs)
+        chosen = policy.pick(chances, round_)
+        probability = float(chances[chosen]) if policy.has_chances else None
+        return Choice(known[chosen], probability, policy.price if policy.keeps_budget else None, by_model=True)
+
+    def price(self, arms: Sequence[Arm], overspent: float) -> float:
+        """Of a unit of cost in the next pick among all active generators."""
+        within = {} if self.loaded is None else self.loaded.places
+        known = [place for place, arm in enumerate(arms) if arm.active and self.ordinals[place] in within]
+        if self.loaded is None or not known:
+            return self.policy.price
+        costs = np.array([arms[place].cost or 0.0 for place in known])
+        return self._paced(self.loaded, [within[self.ordinals[place]] for place in known], costs, overspent).price
+
+    def _paced(self, loaded: LoadedModel, at: Sequence[int], costs: Floats, overspent: float) -> RoutePolicy:
+        """The policy with the price by which the generators at these places of the model keep the budget, if any."""
+        if not self.policy.keeps_budget:
+            return self.policy
+        return self.policy.paced(loaded.frontier(self.policy, at, costs), overspent)
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:
         """Never decided; the best single generator so far, if every rival has an estimate."""
@@ -128,11 +172,8 @@ def route_goal(experiment: Experiment, stored: ExperimentState, needed: int, kno
     was made of batches that were retracted since.
     """
     config = experiment.config
-    # Calls until success are worth something else than one call; other scores have no success.
-    is_success = config.metric.limits.get("values") == (0.0, 1.0) and not config.metric.lower_is_better
-    tries = config.tries if is_success else 1
     return ForRoutes(
-        replace(RoutePolicy.named(config.policy), price=config.price, seed=config.seed, tries=tries),
+        RoutePolicy.of(config),
         max(config.warmup or 1, needed),
         Stopping(config.delta, config.tolerance),
         tuple(generator.ordinal for generator in stored.generators if generator.state != "retired"),

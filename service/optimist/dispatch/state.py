@@ -18,6 +18,7 @@ from optimist.policies import Arm, rivals
 from optimist.store import COST, SUSPECTS, Batch, ExperimentState, GeneratorState, NewPick, OpenPick, Returned, Settled
 from optimist_client.metrics import Metric
 from optimist_client.models import AnomalousBatches, DecisionInfo, Experiment, ExperimentConfig, Pick, State
+from optimist_client.route_fields import priced_by
 
 _SLACK = 1e-12
 """Relative rounding error allowed for a limit on costs."""
@@ -59,7 +60,8 @@ class PolicyState:
         changed = {name.removeprefix(COST): float(cost) for name, cost in controls.items() if name.startswith(COST)}
         self.costs: dict[str, float] = {**(self.config.costs or {}), **changed}
         """Known cost of a sample by generator; a changed cost applies to all samples, earlier ones too."""
-        self._weighs_costs = self.config.price > 0.0 if self.config.goal == "route" else self.config.weigh_costs
+        routes = self.config.goal == "route"
+        self._weighs_costs = priced_by(self.config) is not None if routes else self.config.weigh_costs
         self.arms: list[Arm] = [self._arm(generator) for generator in self.contenders]
         """Each contender with its estimate, counts and open picks, and its cost if costs are weighed."""
         self.needed_to_fit = 0 if any(self.estimates) else _needed(self.config, len(stored.active))
@@ -183,6 +185,19 @@ class PolicyState:
         """Cost of the samples of open picks."""
         pending = self.open_picks.samples
         return sum(self.costs.get(g.name, 0.0) * pending[g.ordinal] for g in self.stored.generators)
+
+    @property
+    def overspent(self) -> float:
+        """By how much prompts have cost more than the ceiling, in all; below 0 where less. 0 without a ceiling.
+
+        Open picks count as the told ones of their generator did. What was retracted was paid for.
+        """
+        if self.config.ceiling is None:
+            return 0.0
+        open_, told = self.open_picks.batches, self.stored.generators
+        calls = (open_[g.ordinal] * (g.samples / g.batches if g.batches else 1.0) for g in told)
+        pending = sum(self.costs.get(g.name, 0.0) * each for g, each in zip(told, calls, strict=True))
+        return self.cost + pending - self.config.ceiling * (self.stored.told + open_.total())
 
     @property
     def can_be_scored(self) -> bool:

@@ -14,7 +14,7 @@ from optimist.evaluation.routing import RouteGain, route_gain
 from optimist.evaluation.scored_prompts import FEWEST, ScoredPrompts
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import Floats
-from optimist.policies.routing import RoutePolicy
+from optimist.policies.routing import RoutePolicy, calls_of
 from optimist_client.errors import FixError
 from optimist_client.metrics import Scale
 from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType
@@ -201,8 +201,7 @@ def _calls(success: Floats | None, place: int, tries: int, usual: float) -> floa
         return 1.0
     if success is None or np.isnan(success[0, place]):
         return usual
-    q = np.clip(success[:, place], LEAST_SUCCESS, 1.0)
-    return float(((1.0 - (1.0 - q) ** tries) / q).mean())
+    return float(calls_of(np.maximum(success[:, place], LEAST_SUCCESS), tries).mean())
 
 
 def _missing(rows: RoutedRows, names: Sequence[str], retired: Collection[str]) -> list[str]:

@@ -15,8 +15,10 @@ from optimist.policies.routing import RoutePolicy
 from optimist_client.errors import FixError
 
 
-def model_of(tracks: Mapping[int, Track], policy: str) -> RouteModel:
+def model_of(tracks: Mapping[int, Track], policy: str, sampled: int = 0) -> RouteModel:
     """The model of all generators that have samples, from their tracks by ordinal, for the policy of this name.
+
+    sampled: on how many of the told prompts it says what generators score, a uniform sample of at most `BATCHES`.
 
     Raises FixError where prompts are not routed, while there are no samples, and if a number would not be finite.
     """
@@ -31,7 +33,12 @@ def model_of(tracks: Mapping[int, Track], policy: str) -> RouteModel:
     samples = [each.samples for each in moments]
     centre = np.sum([each.total for each in moments], axis=0) / sum(samples)
     single = found.predict(centre[None])[0][0]
-    return RouteModel.of(list(told), samples, contexts, found, single)
+    rows = None
+    if sampled:
+        largest = _largest(told, sampled)
+        kept = [one.batches.rows("context", one.batches.hashes <= largest) for one in told.values()]
+        rows = np.concatenate([each.numpy() for each in kept])
+    return RouteModel.of(list(told), samples, contexts, found, single, rows)
 
 
 def rows_of(tracks: Mapping[int, Track], generators: int) -> RoutedRows:
@@ -40,9 +47,7 @@ def rows_of(tracks: Mapping[int, Track], generators: int) -> RoutedRows:
     They are ordered by generator, then as told. Raises FixError where prompts are not routed.
     """
     routed = _routed(tracks)
-    hashes = np.sort(np.concatenate([one.batches.hashes for one in routed.values()] or [np.zeros(0, np.uint64)]))
-    # Of all batches, those with the smallest hashes.
-    largest = hashes[:BATCHES].max(initial=0)
+    largest = _largest(routed, BATCHES)
     samples, sums = np.zeros(generators, dtype=np.int64), np.zeros(generators)
     contexts, scores, probability, pick, generator = [], [], [], [], []
     prompts: list[str] = []
@@ -75,6 +80,12 @@ def rows_of(tracks: Mapping[int, Track], generators: int) -> RoutedRows:
         samples=samples,
         sums=sums,
     )
+
+
+def _largest(routed: Mapping[int, Routed], most: int) -> int:
+    """The largest hash of so many batches of all with the smallest hashes: a uniform sample. 0 without a batch."""
+    hashes = np.sort(np.concatenate([one.batches.hashes for one in routed.values()] or [np.zeros(0, np.uint64)]))
+    return int(hashes[:most].max(initial=0))
 
 
 def _routed(tracks: Mapping[int, Track]) -> dict[int, Routed]:

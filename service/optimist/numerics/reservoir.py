@@ -75,6 +75,10 @@ class Reservoir:
         order = torch.from_numpy(np.argsort(self._indices))
         return {name: rows.view()[order] for name, rows in self._rows.items()}
 
+    def rows(self, name: str, places: NDArray[np.bool_]) -> Tensor:
+        """The rows of one tensor at these places (k,) of the samples held, in log order."""
+        return self._rows[name].view()[torch.from_numpy(np.argsort(self._indices)[places])]
+
     @property
     def widths(self) -> dict[str, int]:
         """The columns of each tensor; no names before the first batch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,7 +12,10 @@ from optimist.numerics.routing.chances import best_chances
 from optimist.numerics.routing.features import Floats
 from optimist.policies.blend_rules import drawn
 from optimist.policies.draws import uniform_of
+from optimist.policies.pacing import REPAID, Frontier
+from optimist_client.config import ExperimentConfig
 from optimist_client.errors import FixError
+from optimist_client.goals import check_pace
 
 RouteName = Literal["optimistic", "ucb", "greedy", "uniform", "best-single", "rff-ucb", "pak-ucb", "promptwise"]
 FLOOR = 0.02
@@ -43,6 +46,10 @@ class RoutePolicy:
     tries: int = 1
     """τ: a generator is called until it succeeds, at most so often, and scores are successes. Our policies then compare
     what all calls are worth; the published ones have an index of their own."""
+    ceiling: float | None = None
+    """Of the mean cost of a prompt."""
+    at_least: float | None = None
+    """The part of the best single generator's mean score that is kept, at the least cost."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.price < math.inf:
@@ -51,12 +58,31 @@ class RoutePolicy:
             raise FixError(f"floor: expected a probability, got {self.floor}")
 
     @classmethod
-    def named(cls, name: str, rounds: int = 1000, price: float = 0.0, tries: int = 1) -> RoutePolicy:
-        """The policy of this name with its defaults. Raises FixError for an unknown one."""
+    def named(
+        cls,
+        name: str,
+        rounds: int = 1000,
+        price: float = 0.0,
+        tries: int = 1,
+        ceiling: float | None = None,
+        at_least: float | None = None,
+    ) -> RoutePolicy:
+        """The policy of this name with its defaults. Raises FixError for an unknown one, and a budget that it cannot
+        keep."""
+        check_pace(name, ceiling, at_least, price)
         for known in get_args(RouteName):
             if known == name:
-                return cls(known, rounds=rounds, price=price, tries=tries)
+                return cls(known, rounds=rounds, price=price, tries=tries, ceiling=ceiling, at_least=at_least)
         raise FixError(f"unknown policy {name!r}; expected one of {', '.join(get_args(RouteName))}")
+
+    @classmethod
+    def of(cls, config: ExperimentConfig) -> RoutePolicy:
+        """The policy of an experiment with the goal "route"."""
+        # Calls until success are worth something else than one call; other scores have no success.
+        is_success = config.metric.limits.get("values") == (0.0, 1.0) and not config.metric.lower_is_better
+        tries = config.tries if is_success else 1
+        named = cls.named(config.policy, 1000, config.price, tries, config.ceiling, config.at_least)
+        return replace(named, seed=config.seed)
 
     @property
     def is_published(self) -> bool:
@@ -67,6 +93,38 @@ class RoutePolicy:
     def has_chances(self) -> bool:
         """Whether every generator has a probability above 0."""
         return self.name == "uniform" or (self.name == "optimistic" and self.floor > 0.0)
+
+    @property
+    def keeps_budget(self) -> bool:
+        """Whether the price is found so that a budget is kept."""
+        return self.ceiling is not None or self.at_least is not None
+
+    def frontier(self, means: Floats, widths: Floats, costs: Floats) -> Frontier:
+        """What this policy's allocations cost and score, from means and widths (m, G) on m ≥ 1 prompts, costs (G,)."""
+        spent = np.broadcast_to(costs, means.shape)
+        if self.tries > 1:
+            spent = spent * calls_of(means, self.tries)
+            upper, lower = (1.0 - (1.0 - _probable(each)) ** self.tries for each in (means + widths, means - widths))
+            means, widths = 1.0 - (1.0 - _probable(means)) ** self.tries, 0.5 * (upper - lower)
+        values = means
+        if self.name == "ucb":
+            values = means + widths
+        elif self.name == "optimistic":
+            # One draw for each prompt: their mean is that of the chances.
+            values = means + (BONUS + BLUR * np.random.default_rng(0).standard_normal(means.shape)) * widths
+        return Frontier.of(values, means, spent, self.floor if self.has_chances else 0.0)
+
+    def paced(self, frontier: Frontier, overspent: float = 0.0) -> RoutePolicy:
+        """With the price that keeps the budget, at least its own: a pure function of frontier and `overspent`.
+
+        overspent: by how much prompts have cost more than the ceiling, in all; it is made up for within `REPAID`
+        prompts.
+        """
+        if self.ceiling is not None:
+            return replace(self, price=max(self.price, frontier.price_of_cost(self.ceiling - overspent / REPAID)))
+        if self.at_least is not None:
+            return replace(self, price=frontier.price_of_score(self.at_least * frontier.single))
+        return self
 
     def chances(self, means: Floats, widths: Floats, costs: Floats | None = None) -> Floats:
         """The probability (G,) of each generator, from means and widths (G,) of its score. One-hot without chance."""
@@ -121,5 +179,15 @@ def reservation_index(success: Floats, costs: Floats, price: float) -> Floats:
 def values_of_tries(success: Floats, costs: Floats, price: float, tries: int) -> Floats:
     """The expected success (G,) minus λ times the cost of calling each generator until success, at most `tries` times:
     (1 − (1 − q)^τ)(1 − λc/q). success: probabilities q, clipped to (0, 1]."""
-    q = np.clip(success, 1e-9, 1.0)
+    q = _probable(success)
     return (1.0 - (1.0 - q) ** tries) * (1.0 - price * costs / q)
+
+
+def calls_of(success: Floats, tries: int) -> Floats:
+    """The expected calls until success, at most `tries`: (1 − (1 − q)^τ)/q."""
+    q = _probable(success)
+    return (1.0 - (1.0 - q) ** tries) / q
+
+
+def _probable(success: Floats) -> Floats:
+    return np.clip(success, 1e-9, 1.0)

@@ -24,6 +24,7 @@ from optimist.numerics.real_data import Reference
 from optimist.numerics.registry import make_reference
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import ContextMap
+from optimist.policies.pacing import SAMPLED
 from optimist.scoring.first_batches import first_batches
 from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, RoutesRecord, Subject
 from optimist.scoring.threads import InThread
@@ -66,6 +67,8 @@ class ScoredExperiment:
     """Whether mixtures are made for a published policy, see `cross_fitted`."""
     policy: str = ""
     """By which picks are made."""
+    sampled: int = 0
+    """Prompts on which a model of contexts says what generators score, see `model_of`."""
     context_settings: ContextSettings | None = None
     """How contexts become columns; None where prompts are not routed by this metric."""
 
@@ -229,6 +232,7 @@ class Experiments:
             delta=experiment.config.delta,
             published=experiment.mixture_growth == 0.0 and not label,
             policy=experiment.config.policy,
+            sampled=SAMPLED if experiment.config.keeps_budget else 0,
             context_settings=question.contexts,
         )
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from optimist.dispatch.route_curve import route_point
+from optimist.dispatch.routes import ForRoutes, LoadedModel
+from optimist.dispatch.state import PolicyState
 from optimist.evaluation.route_tables import route_table
 from optimist.evaluation.routed_rows import RoutedRows
 from optimist.evaluation.routes import model_of, rows_of
@@ -15,6 +17,7 @@ from optimist.evaluation.stored import metric_of
 from optimist.evaluation.track import Track
 from optimist.insight.metrics import SCORING_FAILURES, SCORING_SECONDS
 from optimist.numerics.routing.contexts import ContextSettings
+from optimist.numerics.routing.model import RouteModel
 from optimist.scoring.catching_up import timed
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.gathering import Gathering, parts_of
@@ -26,7 +29,7 @@ from optimist.store.made import is_outgrown
 from optimist_client.config import ExperimentConfig
 from optimist_client.errors import reason
 from optimist_client.goals import OWN_GROWTH
-from optimist_client.models import Experiment, Routes
+from optimist_client.models import Experiment, RoutePace, Routes
 
 TABLE_GROWTH = 0.25
 """By which part samples grow until a table is made that nobody asked for."""
@@ -44,8 +47,8 @@ class _Taken:
     parts: list[MixedPart]
 
 
-def _model(tracks: Mapping[int, Track], policy: str) -> bytes:
-    return model_of(tracks, policy).pack()
+def _model(tracks: Mapping[int, Track], experiment: ScoredExperiment) -> bytes:
+    return model_of(tracks, experiment.policy, experiment.sampled).pack()
 
 
 def _table(
@@ -54,15 +57,17 @@ def _table(
     state: ExperimentState,
     parts: list[MixedPart],
     contexts: ContextSettings | None,
+    model: tuple[str, bytes] | None,
 ) -> Routes:
     config, metric = experiment.config, metric_of(experiment)
     names = [generator.name for generator in state.generators]
+    pace = _pace(experiment, state, model)
     made = route_table(
         rows,
         names=names,
         lower_is_better=metric.lower_is_better,
         policy=config.policy,
-        price=config.price,
+        price=config.price if pace is None else pace.price,
         costs=_costs(config, state),
         retired=[generator.name for generator in state.generators if generator.state == "retired"],
         tries=config.tries,
@@ -74,7 +79,26 @@ def _table(
     known = {part.generator: part.seq for part in parts}
     positions = [known.get(ordinal, 0) for ordinal in range(len(names))]
     samples = sum(part.samples for part in parts)
-    return made.model_copy(update={"experiment": config.name, "positions": positions, "samples": samples})
+    return made.model_copy(update={"experiment": config.name, "positions": positions, "samples": samples, "pace": pace})
+
+
+def _pace(experiment: Experiment, state: ExperimentState, model: tuple[str, bytes] | None) -> RoutePace | None:
+    """How the budget is kept, by the newest model and what was spent; None without a budget, or before a model."""
+    now = PolicyState(experiment, state)
+    if (
+        not experiment.config.keeps_budget
+        or model is None
+        or state.routes is None
+        or not isinstance(now.goal, ForRoutes)
+    ):
+        return None
+    goal = replace(now.goal, loaded=LoadedModel.of(state.routes, RouteModel.unpack(model[1])))
+    return RoutePace(
+        ceiling=experiment.config.ceiling,
+        at_least=experiment.config.at_least,
+        spent=now.cost / max(state.told, 1),
+        price=goal.price(now.arms, now.overspent),
+    )
 
 
 def _costs(config: ExperimentConfig, state: ExperimentState) -> list[float] | None:
@@ -162,7 +186,7 @@ class Routing:
             tracks = {ordinal: warm.track for ordinal, warm in found.items()}
             parts = parts_of(found)
             if makes_model:
-                model, record.seconds = await self._in_thread(timed, _model, tracks, self._experiment.policy)
+                model, record.seconds = await self._in_thread(timed, _model, tracks, self._experiment)
                 self._observe("routes", record.seconds)
             if makes_table:
                 rows = await self._in_thread(rows_of, tracks, len(state.generators))
@@ -174,8 +198,10 @@ class Routing:
         if text is None:
             return
         experiment, contexts = Experiment.model_validate_json(text), self._experiment.context_settings
+        model = await self._store.route_model(record.name) if experiment.config.keeps_budget else None
+        made_of = rows, experiment, state, parts, contexts, model
         try:
-            made, record.table_seconds = await self._in_thread(timed, _table, rows, experiment, state, parts, contexts)
+            made, record.table_seconds = await self._in_thread(timed, _table, *made_of)
         except Exception as error:
             # Asks are answered from the model, which goes on without it.
             SCORING_FAILURES.inc()

@@ -91,7 +91,7 @@ def played(
         raise FixError("price: it is multiplied by costs, and there are none")
     table = known.table()
     chosen = np.random.default_rng((seed, 1)).permutation(len(table))[:rounds]
-    bed = RouteBed("", known.contexts[chosen], table[chosen], table[chosen], known.costs, tries)
+    bed = RouteBed("", known.contexts[chosen], table[chosen], table[chosen], known.costs, tries=tries)
     has_costs = known.costs is not None
     single = play(bed, RoutePolicy("best-single", price=price))
     rows: list[PlayedPolicy] = []

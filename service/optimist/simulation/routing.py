@@ -16,14 +16,15 @@ from optimist.numerics.routing.features import Floats
 from optimist.numerics.routing.kernel_ridge import KernelRidge
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.ridge import Predictor, Published, Regressions
-from optimist.policies.routing import RoutePolicy
+from optimist.policies.pacing import SAMPLED, Frontier
+from optimist.policies.routing import RoutePolicy, calls_of
 from optimist_client.errors import FixError
 from optimist_client.goals import OWN_GROWTH
 
 GROWTH = 0.08
 """The regressions are made again when the samples have grown by this part, or those of a generator by `OWN_GROWTH`."""
 FEWEST = 3
-"""Prompts that each generator gets first, in turn, under our policies; the published ones give one."""
+"""Prompts that each generator gets first, as in the service where the columns are fixed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,9 @@ class RouteBed:
     """(m, G): its expectation, by which regret is measured; the scores themselves where nothing better is known."""
     costs: Floats | None = None
     """(G,), of a call."""
+    paid: Floats | None = None
+    """(m, G): what the call of a generator for a prompt costs, where that differs. `costs` are then the means that a
+    router begins with; it goes by the means of what it has paid."""
     tries: int = 1
     """τ: a generator is called for its prompt until it succeeds, at most so often. Above 1, `expected` is the
     probability of success of every call, and `scores` are not used."""
@@ -56,10 +60,7 @@ class RouteBed:
     @property
     def calls(self) -> Floats:
         """Expected calls of each generator for each prompt (m, G): (1 − (1 − q)^τ)/q."""
-        if self.tries == 1:
-            return np.ones_like(self.expected)
-        failed = (1.0 - self.expected) ** self.tries
-        return np.where(self.expected > 0.0, (1.0 - failed) / np.maximum(self.expected, 1e-300), float(self.tries))
+        return np.ones_like(self.expected) if self.tries == 1 else calls_of(self.expected, self.tries)
 
     @property
     def results(self) -> Floats:
@@ -69,7 +70,9 @@ class RouteBed:
     @property
     def spent(self) -> Floats:
         """The expected cost of each generator for each prompt (m, G); 0 without costs."""
-        return np.zeros_like(self.expected) if self.costs is None else self.calls * self.costs
+        if self.costs is None:
+            return np.zeros_like(self.expected)
+        return self.calls * (self.costs if self.paid is None else self.paid)
 
     def told(self, seeds: tuple[int, int]) -> Callable[[int, int], Floats]:
         """The scores of all calls of a generator for a prompt, by their places; the same for the same seeds."""
@@ -141,8 +144,18 @@ class Routed:
         return math.nan if possible <= 1e-12 else (float(self.values.mean()) - self.best) / possible
 
 
-def play(bed: RouteBed, policy: RoutePolicy, *, trial: int = 0, features: int = 128, seed: int = 0) -> Routed:
+def play(
+    bed: RouteBed,
+    policy: RoutePolicy,
+    *,
+    trial: int = 0,
+    features: int = 128,
+    seed: int = 0,
+    warmup: int = FEWEST,
+) -> Routed:
     """One trial of a policy: prompts come in a random order of (`seed`, `trial`), each is given to one generator.
+
+    warmup: prompts that each generator gets first, in turn, under our policies; the published ones give one.
 
     Bandwidth and principal components are those of the first contexts, as in the service, which gives these prompts to
     the generators in turn; here the policy has them from its first prompt on.
@@ -151,12 +164,12 @@ def play(bed: RouteBed, policy: RoutePolicy, *, trial: int = 0, features: int = 
     if policy.name == "best-single":
         single = int((bed.results - policy.price * bed.spent).mean(0).argmax())
         return Routed.of(bed, policy.price, order, np.full(len(order), single), np.full(len(order), np.nan))
-    chosen, probability = _chosen(policy, bed, order, features, (seed, trial))
+    chosen, probability = _chosen(policy, bed, order, features, (seed, trial), warmup)
     return Routed.of(bed, policy.price, order, chosen, probability)
 
 
 def _chosen(
-    policy: RoutePolicy, bed: RouteBed, order: NDArray[np.int64], features: int, seeds: tuple[int, int]
+    policy: RoutePolicy, bed: RouteBed, order: NDArray[np.int64], features: int, seeds: tuple[int, int], warmup: int
 ) -> tuple[NDArray[np.int64], Floats]:
     contexts, count, told = bed.contexts[order], bed.expected.shape[1], bed.told(seeds)
     joins = np.array(bed.joins or [0] * count)
@@ -171,12 +184,13 @@ def _chosen(
         fit: Callable[[Sequence[Moments], int], Predictor] = Published.of if policy.is_published else Regressions.of
         growth = 0.0 if policy.is_published and features <= 64 else GROWTH
         learner = _Sums(known(contexts), count, partial(fit, linear=known.linear), growth)
-    first = np.full(count, 1 if policy.is_published else FEWEST)
+    first = np.full(count, 1 if policy.is_published else warmup)
     if bed.joins:
         # As the service has it, whose warm-up is that of generators that fix the columns.
         first = np.maximum(first, np.where(joins > 0, contexts_to_fit("median", count), 0))
     chosen = np.zeros(len(order), dtype=np.int64)
     counts = np.zeros(count, dtype=np.int64)
+    purse = _Purse(bed, policy)
     for t in range(len(order)):
         able = np.flatnonzero(joins <= t)
         new = able[counts[able] < first[able]]
@@ -186,15 +200,47 @@ def _chosen(
         else:
             known = able[counts[able] >= first[able]]
             means, widths = learner.predict(t, known)
-            chances = policy.chances(means, widths, None if bed.costs is None else bed.costs[known])
+            paced = purse.paced(learner, t, known)
+            chances = paced.chances(means, widths, None if purse.costs is None else purse.costs[known])
             chosen_of = policy.pick(chances, t)
             place = int(known[chosen_of])
             probability[t] = chances[chosen_of] if policy.has_chances else np.nan
-        scores = told if later is None or t < bed.changes else later
-        learner.add(t, place, scores(int(order[t]), place))
+        scores = (told if later is None or t < bed.changes else later)(int(order[t]), place)
+        learner.add(t, place, scores)
+        purse.pay(int(order[t]), place, len(scores))
         counts[place] += 1
         chosen[t] = place
     return chosen, probability
+
+
+class _Purse:
+    """What a router has spent, and the price by which it keeps its budget."""
+
+    def __init__(self, bed: RouteBed, policy: RoutePolicy) -> None:
+        self._bed, self._policy = bed, policy
+        self.costs = bed.costs
+        """(G,), as the router knows them."""
+        self._spent, self._calls = (np.zeros(bed.expected.shape[1]) for _ in range(2))
+        self._made: tuple[int, Frontier] | None = None
+
+    def paced(self, learner: _Learner, t: int, known: NDArray[np.int64]) -> RoutePolicy:
+        """The policy for the next prompt, after t, among the known generators. Raises FixError without costs, and for kernels."""
+        if not self._policy.keeps_budget:
+            return self._policy
+        if self.costs is None or isinstance(learner, _Kernels):
+            raise FixError("ceiling, at_least: expected a cost of each generator, and a policy with regressions")
+        if self._made is None or self._made[0] != learner.start:
+            if self._bed.paid is not None:
+                self.costs = np.where(self._calls > 0.0, self._spent / np.maximum(self._calls, 1.0), self.costs)
+            self._made = learner.start, self._policy.frontier(*learner.sampled(SAMPLED), self.costs[known])
+        return self._policy.paced(self._made[1], float(self._spent.sum()) - (self._policy.ceiling or 0.0) * t)
+
+    def pay(self, prompt: int, place: int, calls: int) -> None:
+        """Count so many calls of a generator."""
+        if self.costs is not None:
+            cost = self.costs[place] if self._bed.paid is None else self._bed.paid[prompt, place]
+            self._calls[place] += calls
+            self._spent[place] += calls * cost
 
 
 class _Sums:
@@ -203,7 +249,10 @@ class _Sums:
     def __init__(self, phi: Floats, count: int, fit: Callable[[Sequence[Moments]], Predictor], growth: float) -> None:
         self._phi, self._fit, self._growth = phi, fit, growth
         self._moments = [Moments.none(phi.shape[1]) for _ in range(count)]
-        self._told, self._due, self._start = 0, 0, 0
+        self._told, self._due = 0, 0
+        self.start = 0
+        """The first prompt that the newest regressions are for."""
+        self._found: Predictor | None = None
         self._means: Floats = np.zeros((0, count))
         self._widths = self._means
         self._made_of: list[int] = []
@@ -215,8 +264,15 @@ class _Sums:
             self._due, self._made_of = max(self._told + 1, math.ceil((1.0 + self._growth) * self._told)), samples
             # The prompts until the next regressions at once, which is many times faster.
             block = self._phi[t : t + self._due - self._told]
-            self._start, (self._means, self._widths) = t, self._fit(able).predict(block)
-        return self._means[t - self._start], self._widths[t - self._start]
+            self._found = self._fit(able)
+            self.start, (self._means, self._widths) = t, self._found.predict(block)
+        return self._means[t - self.start], self._widths[t - self.start]
+
+    def sampled(self, most: int) -> tuple[Floats, Floats]:
+        """Means and widths (n, G) on at most so many of the prompts before these."""
+        assert self._found is not None
+        places = np.unique(np.linspace(0, self.start - 1, most).astype(np.int64))
+        return self._found.predict(self._phi[places])
 
     def _has_new(self, samples: list[int]) -> bool:
         """Whether one of the generators is new, or has grown much."""

@@ -29,7 +29,7 @@ from optimist_client.models.retractions import (
     RetractionRequest,
     RetractReply,
 )
-from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType
+from optimist_client.models.routes import RoutePace, Routes, RouteSavings, RouteScore, RouteShare, RouteType
 from optimist_client.models.service import Problem, Role, Session
 from optimist_client.models.standings import Standing
 from optimist_client.models.suspects import SuspectBatch
@@ -84,6 +84,7 @@ __all__ = [
     "Rival",
     "Role",
     "RouteCurve",
+    "RoutePace",
     "RouteSavings",
     "RouteScore",
     "RouteShare",

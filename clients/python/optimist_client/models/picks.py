@@ -79,6 +79,8 @@ class Pick(Answer):
     probability: float | None = optional()
     """With the goal "route", the probability with which this generator was drawn for its context; None where no chance
     was involved, or in the warm-up, when generators take turns."""
+    price: float | None = optional()
+    """With a `ceiling` or `at_least`, what a unit of cost was worth in units of the score when this pick was made."""
     told: int
     """Batches told to the experiment when the pick was made."""
     stale: bool

@@ -80,6 +80,19 @@ class RouteSavings(Answer):
     """Saved so far, against always the dearest generator."""
 
 
+class RoutePace(Answer):
+    """How a router keeps its budget: `ceiling` or `at_least` of the experiment."""
+
+    ceiling: float | None = optional()
+    """Of the mean cost of a prompt."""
+    at_least: float | None = optional()
+    """The part of the best single generator's mean score that is kept."""
+    spent: float
+    """Mean cost of a told prompt, the warm-up and what was retracted included."""
+    price: float
+    """Of a unit of cost, in units of the score, by which the next prompt is given to a generator."""
+
+
 class Routes(Answer):
     """What is known of routing. Scores, gains and errors are on the metric's natural scale. A gain above 0 means that
     routing is better, whatever the metric's direction."""
@@ -108,6 +121,8 @@ class Routes(Answer):
     """Where the gain comes from: from the recorded probabilities of the picks, corrected by what was told; or, under a
     policy without randomness, from the regressions alone, which has no interval."""
     price: float
+    """Of a unit of cost: the experiment's, or with a budget that of `pace`. With a ceiling the gain so is at least that
+    over every mixture of single generators that the ceiling allows."""
     costs: list[float] | None = optional()
     """Of a sample of each generator, in order, when it was made; None unless all are known."""
     prompts: int
@@ -117,6 +132,8 @@ class Routes(Answer):
     shares: list[RouteShare]
     savings: RouteSavings | None = optional()
     """None where generators have no costs."""
+    pace: RoutePace | None = optional()
+    """None without a budget to be kept."""
     positions: list[int]
     """Of each generator of the experiment, in order, the log position up to which it was made; 0: not part of it."""
     samples: int
@@ -163,6 +180,24 @@ class Routes(Answer):
         more = f", {_amount(costs.saved_dearest)} against the dearest" * (len(compared) > 1)
         return f"A prompt costs {_amount(costs.cost)}, {', '.join(compared)}. {so_far}{more}."
 
+    @computed_field
+    @property
+    def pace_text(self) -> str:
+        """What is spent of a budget, as it is shown everywhere; "" without one."""
+        pace = self.pace
+        if pace is None:
+            return ""
+        priced = f"A unit of cost is priced at {_amount(pace.price)}."
+        if pace.ceiling is None:
+            kept = 0.0 if self.best_score <= 0.0 else self.score / self.best_score
+            return (
+                f"Routed prompts keep {kept:.1%} of the score of {self.best} alone, where at least "
+                f"{pace.at_least or 0.0:.3g} of it is asked for, at {_amount(pace.spent)} a prompt so far. {priced}"
+            )
+        over = pace.spent / pace.ceiling - 1.0
+        said = f"{abs(over):.1%} {'below' if over <= 0.0 else 'above'} the ceiling of {_amount(pace.ceiling)}"
+        return f"A prompt has cost {_amount(pace.spent)} so far, {said}. {priced}"
+
     @property
     def sentences(self) -> list[str]:
         """What routing gains and saves, who wins which prompts, and warnings."""
@@ -176,7 +211,7 @@ class Routes(Answer):
         scores = f"{self.title} of routed prompts {self.score:.3f}, of {self.best} alone {self.best_score:.3f}"
         value = f", compared less {self.price:g} times the cost" if self.price else ""
         claim = f"{scores}{value} ({self.prompts:,} prompts)."
-        costs = [self.savings_text] if self.savings is not None else []
+        costs = [text for text in (self.savings_text, self.pace_text) if text]
         return [self.gain_text, claim, *costs, *self._notes]
 
     @property

@@ -16,6 +16,7 @@ from optimist.store import COST
 from optimist_client.goals import check_route_size
 from optimist_client.models import Experiment, GeneratorChange, GeneratorRequest, Identifier, Report, TellReply
 from optimist_client.previews import check_previews
+from optimist_client.route_fields import priced_by
 
 START = "Index of the first sample in the generator's sequence; without it the samples have no indices"
 
@@ -44,8 +45,8 @@ async def add_generator(name: Identifier, wanted: GeneratorRequest, context: Con
 def _check_routed(experiment: Experiment, wanted: GeneratorRequest, count: int) -> None:
     """Raise `ApiError` 422 where a model of contexts cannot have one more generator, `count` in all."""
     config = experiment.config
-    if config.price > 0.0 and wanted.cost is None:
-        raise invalid("cost: expected a number, as an experiment with a `price` needs it for every generator")
+    if (named := priced_by(config)) and wanted.cost is None:
+        raise invalid(f"cost: expected a number, as an experiment with `{named}` needs it for every generator")
     _refusing(check_route_size, config.context_features, count)
 
 

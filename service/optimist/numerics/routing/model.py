@@ -28,6 +28,8 @@ _SHAPES = {
     "floors": ("G",),
     "scales": ("G",),
     "single": ("G",),
+    "sampled_means": ("m", "G"),
+    "sampled_widths": ("m", "G"),
 }
 """The arrays of a model, and the sides of each."""
 
@@ -63,6 +65,11 @@ class RouteModel:
     """(G,)."""
     single: Singles
     """Expected score (G,) over the prompts of all generators, less the level: the best single one has the largest."""
+    sampled_means: Singles
+    """Of m of the told prompts, a uniform sample, the expected score less the level (m, G); m is 0 unless a budget is
+    to be kept."""
+    sampled_widths: Singles
+    """(m, G)."""
     level: float = 0.0
     """About what all score: float32 would lose the differences of scores such as 1,000,000.1 and 1,000,000.2."""
 
@@ -70,6 +77,11 @@ class RouteModel:
     def singles(self) -> Floats:
         """Expected score (G,) over the prompts of all generators."""
         return self.level + self.single.astype(np.float64)
+
+    @property
+    def sampled(self) -> tuple[Floats, Floats]:
+        """Means and widths (m, G) on the sampled prompts."""
+        return self.level + self.sampled_means.astype(np.float64), self.sampled_widths.astype(np.float64)
 
     @classmethod
     def of(
@@ -79,10 +91,16 @@ class RouteModel:
         contexts: ContextMap,
         found: Regressions | Published,
         single: NDArray[np.float64],
+        sampled: NDArray[np.float32] | None = None,
     ) -> RouteModel:
-        """The model of regressions of generators with these ordinals, as of `RoutePolicy.is_published`."""
+        """The model of regressions of generators with these ordinals, as of `RoutePolicy.is_published`.
+
+        sampled: contexts (m, d) of told prompts.
+        """
         shown = found if isinstance(found, Regressions) else None
         level = 0.0 if shown is None else float(shown.means.mean())
+        empty = np.zeros((0, len(generators)))
+        means, widths = (empty, empty) if sampled is None else found.predict(contexts(sampled))
         arrays = {
             **dict(zip(("frequencies", "origin", "directions"), contexts.arrays, strict=True)),
             "offsets": np.zeros(len(generators)) if shown is None else shown.offsets - level,
@@ -92,6 +110,8 @@ class RouteModel:
             "floors": np.zeros(len(generators)) if shown is None else 1.0 / shown.samples,
             "scales": np.ones(len(generators)) if shown is None else shown.noise,
             "single": single - level,
+            "sampled_means": means - level,
+            "sampled_widths": widths,
         }
         return cls(tuple(generators), tuple(samples), **_checked(len(generators), _as_singles(arrays)), level=level)
 
@@ -151,7 +171,8 @@ def _checked(generators: int, arrays: Mapping[str, NDArray[Any]]) -> dict[str, S
         raise FixError(f"expected float32 arrays {', '.join(_SHAPES)}, found {', '.join(arrays)}")
     frequencies, linear = arrays["frequencies"], len(arrays["directions"])
     width = linear + 2 * len(frequencies)
-    sizes = {"G": generators, "k": linear, "k + r": width, "r/2": len(frequencies), "d": frequencies.shape[-1]}
+    sizes = {"m": len(arrays["sampled_means"]), "G": generators}
+    sizes |= {"k": linear, "k + r": width, "r/2": len(frequencies), "d": frequencies.shape[-1]}
     for name, sides in _SHAPES.items():
         if arrays[name].shape != tuple(sizes[side] for side in sides):
             raise FixError(f"{name}: expected shape {sides} with {sizes}, found {arrays[name].shape}")
