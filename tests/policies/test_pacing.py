@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.policies.pacing import Frontier
+from optimist.policies.pacing import REPAID, Frontier
 from optimist.policies.routing import RoutePolicy
 from optimist_client import FixError
 
@@ -103,9 +103,11 @@ def test_calls_until_success_are_counted_by_what_they_cost():
     assert found.scores[0] == pytest.approx(reached[chosen].mean())
     assert found.costs[-1] == pytest.approx(spent.min(1).mean())
     price = found.price_of_cost(1.7)
-    by_price = policy.paced(found, overspent=0.3 * 50.0).price
-    assert by_price == price
-    chances = np.array([policy.paced(found, 15.0).chances(row, np.zeros(3), costs) for row in success])
+    # One of the dearest is kept in reserve, and what was spent beyond it is to be saved again.
+    assert found.dearest == pytest.approx(spent.mean(0).max())
+    overspent = found.dearest * (0.3 / 2.0 * REPAID - 1.0)
+    assert policy.paced(found, overspent).price == price
+    chances = np.array([policy.paced(found, overspent).chances(row, np.zeros(3), costs) for row in success])
     assert (chances * spent).sum(1).mean() == pytest.approx(1.7, abs=0.03)
 
 

@@ -8,6 +8,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from redis.asyncio import Redis
 from routed import ROUTES, WIDTH, has_model, is_exact, moments, prompts, table_of_now, tell_routed, tracks_of
 
 from optimist.dispatch.route_curve import route_point
+from optimist.dispatch.routes import ForRoutes, LoadedModel
+from optimist.dispatch.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
 from optimist.scoring import Scorer, routing
 from optimist.scoring.record import PUBLISH_EVERY
@@ -154,6 +157,29 @@ async def test_the_table_is_made_when_somebody_asks_or_samples_have_grown_by_a_q
             return Routes.model_validate_json(found[1]).costs == [9.0, 2.0, 4.0]
 
         await until(is_of_new_costs)
+
+
+async def test_a_router_with_a_ceiling_has_its_price_in_the_table(make, server: EmbeddedRedis):
+    made = await make(generators=2, costs={"g0": 1.0, "g1": 4.0}, ceiling=1.5, **ROUTES)
+    async with a_scorer(server):
+        await tell(made, 60)
+        await has_model(made)
+        assert await is_exact(made), "the sampled prompts, too, are those of the logs"
+        parts, text = await table_of_now(made)
+        pace = Routes.model_validate_json(text).pace
+    assert pace is not None
+    assert (pace.ceiling, pace.at_least, pace.spent) == (1.5, None, 2.5)
+    # As much as the dispatcher asks for the next pick.
+    assert pace.price > 0.0
+    state = PolicyState(made.experiment, await made.store.state("x"))
+    found = await made.store.route_model("x")
+    assert found is not None
+    assert state.stored.routes is not None
+    assert state.stored.routes.parts == parts
+    assert isinstance(state.goal, ForRoutes)
+    goal = replace(state.goal, loaded=LoadedModel.of(state.stored.routes, RouteModel.unpack(found[1])))
+    assert state.overspent == 120 * (2.5 - 1.5)
+    assert goal.price(state.arms, state.overspent) == pace.price
 
 
 @pytest.mark.long

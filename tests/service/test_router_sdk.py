@@ -74,6 +74,30 @@ def test_prompts_go_to_the_generator_that_is_better_on_them(client: Optimist, na
     assert not report.decision.decided
 
 
+def test_a_ceiling_is_kept_through_the_service(client: Optimist, name: str):
+    costs = {"a": 10.0, "b": 1.0}
+    experiment = client.create_experiment(name, list(SUCCESS), costs=costs, ceiling=3.0, **ROUTE)
+    rng, spent, prices = np.random.default_rng(1), 0.0, []
+    for number in range(60):
+        kinds, contexts, _ = zip(*(prompted(rng) for _ in range(5)), strict=True)
+        for pick, kind in zip(experiment.ask_all(contexts), kinds, strict=True):
+            pick.tell(outcome(pick.generator, kind, rng))
+            spent += costs[pick.generator]
+            prices.append(pick.info.price)
+        if number == 15:  # the bandwidth is fixed, and there is a model
+            until(lambda: experiment.ask(context=CENTRES[0]).info.price is not None)
+    assert prices[0] is None
+    assert 0.0 < prices[-1] < 0.2
+    made = experiment.route_table()
+    assert made.pace is not None
+    assert made.pace.spent == pytest.approx(spent / 300)
+    assert made.price == made.pace.price
+    # A pick of "a" is made up for within some tens of prompts.
+    assert abs(spent / 300 - 3.0) < 0.35
+    assert made.pace_text.startswith(f"A prompt has cost {spent / 300:.3g} so far, ")
+    assert made.pace_text in str(made)
+
+
 @pytest.mark.long
 async def test_the_asyncio_client_has_the_same(service: Service, name: str):
     rng = np.random.default_rng(3)

@@ -14,8 +14,9 @@ from optimist.numerics.routing.features import Floats
 
 SAMPLED = 512
 """Prompts, a uniform sample of those told, on which a model says what allocations cost and score."""
-REPAID = 50.0
-"""Prompts within which a router makes up for what it has spent above its ceiling, or spends what it has saved."""
+REPAID = 8.0
+"""A router makes up for what it has spent above its ceiling, or spends what it has saved, within the prompts that so
+many of the dearest generator pay for. With fewer, the price follows single prompts; with more, less is made up for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,8 @@ class Frontier:
     scores: Floats
     single: float
     """The largest mean score of one generator on the same prompts."""
+    dearest: float
+    """The largest mean cost of one generator."""
 
     @classmethod
     def of(cls, values: Floats, scores: Floats, costs: Floats, floor: float = 0.0) -> Frontier:
@@ -65,7 +68,18 @@ class Frontier:
             even[0] + (1.0 - floor) * (cost - np.cumsum(np.concatenate(saved)[order]) / count),
             even[1] + (1.0 - floor) * (score - np.cumsum(np.concatenate(lost)[order]) / count),
             float(scores.mean(0).max()),
+            float(costs.mean(0).max()),
         )
+
+    def price_of_ceiling(self, ceiling: float, overspent: float) -> float:
+        """The λ by which prompts cost the ceiling on average, less what is to be made up for.
+
+        overspent: by how much prompts have cost more than the ceiling, in all. One prompt by the dearest generator is
+        kept in reserve, so that the ceiling holds after it, too.
+        """
+        if self.dearest <= 0.0:
+            return 0.0
+        return self.price_of_cost(ceiling * (1.0 - (overspent / self.dearest + 1.0) / REPAID))
 
     def price_of_cost(self, most: float) -> float:
         """The smallest λ by which prompts cost at most so much on average; the largest λ where none does."""

@@ -12,7 +12,7 @@ from optimist.numerics.routing.chances import best_chances
 from optimist.numerics.routing.features import Floats
 from optimist.policies.blend_rules import drawn
 from optimist.policies.draws import uniform_of
-from optimist.policies.pacing import REPAID, Frontier
+from optimist.policies.pacing import Frontier
 from optimist_client.config import ExperimentConfig
 from optimist_client.errors import FixError
 from optimist_client.goals import check_pace
@@ -117,11 +117,10 @@ class RoutePolicy:
     def paced(self, frontier: Frontier, overspent: float = 0.0) -> RoutePolicy:
         """With the price that keeps the budget, at least its own: a pure function of frontier and `overspent`.
 
-        overspent: by how much prompts have cost more than the ceiling, in all; it is made up for within `REPAID`
-        prompts.
+        overspent: as in `Frontier.price_of_ceiling`.
         """
         if self.ceiling is not None:
-            return replace(self, price=max(self.price, frontier.price_of_cost(self.ceiling - overspent / REPAID)))
+            return replace(self, price=max(self.price, frontier.price_of_ceiling(self.ceiling, overspent)))
         if self.at_least is not None:
             return replace(self, price=frontier.price_of_score(self.at_least * frontier.single))
         return self

@@ -224,7 +224,7 @@ class _Purse:
         self._made: tuple[int, Frontier] | None = None
 
     def paced(self, learner: _Learner, t: int, known: NDArray[np.int64]) -> RoutePolicy:
-        """The policy for the next prompt, after t, among the known generators. Raises FixError without costs, and for kernels."""
+        """The policy for the next prompt, after t, among these. Raises FixError without costs, and for kernels."""
         if not self._policy.keeps_budget:
             return self._policy
         if self.costs is None or isinstance(learner, _Kernels):
