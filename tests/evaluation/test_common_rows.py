@@ -84,7 +84,13 @@ class Mean(BaseScore):
 
     def analyse_paired(self, statistic: Sums, common: Any) -> Analysis:
         found = self.analyse(statistic)
-        return replace(found, influence=common["values"][:, 0] - found.estimate, systematic_selection=0.5)
+        return replace(
+            found,
+            influence=common["values"][:, 0] - found.estimate,
+            systematic_selection=0.5,
+            systematic_stopping=0.25,
+            systematic_sign=-1,
+        )
 
 
 class Unknowing(Mean):
@@ -244,6 +250,10 @@ def test_the_trail_is_at_due_counts_that_have_grown_and_lack_nothing():
     newest = pairing(track.estimate()).trail[-1]
     assert (newest.samples, newest.first_order) == (expected[-1], 1.0)
     assert newest.variance == pytest.approx(variance, rel=1e-12)
+    assert newest.systematic == -0.25
+    kept = pairing(track.estimate())
+    assert Pairing.from_dict(kept.to_dict()) == kept
+    assert (Pairing.from_dict(kept.to_dict()).trail, kept.systematic_sign) == (kept.trail, -1)
 
 
 def test_with_the_default_growth_every_count_that_is_due_is_in_the_trail():

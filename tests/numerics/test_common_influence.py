@@ -57,6 +57,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "conditional 2": lambda device: ConditionalVendi(fourier(D, device=device), fourier(3, 1, device), 2.0),
     "information 3": lambda device: InformationVendi(fourier(D, device=device), fourier(3, 1, device), 3.0),
 }
+SIGNED = ("is",)
 BELOW_TWO = ("vendi 0.5", "vendi 1", "vendi 1.5", "conditional 1")
 HELD, DROPPED, LONG = 19, 60, 700
 """All rows are held; they are not; not even the last 512 have the first ones."""
@@ -140,6 +141,7 @@ def test_all_other_numbers_are_those_of_the_plain_analysis(kind: str, count: int
     if kind != "fid":
         assert found.stopping_error**2 - found.systematic_stopping**2 == pytest.approx(sampling, rel=1e-6)
     assert 0.0 < found.first_order <= 1.0
+    assert (found.systematic_sign != 0) == (kind in SIGNED)
 
 
 @pytest.mark.parametrize("count", COUNTS)

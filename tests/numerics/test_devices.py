@@ -17,7 +17,7 @@ from optimist.evaluation import Question, Track, declared_of, first_rows
 from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.fid.reference import Reference
-from optimist.numerics.pairing import Pairing
+from optimist.numerics.pairing import Pairing, trail_array
 from optimist_client import FixError
 from optimist_client.metrics import find
 
@@ -109,9 +109,9 @@ def assert_pairings_close(one: Pairing | None, other: Pairing | None) -> None:
         atol=1e-5 * spread + 1e-9,
     )
     numbers = [
-        [found.first_order, found.systematic_selection, found.systematic_stopping, *found.told]
-        + [number for past in found.trail for number in (past.samples, past.value, past.variance, past.first_order)]
+        [found.first_order, found.systematic_selection, found.systematic_stopping, *found.told, *trail.ravel().tolist()]
         for found in (one, other)
+        for trail in (trail_array(found.trail),)
     ]
     assert numbers[0] == pytest.approx(numbers[1], rel=1e-7, abs=1e-9)
 

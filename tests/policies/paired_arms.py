@@ -56,6 +56,10 @@ def written_out(a: Estimate, b: Estimate, rho: float, kind: str) -> tuple[float,
     o = m / math.sqrt(one.n * other.n) if rho >= 0.0 else math.sqrt(min(one.n, other.n) / max(one.n, other.n))
     rho_e = _effective(rho, one.first, other.first, o)
     difference, variance = one.loss - other.loss, one.s**2 + other.s**2 - 2.0 * rho_e * one.s * other.s
+    systematic = one.y**2 + other.y**2
+    is_signed = one.sign * other.sign != 0
+    if is_signed:
+        systematic -= 2.0 * max(rho, 0.0) * o * one.sign * one.y * other.sign * other.y
     lacks, is_linear = any(side.told != {*range(side.n)} for side in sides), min(one.first, other.first) > 0.0
     if rho > 0.0 and m >= 10 and lacks and is_linear:
         difference, first, second = by_common_indices(one, other, rho, m)
@@ -74,7 +78,13 @@ def written_out(a: Estimate, b: Estimate, rho: float, kind: str) -> tuple[float,
                 small.s**2 + big.s**2 + beta**2 * max(h - big.s**2, 0.0) - 2.0 * beta * r * small.s * math.sqrt(h)
             )
             variance = max(variance + 2.0 * (beta - 1.0) * rho_e * small.s * big.s, 0.5 * (1.0 - r * r) * small.s**2)
-    return difference, max(variance, 0.0) + one.y**2 + other.y**2, rho_e
+            if is_signed:
+                then = past.systematic * big.y / big.y_stop if big.y_stop else 0.0
+                mine, theirs = small.sign * small.y, big.sign * big.y + beta * (then - big.sign * big.y)
+                alike = rho * math.sqrt(past.samples / small.n)
+                if mine and big.y:
+                    systematic = mine**2 + theirs**2 - 2.0 * alike * mine * theirs
+    return difference, max(variance, 0.0) + systematic, rho_e
 
 
 def _effective(rho: float, f_a: float, f_b: float, o: float) -> float:
@@ -147,6 +157,8 @@ class Side:
     select: float
     s: float
     y: float
+    y_stop: float
+    sign: int
     first: float
     trail: Sequence[Earlier]
 
@@ -161,7 +173,19 @@ class Side:
         s, y = (select, p.systematic_selection) if kind == "selection" else (stop, p.systematic_stopping)
         values = [*enumerate(p.influence.tolist()), *zip(within(p.later_told), p.later.tolist(), strict=True)]
         influence = {i: by * value for i, value in values if not math.isnan(value)}
-        return cls(e.samples, {*within(p.told)}, by * e.value, influence, select, s, y, p.first_order, p.trail)
+        return cls(
+            e.samples,
+            {*within(p.told)},
+            by * e.value,
+            influence,
+            select,
+            s,
+            y,
+            p.systematic_stopping,
+            p.systematic_sign,
+            p.first_order,
+            p.trail,
+        )
 
 
 def within(told: Sequence[int]) -> list[int]:

@@ -85,12 +85,18 @@ def pairs(draw: st.DrawFn) -> list[Estimate]:
         n = len(told) + draw(st.sampled_from([0, 0, 0, 3]))
         counts = [count for count in (2, 7, 15, 40, 90, 200) if count < n]
         number = st.floats(0.1, 3.0)
-        trail = tuple(Earlier(c, draw(number), 4.0 / c * draw(number), draw(st.floats(0.0, 1.0))) for c in counts)
+        sign = draw(st.sampled_from([0, 1, 1, -1]))
+        trail = tuple(
+            Earlier(
+                c, draw(number), 4.0 / c * draw(number), draw(st.floats(0.0, 1.0)), systematic=0.1 * sign * draw(number)
+            )
+            for c in counts
+        )
         first = np.where(np.isin(np.arange(256), told), influence[:256], np.nan)
         has = pairing(first, n, draw(st.sampled_from([0.0]) | st.floats(0.01, 1.0)), trail=trail,
                       told=intervals_of(told), later=influence[newest].astype(np.float32),
                       later_told=intervals_of(newest), systematic_selection=draw(st.sampled_from([0.0, 0.1])),
-                      systematic_stopping=draw(st.sampled_from([0.0, 0.15])))  # fmt: skip
+                      systematic_stopping=draw(st.sampled_from([0.0, 0.15])), systematic_sign=sign)  # fmt: skip
         made.append(estimate(draw(number), 0.2 + draw(number), 0.2 + draw(number), n, has, lower))
     return made
 
@@ -109,6 +115,21 @@ def test_contrasts_are_the_formulas(made: list[Estimate]):
         # The one that is not paired is independent of both.
         assert contrasts.errors(1, kind)[2] == math.hypot(contrasts.errors_of(kind)[1], contrasts.errors_of(kind)[2])
         assert (contrasts.against(1).correlations[2], contrasts.against(1).common[2]) == (0.0, 0)
+
+
+def test_systematic_parts_of_one_sign_cancel_as_far_as_the_generators_are_related():
+    def error(rho: float, signs: tuple[int, int]) -> float:
+        made = [
+            estimate(1.0, 0.5, 0.5, 100, pairing(row[:100], 100, systematic_stopping=0.4, systematic_sign=sign))
+            for row, sign in zip(correlated(rho, 100), signs, strict=True)
+        ]
+        return Contrasts(made).errors(0, "stopping")[1] ** 2
+
+    apart, sampled = 2.0 * 0.5**2, 2.0 * 0.3**2
+    assert error(0.9, (1, 1)) == pytest.approx(0.1 * apart)
+    assert error(0.9, (1, 0)) == error(0.9, (0, 0)) == pytest.approx(0.1 * sampled + 2.0 * 0.4**2)
+    assert error(0.9, (1, -1)) == pytest.approx(0.1 * sampled + 1.9 * 2.0 * 0.4**2)
+    assert error(0.0, (1, 1)) == error(0.0, (0, 0)) == pytest.approx(apart)
 
 
 def test_a_contrast_is_the_same_in_every_company():

@@ -24,6 +24,7 @@ from optimist.numerics.pairing import (
     intervals_of,
     jackknife_array,
     jackknife_rows,
+    trail_array,
     trail_of,
 )
 from optimist.numerics.past_influences import joined, packed
@@ -116,9 +117,9 @@ class Paired:
         if made.pairing is not None and made.standard_error is not None:
             variance = max(made.standard_error**2 - made.pairing.systematic_selection**2, 0.0)
             influence = packed(made.pairing.influence[: min(samples, COMMON)])
-            earlier = Earlier(
-                samples, made.value, variance, made.pairing.first_order, made.pairing.jackknife, influence
-            )
+            systematic = made.pairing.systematic_sign * made.pairing.systematic_stopping
+            first_order, jackknife = made.pairing.first_order, made.pairing.jackknife
+            earlier = Earlier(samples, made.value, variance, first_order, jackknife, influence, systematic)
             # One more than an estimate has, as the newest may be this one itself.
             self._trail = [*self._trail, earlier][-TRAIL - 1 :]
             if len(self._trail) > JACKKNIFE_TRAIL + 1:
@@ -127,12 +128,12 @@ class Paired:
         return made
 
     def state(self) -> dict[str, Tensor]:
-        """The whole state by name: that of the common rows, `trail` (k, 4) and `jackknives` (k, 10), both float64,
+        """The whole state by name: that of the common rows, `trail` (k, 5) and `jackknives` (k, 10), both float64,
         zeros for an empty jackknife, `past_influences`, the bytes of those of the trail, `ordered`, `newest` (≤ 256,)
         and `last`, int64, and `is_ordered`."""
         return {
             **self._common.state(),
-            "trail": torch.tensor([past[:4] for past in self._trail], dtype=torch.float64).reshape(-1, 4),
+            "trail": torch.from_numpy(trail_array(self._trail)),
             "jackknives": torch.from_numpy(jackknife_array([past.jackknife for past in self._trail])),
             "past_influences": torch.tensor(bytearray(joined([past.influence for past in self._trail]))).byte(),
             "ordered": torch.tensor(self._ordered, dtype=torch.int64),

@@ -195,6 +195,7 @@ def _pairing(found: Analysis) -> Pairing | None:
         first_order=found.first_order,
         systematic_selection=found.systematic_selection,
         systematic_stopping=found.systematic_stopping,
+        systematic_sign=found.systematic_sign,
         skewness=found.skewness,
         jackknife=() if found.jackknife is None or not found.jackknife.any() else tuple(found.jackknife.tolist()),
         reference=reference,

@@ -40,6 +40,8 @@ INTERVALS = 64
 
 JACKKNIFE_GROUPS = 10
 """Groups of the delete-a-group jackknife: sample i is in group i mod 10."""
+TRAIL_NUMBERS = 5
+"""Numbers of an earlier estimate, in `trail_array`."""
 JACKKNIFE_TRAIL = 8
 """Newest estimates of the trail whose jackknife is kept."""
 _JACKKNIFE_ROWS = 300
@@ -76,6 +78,8 @@ class Earlier(NamedTuple):
     """As in `Pairing`; kept for the newest `JACKKNIFE_TRAIL` only."""
     influence: bytes = b""
     """Influence of the samples of the common indices on this value, `packed`; empty where it is not known."""
+    systematic: float = 0.0
+    """The systematic part of sd_stop with its sign; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +98,8 @@ class Pairing:
     """The part of sd_select that more samples in common do not reduce, a standard deviation."""
     systematic_stopping: float = 0.0
     """The same of sd_stop."""
+    systematic_sign: int = 0
+    """`Analysis.systematic_sign`."""
     told: tuple[int, ...] = ()
     """The indices told, as the start and the end of each interval, ascending: (0, n) if none of n samples is missing or
     has no index. Of more than 64 intervals these are the first and the newest."""
@@ -118,7 +124,7 @@ class Pairing:
     def is_sound(self) -> bool:
         """Whether every number may be stored; an influence may be NaN."""
         numbers = [self.first_order, self.systematic_selection, self.systematic_stopping]
-        numbers += [number for past in self.trail for number in (past.value, past.variance, past.first_order)]
+        numbers += trail_array(self.trail).ravel().tolist()
         numbers += [number for jackknife in self._jackknives for number in jackknife]
         numbers += [] if self.skewness is None else [self.skewness]
         infinite = bool(np.isinf(self.influence).any()) or not bool(np.isfinite(self.later).all())
@@ -161,16 +167,15 @@ class Pairing:
         """Plain values for JSON: arrays as base64 of little-endian float16 (past_influences), float32 (influence,
         reference) and float64 (all others).
 
-        The trail is (k, 4); `past_influences` are its own, one after the other. `jackknives` are its newest ones after
+        The trail is (k, 5); `past_influences` are its own, one after the other. `jackknives` are its newest ones after
         the estimate's own, (≤ 9, 10), zeros for none.
         """
-        trail = [past[:4] for past in self.trail]
         found = {
             "influence": _packed(self.influence, "<f4"),
             "first_order": self.first_order,
             "systematic": [self.systematic_selection, self.systematic_stopping],
             "told": list(self.told),
-            "trail": _packed(np.array(trail), "<f8"),
+            "trail": _packed(trail_array(self.trail), "<f8"),
         }
         if len(self.later):
             found |= {"later": _packed(self.later, "<f4"), "later_told": list(self.later_told)}
@@ -178,6 +183,8 @@ class Pairing:
             found["past_influences"] = b2a_base64(influences, newline=False).decode()
         if any(self._jackknives):
             found["jackknives"] = _packed(jackknife_array(self._jackknives), "<f8")
+        if self.systematic_sign:
+            found["systematic_sign"] = self.systematic_sign
         if self.skewness is not None:
             found["skewness"] = self.skewness
         return found if self.reference is None else {**found, "reference": _packed(self.reference, "<f4")}
@@ -188,13 +195,14 @@ class Pairing:
         selection, stopping = fields["systematic"]
         jackknives = _unpacked(fields.get("jackknives", ""), "<f8").reshape(-1, JACKKNIFE_GROUPS)
         own = jackknife_tuples(jackknives[:1])
-        trail = _unpacked(fields["trail"], "<f8").reshape(-1, 4)
+        trail = _unpacked(fields["trail"], "<f8").reshape(-1, TRAIL_NUMBERS)
         influences = a2b_base64(fields.get("past_influences", ""))
         return cls(
             influence=_unpacked(fields["influence"], "<f4"),
             first_order=fields["first_order"],
             systematic_selection=selection,
             systematic_stopping=stopping,
+            systematic_sign=fields.get("systematic_sign", 0),
             told=tuple(fields["told"]),
             later=_unpacked(fields.get("later", ""), "<f4"),
             later_told=tuple(fields.get("later_told", ())),
@@ -220,21 +228,26 @@ def _length(told: Sequence[int], most: int) -> int | None:
     return sum(told[1::2]) - sum(told[::2])
 
 
+def trail_array(trail: Sequence[Earlier]) -> NDArray[np.float64]:
+    """The numbers of a trail (k, 5), without jackknives and influences."""
+    rows = [(past.samples, past.value, past.variance, past.first_order, past.systematic) for past in trail]
+    return np.array(rows, dtype=np.float64).reshape(-1, TRAIL_NUMBERS)
+
+
 def trail_of(numbers: NDArray[np.float64], jackknives: NDArray[np.float64], influences: bytes) -> list[Earlier]:
-    """A trail from its numbers (k, 4), the jackknives of its newest estimates (≤ k, 10), and its `joined` influences.
+    """A trail from its numbers (k, 5), the jackknives of its newest estimates (≤ k, 10), and its `joined` influences.
 
     Raises FixError if there are more jackknives, or more or fewer influences.
     """
     of = jackknife_tuples(jackknives)
     if len(of) > len(numbers):
         raise FixError(f"expected at most {len(numbers)} jackknives of earlier estimates, got {len(of)}")
-    rows: list[tuple[float, float, float, float]] = numbers.tolist()
-    parts = parted(influences, [min(int(n), COMMON) for n, *_ in rows])
-    of = [()] * (len(rows) - len(of)) + of
-    return [
-        Earlier(int(n), value, variance, first_order, deviations, part)
-        for (n, value, variance, first_order), deviations, part in zip(rows, of, parts, strict=True)
-    ]
+    samples = numbers[:, 0].astype(int)
+    parts = parted(influences, np.minimum(samples, COMMON).tolist())
+    of = [()] * (len(numbers) - len(of)) + of
+    values, variances, first_orders, systematic = numbers[:, 1:].T.tolist()
+    rows = zip(samples.tolist(), values, variances, first_orders, of, parts, systematic, strict=True)
+    return [*map(Earlier._make, rows)]
 
 
 def jackknife_array(jackknives: Sequence[tuple[float, ...]]) -> NDArray[np.float64]:

@@ -40,7 +40,7 @@ def joined(known: Sequence[bytes]) -> bytes:
 
 def parted(joint: bytes, counts: Sequence[int]) -> list[bytes]:
     """The inverse of `joined`, by the number of influences of each. Raises FixError unless there are as many."""
-    ends = list(accumulate((_DTYPE.itemsize * count for count in counts), initial=0))
+    ends = [0, *accumulate(_DTYPE.itemsize * count for count in counts)]
     if not joint:
         return [b""] * len(counts)
     if len(joint) != ends[-1]:

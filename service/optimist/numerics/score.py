@@ -42,6 +42,9 @@ class Analysis:
     """The part of `selection_error` that is not from sampling, a standard deviation; the errors add in squares."""
     systematic_stopping: float = 0.0
     """The same of `stopping_error`."""
+    systematic_sign: int = 0
+    """1 or −1: systematic parts of the same sign are errors in the same direction, as far as the generators' chance is
+    the same, so that they partly cancel in a difference. 0: those of any two generators are independent."""
     influence: Tensor | None = None
     """Influence on the estimate of each row of `common` (m,), float64, up to an additive constant; None without."""
     recent: Tensor | None = None

@@ -127,7 +127,9 @@ class Contrasts:
 
     @cached_property
     def _columns(self) -> Columns:
-        return Columns([self.estimates[arm] for arm in self._places], self._sign)
+        arms = [*self._places]
+        errors = ([each[arm] for arm in arms] for each in (self.selection_errors, self.stopping_errors))
+        return Columns([self.estimates[arm] for arm in arms], self._sign, *errors)
 
 
 @lru_cache(maxsize=4)  # a set has few bases, which are needed one after the other; the arrays are large

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, jackknife_array, jackknife_rows
+from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, jackknife_array, jackknife_rows, trail_array
 from optimist.numerics.skewness import against, against_widening, skewness
-from optimist.policies.arms import known_error
 from optimist.policies.common_indices import Indices, variance, weights
 from optimist.policies.correlation import FEWEST_COMMON, Array, Influences, effective
 from optimist.policies.rare_values import Moments, Sampled, moments_of, sampled
@@ -89,21 +88,22 @@ class Against:
 class Columns:
     """The numbers of k paired estimates that their contrasts are made of, as arrays (k,)."""
 
-    def __init__(self, estimates: Sequence[Estimate], sign: float) -> None:
+    def __init__(
+        self, estimates: Sequence[Estimate], sign: float, selection: Sequence[float], stopping: Sequence[float]
+    ) -> None:
+        """sign: what makes losses of the values. selection, stopping: the estimates' errors, ∞ where unknown."""
         self.sign = sign
         self.pairings: list[Pairing] = [e.pairing for e in estimates if e.pairing is not None]
         numbers = [(e.samples, p.first_order, sign * e.value) for e, p in zip(estimates, self.pairings, strict=True)]
         self.n, self.first, self.loss = np.array(numbers, float).T
         self.counts = [e.samples for e in estimates]
         self.indices = Indices(self.pairings, self.counts)
-        self.selection = _Variances(
-            [known_error(e.standard_error) for e in estimates], [p.systematic_selection for p in self.pairings]
-        )
+        signs = [p.systematic_sign for p in self.pairings]
+        self.selection = _Variances(selection, [p.systematic_selection for p in self.pairings], signs)
+        self.stopping = _Variances(stopping, [p.systematic_stopping for p in self.pairings], signs)
         self.jackknife_rows = np.array([jackknife_rows(n) for n in self.counts])
-        self.jackknives = _weighed([p.jackknife for p in self.pairings], self.counts)
-        self.stopping = _Variances(
-            [known_error(e.stopping_error) for e in estimates], [p.systematic_stopping for p in self.pairings]
-        )
+        jackknives = [p.jackknife for p in self.pairings]
+        self.jackknives = _weighed(jackknives, self.counts) if any(jackknives) else None
         self.means = moments_of(estimates, sign, self.stopping.sampled)
         is_skewed = [p.skewness is not None for p in self.pairings]
         self.is_skewed = np.array(is_skewed) if self.means is None else np.ones(len(is_skewed), bool)
@@ -121,15 +121,17 @@ class Columns:
 
         What all scores have in common drops out.
         """
+        if self.pairings[base].reference is None:
+            return np.zeros(len(self.pairings))
         return np.array([float(more.var(ddof=1)) if len(more) else 0.0 for more in self._of_reference(base)])
 
     def skewness_by_reference(self, base: int) -> Array:
         """The skewness (k,) of what the rows of the reference have more influence than on `base`; 0 as above."""
+        if self.pairings[base].reference is None:
+            return np.zeros(len(self.pairings))
         return np.array([float(skewness(more)) for more in self._of_reference(base)])
 
     def _of_reference(self, base: int) -> list[Array]:
-        if self.pairings[base].reference is None:
-            return [np.zeros(0)] * len(self.pairings)
         own = self.pairings[base].reference_values.astype(np.float64)
         each = [pairing.reference_values for pairing in self.pairings]
         return [values - own if len(values) == len(own) > 1 else own[:0] for values in each]
@@ -138,20 +140,28 @@ class Columns:
 class _Variances:
     """Squared errors (k,): `total` = `sampled` + `systematic`."""
 
-    def __init__(self, errors: Sequence[float], systematic: Sequence[float]) -> None:
+    def __init__(self, errors: Sequence[float], systematic: Sequence[float], signs: Sequence[int]) -> None:
         self.total = np.square(np.array(errors))
         self.systematic = np.minimum(np.square(np.array(systematic)), self.total)
         self.sampled = self.total - self.systematic
+        self.signed = signs * np.sqrt(self.systematic)
+        """The systematic parts with their signs; 0 where these are not known."""
+
+    def shared(self, base: int, correlations: Array) -> Array:
+        """What the systematic parts of each and of `base` have in common, where they have these correlations."""
+        return 2.0 * correlations * self.signed * self.signed[base]
 
     def reductions(
-        self, base: int, sampled: Array, is_paired: NDArray[np.bool_], added: Array | float = 0.0
+        self, base: int, sampled: Array, shared: Array, is_paired: NDArray[np.bool_], added: Array | float = 0.0
     ) -> list[float]:
         """Those of differences from `base` whose sampling variances are `sampled`; 1 where they are not paired.
 
-        added: what the choice of the reference adds to each variance, also where they are not paired.
+        shared: what is less of the systematic parts. added: what the choice of the reference adds to each variance,
+        also where they are not paired.
         """
         independent = self.total + self.total[base]
-        found = (np.maximum(sampled, 0.0) + self.systematic + self.systematic[base] + added) / independent
+        found = np.maximum(sampled, 0.0) + self.systematic + self.systematic[base] - shared + added
+        found = found / independent
         return np.where((is_paired | (added > 0.0)) & np.isfinite(found), found, 1.0).tolist()
 
 
@@ -172,43 +182,48 @@ def compared(columns: Columns, base: int, influences: Influences) -> Against:
     difference = columns.loss - columns.loss[base]
     parts = [columns.by_sampling(base, stopping) for stopping in (False, True)]
     variances: list[Array] = [own + each - 2.0 * correlations * np.sqrt(own * each) for own, each, _ in parts]
-    # What the influences do not see, as they are linearised, the jackknives do (decisions.md §3).
-    counted = _by_jackknives(columns.jackknives, columns.jackknives[base])
-    most = parts[1].own + parts[1].each
-    is_same = columns.jackknife_rows == columns.jackknife_rows[base]
-    is_same[_control(columns, base, rho, influences, correlations, difference, parts, variances)] = False
+    alike = np.maximum(rho, 0.0) * overlap
+    shared = [kind.shared(base, alike) for kind in (columns.selection, columns.stopping)]
+    controlled = _control(columns, base, rho, influences, correlations, difference, parts, variances, shared)
     _by_common_indices(columns, base, influences, rho, common, difference, parts, variances)
-    variances[1] = np.where(is_same, np.fmax(variances[1], np.minimum(counted, most)), variances[1])
-    factors = np.maximum(_by_rare_rows(columns, base, rho, influences, difference), parts[1].factors(difference))
-    variances[1] *= factors
+    if columns.jackknives is not None:
+        # What the influences do not see, as they are linearised, the jackknives do (decisions.md §3).
+        is_same = columns.jackknife_rows == columns.jackknife_rows[base]
+        is_same[controlled] = False
+        counted = np.minimum(_by_jackknives(columns.jackknives, columns.jackknives[base]), parts[1].own + parts[1].each)
+        variances[1] = np.where(is_same, np.fmax(variances[1], counted), variances[1])
+    variances[1] *= _by_rare_rows(columns, base, rho, influences, difference, parts[1])
     even = effective(rho, columns.first, columns.first[base], np.ones_like(rho))
     is_paired = rho != 0.0
     return Against(
         differences=difference.tolist(),
-        selection_reductions=columns.selection.reductions(base, variances[0], is_paired),
+        selection_reductions=columns.selection.reductions(base, variances[0], shared[0], is_paired),
         stopping_reductions=columns.stopping.reductions(
-            base, variances[1], is_paired | (columns.means is not None), columns.by_reference(base)
+            base, variances[1], shared[1], is_paired | (columns.means is not None), columns.by_reference(base)
         ),
         own=(parts[1].own + columns.stopping.systematic[base]).tolist(),
         each=(parts[1].each + columns.stopping.systematic).tolist(),
-        even_reductions=_even(columns, base, even, is_paired),
+        even_reductions=_even(columns, base, rho, even, is_paired),
         rho=rho.tolist(),
         correlations=correlations.tolist(),
         common=common.astype(int).tolist(),
     )
 
 
-def _by_rare_rows(columns: Columns, base: int, rho: Array, influences: Influences, difference: Array) -> Array:
+def _by_rare_rows(
+    columns: Columns, base: int, rho: Array, influences: Influences, difference: Array, sampled: Sampled
+) -> Array | float:
     """The factors (k,) of the sampling variances by rare rows that would speak against the sign of the difference.
 
     The real rows show rows that are too rare for the samples: as references they have the opposite influence.
+    sampled: what the differences have by sampling if they are independent.
     """
     if not columns.is_skewed[base]:
-        return np.ones_like(rho)
+        return 1.0
     rare = influences.skewness(base), -columns.skewness_by_reference(base)
     counted = np.maximum(*(np.abs(against(columns.sign * each, difference)) for each in rare))
     factors = against_widening(rho * counted, np.minimum(columns.n, columns.n[base]))
-    return np.where(columns.is_skewed, factors, 1.0)
+    return np.where(columns.is_skewed, np.maximum(factors, sampled.factors(difference)), 1.0)
 
 
 def _control(
@@ -220,10 +235,12 @@ def _control(
     difference: Array,
     parts: Sequence[Sampled],
     into: Sequence[Array],
+    shared: Sequence[Array],
 ) -> list[int]:
     """Put differences and sampling variances with a control variate in their places, where there is one.
 
-    parts: what each kind of errors has by sampling. into: the variances of each kind, which are changed.
+    parts: what each kind of errors has by sampling. into: the variances of each kind, which are changed, as is
+    `shared`, what their systematic parts have in common.
 
     D = e_S + β (e_B − e_B(n′)) − e_B, S the one with fewer samples, B the other, n′ the largest count of B's trail that
     is not above n_S. r is by the influences of S and of B at n′, which are more alike than those of S and B, or by ρ_L
@@ -238,11 +255,8 @@ def _control(
     if not found:
         return []
     at = np.array([place for place, _ in found])
-    past_n, past, past_variance, past_first = np.array(
-        [(p.samples, columns.sign * p.value, p.variance, p.first_order) for _, p in found]
-    ).T
-    past_jackknives = _weighed([p.jackknife for _, p in found], [p.samples for _, p in found])
-    past_rows = np.array([jackknife_rows(p.samples) for _, p in found])
+    past_n, past, past_variance, past_first, past_systematic = trail_array([p for _, p in found]).T
+    past = columns.sign * past
     is_shorter = n[at] < n[base]
     small, big = np.where(is_shorter, at, base), np.where(is_shorter, base, at)
     select = columns.selection.sampled
@@ -253,13 +267,23 @@ def _control(
     gain = columns.loss[small] + beta * (columns.loss[big] - past) - columns.loss[big]
     difference[at] = np.where(is_shorter, gain, -gain)
     compared_at: list[int] = []
+    then_alike = rho[at] * np.sqrt(past_n / n[small])
+    for of, common in zip((columns.selection, columns.stopping), shared, strict=True):
+        # The systematic parts are weighed as the values are: B's is (1 − β) y_B + β y_B(n′).
+        newest = of.signed[big]
+        at_past = past_systematic * np.where(newest == 0.0, 0.0, newest / columns.stopping.signed[big])
+        of_big = (1.0 - beta) * newest + beta * at_past
+        alike = np.square(newest) - np.square(of_big) + 2.0 * then_alike * of.signed[small] * of_big
+        common[at] = np.where(newest * of.signed[small] != 0.0, alike, common[at])
     for (own, each, _), variances in zip(parts, into, strict=True):
         v, w = np.where(is_shorter, each[at], own[at]), np.where(is_shorter, own[at], each[at])
         h = past_variance * w / select[big]
         controlled = v + w + np.square(beta) * np.maximum(h - w, 0.0) - 2.0 * beta * r * np.sqrt(v * h)
         controlled += 2.0 * (beta - 1.0) * correlations[at] * np.sqrt(v * w)
         controlled = np.maximum(controlled, _FLOOR * (1.0 - np.square(r)) * v)
-        if variances is into[1]:
+        if columns.jackknives is not None and variances is into[1]:
+            past_jackknives = _weighed([p.jackknife for _, p in found], [p.samples for _, p in found])
+            past_rows = np.array([jackknife_rows(p.samples) for _, p in found])
             counted = _by_jackknives(past_jackknives, columns.jackknives[small])
             grown = controlled * counted / (v + h - 2.0 * r * np.sqrt(v * h))
             is_same = (columns.jackknife_rows[small] == past_rows) & np.isfinite(counted)
@@ -313,8 +337,6 @@ def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:
 
 def _weighed(jackknives: Sequence[tuple[float, ...]], samples: Sequence[int]) -> Array:
     """Jackknives (k, 10) whose sums of squares are the variances of the estimates; NaN where there is none."""
-    if not any(jackknives):
-        return np.full((len(jackknives), JACKKNIFE_GROUPS), np.nan)
     parts = [(1.0 - 1.0 / JACKKNIFE_GROUPS) * jackknife_rows(n) / n for n in samples]
     found = jackknife_array(jackknives) * np.sqrt(np.array(parts))[:, None]
     return np.where(found.any(axis=1, keepdims=True), found, np.nan)
@@ -325,8 +347,9 @@ def _by_jackknives(jackknives: Array, others: Array) -> Array:
     return np.square(jackknives - others).sum(axis=1)
 
 
-def _even(columns: Columns, base: int, even: Array, is_paired: NDArray[np.bool_]) -> list[float]:
+def _even(columns: Columns, base: int, rho: Array, even: Array, is_paired: NDArray[np.bool_]) -> list[float]:
     spread, drawn = columns.n * columns.stopping.total, columns.n * columns.stopping.sampled
     independent = spread + spread[base]
-    found = (independent - 2.0 * even * np.sqrt(drawn * drawn[base])) / independent
+    shared = columns.stopping.shared(base, np.maximum(rho, 0.0)) * np.sqrt(columns.n * columns.n[base])
+    found = (independent - 2.0 * even * np.sqrt(drawn * drawn[base]) - shared) / independent
     return np.where(is_paired & np.isfinite(found), found, 1.0).tolist()

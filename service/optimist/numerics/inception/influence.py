@@ -73,6 +73,7 @@ def analyse_inception(statistic: ClassStatistic, plug_in: float, common: Tensor 
         first_order=linear_share(influence_variance / n, plain),
         systematic_selection=systematic,
         systematic_stopping=systematic,
+        systematic_sign=1 if estimate > miller_madow else -1,
         influence=None if common is None else _influence(common, floored),
         recent=None if common is None else recent,
     )
