@@ -247,7 +247,7 @@ class Deployment:
         """All processes."""
         return [*self.apis, *self.scorers]
 
-    async def ready(self, seconds: float = 120.0) -> None:
+    async def ready(self, seconds: float = 300.0) -> None:
         """Return when every replica of the API answers `/readyz`. Raises TimeoutError."""
         async with asyncio.timeout(seconds):
             for port in self.ports:

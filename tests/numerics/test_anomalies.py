@@ -52,6 +52,17 @@ def test_two_of_eleven_are_named():
     assert named([levels(usual(12, 1)), levels(wrong)]) == {1: [1, 7]}
 
 
+@pytest.mark.parametrize(("wrong", "right"), [(2, 2), (2, 3), (3, 3), (3, 2), (5, 4)])
+def test_several_of_few_are_named_where_others_confirm_the_rest(wrong: int, right: int):
+    mixed = levels([*usual(wrong, 1, PIXELS), *usual(right, 2)])
+    expected = list(range(1, wrong + 1))
+    assert named([mixed, levels(usual(5)), levels(usual(5, 3))]) == {0: expected}
+    assert named([mixed], 0.5) == {0: expected}
+    # Alone, the larger group is right, and of two equal ones either may be wrong.
+    many = list(range(wrong + 1, wrong + right + 1))
+    assert named([mixed]) == {0: [*expected, *many] if wrong == right else expected if right > wrong else many}
+
+
 def test_less_than_a_factor_of_three_is_never_named():
     assert named([levels([*[0.0] * 200, math.log(2.9)]), levels([0.0] * 100)]) == {}
     assert named([levels([*[0.0] * 200, math.log(3.1)]), levels([0.0] * 100)]) == {0: [201]}
@@ -133,13 +144,26 @@ def test_a_quarter_on_another_scale_is_named_in_long_runs():
 
 def brute(values: Sequence[float]) -> set[int]:
     """Of one generator of batches of one size without reference, three or more, as the rule is written down."""
-    centre = median(values)
+    ordered = sorted(values)
+    gap, cut = max((ordered[place] - ordered[place - 1], place) for place in range(1, len(ordered)))
+    parts = [ordered[:cut], ordered[cut:]]
+    if gap <= max(math.log(10), 3 * max(part[-1] - part[0] for part in parts)):
+        parts = [ordered]
     virtual = [0.675 / math.sqrt(5) * -math.log2(1 - (place + 0.5) / 6) for place in range(6)]
-    known = sorted([*virtual, *sorted(abs(value - centre) for value in values)[1:]])
+    own = [sorted(abs(value - median(part)) for value in part)[1:] for part in parts]
+    known = sorted(sum(own, virtual))
     middle = median(known)
     tail = median([one - middle for one in known[(len(known) + 1) // 2 :]]) / math.log(2)
     most = max(math.log(3), middle + tail * (math.log(len(known) / 2) + math.log(1e4)))
-    return {place for place, value in enumerate(values, start=1) if abs(value - centre) > most}
+    if len(parts[0]) == len(parts[-1]) != len(ordered):  # either may be wrong
+        return set(range(1, len(values) + 1)) if median(parts[1]) - median(parts[0]) > most else set()
+    lawful = max(parts, key=len)
+    is_apart = len(parts) == 2 and median(parts[1]) - median(parts[0]) > most
+    return {
+        place
+        for place, value in enumerate(values, start=1)
+        if (abs(value - median(lawful)) > most if value in lawful else is_apart)
+    }
 
 
 LEVELS = st.floats(-20, 20).map(lambda value: round(value, 4))

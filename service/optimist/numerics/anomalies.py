@@ -3,8 +3,9 @@
 The *level* of a batch is the logarithm of the median norm of its rows. Of every generator at most `KEPT` levels are
 kept (`keep`). A batch is *anomalous* if its level is so far from the median of its generator that a deviation like this
 is not to be expected among as many batches, even if norms have heavy tails; a generator, if its median level is far
-from the reference, or from those of most other generators. What is anomalous follows from the kept levels alone, so it
-does not depend on the order in which batches came. Free of torch and I/O.
+from the reference, or from those of most other generators. Where the batches of a generator fall into two groups, one
+of them is lawful: the one that the reference or other generators confirm, or else the larger one. What is anomalous
+follows from the kept levels alone, so it does not depend on the order in which batches came. Free of torch and I/O.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -26,9 +27,11 @@ NARROW = 8
 _FACTOR = math.log(3.0)
 """Logarithm of the least factor between batches of a generator that is ever anomalous."""
 _FROM_REFERENCE = math.log(10.0)
-"""The same between a generator and the reference."""
+"""The same between a generator and the reference, and between two groups of a generator's batches."""
 _FROM_OTHERS = math.log(30.0)
 """The same between generators."""
+_WIDE = 3.0
+"""How many times the range of either group the gap between them is at least."""
 _CHANCE = math.log(1e4)
 """Logarithm of 1/α: α is about the chance that one of all batches of lawful generators is named."""
 _VIRTUAL = tuple(-math.log2(1 - (place + 0.5) / 6) for place in range(6))
@@ -120,20 +123,16 @@ def anomalies(generators: Sequence[Levels], reference: float | None = None) -> l
     if _are_alike(generators, reference):
         return []
     present = [place for place, one in enumerate(generators) if one.kept]
-    medians = {
-        place: _weighted_median([level.value for level in one.kept], one.weights)
-        for place, one in enumerate(generators)
-        if one.kept
-    }
+    groups = {place: _groups(generators[place]) for place in present}
+    medians = {place: _middle(generators[place], groups[place]) for place in present}
     rows = median([level.rows for one in generators for level in one.kept])
-    most = _threshold([(generators[place], medians[place]) for place in present], rows)
+    most = _threshold([deviation for place in present for deviation in _deviations(groups[place], rows)], rows)
     # The median of few batches may be far off by chance, as a single batch may.
     least = {place: most / math.sqrt(len(generators[place].kept)) for place in present}
     counts = {place: len(generators[place].kept) for place in present}
     first = {place: _outside(place, medians, counts, reference) for place in present}
     centres = {
-        place: _centre(generators[place].kept, first[place], medians[place], most, least[place], rows)
-        for place in present
+        place: _centre(groups[place], first[place], medians[place], most, least[place], rows) for place in present
     }
     found: list[Anomaly] = []
     for place in present:
@@ -144,7 +143,7 @@ def anomalies(generators: Sequence[Levels], reference: float | None = None) -> l
         # Where its own batches and those that confirm the other level are fewer, the generator is not in doubt.
         is_far = is_far and not (confirmed and outside.support + len(confirmed) < counts[place] - len(confirmed))
         for level in one.kept:
-            beside = _compared_with(level, one.kept, centre, most, rows)
+            beside = _compared_with(level, groups[place], centre, most, rows)
             if one.accepts(level.position):
                 continue
             if beside is not None and not (is_far and level.position in confirmed):
@@ -153,6 +152,42 @@ def anomalies(generators: Sequence[Levels], reference: float | None = None) -> l
                 against: Against = "generators" if reference is None else "reference"
                 found.append(Anomaly(place, level.position, level.value - outside.level, against, not confirmed))
     return found
+
+
+class _Group(NamedTuple):
+    """Batches of one generator that are on about the same scale."""
+
+    kept: Sequence[Level]
+    weights: Sequence[float]
+
+    @property
+    def level(self) -> float:
+        """Their median level."""
+        return _weighted_median([level.value for level in self.kept], self.weights)
+
+
+def _groups(one: Levels) -> list[_Group]:
+    """The two groups into which a generator's batches fall, or all of them as one.
+
+    Two batches are two groups. More fall into two where the widest gap between their levels is wide, also beside the
+    range of either group.
+    """
+    kept, weights = one.kept, one.weights
+    if len(kept) == 1 or one.batches > len(kept):
+        return [_Group(kept, weights)]
+    gap, cut = max((after.value - before.value, place) for place, (before, after) in enumerate(pairwise(kept), start=1))
+    spread = max(part[-1].value - part[0].value for part in (kept[:cut], kept[cut:]))
+    if len(kept) > 2 and gap <= max(_FROM_REFERENCE, _WIDE * spread):
+        return [_Group(kept, weights)]
+    return [_Group(kept[:cut], weights[:cut]), _Group(kept[cut:], weights[cut:])]
+
+
+def _middle(one: Levels, groups: Sequence[_Group]) -> float:
+    """The median level of a generator's batches, or of the larger of two groups of them."""
+    low, high = groups[0], groups[-1]
+    if len(low.kept) == len(high.kept):
+        return _Group(one.kept, one.weights).level
+    return max(low, high, key=lambda group: len(group.kept)).level
 
 
 def _are_alike(generators: Sequence[Levels], reference: float | None) -> bool:
@@ -207,53 +242,68 @@ def _level_among(
     return _Outside(median([centres[one] for one in group]), limit, sum(counts[one] for one in group))
 
 
-def _centre(kept: Sequence[Level], outside: _Outside, middle: float, most: float, least: float, rows: float) -> float:
+def _centre(
+    groups: Sequence[_Group], outside: _Outside, middle: float, most: float, least: float, rows: float
+) -> float:
     """The level of the lawful batches of a generator: their median `middle`, unless others confirm another level.
 
     least: how far from a level that others confirm the median must be at least for that.
     """
-    if len(kept) == 2:
-        if _are_apart(kept[0], kept[1], most, rows) and not math.isnan(outside.level):
-            return min((level.value for level in kept), key=lambda value: abs(value - outside.level))
-        return middle
+    if len(groups) == 2:
+        if not _are_apart(groups, most, rows) or math.isnan(outside.level):
+            return middle
+        confirmed, rest = sorted(groups, key=lambda group: abs(group.level - outside.level))
+        is_confirmed = outside.support + len(confirmed.kept) >= len(rest.kept)
+        return confirmed.level if is_confirmed else middle
     if not abs(middle - outside.level) > max(outside.limit, least):
         return middle
+    ((kept, _),) = groups
     far = (level.value for level in kept if abs(level.value - middle) * _shrunk(level, rows) > most)
     confirmed = [value for value in far if abs(value - outside.level) < abs(value - middle)]
     is_confirmed = confirmed and outside.support + len(confirmed) >= len(kept) - len(confirmed)
     return median(confirmed) if is_confirmed else middle
 
 
-def _compared_with(level: Level, kept: Sequence[Level], centre: float, most: float, rows: float) -> float | None:
+def _compared_with(level: Level, groups: Sequence[_Group], centre: float, most: float, rows: float) -> float | None:
     """The level of the generator's other batches if this one is too far from it, else None."""
-    if len(kept) == 2:
-        (other,) = (one for one in kept if one.position != level.position)
-        # Without a level that others confirm the centre is between the two, and either may be wrong.
-        is_wrong = _are_apart(level, other, most, rows) and abs(level.value - centre) > 0
-        return other.value if is_wrong else None
+    if len(groups) == 2:
+        low, high = groups
+        own, other = (low, high) if level in low.kept else (high, low)
+        # Unless the own group is the lawful one. Where neither is known to be, either may be wrong.
+        if abs(centre - own.level) > abs(centre - other.level) or low.kept[-1].value < centre < high.kept[0].value:
+            return other.level if _are_apart(groups, most, rows) else None
     return centre if abs(level.value - centre) * _shrunk(level, rows) > most else None
 
 
-def _are_apart(one: Level, other: Level, most: float, rows: float) -> bool:
-    return abs(one.value - other.value) * min(_shrunk(one, rows), _shrunk(other, rows)) > most
+def _are_apart(groups: Sequence[_Group], most: float, rows: float) -> bool:
+    """Whether one of two groups is wrong."""
+    low, high = groups
+    shrunk = min(_shrunk(level, rows) for group in groups for level in group.kept)
+    return (high.level - low.level) * shrunk > most
 
 
-def _threshold(generators: Sequence[tuple[Levels, float]], rows: float) -> float:
+def _deviations(groups: Sequence[_Group], rows: float) -> list[tuple[float, float]]:
+    """How far batches are from the median of their group, and how many batches each of these stands for."""
+    found: list[tuple[float, float]] = []
+    for group in groups:
+        own = [
+            (abs(level.value - group.level) * _shrunk(level, rows), weight)
+            for level, weight in zip(*group, strict=True)
+        ]
+        # One deviation says nothing: that of the median itself, and of two batches both are the same.
+        own.sort()
+        found += own[1:]
+    return found
+
+
+def _threshold(own: Sequence[tuple[float, float]], rows: float) -> float:
     """The deviation from its generator's median that one of all batches exceeds with a chance of about α.
 
     The tail of the deviations is taken as exponential, with the scale of their upper half. Both are quantiles, so that
     batches that are wrong do not matter while they are few.
     """
     typical = _TYPICAL / math.sqrt(max(rows, 1.0))
-    known = [(typical * virtual, 1.0) for virtual in _VIRTUAL]
-    for one, centre in generators:
-        own = [
-            (abs(level.value - centre) * _shrunk(level, rows), weight)
-            for level, weight in zip(one.kept, one.weights, strict=True)
-        ]
-        # One deviation says nothing: that of the median itself, and of two batches both are the same.
-        own.sort()
-        known += own[1:]
+    known = [(typical * virtual, 1.0) for virtual in _VIRTUAL] + list(own)
     known.sort()
     deviations, weights = [deviation for deviation, _ in known], [weight for _, weight in known]
     middle = _weighted_median(deviations, weights)
