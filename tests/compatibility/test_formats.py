@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,19 @@ def fixture(request: pytest.FixtureRequest) -> dict[str, Any]:
     return json.loads(gzip.decompress(request.param.read_bytes()))
 
 
-@pytest.fixture(scope="module")
-def client(fixture: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Optimist]:
-    directory = tmp_path_factory.mktemp("old")
+@contextmanager
+def opened(fixture: dict[str, Any], directory: Path) -> Iterator[Optimist]:
+    """A service with these data."""
     with start_embedded(directory) as embedded, Redis.from_url(embedded.url) as redis:
         for key, dump in fixture["keys"].items():
             redis.restore(key, 0, base64.b64decode(dump))
     with serving(directory) as service, Optimist(service.url) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="module")
+def client(fixture: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Optimist]:
+    with opened(fixture, tmp_path_factory.mktemp("old")) as connected:
         yield connected
 
 
@@ -58,11 +65,12 @@ def test_every_format_has_its_fixture():
     assert all(file.stat().st_size < 400 * 1024 for file in FIXTURES)
 
 
-def test_all_that_was_there_is_there(client: Optimist, fixture: dict[str, Any]):
-    assert set(client.experiments()) == set(fixture["before"])
-    assert [reference.name for reference in client.references()] == ["standard"]
-    for name in fixture["before"]:
-        alike(standing(client.experiment(name)), fixture["before"][name])
+def test_all_that_was_there_is_there(fixture: dict[str, Any], tmp_path: Path):
+    with opened(fixture, tmp_path) as client:
+        assert set(client.experiments()) == set(fixture["before"])
+        assert [reference.name for reference in client.references()] == ["standard"]
+        for name in fixture["before"]:
+            alike(standing(client.experiment(name)), fixture["before"][name])
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
