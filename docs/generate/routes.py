@@ -16,10 +16,9 @@ from optimist.settings import Settings
 INTRODUCTION = """# HTTP
 
 This page lists every route of the service, from its OpenAPI document (`/openapi.json`; `/docs` shows it). Bodies are
-JSON, safetensors (`application/x-safetensors`), or `.npz` (`application/x-npz`: files that `numpy.savez` writes, with
-floats, and text for `ids`; no pickles). A refused request gets a problem document (RFC 9457) with a stable `type`, a
-`detail` that says what was expected, and an `action`: `fix`, `retry` or `stop`. For keys, roles and limits see
-[security.md](security.md).
+JSON or safetensors (`application/x-safetensors`); the service answers 415 to other types. A refused request gets a
+problem document (RFC 9457) with a stable `type`, a `detail` that says what was expected, and an `action`: `fix`,
+`retry` or `stop`. For keys, roles and limits see [security.md](security.md).
 
 ## A worker in curl
 
@@ -48,31 +47,29 @@ done
 curl -fsS $api/experiments/by-curl/report | python3 -c 'import json, sys; print(json.load(sys.stdin)["why"])'
 ```
 
-Features are many numbers, which `.npz` files hold in less space. The reference comes first:
+## A worker in Python
+
+Features are many numbers: safetensors hold them in less space, and `numpy` and `safetensors` write them in one call.
+Here `real` is the reference, and the same worker tells features:
 
 <!-- not run: a test of its own runs it to its decision -->
-```bash
-api=http://127.0.0.1:8000/v1
-pick() {
-  python3 -c 'import json, sys
-keys = "number", "nonce", "generator", "size", "seed"
-for one in json.load(sys.stdin)["picks"]: print(*map(one.get, keys))'
-}
-python3 -c 'import numpy; numpy.savez("real.npz", features=numpy.random.default_rng(0).standard_normal((2000, 16)))'
-curl -fsS "$api/references?name=real" -H 'content-type: application/x-npz' --data-binary @real.npz > /dev/null
-curl -fsS $api/experiments -H 'content-type: application/json' \\
-  -d '{"name": "by-npz", "generators": ["old", "new"], "budget": 999,
-       "metric": {"name": "fid", "reference": "real"}}' > /dev/null
-while read -r number nonce generator size seed < <(curl -fsS -X POST $api/experiments/by-npz/picks | pick); do
-  python3 -c 'import numpy, sys
-generator, size, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-shift = {"old": 0.7, "new": 0.0}[generator]
-numpy.savez("batch.npz", features=numpy.random.default_rng(seed).normal(shift, 1, (size, 16)).astype("f4"))' \\
-    $generator $size $seed
-  curl -fsS "$api/experiments/by-npz/picks/$number/batch?nonce=$nonce" \\
-    -H 'content-type: application/x-npz' --data-binary @batch.npz > /dev/null
-done
-curl -fsS $api/experiments/by-npz/report | python3 -c 'import json, sys; print(json.load(sys.stdin)["why"])'
+```python
+import httpx
+import numpy as np
+from safetensors.numpy import save
+
+api, headers = httpx.Client(base_url="http://127.0.0.1:8000/v1"), {"content-type": "application/x-safetensors"}
+real = save({"features": np.random.default_rng(0).standard_normal((2000, 16))})
+api.post("/references", params={"name": "real"}, content=real, headers=headers).raise_for_status()
+config = {"generators": ["old", "new"], "budget": 999, "metric": {"name": "fid", "reference": "real"}}
+api.post("/experiments", json={"name": "by-hand", **config}).raise_for_status()
+while picks := api.post("/experiments/by-hand/picks").raise_for_status().json()["picks"]:
+    for pick in picks:
+        shift = {"old": 0.7, "new": 0.0}[pick["generator"]]
+        batch = save({"features": np.random.default_rng(pick["seed"]).normal(shift, 1, (pick["size"], 16))})
+        path, nonce = f"/experiments/by-hand/picks/{pick['number']}/batch", {"nonce": pick["nonce"]}
+        api.post(path, params=nonce, content=batch, headers=headers).raise_for_status()
+print(api.get("/experiments/by-hand/report").json()["why"])
 ```
 
 JSON takes long to read, so that it is limited ([security.md](security.md#limits)): send many numbers in another format.

@@ -1,9 +1,8 @@
-"""The requests of an attacker: incomplete bodies, heads of any size, zips of zeros, watched metrics, all at once."""
+"""The requests of an attacker: incomplete bodies, heads of any size, archives, watched metrics, all at once."""
 
 from __future__ import annotations
 
 import contextlib
-import io
 import itertools
 import json
 import os
@@ -29,7 +28,6 @@ from edited import changed, setting, slices  # isort: skip  (found by `tenants`)
 
 Loop = Callable[[httpx.Client], str]
 """One request of an attacker after the other: what is answered to the next one."""
-NPZ = "application/x-npz"
 PIECE = 2**18
 NICE = int(os.environ.get("ATTACKERS_NICE", "10"))
 """Nice value of the attackers' threads. On a machine that is busy with other work they do little at 10: then let it
@@ -37,7 +35,7 @@ be 0."""
 NOISY = {
     "name": "noisy",
     "generators": ["a"],
-    "metric": {"name": "rke", "dimension": 1900, "kernel": {"sigma": 40.0, "features": 16}},
+    "metric": {"name": "rke", "dimension": 512, "kernel": {"sigma": 40.0, "features": 16}},
 }
 """The experiment to which the bodies are sent."""
 NEVER = "/v1/experiments/noisy/picks/999999/batch?nonce=aa"
@@ -49,7 +47,7 @@ class Scale:
     """The size of the attacks."""
 
     rows: int = 65_536
-    """Rows of an archive of zeros, 1,900 columns wide."""
+    """Rows of a large batch, 512 columns wide."""
     at_once: int = 8
     body: int = 256 * 2**20
     """The announced length of a slow body in bytes."""
@@ -67,12 +65,11 @@ class Scale:
 
 
 @lru_cache(2)
-def zeros(rows: int, last: float = 0.0) -> bytes:
-    """An archive of `features` (rows, 1900), zero except for the last value, in float16: compressed to a thousandth."""
-    features, file = np.zeros((rows, 1900), np.float16), io.BytesIO()
+def large(rows: int, last: float = 0.0) -> bytes:
+    """A batch of `features` (rows, 512), zero except for the last value, in float16."""
+    features = np.zeros((rows, 512), np.float16)
     features[-1, -1] = last
-    np.savez_compressed(file, features=features)
-    return file.getvalue()
+    return tensors.encode({"features": features})
 
 
 @lru_cache(1)
@@ -254,12 +251,12 @@ def hammering(tenants: Tenants, scale: Scale, *only: str) -> Iterator[Counter[st
     """Tenant `noisy` does all of it at once during the context; counts the answers by kind of request.
 
     It sends slow bodies, which start first, as many asks for 1000 picks as one connection can make, uploads of
-    references, and small bodies that unpack to large ones. `only`: some of "slow", "ask", "upload" and "unpack", to
+    references, and large batches of a pick that does not exist. `only`: some of "slow", "ask", "upload" and "tell", to
     measure each alone.
     """
     over, held, numbers, answers = threading.Event(), threading.Semaphore(0), itertools.count(), Counter[str]()
     tenants.noisy.post("/v1/experiments", json=NOISY)  # 409 where it exists
-    packed, reference = zeros(scale.rows), moments(scale.dimension)
+    batch, reference = large(scale.rows // 4), moments(scale.dimension)
 
     def slow(client: httpx.Client) -> str:
         with stop_short(tenants, scale.body) as connection:
@@ -279,10 +276,11 @@ def hammering(tenants: Tenants, scale: Scale, *only: str) -> Iterator[Counter[st
         reply = client.post("/v1/references", params={"name": name}, content=reference, headers=headers)
         return f"upload {reply.status_code}"
 
-    def unpack(client: httpx.Client) -> str:
-        return f"zeros {client.post(NEVER, content=packed, headers={'content-type': NPZ}).status_code}"
+    def tell(client: httpx.Client) -> str:
+        headers = {"content-type": tensors.MEDIA_TYPE}
+        return f"tell {client.post(NEVER, content=batch, headers=headers).status_code}"
 
-    chosen = [loop for loop in (slow, ask, upload, unpack) if not only or loop.__name__ in only]
+    chosen = [loop for loop in (slow, ask, upload, tell) if not only or loop.__name__ in only]
     others = [loop for loop in chosen if loop is not slow for _ in range(1 if loop is ask else 2)]
     with ExitStack() as stack:
         slow_ones = [loop for loop in chosen if loop is slow for _ in range(scale.at_once)]

@@ -19,7 +19,6 @@ from .figures import Outcome
 from .hostile import (
     NEVER,
     NOISY,
-    NPZ,
     Scale,
     answer,
     archives,
@@ -28,12 +27,12 @@ from .hostile import (
     hammering,
     importing,
     json_asks,
+    large,
     moments,
     said,
     status,
     stop_short,
     watching,
-    zeros,
 )
 from .tenants import QUIET, Neighbour, Tenants, two_tenants
 from .usage import peak, reset_peak, resident
@@ -41,9 +40,9 @@ from .usage import peak, reset_peak, resident
 from keys import new_key  # isort: skip  (found by `tenants`)
 
 
-def zero_archives(scale: Scale) -> Outcome:
-    """Small `.npz` bodies of zeros that unpack to 237 MiB each."""
-    outcome, body, wrong = Outcome(), zeros(scale.rows), zeros(scale.rows, float("nan"))
+def large_batches(scale: Scale) -> Outcome:
+    """Batches of 64 MiB, of a pick that does not exist, and with a NaN."""
+    outcome, body, wrong = Outcome(), large(scale.rows), large(scale.rows, float("nan"))
     append = "/v1/experiments/noisy/generators/a/batches"
     with two_tenants() as tenants:
         tenants.noisy.post("/v1/experiments", json=NOISY).raise_for_status()
@@ -52,7 +51,7 @@ def zero_archives(scale: Scale) -> Outcome:
             """MiB by which the API grew at most, and its answers to this many bodies at once."""
 
             def send(_: int) -> str:
-                headers = {"content-type": NPZ, "idempotency-key": "zeros"}
+                headers = {"content-type": tensors.MEDIA_TYPE, "idempotency-key": "large"}
                 return status(lambda: tenants.noisy.post(path, content=content, headers=headers, timeout=45.0))
 
             before = reset_peak(tenants.api)
@@ -265,9 +264,9 @@ def watched(scale: Scale) -> Outcome:
 
 
 def everything(scale: Scale) -> Outcome:
-    """Everything at once: eight slow bodies, asks for 1000 picks, uploads of references, zips of zeros."""
+    """Everything at once: eight slow bodies, asks for 1000 picks, uploads of references, large batches."""
     outcome = Outcome()
-    for make, size in ((moments, scale.dimension), (zeros, scale.rows)):
+    for make, size in ((moments, scale.dimension), (large, scale.rows // 4)):
         make(size)  # before anything is timed
     with two_tenants() as tenants:
         before = reset_peak(tenants.api)

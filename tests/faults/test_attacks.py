@@ -19,12 +19,12 @@ TINY = Scale(rows=100, at_once=2, body=2**20, hold=2.0)
 @pytest.mark.long
 @pytest.mark.faults
 def test_attacks_come_out_as_a_table():
-    names = ("zeros", "more-rows") if is_full() else ("zeros",)
+    names = ("large-batches", "more-rows") if is_full() else ("large-batches",)
     chosen = [attack for attack in ATTACKS if attack.name in names]
     found = json.loads(json.dumps(record(run(chosen, TINY))))
     figures = {name: outcome["figures"] for name, outcome in found.items()}
     assert not [line for lines in figures.values() for line in lines if "could not be tried" in line]
-    assert found["zeros"]["numbers"]["others"]["rounds a second"] > 0
+    assert found["large-batches"]["numbers"]["others"]["rounds a second"] > 0
     printed = io.StringIO()
     console = Console(width=10_000, file=printed)
     console.print(table_of({"before": figures, "after": figures}))

@@ -29,7 +29,7 @@ def tenants() -> Iterator[Tenants]:
 def test_the_rounds_of_one_tenant_go_on_while_another_one_hammers(tenants: Tenants):
     with hammering(tenants, SMALL) as answers, Neighbour(tenants) as neighbour:
         # All of it is going on, whatever is answered to it.
-        until(lambda: {text.split()[0] for text in answers} >= {"ask", "upload", "zeros"})
+        until(lambda: {text.split()[0] for text in answers} >= {"ask", "upload", "tell"})
         before = neighbour.rounds()
         until(lambda: neighbour.rounds() >= before + 20)
     assert neighbour.failures == []

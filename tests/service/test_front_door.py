@@ -16,10 +16,9 @@ import numpy as np
 import pytest
 from configs import on_wire
 from keys import bearer, client_of, guarded, new_key, optimist_keys
-from npy import saved
 from processes import Service, scraped, until
 
-from optimist.api.bodies import moments, npz
+from optimist.api.bodies import moments
 from optimist.api.door.access import COOKIE
 from optimist.api.problems import ApiError
 from optimist.numerics.moments import BLOCK, NEGATIVE
@@ -49,14 +48,12 @@ def door(directory: Path) -> Iterator[tuple[Service, str]]:
         yield service, key
 
 
-def begun(
-    service: Service, key: str, path: str, length: int, part: bytes, kind: str = tensors.MEDIA_TYPE
-) -> socket.socket:
+def begun(service: Service, key: str, path: str, length: int, part: bytes) -> socket.socket:
     """A connection on which a body of `length` bytes has begun with `part`."""
     connection = socket.create_connection(("127.0.0.1", service.port), timeout=60)
     head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nidempotency-key: k\r\n"
     head += f"authorization: Bearer {key}\r\n" if key else ""
-    connection.sendall(f"{head}content-type: {kind}\r\ncontent-length: {length}\r\n\r\n".encode() + part)
+    connection.sendall(f"{head}content-type: {tensors.MEDIA_TYPE}\r\ncontent-length: {length}\r\n\r\n".encode() + part)
     return connection
 
 
@@ -160,10 +157,10 @@ def test_references_of_clients_that_left_are_not_computed(not_scoring: Service):
     service = not_scoring
     with httpx.Client(base_url=service.url, timeout=60) as http:
         http.post("/v1/experiments", json={"name": "x", **CONFIG}).raise_for_status()
-        long = saved(True, features=np.zeros((30_000, 1000), np.float16))
+        long = tensors.encode({"features": np.zeros((30_000, 1000), np.float16)})
         short = tensors.encode({"mean": np.zeros(300), "covariance": np.eye(300)})
         with (
-            begun(service, "", "/v1/references?name=long", len(long), long, npz.MEDIA_TYPE) as first,
+            begun(service, "", "/v1/references?name=long", len(long), long) as first,
             ExitStack() as rest,
         ):
             alone = 16 * 30_000 * 1000  # its features as float64, twice, and the rest

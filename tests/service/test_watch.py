@@ -10,7 +10,6 @@ import httpx
 import numpy as np
 import pytest
 from configs import on_wire
-from npy import saved
 from processes import Service
 
 from optimist.archive.file import Archive
@@ -195,8 +194,6 @@ def test_numbers_of_each_sample_may_be_a_list_or_a_column(service: Service, clie
     bodies = [
         (encode(whole), MEDIA_TYPE),
         (encode(column), MEDIA_TYPE),
-        (saved(False, **whole), "application/x-npz"),
-        (saved(True, **column), "application/x-npz"),
         (json.dumps({array: rows.tolist() for array, rows in whole.items()}).encode(), "application/json"),
         (json.dumps({array: rows.tolist() for array, rows in column.items()}).encode(), "application/json"),
     ]

@@ -36,9 +36,6 @@ def prepare(settings: Settings) -> None:
     give_back_from(LARGE)  # as what bodies take is counted only until they are freed
     # FastAPI's own (0.165), of its parameters' aliases: nothing that whoever runs the service could mend.
     warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
-    # numpy parses the header of an .npz body as a Python literal: a client could fill the log with warnings about it.
-    warnings.simplefilter("ignore", SyntaxWarning)
-    warnings.filterwarnings("ignore", "Reading `.npy` or `.npz` file required additional header parsing", UserWarning)
 
 
 def run_api(

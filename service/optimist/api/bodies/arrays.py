@@ -1,4 +1,4 @@
-"""Reads request bodies as named arrays from safetensors, `.npz` or JSON. Their sizes are limited by `door.limits`."""
+"""Reads request bodies as named arrays from safetensors or JSON. Their sizes are limited by `door.limits`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import numpy as np
 from fastapi import Request
 from numpy.typing import NDArray
 
-from optimist.api.bodies import npz
 from optimist.api.bodies.aside import LARGE, aside
 from optimist.api.bodies.objects import JSON_WORK, parsed
 from optimist.api.door.headers import header
-from optimist.api.door.limits import NPZ_WEIGHT, Body, Share
+from optimist.api.door.limits import Body, Share
 from optimist.api.problems import ApiError, invalid
 from optimist.settings import Settings
 from optimist_client import tensors
@@ -28,7 +27,6 @@ ARRAYS_IN_OPENAPI: dict[str, Any] = {
         "required": True,
         "content": {
             tensors.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}},
-            npz.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}},
             "application/json": {"schema": {"type": "object", "additionalProperties": {"type": "array", "items": {}}}},
         },
     }
@@ -38,12 +36,8 @@ ARRAYS_IN_OPENAPI: dict[str, Any] = {
 
 WIDENED_WEIGHT = 5
 """Bytes of memory per byte of safetensors with bfloat16, which is converted to float32."""
-UNPACKED_WEIGHT = 3
-"""Bytes of memory per unpacked byte of an `.npz`: as received, in C order, and encoded for the log."""
 MOST_NUMBERS = 2**18
 """Values of a body in JSON, which takes much longer to read than the other formats."""
-TEXT_WEIGHT = 8
-"""Bytes of memory per byte of ids: as received, as Python strings, as UTF-8, padded, joined and encoded for the log."""
 
 
 async def body_of(request: Request) -> bytes:
@@ -55,7 +49,7 @@ async def body_of(request: Request) -> bytes:
 async def read_arrays(request: Request, settings: Settings, check: Check | None = None) -> Arrays:
     """Read the named arrays of a body according to its content type.
 
-    check: called before a large body is unpacked, with the shapes that it announces, or {} if the format has none.
+    check: called before a large body is decoded, with the shapes that it announces, or {} if the format has none.
     Raises `ApiError` 415 or 422 for an invalid body, HTTPException 413 or 503 if it would use too much memory.
     """
     kind = (header(request.scope, b"content-type") or "").partition(";")[0].strip().lower()
@@ -72,25 +66,10 @@ async def read_arrays(request: Request, settings: Settings, check: Check | None 
             if check is not None and JSON_WORK * len(body) > LARGE:
                 await check({})
             return await aside(JSON_WORK * len(body), _from_json, body, settings.max_rows)
-        if kind == npz.MEDIA_TYPE:
-            archive = npz.Archive.of(body, settings.max_body)
-            if check is not None and archive.size > LARGE:
-                await check(archive.shapes())
-            share.hold(NPZ_WEIGHT * len(body) + UNPACKED_WEIGHT * archive.size + TEXT_WEIGHT * archive.text_size)
-            return await aside(archive.size, _from_npz, archive, settings.max_rows)
     except ValueError as error:
         raise invalid(str(error)) from None
-    expected = f"expected {tensors.MEDIA_TYPE}, {npz.MEDIA_TYPE} or application/json, got {kind!r}"
+    expected = f"expected {tensors.MEDIA_TYPE} or application/json, got {kind!r}"
     raise ApiError(415, "media-type", "Unsupported media type", expected)
-
-
-def _from_npz(archive: npz.Archive, max_rows: int) -> Arrays:
-    arrays = archive.arrays()
-    ids = arrays.get(tensors.IDS)
-    if ids is not None and ids.dtype.kind == "U":
-        # Convert at most one more than allowed: as Python strings they take many times the memory.
-        arrays[tensors.IDS] = _ids(ids[: max_rows + 1].tolist() if ids.ndim == 1 else None, max_rows)
-    return arrays
 
 
 def _from_json(body: bytes, max_rows: int) -> Arrays:

@@ -14,7 +14,6 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope
 
 from optimist.api.board import Board
-from optimist.api.bodies import npz
 from optimist.api.door.access import FRESH
 from optimist.api.door.headers import header
 from optimist.api.problems import of_http
@@ -35,8 +34,6 @@ JSON_WEIGHT = 40
 """Bytes of memory per byte of JSON: Python's objects for `{"":0}` take thirty, and the text up to four."""
 TENSORS_WEIGHT = 3
 """Bytes of memory per byte of safetensors: two copies while reading, or the body, its arrays and their checks."""
-NPZ_WEIGHT = 2
-"""Bytes of memory per byte of `.npz`: two copies while reading. The unpacked size is added when it is known."""
 
 
 class Limits:
@@ -76,8 +73,6 @@ class Limits:
             return settings.max_archive, 0
         if kind.startswith(tensors.MEDIA_TYPE):
             return settings.max_body, TENSORS_WEIGHT
-        if kind.startswith(npz.MEDIA_TYPE):
-            return settings.max_body, NPZ_WEIGHT
         return min(settings.max_body, settings.max_json), JSON_WEIGHT
 
 
