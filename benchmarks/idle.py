@@ -24,7 +24,7 @@ from optimist.api.routes.parameters import read_parameters
 from optimist.api.routes.picks import Told
 from optimist.numerics.batches import check_batch
 from optimist.numerics.plausibility import magnitudes
-from optimist.policies.draws import uniform_of
+from optimist.policies.draws import Draws
 from optimist_client import tensors
 
 SLEEPS = (0.0001, 0.0005, 0.002, 0.01)
@@ -52,7 +52,7 @@ def works() -> dict[str, Callable[[], object]]:
         "magnitudes of 5 × 64": lambda: magnitudes(arrays, ["features"]),
         "SHA-256 of 2.5 kB": lambda: hashlib.sha256(body + body).hexdigest(),
         "json.loads of an answer": lambda: json.loads(SETTLED),
-        "random number of a pick": lambda: uniform_of(7, 12345),
+        "random number of a pick": lambda: Draws(7, 12345).uniform(),
     }
 
 

@@ -1,27 +1,19 @@
-"""A policy's random numbers are those of numpy's generator, to the last bit."""
+"""The random numbers of a round stay the same."""
 
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
 
-from optimist.policies.draws import Draws, uniform_of
+from optimist.policies.draws import Draws
 
-# Sizes beyond 32 bits are numpy's own business, and the edges of a word are where a wrong shift shows.
-numbers = st.one_of(st.integers(0, 2**33), st.sampled_from([0, 1, 2**31, 2**32 - 1, 2**32, 2**64]))
+KNOWN = {(7, 12345): 0.9927260955852857, (0, 1): 0.8897387912781343, (2**33, 2**64): 0.46863136862707433}
 
 
-@settings(max_examples=500)
-@given(numbers, numbers)
-def test_the_number_of_any_seed_and_round(seed: int, round_: int):
-    assert uniform_of(seed, round_) == np.random.default_rng((seed, round_)).random()
-
-
-def test_thousands_of_rounds():
-    rng = np.random.default_rng(0)
-    for seed, round_ in rng.integers(0, 2 ** rng.integers(1, 33, (4000, 2)), dtype=np.uint64).tolist():
-        assert uniform_of(seed, round_) == np.random.default_rng((seed, round_)).random()
+@pytest.mark.parametrize(("key", "expected"), KNOWN.items())
+def test_the_same_with_every_version_of_numpy(key: tuple[int, int], expected: float):
+    """The picks of an experiment are made again from these."""
+    assert Draws(*key).uniform() == expected
 
 
 def test_a_round_draws_the_same_each_time():

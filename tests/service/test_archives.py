@@ -19,12 +19,12 @@ from click.testing import Result
 from keys import new_key
 from processes import Service, losing_replies
 from redis import Redis
+from replay import replay
 from typer.testing import CliRunner
 
 from optimist.archive.file import Archive
 from optimist.commands import app
 from optimist.numerics.estimate import Estimate
-from optimist.simulation.replay import replay
 from optimist.store import running_url
 from optimist_client import ConflictError, Experiment, FixError, NotFoundError, Optimist, StopError, UnreachableError
 from optimist_client.operations import run

@@ -8,8 +8,8 @@ import httpx
 import numpy as np
 import pytest
 from processes import Service
+from replay import replay
 
-from optimist.simulation.replay import replay
 from optimist_client import Experiment, FixError, Optimist, Pick
 
 COSTS = {"cheap": 0.5, "dear": 3.0}

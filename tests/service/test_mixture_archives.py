@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from keys import new_key
 from processes import Service, until
+from replay import replay
 
-from optimist.simulation.replay import replay
 from optimist_client import Experiment, Optimist
 
 PLACES = {"a": 0.0, "b": 3.0, "late": 6.0}

@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import numpy as np
 from processes import Service, until
+from replay import replay
 
 from optimist import Evaluation
-from optimist.simulation.replay import replay
 from optimist_client import Experiment, Optimist, Pick, tensors
 
 SCALES = {"narrow": 0.8, "wide": 1.2, "late": 1.0}

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from keys import new_key
 from processes import Service
+from replay import replay
 
 from optimist.archive.file import Archive
 from optimist.numerics.estimate import Estimate
-from optimist.simulation.replay import replay
 from optimist_client import Experiment, Optimist, Report
 from optimist_client.metrics import FID, Mean, Nystrom, Vendi
 

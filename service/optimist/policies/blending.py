@@ -13,7 +13,7 @@ from optimist.numerics.mixtures.quadratic import Floats, Quadratic
 from optimist.policies.arms import Arm, prices
 from optimist.policies.blend_rules import Ranges, drawn, optimistic_weights, steepest
 from optimist.policies.choices import fewest_samples
-from optimist.policies.draws import uniform_of
+from optimist.policies.draws import Draws
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 from optimist_client.errors import FixError
 from optimist_client.goals import MixturePolicy as PolicyName
@@ -104,7 +104,7 @@ class MixturePolicy:
         if self.name == "mixture-ucb-ogd":
             return steepest(model, samples, bonus)
         weights = optimistic_weights(model, np.zeros(len(arms)) if self.name == "mixture-greedy" else bonus)
-        return drawn(weights, uniform_of(self.seed, round_))
+        return drawn(weights, Draws(self.seed, round_).uniform())
 
     def _followed(self, arms: Sequence[Arm], mixture: Mixture, told: int, able: Sequence[int]) -> int:
         """Our rule: `steepest` with the standard errors of the gradient's entries, at the shares of all contenders.

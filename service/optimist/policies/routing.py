@@ -11,7 +11,7 @@ import numpy as np
 from optimist.numerics.routing.chances import best_chances
 from optimist.numerics.routing.features import Floats
 from optimist.policies.blend_rules import drawn
-from optimist.policies.draws import uniform_of
+from optimist.policies.draws import Draws
 from optimist.policies.pacing import Frontier
 from optimist_client.config import ExperimentConfig
 from optimist_client.errors import FixError
@@ -143,7 +143,7 @@ class RoutePolicy:
         """The place that the chances (G,) give to pick `number`; its random number depends only on (seed, number)."""
         if chances.max() == 1.0:
             return int(np.argmax(chances))
-        return drawn(chances, uniform_of(self.seed, number))
+        return drawn(chances, Draws(self.seed, number).uniform())
 
     def _after_tries(self, means: Floats, widths: Floats, costs: Floats) -> tuple[Floats, Floats]:
         """Values and their widths (G,) of calling until success, which grow with the probability of success."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -11,10 +11,11 @@ from optimist.archive.file import Archive
 from optimist.dispatch.goals import policy_of
 from optimist.dispatch.state import needed_to_fit
 from optimist.evaluation import Question, Track
-from optimist.evaluation.stored import take
+from optimist.evaluation.blends import mixture_of
+from optimist.evaluation.stored import Logged, take
 from optimist.numerics.estimate import Estimate
+from optimist.numerics.mixtures.mixture import Mixture
 from optimist.policies import Arm, MixturePolicy
-from optimist.simulation.replayed_mixtures import ReplayedMixtures, generators_of
 from optimist.simulation.sources.experiments import question_in
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment, Pick
@@ -128,3 +129,40 @@ def _chosen(pick: Pick, tracks: dict[str, _Replayed], experiment: Experiment, mi
         made = mixtures.of(pick, published=policy.goes_by_published)
         return contenders[policy.pick(arms, made, pick.told, pick.number)]
     return contenders[policy.pick(arms, pick.told, pick.number)]
+
+
+def generators_of(pick: Pick, names: Sequence[str]) -> list[str]:
+    """The generators that the lists of a pick are about. Generators are only ever added behind the others."""
+    return [name for name in names if name not in pick.retired][: len(pick.positions)]
+
+
+class ReplayedMixtures:
+    """Goes through the logs of all generators once, as far as the picks ask for, in their order."""
+
+    def __init__(self, archive: Archive, tracks: Mapping[str, Track]) -> None:
+        """tracks: of all generators in order, begun anew; none where nothing could be scored."""
+        self._tracks = tracks
+        self._logs: dict[str, Iterator[Logged]] = {
+            name: (entry for page in archive.log(ordinal) for entry in page) for ordinal, name in enumerate(tracks)
+        }
+        self._read = dict.fromkeys(tracks, 0)
+        self._made: tuple[dict[str, int], Mixture] | None = None
+
+    def of(self, pick: Pick, *, published: bool) -> Mixture | None:
+        """The mixture that a pick was made from, at its positions; None without one. published: as of `mixture_of`.
+
+        Picks must come in order, so that no position is smaller than one before.
+        """
+        named = zip(generators_of(pick, list(self._tracks)), pick.positions, strict=True)
+        positions = {name: position for name, position in named if position}
+        if not positions:
+            return None
+        if self._made is None or self._made[0] != positions:
+            for name, position in positions.items():
+                while self._read[name] < position:
+                    entry = next(self._logs[name])
+                    take(self._tracks[name], entry)
+                    self._read[name] = entry.seq
+            made = mixture_of({name: self._tracks[name] for name in positions}, published=published)
+            self._made = positions, made
+        return self._made[1]
