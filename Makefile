@@ -12,7 +12,7 @@ DEV = $(VENV)/.installed-dev
 # Without bytecode each of the many processes would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-full test-again test-fast test-faults test-redis fuzz lint docs pictures site benchmark clean
+.PHONY: demo test test-long test-full test-again test-fast test-faults test-redis fuzz lint size docs pictures site benchmark clean
 
 demo: $(DEMO)
 	$(BIN)/optimist demo
@@ -51,6 +51,10 @@ test-faults: $(DEV)
 CASES ?= 100000
 fuzz: $(DEV)
 	OPTIMIST_FUZZ_CASES=$(CASES) $(BIN)/pytest tests/service/test_fuzz.py --timeout 0 --log-cli-level INFO
+
+# Files, lines of code, docstrings and comments, and words of documents.
+size: $(DEV)
+	$(BIN)/python benchmarks/size.py
 
 lint: $(DEV)
 	$(BIN)/ruff check .
