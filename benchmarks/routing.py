@@ -24,11 +24,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from optimist.numerics.routing.contexts import CONTEXTS_TO_FIT
+from optimist.numerics.routing.contexts import CONTEXTS_TO_FIT, ContextSettings
+from optimist.numerics.routing.drift import Drift
 from optimist.numerics.routing.features import Components
+from optimist.numerics.routing.moments import Moments
 from optimist.policies.routing import FLOOR, RoutePolicy
 from optimist.simulation.routing import RouteBed, Routed, play
-from routing_beds import JOINS, beds, joined, kinds, smooth
+from routing_beds import JOINS, LAWS, beds, changing, joined, kinds, smooth
 
 PRICE = 0.02
 """What a unit of cost is worth on the beds with prices."""
@@ -162,6 +164,65 @@ def joins_table(trials: int, features: int) -> Table:
     return table
 
 
+def changes_found(bed: RouteBed, trial: int, features: int) -> list[tuple[int, int, int]]:
+    """Of each generator whose answers are said to have changed in a log that `optimistic` wrote: which one, and its
+    samples until then, before and after the change of the bed."""
+    played = play(bed, RoutePolicy("optimistic"), trial=trial, features=features)
+    contexts = bed.contexts[played.order]
+    known = ContextSettings(contexts.shape[1], features).fitted([contexts[:CONTEXTS_TO_FIT]]).made()
+    columns = known(contexts)
+    scores = bed.scores[played.order]
+    if bed.later is not None:
+        scores = np.concatenate([scores[: bed.changes], bed.later.scores[played.order][bed.changes :]])
+    found: list[tuple[int, int, int]] = []
+    for place in range(scores.shape[1]):
+        rows = np.flatnonzero(played.chosen == place)
+        told = scores[rows, place]
+        test = Drift(known.width, known.linear)
+        for samples, row in enumerate(rows.tolist()):
+            moments = partial(Moments.of, columns[rows[:samples]], told[:samples])
+            test.add(columns[row], float(told[samples]), moments, samples, (samples, row))
+            if test.change is not None:
+                before = int((rows < bed.changes).sum()) if bed.changes else samples + 1
+                found.append((place, min(samples + 1, before), samples + 1 - before))
+                break
+    return found
+
+
+STEP = 0.1
+"""By how much the best single generator scores less after a change."""
+
+
+def changes_table(trials: int, features: int, prompts: int, which: str) -> Table:
+    """False alarms, and how soon a step of 0.1 of the best single generator is found."""
+    heads = (
+        *("bed", "noise", f"alarms in {prompts:,} prompts", "steps found", "alarms before"),
+        *("samples since the step", "90 %", "samples before"),
+    )
+    table = Table(*heads, title=f"changes of answers, {trials} streams")
+    beds_of = {law: kinds if law in LAWS[:3] else partial(smooth, "linear") for law in LAWS}
+    beds_of["rugged"] = partial(smooth, "rugged")
+    for name, make in beds_of.items():
+        if not name.startswith(which):
+            continue
+        law, at, end = "normal 0.5" if name == "rugged" else name, prompts * 2 // 5, prompts * 7 // 10
+        still = [changes_found(changing(make(20 + n, prompts), law, n), n, features) for n in range(trials)]
+        delays, early, had = [], 0, []
+        for n in range(trials):
+            bed = changing(make(20 + n, end), law, n, at, -STEP)
+            single = int(bed.expected.mean(0).argmax())
+            found = changes_found(bed, n, features)
+            early += any(place != single or after <= 0 for place, _, after in found)
+            delays += [after for place, _, after in found if place == single and after > 0]
+            had += [before for place, before, after in found if place == single and after > 0]
+        ends = np.quantile(delays, (0.5, 0.9)) if delays else (math.nan, math.nan)
+        first = changing(make(20, end), law, 0)
+        spread = float(np.sqrt(np.square(first.scores - first.expected).mean())), float(np.median(had or [math.nan]))
+        cells = (f"{spread[0]:.2f}", f"{sum(map(bool, still))}", f"{len(delays)}", f"{early}")
+        table.add_row(name, *cells, f"{ends[0]:.0f}", f"{ends[1]:.0f}", f"{spread[1]:.0f}")
+    return table
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -173,8 +234,12 @@ def main() -> None:
     parser.add_argument("--policies", nargs="*", default=[], help="only these")
     parser.add_argument("--bed", default="", help="only beds whose names begin so")
     parser.add_argument("--joins", action="store_true", help="only how soon a newcomer is taken up")
+    parser.add_argument("--changes", type=int, default=0, help="only how answers that change are found, of N prompts")
     asked = parser.parse_args()
     console = Console(width=140)
+    if asked.changes:
+        console.print(changes_table(asked.trials, asked.features, asked.changes, asked.bed))
+        return
     if asked.joins:
         console.print(joins_table(asked.trials, asked.features))
         return

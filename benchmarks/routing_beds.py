@@ -13,6 +13,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,40 @@ def joined(bed: RouteBed, how: str, seed: int = 0) -> RouteBed:
     scores = np.concatenate([bed.scores, own[:, None]], axis=1)
     joins = (*[0] * bed.scores.shape[1], JOINS)
     return RouteBed(f"{bed.name}, newcomer {how}", bed.contexts, scores, expected, joins=joins)
+
+
+LAWS = ("successes", "beta", "rare failures", "normal 0.5", "normal 0.3", "lognormal 0.5")
+"""How scores vary about what is expected; the number is their standard deviation."""
+
+
+def drawn_by(law: str, expected: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Scores of these expectations; for the first three they are probabilities."""
+    if law == "beta":
+        return rng.beta(0.8 * expected, 0.8 * (1.0 - expected))
+    if law in ("successes", "rare failures"):
+        return (rng.random(expected.shape) < expected).astype(np.float64)
+    kind, size = law.split()
+    normals = rng.standard_normal(expected.shape)
+    # The standard deviation of exp(N(0, 1)) is 2.161. Its long tail is of low scores.
+    noise = normals if kind == "normal" else (math.exp(0.5) - np.exp(normals)) / 2.161
+    return expected + float(size) * noise
+
+
+def changing(bed: RouteBed, law: str, seed: int, at: int = 0, step: float = 0.0) -> RouteBed:
+    """A bed with scores of this law. After `at` prompts the best single generator scores `step` more on all."""
+    rng = np.random.default_rng((seed, 3))
+    expected = bed.expected
+    if law in LAWS[:3]:
+        expected = np.clip(expected, 0.15, 0.85)
+        expected = 1.0 - 0.2 * (1.0 - expected) if law == "rare failures" else expected
+    first = RouteBed(f"{bed.name}, {law}", bed.contexts, drawn_by(law, expected, rng), expected)
+    if not at:
+        return first
+    later = expected.copy()
+    later[:, int(expected.mean(0).argmax())] += step
+    later = np.clip(later, 0.01, 0.99) if law in LAWS[:3] else later
+    then = RouteBed("later", bed.contexts, drawn_by(law, later, rng), later)
+    return replace(first, changes=at, later=then)
 
 
 def coding(file: Path) -> RouteBed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from optimist.evaluation import Question, Track
 from optimist.evaluation.routed import Routed
 from optimist.evaluation.routes import model_of, rows_of
 from optimist.evaluation.stored import pack_kernels, take, unpack_kernels
+from optimist.numerics.estimate import Estimate
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import ContextMap
 from optimist.numerics.routing.moments import Moments
@@ -65,6 +67,21 @@ def fed(told: list[Batch], metric: Mean | None = None, ordinal: int = 0) -> Trac
     for entry in entries(told):
         assert not take(track, entry).unreadable
     return track
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_a_change_is_said_with_its_place_in_the_log_and_on_the_scale_of_the_metric(higher: bool):
+    told = batches(400, tries=1)
+    told = [replace(one, scores=one.scores - (4.0 if n >= 300 else 0.0)) for n, one in enumerate(told)]
+    estimate = fed(told, Mean(higher_is_better=higher)).estimate()
+    change = estimate.change
+    assert change is not None
+    assert abs(change.position - 300) <= 8
+    assert change.pick == change.position + 1
+    assert change.samples == 400 - change.position
+    assert change.shift == pytest.approx(-4.0, abs=0.5)
+    assert Estimate.from_dict(json.loads(json.dumps(estimate.to_dict()))) == estimate
+    assert fed(told[:300]).estimate().change is None
 
 
 def moments_of(track: Track) -> Moments:
@@ -150,7 +167,8 @@ def test_after_a_retraction_the_sums_are_as_if_the_batch_had_never_been_told():
     assert found is not None
     assert expected is not None
     for name, part in expected.state().items():
-        np.testing.assert_array_equal(found.state()[name], part)
+        same = [0, 1, 4, 5, 6] if name == "drift/bets" else ...  # without places in the log, which differ
+        np.testing.assert_array_equal(found.state()[name][..., same], part[..., same])
 
 
 def test_batches_of_all_generators_are_one_uniform_sample_and_kept_whole(monkeypatch: pytest.MonkeyPatch):

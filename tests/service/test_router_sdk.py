@@ -35,13 +35,23 @@ def outcome(
 
 
 def served(
-    experiment: Experiment, prompts: int, seed: int, success: dict[str, tuple[float, float]] = SUCCESS
+    experiment: Experiment,
+    prompts: int,
+    seed: int,
+    success: dict[str, tuple[float, float]] = SUCCESS,
+    only: list[str] | None = None,
+    kind: int | None = None,
 ) -> Counter[tuple[int, str]]:
-    """Serve prompts one after the other; how many of each kind went to each generator."""
+    """Serve prompts, of this kind or of both, one after the other, by these generators alone or by all; how many of
+    each kind went to each generator."""
     rng, went = np.random.default_rng(seed), Counter[tuple[int, str]]()
-    for _ in range(prompts):
+    of, asked = kind, 0
+    while asked < prompts:
         kind, context, text = prompted(rng)
-        pick = experiment.ask(context=context, prompt=text)
+        if of not in (None, kind):
+            continue
+        asked += 1
+        pick = experiment.ask(context=context, prompt=text, generators=only)
         assert pick is not None
         pick.tell(outcome(pick.generator, kind, rng, success))
         went[kind, pick.generator] += 1
@@ -181,26 +191,44 @@ def test_what_needs_a_context_or_has_none_is_refused(client: Optimist, name: str
         other.route_table()
 
 
-def test_what_was_learned_before_a_change_is_dropped_and_picks_follow(
+def test_answers_that_change_are_reported_and_what_was_learned_before_is_dropped(
     client: Optimist, service: Service, name: str, tmp_path: Path
 ):
     config = ROUTE | {"context_bandwidth": 2.0, "rescore_growth": 0.0, "keep_log": True}
     experiment = client.create_experiment(name, list(SUCCESS), **config)
-    served(experiment, 120, seed=1)
-    told = {row.generator: row.samples for row in experiment.report().standings}
-    changed = {"a": (0.0, 1.0), "b": SUCCESS["b"]}
-    went = served(experiment, 60, seed=2, success=changed)
+    served(experiment, 160, seed=1)
+    until(lambda: experiment.report().scored)
     before = experiment.report()
-    assert sum(went.values()) + 120 == before.samples
-    reply = experiment.retract(generator="a", until=told["a"], reason="a new version")
-    assert [(one.which, one.samples) for one in reply.retracted] == [(f"all batches up to {told['a']}", told["a"])]
-    assert experiment.retract(generator="a", until=told["a"]).already
-    until(lambda: experiment.report().scored and experiment.report().standings[0].scored_samples is not None)
+    assert [row.change for row in before.standings] == [None, None]
+    told = {row.generator: row.samples for row in before.standings}
+    changed = {"a": (0.0, 1.0), "b": SUCCESS["b"]}
+    served(experiment, 50, seed=2, success=changed, only=["a"], kind=0)
+
+    until(lambda: experiment.report().scored and experiment.report().standings[0].change is not None)
     report = experiment.report()
-    new = [row.samples for row in report.standings]
-    assert new == [went[0, "a"] + went[1, "a"], told["b"] + went[0, "b"] + went[1, "b"]]
-    assert (report.samples, report.retractions[0].reason) == (180, "a new version")
-    assert f"Retracted: all batches up to {told['a']} of a ({told['a']} samples): a new version." in str(report)
+    change = report.standings[0].change
+    assert change is not None
+    assert report.standings[1].change is None
+    assert told["a"] - 20 <= change.position <= told["a"] + 2
+    assert change.pick is not None
+    assert change.shift < -0.6
+    assert change.text in report.standings[0].warnings
+    assert f"Warning: a: its answers have changed since about pick {change.pick}: scores are " in str(report)
+    assert f"retract(generator=…, until={change.position}) drops what it told before." in report.sentences[-1]
+
+    reply = experiment.retract(generator="a", until=change.position, reason="a new version")
+    assert [(one.which, one.samples) for one in reply.retracted] == [
+        (f"all batches up to {change.position}", change.position)
+    ]
+    assert experiment.retract(generator="a", until=change.position).already
+    until(lambda: experiment.report().scored and experiment.report().standings[0].scored_samples > 0)
+    report = experiment.report()
+    assert [row.samples for row in report.standings] == [told["a"] + 50 - change.position, told["b"]]
+    assert [row.change for row in report.standings] == [None, None]
+    assert (report.samples, report.retractions[0].reason) == (210, "a new version")
+    said = f"Retracted: all batches up to {change.position} of a ({change.position} samples): a new version."
+    assert said in str(report)
+    served(experiment, 20, seed=4, success=changed, only=["a"], kind=1)
     went = served(experiment, 80, seed=3, success=changed)
     assert went[1, "a"] > went[1, "b"], "it is the better one on the prompts on which it was the worse one"
     assert went[0, "b"] > went[0, "a"]
@@ -211,7 +239,7 @@ def test_what_was_learned_before_a_change_is_dropped_and_picks_follow(
     until(lambda: again.report().scored)
     assert again.report().retractions == experiment.report().retractions
     assert [row.score for row in again.report().standings] == [row.score for row in experiment.report().standings]
-    assert again.retract(generator="a", until=told["a"]).already
+    assert again.retract(generator="a", until=change.position).already
 
     until_now = ("retract", again.name, "--generator", "b", "--until", "3", "--yes", "--url", service.url)
     done = CliRunner().invoke(app, [*until_now], env={"COLUMNS": "200"})

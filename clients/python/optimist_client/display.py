@@ -29,7 +29,8 @@ def as_text(report: Report) -> str:
 
 def as_html(report: Report) -> str:
     """Title, standings, answer and warnings as HTML tables for notebooks, with the best generator in bold."""
-    warnings = [f"{row.generator}: {warning}" for row in report.ranking for warning in row.warnings]
+    said = {row.change.text for row in report.ranking if row.change is not None}  # by a sentence
+    warnings = [f"{row.generator}: {one}" for row in report.ranking for one in row.warnings if one not in said]
     for watched in report.watched.values():
         named = [(row.generator, warning) for row in watched.ranking for warning in row.warnings]
         warnings += [f"{generator}, {watched.title}: {warning}" for generator, warning in named]
@@ -52,7 +53,7 @@ def as_frame(report: Report | WatchedReport, watched: Mapping[str, WatchedReport
     rows = [
         {"generator": row.generator}
         | {column: getattr(apart.get(row.generator), name, None) for column, name in names.items() if apart}
-        | row.model_dump(exclude={"warnings", "generator"})
+        | row.model_dump(exclude={"warnings", "change", "generator"})
         for row in report.ranking
     ]
     frame = pandas.DataFrame(rows).set_index("generator")

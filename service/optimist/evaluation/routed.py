@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.numerics.change import Change
 from optimist.numerics.reservoir import Reservoir
+from optimist.numerics.routing.drift import Drift
 from optimist.numerics.routing.features import ContextMap, checked_context
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.told import RoutedPrompt
@@ -21,6 +23,7 @@ BATCHES = 2000
 KEPT_BYTES = 200
 """Of a prompt's text no more is kept."""
 _SAMPLE = "sample/"
+_DRIFT = "drift/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,8 @@ class RoutedBatch:
     probability: Tensor
     """(1, 1) in float64; NaN where none is known."""
     prompt: str
+    place: tuple[int, int]
+    """Position in the log of the batch before, and the number of the pick."""
 
 
 class Routed:
@@ -58,6 +63,7 @@ class Routed:
         self.batches = Reservoir(BATCHES, ordinal, dtype=None)
         """Tensors `context` (k, d) in float32, `probability` (k, 1), NaN where none is known, and `scores` (k, most
         rows), NaN after the last row, in float64. The ids are the texts of prompts."""
+        self._drift = Drift(width, contexts.linear)
         self._ordinal = ordinal
         self._gram = SymmetricSum(width)
         # Σx, Σsx, Σs, Σs².
@@ -66,7 +72,8 @@ class Routed:
     @property
     def bytes(self) -> int:
         """Bytes of `state`."""
-        return 8 + self._gram.packed.nbytes + self._sums.nbytes + self.batches.bytes
+        drift = sum(array.nbytes for array in self._drift.state().values())
+        return 8 + self._gram.packed.nbytes + self._sums.nbytes + self.batches.bytes + drift
 
     @property
     def moments(self) -> Moments:
@@ -79,6 +86,12 @@ class Routed:
     def sum(self) -> float:
         """The sum of all scores, on the metric's scale."""
         return self.sign * float(self._sums[-2])
+
+    @property
+    def change(self) -> Change | None:
+        """The change of its answers, if there is one, on the metric's scale."""
+        found = self._drift.change
+        return None if found is None else replace(found, shift=self.sign * found.shift)
 
     def read(self, scores: Tensor, prompt: RoutedPrompt | None) -> RoutedBatch:
         """What `add` takes of a batch: scores (n, 1) on the metric's scale, and the prompt that they are for.
@@ -98,12 +111,15 @@ class Routed:
             torch.from_numpy(context)[None],
             torch.tensor([[probability]], dtype=torch.float64),
             prompt.prompt.replace("\0", " ").encode()[:KEPT_BYTES].decode(errors="ignore"),
+            (max(prompt.position - 1, 0), prompt.pick),
         )
 
     def add(self, batch: RoutedBatch) -> None:
         """Add a batch, whose scores must be finite."""
         count = batch.scores.shape[1]
         features, scores = batch.features.numpy()[0], self.sign * batch.scores.numpy()[0]
+        # Later rows are there only because the first one failed.
+        self._drift.add(features, float(scores[0]), lambda: self.moments, self.samples, batch.place)
         self._gram.add(batch.features.expand(count, -1))
         total = scores.sum()
         self._sums += np.concatenate([count * features, total * features, [total, scores @ scores]])
@@ -120,7 +136,8 @@ class Routed:
         self.batches.update(arrays, [batch.prompt])
 
     def state(self) -> dict[str, Tensor]:
-        """The state by name: `samples` (), `gram` (see `SymmetricSum`), `sums` (2r + 2,), and that of `batches`.
+        """The state by name: `samples` (), `gram` (see `SymmetricSum`), `sums` (2r + 2,), and those of `Drift` and
+        `batches`.
 
         Tensors may be views, valid until the next batch.
         """
@@ -129,6 +146,7 @@ class Routed:
             "samples": torch.tensor(self.samples),
             "gram": self._gram.packed,
             "sums": torch.from_numpy(self._sums),
+            **{f"{_DRIFT}{name}": torch.from_numpy(array) for name, array in self._drift.state().items()},
         } | kept
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
@@ -139,6 +157,8 @@ class Routed:
         self.samples = int(tensors["samples"])
         self._gram = SymmetricSum(width, packed=tensors["gram"].clone())
         self._sums = tensors["sums"].numpy().copy()
+        drift = {name.removeprefix(_DRIFT): part.numpy() for name, part in tensors.items() if name.startswith(_DRIFT)}
+        self._drift.restore(drift)
         kept = {name.removeprefix(_SAMPLE): part for name, part in tensors.items() if name.startswith(_SAMPLE)}
         self.batches = Reservoir.from_tensors(kept, self._ordinal, dtype=None)
 

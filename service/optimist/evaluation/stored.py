@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -216,7 +216,7 @@ def routed_prompt_of(entry: Logged) -> RoutedPrompt:
     """The prompt that a batch was made for. Raises ValueError where there is none, or where it cannot be read."""
     if not entry.context:
         raise ValueError("the batch has no context of a prompt")
-    return RoutedPrompt.unpack(entry.context)
+    return replace(RoutedPrompt.unpack(entry.context), position=entry.seq, pick=entry.pick)
 
 
 def take(track: Track, entry: Logged) -> Taken:

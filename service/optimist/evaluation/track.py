@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -207,8 +208,12 @@ class Track:
     def estimate(self) -> Estimate:
         """The estimate at this position of the log."""
         if self._made is not None:
-            return self._made
-        return self._bound.estimate(self.statistic) if self._paired is None else self._paired.estimate(self.statistic)
+            found = self._made
+        elif self._paired is None:
+            found = self._bound.estimate(self.statistic)
+        else:
+            found = self._paired.estimate(self.statistic)
+        return found if self.routed is None else replace(found, change=self.routed.change)
 
     def modes(self, count: int = 5, samples: int = 8) -> list[Mode]:
         """The modes (see `Metric.modes`). Raises FixError for metrics without modes, and before the first sample."""

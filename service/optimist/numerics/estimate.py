@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from optimist.numerics.change import Change
 from optimist.numerics.pairing import Pairing
 
 Scale = Literal["linear", "log"]
@@ -48,6 +49,8 @@ class Estimate:
     """What comparisons by index need; None if the experiment is not paired, or the metric does not offer it."""
     value_skewness: float | None = None
     """As in `Analysis`."""
+    change: Change | None = None
+    """That the generator's answers have changed, where prompts are routed and a test says so."""
     strict: bool = False
     """Whether the interval holds at all sample sizes at once, and together with those of the other generators."""
 
@@ -99,6 +102,10 @@ class Estimate:
             fields["pairing"] = self.pairing.to_dict()
         if self.value_skewness is None:
             del fields["value_skewness"]
+        if self.change is None:
+            del fields["change"]
+        else:
+            fields["change"] = asdict(self.change)
         if not self.strict:
             del fields["strict"]
         return fields
@@ -114,6 +121,8 @@ class Estimate:
         known["warnings"] = tuple(known["warnings"])
         if "bracket" in known:
             known["bracket"] = tuple(known["bracket"])
+        if "change" in known:
+            known["change"] = Change(**known["change"])
         if "pairing" in known:
             known["pairing"] = Pairing.from_dict(known["pairing"])
         return cls(**known)

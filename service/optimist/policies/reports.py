@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from optimist.policies.arms import Arm, rivals
 from optimist.policies.contrasts import described
 from optimist.policies.stopping import Stopping
-from optimist_client.models import Contrast, DecisionInfo, Regret, Report, Standing, WatchedReport
+from optimist_client.models import AnswersChanged, Contrast, DecisionInfo, Regret, Report, Standing, WatchedReport
 from optimist_client.models.experiments import GeneratorState
 
 if TYPE_CHECKING:
@@ -34,14 +35,16 @@ def standing_of(
     samples that count no longer, which were paid for.
     """
     estimate = arm.estimate
-    error = lower = upper = bracket = None
+    error = lower = upper = bracket = change = None
     if estimate is not None:
         bracket = estimate.bracket and (estimate.natural(estimate.bracket[0]), estimate.natural(estimate.bracket[1]))
         lower, upper = _finite(estimate.natural(estimate.lower)), _finite(estimate.natural(estimate.upper))
         if estimate.stopping_error is not None:
             # On the log scale an error is relative: d exp(v) = exp(v) dv.
             error = estimate.stopping_error * (estimate.score if estimate.scale == "log" else 1.0)
-    said = [*(estimate.warnings if estimate else ()), *warnings]
+        if estimate.change is not None:
+            change = AnswersChanged.model_validate(asdict(estimate.change) | {"pick": estimate.change.pick or None})
+    said = [*(estimate.warnings if estimate else ()), *([] if change is None else [change.text]), *warnings]
     said += [f"not scored: {damage}"] if damage else []
     return Standing(
         generator=arm.name,
@@ -58,6 +61,7 @@ def standing_of(
         warnings=tuple(said),
         damaged=bool(damaged or damage),
         bracket=bracket,
+        change=change,
         cost_per_sample=cost,
         cost=None if cost is None else cost * (arm.samples + retracted),
     )

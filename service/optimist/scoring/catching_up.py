@@ -118,6 +118,13 @@ class CatchingUp:
             label=self._record.label,
         )
         self._record.published = scored.seq
+        change = scored.estimate.change
+        if change is not None and not self._record.has_changed:
+            logger.warning(
+                "answers of %s have changed since about pick %d, position %d of the log, by %.2g",
+                *(self._record, change.pick, change.position + 1, change.shift),
+            )
+        self._record.has_changed = change is not None
 
     async def _put_snapshot(self, warm: WarmGenerator) -> None:
         body = await self._in_thread(warm.freeze)

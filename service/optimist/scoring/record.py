@@ -120,6 +120,8 @@ class GeneratorRecord(Record[int]):
     """The statistic at some position of the log; None before the first turn and after `cool`."""
     published: int = field(default=0, kw_only=True)
     """Position of the newest estimate that was published under this claim."""
+    has_changed: bool = field(default=False, kw_only=True)
+    """Whether that one says that answers have changed."""
     room: int = field(default=LONGEST_TAIL, kw_only=True)
     """Bytes that the log may have beyond the snapshot before the next snapshot is taken."""
 

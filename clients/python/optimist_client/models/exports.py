@@ -31,7 +31,7 @@ from optimist_client.models.retractions import (
 )
 from optimist_client.models.routes import RoutePace, Routes, RouteSavings, RouteScore, RouteShare, RouteType
 from optimist_client.models.service import Problem, Role, Session
-from optimist_client.models.standings import Standing
+from optimist_client.models.standings import AnswersChanged, Standing
 from optimist_client.models.suspects import SuspectBatch
 from optimist_client.models.watched import WatchedReport
 from optimist_client.wire import Identifier
@@ -41,6 +41,7 @@ __all__ = [
     "Acceptance",
     "AcceptanceRequest",
     "AnomalousBatches",
+    "AnswersChanged",
     "AskReply",
     "AskRequest",
     "Blend",

@@ -171,6 +171,9 @@ class Report(Answer):
         odd = [one.text for one in self.decision.anomalies]
         warnings = [f"Warning: {text}{'' if text.endswith('?') else '.'}" for text in odd] + warnings
         unless = f", {self.decision.unless}" if self.decision.unless else ""
+        warnings += [
+            f"Warning: {row.generator}: {row.change.text}." for row in self.standings if row.change is not None
+        ]
         if self.goal == "route":
             return [*(["No table of routes yet."] if self.routes is None else self.routes.sentences), *warnings]
         if self.goal == "mixture":

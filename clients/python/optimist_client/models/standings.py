@@ -4,9 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pydantic import computed_field
+
 from optimist_client.metrics import Scale
 from optimist_client.models.experiments import GeneratorState
 from optimist_client.wire import Answer, GeneratorName, optional
+
+
+class AnswersChanged(Answer):
+    """What a test says of a router's generator whose answers are no longer as they were."""
+
+    position: int
+    """Of the last batch in the generator's log before the change, about: what `retract` takes as `until`."""
+    pick: int | None
+    """The first pick after it, about; None where it was told without one."""
+    samples: int
+    """Samples since."""
+    shift: float
+    """By how much their scores are higher, on average, than those that were expected of the generator as it was."""
+    error: float
+    """Standard error of the shift."""
+
+    @computed_field
+    @property
+    def text(self) -> str:
+        """The change in words, as it stands among the warnings."""
+        since = f"batch {self.position + 1:,}" if self.pick is None else f"pick {self.pick:,}"
+        way = "higher" if self.shift > 0.0 else "lower"
+        shift = f"{abs(self.shift):.2g} ± {self.error:.1g}"
+        return (
+            f"its answers have changed since about {since}: scores are {shift} {way} than expected "
+            f"({self.samples:,} samples); retract(generator=…, until={self.position}) drops what it told before"
+        )
 
 
 class Standing(Answer):
@@ -28,6 +57,8 @@ class Standing(Answer):
     warnings: tuple[str, ...] = ()
     damaged: bool = False
     """Whether it cannot be scored, or unreadable batches are left out; `warnings` says which."""
+    change: AnswersChanged | None = optional()
+    """Only with the goal "route": that its answers have changed, once a test says so; `warnings` says it, too."""
     bracket: tuple[float, float] | None = optional()
     """Two values between which the true score lies on average, beside the interval: the score of the samples as they
     are, which is too low, and one from predicting each sample by the others, which is too high. Only for scores of

@@ -25,6 +25,10 @@ class RoutedPrompt:
     """With which its generator was drawn, above 0; None where no chance was involved."""
     prompt: str = ""
     """Its text, cut to `PROMPT_BYTES`; "" without one."""
+    position: int = 0
+    """Of its batch in the generator's log, where it is read from there; this and `pick` are not packed."""
+    pick: int = 0
+    """The number of the pick."""
 
     def pack(self) -> bytes:
         """As bytes: probability (0 for None), number of columns, context in float32, text in UTF-8."""
