@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from optimist import score
+from optimist.numerics.bound import FEW_ROWS_DECIDE
 
 DATA = Path(__file__).parent.parent / "data"
 ORDERS = {"1": 1.0, "1_5": 1.5, "2": 2.0, "3": 3.0, "inf": math.inf}
@@ -78,3 +79,15 @@ def test_nystrom_landmarks_approach_the_exact_score():
     )
     assert abs(many.plug_in - exact) < 0.02
     assert abs(few.plug_in - exact) > abs(many.plug_in - exact)
+
+
+@pytest.mark.parametrize("metric", ["fid", "kid", "mmd", "rke"])
+@pytest.mark.parametrize("size", [1.0, 30.0])
+def test_large_rows_are_named_by_the_scores_that_they_decide(metric: str, size: float):
+    rng = np.random.default_rng(0)
+    rows, real = rng.standard_normal((100, 4)), rng.standard_normal((200, 4))
+    rows[::50] *= size
+    kernel = {"kernel": {"sigma": 2.0}} if metric in ("mmd", "rke") else {}
+    found = score(rows, metric, **kernel, **({} if metric == "rke" else {"reference": real}))
+    # A bounded kernel bounds what any row has to say.
+    assert (FEW_ROWS_DECIDE in found.warnings) == (size > 1.0 and metric in ("fid", "kid"))
