@@ -1,7 +1,7 @@
 """How right the intervals of what routing gains are, on beds whose expected scores are known.
 
     python benchmarks/routing_gain.py [--repeats 40]
-    python benchmarks/routing_gain.py --adaptive [--repeats 60]
+    python benchmarks/routing_gain.py --adaptive [--repeats 60] [--logs 500 2,000]
 
 z = (gain − true gain)/error; the true gain is that of the same routes on the same prompts, over the single generator
 that the gain is compared with. The last columns are about the generator that is truly the best single one: how often
@@ -9,7 +9,8 @@ that is the one named, how often the interval (`lower` to `upper`) holds the gai
 
 --adaptive: logs as the service writes them. `optimistic` is played, with its floor of 0.02, and records the probability
 with which it chose; the first prompts, which it gives in turn, have none. The same log is read after 500, 2,000 and
-5,000 prompts, and once as the service keeps it: 2,000 of 5,000 prompts.
+5,000 prompts, and once as the service keeps it: 2,000 of 5,000 prompts. With --logs only these are read, and no more
+prompts are played than they need.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ BEDS: dict[str, Callable[[int, int], RouteBed]] = {
     "kinds of task": lambda seed, n: kinds(seed, n),
     "one is best": lambda seed, n: kinds(seed, n, one_is_best=True),
 }
-LOGS = (("500", 500, 500), ("2,000", 2000, 2000), ("5,000", 5000, 5000), ("2,000 of 5,000", 5000, 2000))
-"""Prompts as shown, prompts played, prompts kept."""
+LOGS = {"500": (500, 500), "2,000": (2000, 2000), "5,000": (5000, 5000), "2,000 of 5,000": (5000, 2000)}
+"""Prompts played and prompts kept, by what the table calls them."""
 
 
 @dataclass(frozen=True)
@@ -108,12 +109,12 @@ def of_bed(bed: RouteBed, seed: int, logged: bool, features: int) -> Judged:
     return Judged.of(bed, rows, found)
 
 
-def of_play(bed: RouteBed, seed: int, features: int) -> list[Judged]:
-    """The gains by the log of one play of `optimistic`, for each of `LOGS`."""
+def of_play(bed: RouteBed, seed: int, features: int, logs: Sequence[str]) -> list[Judged]:
+    """The gains by the log of one play of `optimistic`, for each of these `LOGS`."""
     run = play(bed, RoutePolicy("optimistic", seed=seed), trial=seed, features=features)
     names = tuple(f"g{place}" for place in range(bed.scores.shape[1]))
     found: list[Judged] = []
-    for _, played, kept in LOGS:
+    for played, kept in (LOGS[label] for label in logs):
         places = np.sort(np.random.default_rng((2, seed)).permutation(played)[:kept])
         prompts, generator = run.order[places], run.chosen[places]
         known = ScoredPrompts(
@@ -135,6 +136,7 @@ def main() -> None:
     parser.add_argument("--adaptive", action="store_true")
     parser.add_argument("--repeats", type=int, default=40)
     parser.add_argument("--features", type=int, default=64)
+    parser.add_argument("--logs", nargs="*", default=list(LOGS), choices=list(LOGS))
     parser.add_argument("--beds", nargs="*", default=list(BEDS), choices=list(BEDS))
     asked = parser.parse_args()
     heads = ("gain", "true", "spread", "error", "rms z", "covers", "repeats", "nothing to gain", "by the model")
@@ -143,9 +145,11 @@ def main() -> None:
     for name in asked.beds:
         made = BEDS[name]
         if asked.adaptive:
-            longest = max(played for _, played, _ in LOGS)
-            runs = [of_play(made(1000 + seed, longest), seed, asked.features) for seed in range(asked.repeats)]
-            for (label, _, _), of_log in zip(LOGS, zip(*runs, strict=True), strict=True):
+            longest = max(LOGS[label][0] for label in asked.logs)
+            runs = [
+                of_play(made(1000 + seed, longest), seed, asked.features, asked.logs) for seed in range(asked.repeats)
+            ]
+            for label, of_log in zip(asked.logs, zip(*runs, strict=True), strict=True):
                 table.add_row(name, "optimistic", label, *summary(of_log))
             continue
         for prompts in (200, 800):
