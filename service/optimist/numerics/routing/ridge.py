@@ -177,58 +177,55 @@ def _likelihoods(parts: Sequence[tuple[Floats, Floats, float]], counts: Floats, 
     degrees = float(counts.sum()) - len(parts)
     if degrees < 1.0:
         return np.zeros((len(RIDGES), len(SHARED_RIDGES)))
-    grams = [root[:, None] * gram * root for gram, _, _ in parts]
-    crosses = [root * cross for _, cross, _ in parts]
-    found, identity = np.empty((len(RIDGES), len(SHARED_RIDGES))), np.eye(len(root))
-    for row, ridge in enumerate(RIDGES.tolist()):
-        precision, pull = np.zeros((len(root), len(root))), np.zeros(len(root))
-        left, growth = total, 0.0
-        for gram, cross in zip(grams, crosses, strict=True):
-            half = _inverse_factor(gram, ridge)
-            taken = half @ cross
-            precision += ridge * (identity - ridge * (half.T @ half))
-            pull += ridge * (half.T @ taken)
-            left -= float(taken @ taken)
-            growth -= 2.0 * float(np.log(np.sqrt(ridge) * np.diagonal(half)).sum())
-        for column, of_all in enumerate(SHARED_RIDGES.tolist()):
-            logarithm, explained = _logarithm_and_square(precision, of_all, pull)
-            quadratic = max(left - explained, 1e-12 * max(total, 1e-300))
-            grown = growth + logarithm - len(root) * np.log(of_all)
-            found[row, column] = grown + degrees * np.log(quadratic)
+    width, ridges = len(root), RIDGES[:, None, None]
+    # All κ at once, in stacks of matrices.
+    precision, pull = np.zeros((len(RIDGES), width, width)), np.zeros((len(RIDGES), width))
+    left, growth = np.full(len(RIDGES), total), np.zeros(len(RIDGES))
+    for gram, cross, _ in parts:
+        half = _inverse_factor(root[:, None] * gram * root, ridges)
+        taken = half @ (root * cross)
+        precision += ridges * (np.eye(width) - ridges * (half.mT @ half))
+        pull += RIDGES[:, None] * np.einsum("kji,kj->ki", half, taken)
+        left -= np.square(taken).sum(-1)
+        growth -= 2.0 * np.log(np.sqrt(RIDGES)[:, None] * np.diagonal(half, axis1=-2, axis2=-1)).sum(-1)
+    found = np.empty((len(RIDGES), len(SHARED_RIDGES)))
+    for row in range(len(RIDGES)):
+        logarithms, explained = _logarithms_and_squares(precision[row], SHARED_RIDGES, pull[row])
+        quadratic = np.maximum(left[row] - explained, 1e-12 * max(total, 1e-300))
+        found[row] = growth[row] + logarithms - width * np.log(SHARED_RIDGES) + degrees * np.log(quadratic)
     return -0.5 * found
 
 
-def _logarithm_and_square(matrix: Floats, ridge: float, vector: Floats) -> tuple[float, float]:
-    """log|B + κI| and vᵀ(B + κI)⁻¹v of a symmetric B ≥ 0, by one Cholesky factor: that of B + κI with v as a further
-    row, which becomes L⁻¹v."""
+def _logarithms_and_squares(matrix: Floats, ridges: Floats, vector: Floats) -> tuple[Floats, Floats]:
+    """log|B + κI| and vᵀ(B + κI)⁻¹v of a symmetric B ≥ 0 for each of the ridges κ, by one Cholesky factor each: that of
+    B + κI with v as a further row, which becomes L⁻¹v."""
     size = len(vector)
-    bordered = np.empty((size + 1, size + 1))
-    bordered[:size, :size] = matrix + ridge * np.eye(size)
-    bordered[size, :size] = bordered[:size, size] = vector
+    bordered = np.empty((len(ridges), size + 1, size + 1))
+    bordered[:, :size, :size] = matrix + ridges[:, None, None] * np.eye(size)
+    bordered[:, size, :size] = bordered[:, :size, size] = vector
     # vᵀ(B + κI)⁻¹v is at most |v|²/κ: with a larger corner the whole is positive definite.
-    bordered[size, size] = 1.0 + 2.0 * (vector @ vector) / ridge
+    bordered[:, size, size] = 1.0 + 2.0 * (vector @ vector) / ridges
     lower = np.linalg.cholesky(bordered)
-    row = lower[size, :size]
-    return 2.0 * float(np.log(np.diagonal(lower)[:size]).sum()), float(row @ row)
+    logarithms = 2.0 * np.log(np.diagonal(lower, axis1=-2, axis2=-1)[:, :size]).sum(-1)
+    return logarithms, np.square(lower[:, size, :size]).sum(-1)
 
 
-def _inverse_factor(gram: Floats, ridge: float) -> Floats:
-    """L⁻¹ of the lower Cholesky factor L of A + κI, so that (A + κI)⁻¹ = L⁻ᵀL⁻¹."""
+def _inverse_factor(gram: Floats, ridge: float | Floats) -> Floats:
+    """L⁻¹ of the lower Cholesky factor L of A + κI, so that (A + κI)⁻¹ = L⁻ᵀL⁻¹; a stack of them for ridges (K, 1, 1)."""
     lower = np.linalg.cholesky(gram + ridge * np.eye(len(gram)))
     return _inverse_of_lower(np.asarray(lower, dtype=np.float64))
 
 
 def _inverse_of_lower(lower: Floats) -> Floats:
-    """The inverse of a lower triangular matrix, by blocks: several times as fast as that of any matrix."""
-    size = len(lower)
+    """The inverse of lower triangular matrices (…, r, r), by blocks: several times as fast as that of any matrix."""
+    size = lower.shape[-1]
     if size <= SMALLEST_BLOCK:
         return np.asarray(np.linalg.inv(lower), dtype=np.float64)
     half = size // 2
     found = np.zeros_like(lower)
-    found[:half, :half], found[half:, half:] = (
-        _inverse_of_lower(block) for block in (lower[:half, :half], lower[half:, half:])
-    )
-    found[half:, :half] = -found[half:, half:] @ (lower[half:, :half] @ found[:half, :half])
+    first, last = _inverse_of_lower(lower[..., :half, :half]), _inverse_of_lower(lower[..., half:, half:])
+    found[..., :half, :half], found[..., half:, half:] = first, last
+    found[..., half:, :half] = -last @ (lower[..., half:, :half] @ first)
     return found
 
 
