@@ -211,7 +211,7 @@ def _logarithms_and_squares(matrix: Floats, ridges: Floats, vector: Floats) -> t
 
 
 def _inverse_factor(gram: Floats, ridge: float | Floats) -> Floats:
-    """L⁻¹ of the lower Cholesky factor L of A + κI, so that (A + κI)⁻¹ = L⁻ᵀL⁻¹; of ridges (K, 1, 1) a stack of them."""
+    """L⁻¹ of the Cholesky factor L of A + κI, so that (A + κI)⁻¹ = L⁻ᵀL⁻¹; a stack of them for ridges (K, 1, 1)."""
     lower = np.linalg.cholesky(gram + ridge * np.eye(len(gram)))
     return _inverse_of_lower(np.asarray(lower, dtype=np.float64))
 
