@@ -15,6 +15,8 @@ from optimist.evaluation.prompt_types import types_of
 from optimist.evaluation.route_files import route_file
 from optimist.evaluation.routing import route_gain
 from optimist.evaluation.scored_prompts import ScoredPrompts
+from optimist.simulation.routes import played
+from optimist_client import FixError
 
 KINDS = ("python", "java to c++", "sql")
 SUCCESS = np.array([[0.95, 0.3], [0.4, 0.9], [0.7, 0.7]])
@@ -269,6 +271,71 @@ def test_prices_and_tries_are_played(tmp_path: Path):
     for options, expected in ((["--tries", "2"], "scores from 0 to 1"), (["--price", "1"], "there are none")):
         wrong = CliRunner().invoke(app, ["simulate", "--goal", "route", "--features", str(numbers), *options])
         assert expected in " ".join(wrong.output.replace("│", " ").split())
+
+
+def test_a_budget_is_kept_on_a_file(tmp_path: Path):
+    contexts, _, scores = tasks(8, 400)
+    arrays = {"contexts": contexts, "scores": scores, "names": ["ada", "bob"], "costs": [4.0, 1.0]}
+    file = saved(tmp_path / "log.npz", **arrays)
+    # Half of the prompts cost 4: at that ceiling routing is worth what it is worth without one.
+    free, kept = route_file(file, features=64), route_file(file, ceiling=2.0, features=64)
+    assert kept.gain.cost is not None
+    assert free.gain.cost is not None
+    assert kept.gain.cost <= 2.0 < free.gain.cost
+    assert kept.gain.price > 0.0 == route_file(file, ceiling=3.9, features=64).gain.price
+    share = route_file(file, at_least=1.0, features=64)
+    assert share.gain.price > 0.0
+    single = share.gain.predicted.mean(0).max()
+    routed = share.gain.predicted[np.arange(400), share.gain.routed].mean()
+    assert single - 1e-9 <= routed < single + 0.005
+    assert share.gain.cost is not None
+    assert share.gain.cost < kept.gain.cost
+    for command in (["route", str(file)], ["simulate", "--goal", "route", "--features", str(file), "--trials", "1"]):
+        shown = CliRunner().invoke(app, [*command, "--ceiling", "2"])
+        assert shown.exit_code == 0, shown.output
+        said = " ".join(shown.output.split())
+        assert ("to keep the budget" if command[0] == "route" else "Best fixed mixture at a mean cost of 2: ") in said
+
+
+def test_a_ceiling_is_kept_where_policies_are_played(tmp_path: Path):
+    contexts, _, scores = tasks(8, 600)
+    known = ScoredPrompts.of_table(contexts, scores, ["ada", "bob"], np.array([4.0, 1.0]))
+    found = played(known, ["optimistic", "uniform"], trials=3, ceiling=2.0)
+    ours, uniform = found.rows
+    assert ours.cost == pytest.approx(2.0, rel=0.05)
+    assert uniform.cost == pytest.approx(2.5, rel=0.05)
+    means = scores.mean(0)
+    # A third of the prompts to "ada".
+    assert found.mixture == pytest.approx(max(means[1], (2.0 * means[1] + means[0]) / 3.0))
+    assert ours.mean > (found.mixture or 0.0)
+    with pytest.raises(FixError, match="expected one of the policies optimistic, ucb, greedy, which keep a budget"):
+        played(known, ["uniform"], ceiling=2.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--ceiling", "2"], "ceiling, at_least: expected a cost of each generator, and there are none"),
+        (["--at-least", "0.9"], "ceiling, at_least: expected a cost of each generator, and there are none"),
+        (["--ceiling", "2", "--at-least", "0.9"], "ceiling, at_least: expected one of them"),
+        (["--at-least", "1.5"], "at_least: expected a part of the best single generator's mean"),
+    ],
+)
+@pytest.mark.parametrize("command", ["route", "simulate"])
+def test_a_wrong_budget_is_said_in_words(tmp_path: Path, command: str, options: list[str], expected: str):
+    file = str(saved(tmp_path / "log.npz", contexts=CONTEXTS, scores=SCORES))
+    asked = ["route", file] if command == "route" else ["simulate", "--goal", "route", "--features", file]
+    shown = CliRunner().invoke(app, [*asked, *options])
+    assert shown.exit_code != 0
+    assert expected in " ".join(shown.output.replace("│", " ").split())
+
+
+def test_a_budget_that_costs_or_scores_do_not_fit_is_said_in_words():
+    known = ScoredPrompts.of_table(CONTEXTS, SCORES - 5.0, ["ada", "bob"], np.array([4.0, 1.0]))
+    with pytest.raises(FixError, match="ceiling: expected at least 1, what the cheapest generator costs; got 0"):
+        known.costs_of_budget(0.5, None)
+    with pytest.raises(FixError, match="at_least: is a part of scores that are never negative; found -"):
+        known.costs_of_budget(None, 0.9)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ export class Routes {
     this.status = h("p", { class: "quiet", role: "status" });
     this.basis = h("p", { class: "quiet" });
     this.savings = h("p", { class: "savings" });
+    this.pace = h("p", { class: "savings" });
     this.warnings = h("ul", { class: "warnings" });
     this.gainTitle = h("p", { class: "quiet" });
     this.gainAxis = h("span", { class: "axis", "aria-hidden": "true" });
@@ -36,7 +37,7 @@ export class Routes {
         h("span", { class: "quiet" }, "Which generator is the best one for which prompts?")),
       this.status,
       (this.found = h("div", { class: "found", hidden: true }, [
-        this.basis, this.savings, this.warnings, this.gained,
+        this.basis, this.savings, this.pace, this.warnings, this.gained,
         h("h3", {}, "By type of prompt"), this.types.region,
         h("h3", {}, "Who gets the prompts"), this.shares.region,
       ])),
@@ -80,6 +81,7 @@ export class Routes {
     this.table = routes;
     say(this.basis, basis(routes));
     say(this.savings, routes.savings_text);
+    say(this.pace, routes.pace_text);
     fill(this.warnings, routes.warnings.map((warning) => h("li", {}, warning)));
     this.drawGain(routes);
     this.drawTypes(routes);

@@ -55,7 +55,7 @@ def table(experiment: Experiment, samples: int) -> Routes:
 @pytest.fixture(scope="module")
 def router(service: Service) -> Experiment:
     with Optimist(service.url) as client:
-        experiment = create(client, "router", costs={"large": 3.0, "small": 1.0}, price=0.01)
+        experiment = create(client, "router", costs={"large": 3.0, "small": 1.0}, price=0.01, ceiling=3.0)
         for told in (100, 200):
             work(experiment, 100)
             table(experiment, told)
@@ -74,6 +74,8 @@ def test_the_table_says_who_wins_which_prompts(open_page: OpenPage, client: Opti
     assert headings[:2] == ["Routing", "Standings"]
     assert "Estimated regret" not in headings
     expect(card(page)).to_contain_text(routes.savings_text)
+    assert routes.pace_text
+    expect(card(page)).to_contain_text(routes.pace_text)
     expect(card(page).locator(".gain").get_by_role("img")).to_have_attribute("aria-label", re.compile("Gain "))
     rows = card(page).get_by_role("region", name="Types of prompts table").locator("tbody tr")
     expect(rows).to_have_count(len(routes.types))

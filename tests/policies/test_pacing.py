@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.policies.pacing import REPAID, Frontier
+from optimist.policies.pacing import REPAID, RESERVE, Frontier
 from optimist.policies.routing import RoutePolicy
 from optimist_client import FixError
 
@@ -89,6 +89,8 @@ def test_who_has_spent_more_pays_a_higher_price_and_chances_stay_known(
         assert chances.sum() == pytest.approx(1.0)
         assert chances.min() >= one.floor / len(costs)
     assert policy.paced(found, -1e9).price == price
+    # No prompt can cost more than the dearest generator.
+    assert policy.named("optimistic", price=price, ceiling=float(costs.max()) or 1.0).paced(found, 1e9).price == price
 
 
 def test_calls_until_success_are_counted_by_what_they_cost():
@@ -103,9 +105,9 @@ def test_calls_until_success_are_counted_by_what_they_cost():
     assert found.scores[0] == pytest.approx(reached[chosen].mean())
     assert found.costs[-1] == pytest.approx(spent.min(1).mean())
     price = found.price_of_cost(1.7)
-    # One of the dearest is kept in reserve, and what was spent beyond it is to be saved again.
+    # What was spent beyond the reserve is to be saved again.
     assert found.dearest == pytest.approx(spent.mean(0).max())
-    overspent = found.dearest * (0.3 / 2.0 * REPAID - 1.0)
+    overspent = found.dearest * (0.3 / 2.0 * REPAID - RESERVE)
     assert policy.paced(found, overspent).price == price
     chances = np.array([policy.paced(found, overspent).chances(row, np.zeros(3), costs) for row in success])
     assert (chances * spent).sum(1).mean() == pytest.approx(1.7, abs=0.03)

@@ -124,6 +124,34 @@ def test_prices_savings_and_warnings_are_said():
     assert routes().savings_text == ""
 
 
+@pytest.mark.parametrize(
+    ("pace", "said"),
+    [
+        (
+            {"ceiling": 2.0, "spent": 1.99, "price": 0.0512},
+            "A prompt has cost 1.99 so far, 0.5% below the ceiling of 2. A unit of cost is priced at 0.0512.",
+        ),
+        (
+            {"ceiling": 2.0, "spent": 2.1, "price": 7},
+            "A prompt has cost 2.1 so far, 5.0% above the ceiling of 2. A unit of cost is priced at 7.",
+        ),
+        (
+            {"at_least": 0.95, "kept": 0.961, "spent": 2.1, "price": 7},
+            "Routed prompts are expected to keep 96.1% of the best single generator's score, where at least 95% is "
+            "asked for. A prompt has cost 2.1 so far. A unit of cost is priced at 7.",
+        ),
+    ],
+)
+def test_what_is_spent_of_a_budget_is_said(pace: dict[str, Any], said: str):
+    made = routes(savings=SAVINGS, pace=pace, price=pace["price"])
+    assert made.pace_text == said
+    assert made.sentences[3] == said
+    assert said in str(made)
+    assert said.replace("'", "&#x27;") in made._repr_html_()
+    assert routes().pace_text == ""
+    assert "pace" not in routes().model_dump()
+
+
 def test_html_quotes_names():
     shown = routes()._repr_html_()
     assert "large &lt;i&gt;" in shown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
 from optimist_client.errors import FixError
@@ -106,6 +106,12 @@ def check_pace(policy: str, ceiling: float | None, at_least: float | None, price
         raise FixError(
             f"at_least: costs are kept as low as that share allows, whatever their price; got price {price:g}"
         )
+
+
+def check_ceiling(ceiling: float | None, costs: Iterable[float]) -> None:
+    """Raise FixError if even the cheapest of generators with these costs is above the ceiling."""
+    if ceiling is not None and ceiling < (least := min(costs)):
+        raise FixError(f"ceiling: expected at least {least:g}, what the cheapest generator costs; got {ceiling:g}")
 
 
 def check_route_size(features: int, generators: int) -> None:

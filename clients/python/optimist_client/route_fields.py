@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from optimist_client.errors import FixError
-from optimist_client.goals import check_pace, check_route_size
+from optimist_client.goals import check_ceiling, check_pace, check_route_size
 
 if TYPE_CHECKING:
     from optimist_client.config import ExperimentConfig
@@ -55,10 +55,7 @@ def _check_costs(config: ExperimentConfig) -> None:
     unpriced = [g for g in config.generators if g not in (config.costs or {})]
     if (name := priced_by(config)) and unpriced:
         raise FixError(f"{name}: every generator needs a cost; {', '.join(unpriced)} have none")
-    if config.ceiling is not None and config.ceiling < (least := min((config.costs or {}).values())):
-        raise FixError(
-            f"ceiling: expected at least {least:g}, what the cheapest generator costs; got {config.ceiling:g}"
-        )
+    check_ceiling(config.ceiling, (config.costs or {}).values())
     if config.at_least is not None and not (config.metric.positive and not config.metric.lower_is_better):
         raise FixError(
             "at_least: is a part of scores that are never negative: expected 'win-rate', or 'mean' with a range from 0 "

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, extras, said_plainly
+from optimist.commands.shared import AsJson, AtLeast, Ceiling, extras, said_plainly
 
 
 def route(
@@ -23,6 +23,8 @@ def route(
         ),
     ],
     price: Annotated[float, typer.Option(help="What a unit of cost is worth in units of the score.")] = 0.0,
+    ceiling: Ceiling = None,
+    at_least: AtLeast = None,
     features: Annotated[
         int, typer.Option(min=2, help="Entries of the contexts' random features, an even number.")
     ] = 256,
@@ -39,7 +41,8 @@ def route(
         from optimist.evaluation.prompt_types import as_rows
         from optimist.evaluation.route_files import route_file
     with said_plainly(ValueError):
-        report = route_file(log, price=price, features=features, types=types, seed=seed)
+        budget = {"ceiling": ceiling, "at_least": at_least}
+        report = route_file(log, price=price, **budget, features=features, types=types, seed=seed)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=2, allow_nan=False))
         return
@@ -57,4 +60,6 @@ def route(
         spent = (
             f"Mean cost of a prompt: {report.gain.cost:.3g} routed, {report.gain.single_cost:.3g} by the best alone."
         )
+        if ceiling is not None or at_least is not None:
+            spent += f" A unit of cost is priced at {report.gain.price:.3g} to keep the budget."
         console.print(Text(spent), soft_wrap=True)

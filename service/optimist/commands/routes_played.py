@@ -22,6 +22,8 @@ def play_routes(
     json_file: Path | None,
     price: float = 0.0,
     tries: int = 1,
+    ceiling: float | None = None,
+    at_least: float | None = None,
 ) -> None:
     """Print what each policy gets on up to `rounds` prompts in random order, beside the best single generator.
 
@@ -34,7 +36,8 @@ def play_routes(
         if json_file is not None and not json_file.parent.is_dir():
             raise FixError(f"--json {json_file}: expected a file in an existing folder")
         known = prompts_in(file)
-        result = played(known, policies, rounds=rounds, trials=trials, seed=seed, price=price, tries=tries)
+        budget = {"ceiling": ceiling, "at_least": at_least}
+        result = played(known, policies, rounds=rounds, trials=trials, seed=seed, price=price, tries=tries, **budget)
         if json_file is not None:
             json_file.write_text(json.dumps(result.to_dict(), indent=2, allow_nan=False))
     table = Table(title=result.sentence, title_justify="left", box=None, pad_edge=False)

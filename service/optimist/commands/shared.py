@@ -86,6 +86,19 @@ Frequencies = Annotated[
 
 KernelSeed = Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")]
 
+Ceiling = Annotated[
+    float | None,
+    typer.Option(help="Of prompts that are routed: what one may cost on average, in the unit of the costs."),
+]
+
+AtLeast = Annotated[
+    float | None,
+    typer.Option(
+        help="Of prompts that are routed: the part of the best single generator's mean score that is kept, such as "
+        "0.95, at the least cost."
+    ),
+]
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 
 

@@ -18,6 +18,8 @@ from optimist.commands.routes_played import play_routes
 from optimist.commands.score import kernels_of
 from optimist.commands.shared import (
     ORDER,
+    AtLeast,
+    Ceiling,
     Frequencies,
     KernelName,
     KernelSeed,
@@ -114,6 +116,8 @@ def simulate(
     price: Annotated[
         float, typer.Option(min=0.0, help="With --goal route: what a unit of cost is worth in units of the score.")
     ] = 0.0,
+    ceiling: Ceiling = None,
+    at_least: AtLeast = None,
     tries: Annotated[
         int,
         typer.Option(
@@ -151,10 +155,11 @@ def simulate(
             raise typer.BadParameter(f"--goal route takes no {', '.join(given)}: scores are in the file")
         if features is None:
             raise typer.BadParameter("--goal route needs --features, a file as `optimist route` takes")
-        play_routes(features, policy or DEFAULTS[goal], rounds, trials, seed, json_file, price, tries)
+        played = rounds, trials, seed, json_file, price, tries, ceiling, at_least
+        play_routes(features, policy or DEFAULTS[goal], *played)
         return
-    if price or tries > 1:
-        raise typer.BadParameter("--price and --tries go with --goal route")
+    if price or tries > 1 or ceiling is not None or at_least is not None:
+        raise typer.BadParameter("--price, --tries, --ceiling and --at-least go with --goal route")
     if truth is not None and goal == "mixture":
         raise typer.BadParameter("--truth has scores of single generators, so it does not go with --goal mixture")
     if sum(source is not None for source in (features, experiment, generators)) != 1:

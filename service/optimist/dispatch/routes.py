@@ -115,14 +115,17 @@ class ForRoutes:
         probability = float(chances[chosen]) if policy.has_chances else None
         return Choice(known[chosen], probability, policy.price if policy.keeps_budget else None, by_model=True)
 
-    def price(self, arms: Sequence[Arm], overspent: float) -> float:
-        """Of a unit of cost in the next pick among all active generators."""
+    def price(self, arms: Sequence[Arm], overspent: float) -> tuple[float, float]:
+        """Of a unit of cost in the next pick among all active generators; and the part of the best single one's score
+        that is kept by it. Of a budget, and with a model that knows one of these generators."""
         within = {} if self.loaded is None else self.loaded.places
         known = [place for place, arm in enumerate(arms) if arm.active and self.ordinals[place] in within]
         if self.loaded is None or not known:
-            return self.policy.price
+            return self.policy.price, 1.0
         costs = np.array([arms[place].cost or 0.0 for place in known])
-        return self._paced(self.loaded, [within[self.ordinals[place]] for place in known], costs, overspent).price
+        frontier = self.loaded.frontier(self.policy, [within[self.ordinals[place]] for place in known], costs)
+        price = self.policy.paced(frontier, overspent).price
+        return price, frontier.kept(price)
 
     def _paced(self, loaded: LoadedModel, at: Sequence[int], costs: Floats, overspent: float) -> RoutePolicy:
         """The policy with the price by which the generators at these places of the model keep the budget, if any."""

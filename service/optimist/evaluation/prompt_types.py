@@ -71,7 +71,6 @@ def types_of(
     known: ScoredPrompts,
     found: RouteGain,
     *,
-    price: float = 0.0,
     count: int = 6,
     examples: int = EXAMPLES,
     bandwidth: float | None = None,
@@ -83,7 +82,7 @@ def types_of(
     """
     sigma = NARROW * (median_distance(known.contexts) if bandwidth is None else bandwidth)
     cluster, near = _clusters(known.contexts, sigma, min(count, len(known.contexts)), seed)
-    charged = np.zeros(len(known.names)) if known.costs is None else price * known.costs
+    charged = np.zeros(len(known.names)) if known.costs is None else found.price * known.costs
     kinds = [_type(known, found, charged, near, cluster == one, examples) for one in range(count)]
     return sorted((kind for kind in kinds if kind is not None), key=lambda kind: -kind.share)
 

@@ -30,7 +30,6 @@ class RouteReport:
     types: list[PromptType]
     texts: tuple[str, ...] | None
     """The prompts' texts."""
-    price: float
     is_logged: bool
     """Whether each prompt was given to one generator, with a known probability."""
 
@@ -42,7 +41,7 @@ class RouteReport:
         low, high = self.gain.lower, self.gain.upper
         gained = f"{self.gain.gain:.3g} ± {self.gain.error:.2g} over {self.gain.best} alone"
         interval = "" if low is None or high is None else f" ({low:.3g} to {high:.3g} with 95% confidence)"
-        less = " less the price of their costs" if self.price else ""
+        less = " less the price of their costs" if self.gain.price else ""
         verdict = "A router would gain" if low is not None and low > 0.0 else "No gain of routing is shown:"
         return (
             f"{verdict} {gained}, in the mean of the scores{less}. Over the generator that is truly the best single one"
@@ -55,7 +54,7 @@ class RouteReport:
         return {
             "generators": list(self.names),
             "prompts": found.prompts,
-            "price": self.price,
+            "price": found.price,
             "best": found.best,
             "gain": found.gain,
             "basis": found.basis,
@@ -71,8 +70,17 @@ class RouteReport:
         }
 
 
-def route_file(file: Path, *, price: float = 0.0, features: int = 256, types: int = 6, seed: int = 0) -> RouteReport:
-    """The report on an .npz file of prompts.
+def route_file(
+    file: Path,
+    *,
+    price: float = 0.0,
+    ceiling: float | None = None,
+    at_least: float | None = None,
+    features: int = 256,
+    types: int = 6,
+    seed: int = 0,
+) -> RouteReport:
+    """The report on an .npz file of prompts, routed at a price of cost or within a budget.
 
     It has `contexts` (m, d), the embeddings of m prompts, and one of two sets of arrays. `scores` (m, G): what each of
     G generators scored on each prompt, NaN where it got none. Or, of a log in which every prompt was given to one
@@ -89,14 +97,14 @@ def route_file(file: Path, *, price: float = 0.0, features: int = 256, types: in
         raise FixError(f"price: expected a number of at least 0, got {price}")
     if price and known.costs is None:
         raise FixError(f"price: it is multiplied by costs, and {file} has no array `costs`")
-    found = route_gain(known, price=price, features=features, seed=seed)
+    found = route_gain(known, price=price, ceiling=ceiling, at_least=at_least, features=features, seed=seed)
     if found.error is None:
         raise FixError(
             "what routing gains is not known: too few prompts have scores of both generators, that of the route and "
             "the best single one; a log needs probabilities below 1"
         )
-    kinds = types_of(known, found, price=price, count=types, seed=seed)
-    return RouteReport(known.names, found, kinds, texts, price, known.is_logged)
+    kinds = types_of(known, found, count=types, seed=seed)
+    return RouteReport(known.names, found, kinds, texts, known.is_logged)
 
 
 def prompts_in(file: Path) -> ScoredPrompts:

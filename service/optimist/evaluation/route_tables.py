@@ -78,7 +78,7 @@ def route_table(
         return _few(rows, names, paid, prompts, lower_is_better, title, scale, price, tries, (*warnings, few))
     found = route_gain(bed.known, price=price, contexts=contexts, seed=seed)
     sigma = float(contexts.bandwidth)
-    kinds = types_of(bed.known, found, price=price, count=types, examples=4 * EXAMPLES, bandwidth=sigma, seed=seed)
+    kinds = types_of(bed.known, found, count=types, examples=4 * EXAMPLES, bandwidth=sigma, seed=seed)
     if found.error is None and has_chances:
         warnings.append(
             "too few prompts were given by chance to the generators that are compared, so that the gain is by the model"

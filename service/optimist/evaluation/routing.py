@@ -18,7 +18,9 @@ from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import Floats
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.ridge import Regressions
+from optimist.policies.pacing import Frontier
 from optimist_client.errors import FixError
+from optimist_client.goals import check_pace
 
 FOLDS = 5
 """Parts of the prompts: what is said of one is learned from the others."""
@@ -34,6 +36,8 @@ log that were drawn by known probabilities; predictions alone."""
 class RouteGain:
     """What a router gains over the best single generator, on prompts that it has not seen."""
 
+    price: float
+    """Of a unit of cost."""
     gain: float
     """Mean score, less the price of its cost, of the routed prompts minus that of `best`."""
     error: float | None
@@ -69,6 +73,8 @@ def route_gain(
     known: ScoredPrompts,
     *,
     price: float = 0.0,
+    ceiling: float | None = None,
+    at_least: float | None = None,
     contexts: ContextSettings | None = None,
     features: int = 256,
     seed: int = 0,
@@ -79,6 +85,8 @@ def route_gain(
     Each prompt is routed by what was learned from the other parts. Where every generator has a score on a prompt, its
     gain is their difference. Where one was drawn, `Outcomes` says how far the predictions are off.
 
+    ceiling, at_least: instead of a price, what prompts may cost on average, or the part of the best single generator's
+    mean that is to be kept at the least cost: the price follows from them.
     contexts: how these become columns; by default with `features` random features, and bandwidth and components of at
     most `MOST_FITTED` of these contexts. Raises FixError for fewer folds than 2, or more than prompts.
     """
@@ -89,8 +97,9 @@ def route_gain(
         contexts = ContextSettings(known.contexts.shape[1], features).fitted([known.contexts[some]])
     made = contexts.made()
     columns = made(known.contexts)
-    charged = np.zeros(len(known.names)) if known.costs is None else price * known.costs
     predicted = _cross_fitted(known, columns, made.linear, _parts(known, folds, seed))
+    price = _price(known, predicted, price, ceiling, at_least)
+    charged = np.zeros(len(known.names)) if known.costs is None else price * known.costs
     worth = predicted - charged
     single, routed = int(worth.mean(0).argmax()), worth.argmax(1)
     outcomes = Outcomes(known, predicted, charged)
@@ -106,6 +115,7 @@ def route_gain(
     counts = np.bincount(routed, minlength=len(known.names)) / len(columns)
     lower, upper = _over_the_best(over)
     return RouteGain(
+        price=price,
         gain=gain,
         error=found.error,
         lower=None if found.error is None else lower,
@@ -123,6 +133,21 @@ def route_gain(
         outcomes=outcomes,
         prompts=len(columns),
     )
+
+
+def _price(
+    known: ScoredPrompts, predicted: Floats, price: float, ceiling: float | None, at_least: float | None
+) -> float:
+    """The price by which the prompts, given to generators as is predicted (m, G), keep the budget."""
+    check_pace("greedy", ceiling, at_least, price)
+    if ceiling is None and at_least is None:
+        return price
+    costs = known.costs_of_budget(ceiling, at_least)
+    frontier = Frontier.of(predicted, predicted, np.broadcast_to(costs, predicted.shape))
+    if ceiling is None:
+        return frontier.price_of_score((at_least or 0.0) * frontier.single)
+    # At the price itself the last prompt that is to be moved is worth as much with either generator.
+    return max(price, (1.0 + 1e-9) * frontier.price_of_cost(ceiling))
 
 
 def _over_the_best(over: Sequence[Mean | None]) -> tuple[float | None, float | None]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from optimist.numerics.routing.features import Floats
 from optimist_client.errors import FixError
+from optimist_client.goals import check_ceiling, check_pace
 
 FEWEST = 10
 """Prompts below which nothing is said."""
@@ -83,6 +84,16 @@ class ScoredPrompts:
         if np.isnan(found).any():
             raise FixError("scores: expected one of every generator on every prompt; some are missing")
         return found
+
+    def costs_of_budget(self, ceiling: float | None, at_least: float | None) -> Floats:
+        """The costs (G,). Raises FixError where there are none, or where they or the scores do not fit the budget."""
+        check_pace("greedy", ceiling, at_least, 0.0)
+        if self.costs is None:
+            raise FixError("ceiling, at_least: expected a cost of each generator, and there are none")
+        check_ceiling(ceiling, self.costs.tolist())
+        if at_least is not None and self.scores.min() < 0.0:
+            raise FixError(f"at_least: is a part of scores that are never negative; found {self.scores.min():g}")
+        return self.costs
 
     @property
     def is_logged(self) -> bool:

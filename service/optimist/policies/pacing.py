@@ -17,6 +17,8 @@ SAMPLED = 512
 REPAID = 8.0
 """A router makes up for what it has spent above its ceiling, or spends what it has saved, within the prompts that so
 many of the dearest generator pay for. With fewer, the price follows single prompts; with more, less is made up for."""
+RESERVE = 2.0
+"""As many prompts of the dearest generator are kept in reserve, so that the ceiling holds where they come at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,15 +73,19 @@ class Frontier:
             float(costs.mean(0).max()),
         )
 
+    def kept(self, price: float) -> float:
+        """The part of the best single generator's mean score that prompts keep at this λ; 0 unless it is above 0."""
+        found = float(self.scores[int(np.searchsorted(self.prices, price, side="right")) - 1])
+        return found / self.single if self.single > 0.0 else 0.0
+
     def price_of_ceiling(self, ceiling: float, overspent: float) -> float:
         """The λ by which prompts cost the ceiling on average, less what is to be made up for.
 
-        overspent: by how much prompts have cost more than the ceiling, in all. One prompt by the dearest generator is
-        kept in reserve, so that the ceiling holds after it, too.
+        overspent: by how much prompts have cost more than the ceiling, in all.
         """
-        if self.dearest <= 0.0:
+        if ceiling >= (1.0 - 1e-9) * self.dearest:
             return 0.0
-        return self.price_of_cost(ceiling * (1.0 - (overspent / self.dearest + 1.0) / REPAID))
+        return self.price_of_cost(ceiling * (1.0 - (overspent / self.dearest + RESERVE) / REPAID))
 
     def price_of_cost(self, most: float) -> float:
         """The smallest λ by which prompts cost at most so much on average; the largest λ where none does."""

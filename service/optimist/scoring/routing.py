@@ -93,11 +93,13 @@ def _pace(experiment: Experiment, state: ExperimentState, model: tuple[str, byte
     ):
         return None
     goal = replace(now.goal, loaded=LoadedModel.of(state.routes, RouteModel.unpack(model[1])))
+    price, kept = goal.price(now.arms, now.overspent)
     return RoutePace(
         ceiling=experiment.config.ceiling,
         at_least=experiment.config.at_least,
+        kept=None if experiment.config.at_least is None else kept,
         spent=now.cost / max(state.told, 1),
-        price=goal.price(now.arms, now.overspent),
+        price=price,
     )
 
 

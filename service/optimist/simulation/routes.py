@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from optimist.evaluation.scored_prompts import ScoredPrompts
+from optimist.numerics.routing.features import Floats
 from optimist.policies.routing import RoutePolicy
 from optimist.simulation.routing import RouteBed, play
 from optimist_client.errors import FixError
+from optimist_client.goals import PACED
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,12 @@ class PlayedRoutes:
     dearest_cost: float | None
     """With the dearest one."""
     rows: tuple[PlayedPolicy, ...]
+    ceiling: float | None = None
+    """Of the mean cost of a prompt."""
+    at_least: float | None = None
+    """The part of the best single generator's mean that is to be kept."""
+    mixture: float | None = None
+    """Mean score of the best fixed mixture of generators that the ceiling allows; None without one."""
 
     @property
     def sentence(self) -> str:
@@ -61,6 +69,8 @@ class PlayedRoutes:
         if self.single_cost is not None:
             dearest = f"{self.dearest_cost:.3g} with the dearest"
             costs = f" Cost of a prompt: {self.single_cost:.3g} with the best alone, {dearest}."
+        if self.mixture is not None:
+            costs += f" Best fixed mixture at a mean cost of {self.ceiling:.3g}: {self.mixture:.4f}."
         return (
             f"{self.prompts:,} prompts, {self.trials} trials. Mean score of the best generator alone: {self.best:.4f}; "
             f"of the best one for each prompt: {self.ideal:.4f}.{costs}"
@@ -80,13 +90,21 @@ def played(
     seed: int = 0,
     price: float = 0.0,
     tries: int = 1,
+    ceiling: float | None = None,
+    at_least: float | None = None,
 ) -> PlayedRoutes:
     """Each policy (`policies.routing.RouteName`) on up to `rounds` prompts, in another random order in each trial.
 
     price: what a unit of cost is worth in units of the score. tries: a generator is called for its prompt until it
-    succeeds, at most so often; the scores are the probabilities of it. Raises FixError for an unknown policy, unless
-    every generator has one score on every prompt, for a price without costs, and for tries of other scores.
+    succeeds, at most so often; the scores are the probabilities of it. ceiling, at_least: the budget of those policies
+    that can keep one; others are played without it. Raises FixError for an unknown policy, unless every generator has
+    one score on every prompt, for a price or a budget without costs, for a budget that no policy keeps, and for tries
+    of other scores.
     """
+    if ceiling is not None or at_least is not None:
+        known.costs_of_budget(ceiling, at_least)
+        if not set(policies) & set(PACED):
+            raise FixError(f"ceiling, at_least: expected one of the policies {', '.join(PACED)}, which keep a budget")
     if price and known.costs is None:
         raise FixError("price: it is multiplied by costs, and there are none")
     table = known.table()
@@ -96,7 +114,8 @@ def played(
     single = play(bed, RoutePolicy("best-single", price=price))
     rows: list[PlayedPolicy] = []
     for name in policies:
-        policy = RoutePolicy.named(name, len(chosen), price, tries)
+        budget = {"ceiling": ceiling, "at_least": at_least} if name in PACED else {}
+        policy = RoutePolicy.named(name, len(chosen), price, tries, **budget)
         runs = [play(bed, policy, trial=trial, seed=seed) for trial in range(trials)]
         means = np.array([run.values.mean() for run in runs])
         counts = sum(np.bincount(run.chosen, minlength=len(known.names)) for run in runs)
@@ -123,4 +142,18 @@ def played(
         single_cost=single.single_cost if has_costs else None,
         dearest_cost=single.dearest_cost if has_costs else None,
         rows=tuple(rows),
+        ceiling=ceiling,
+        at_least=at_least,
+        mixture=None if ceiling is None else best_mixture(bed.results.mean(0), bed.spent.mean(0), ceiling),
     )
+
+
+def best_mixture(scores: Floats, costs: Floats, ceiling: float) -> float:
+    """The largest mean score of a fixed mixture of generators, with mean scores and costs (G,), at this mean cost at
+    most: of one generator, or of two. -inf where each costs more."""
+    found = [float(scores[costs <= ceiling].max(initial=-math.inf))]
+    for cheap, dear in zip(*np.nonzero(costs[:, None] < costs), strict=True):
+        part = (ceiling - costs[cheap]) / (costs[dear] - costs[cheap])
+        if 0.0 <= part <= 1.0:
+            found.append(float((1.0 - part) * scores[cheap] + part * scores[dear]))
+    return max(found)

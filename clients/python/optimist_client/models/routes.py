@@ -86,7 +86,9 @@ class RoutePace(Answer):
     ceiling: float | None = optional()
     """Of the mean cost of a prompt."""
     at_least: float | None = optional()
-    """The part of the best single generator's mean score that is kept."""
+    """The part of the best single generator's mean score that is to be kept."""
+    kept: float | None = optional()
+    """The part that is expected to be kept by the newest model, exploration included; None with a ceiling."""
     spent: float
     """Mean cost of a told prompt, the warm-up and what was retracted included."""
     price: float
@@ -189,10 +191,10 @@ class Routes(Answer):
             return ""
         priced = f"A unit of cost is priced at {_amount(pace.price)}."
         if pace.ceiling is None:
-            kept = 0.0 if self.best_score <= 0.0 else self.score / self.best_score
             return (
-                f"Routed prompts keep {kept:.1%} of the score of {self.best} alone, where at least "
-                f"{pace.at_least or 0.0:.3g} of it is asked for, at {_amount(pace.spent)} a prompt so far. {priced}"
+                f"Routed prompts are expected to keep {pace.kept or 0.0:.1%} of the best single generator's score, "
+                f"where at least {100.0 * (pace.at_least or 0.0):g}% is asked for. "
+                f"A prompt has cost {_amount(pace.spent)} so far. {priced}"
             )
         over = pace.spent / pace.ceiling - 1.0
         said = f"{abs(over):.1%} {'below' if over <= 0.0 else 'above'} the ceiling of {_amount(pace.ceiling)}"
