@@ -14,11 +14,14 @@ from optimist.numerics.routing.features import Floats
 
 SAMPLED = 512
 """Prompts, a uniform sample of those told, on which a model says what allocations cost and score."""
-REPAID = 8.0
+REPAID = 4.0
 """A router makes up for what it has spent above its ceiling, or spends what it has saved, within the prompts that so
 many of the dearest generator pay for. With fewer, the price follows single prompts; with more, less is made up for."""
-RESERVE = 2.0
-"""As many prompts of the dearest generator are kept in reserve, so that the ceiling holds where they come at once."""
+MOST = 2.0
+"""Prompts may cost at most so many times the ceiling while a router spends what it has saved, and at least the ceiling
+divided by it while it makes up for something: it does not live on the cheapest generator after a few dear prompts."""
+RESERVE = 1.0
+"""As many prompts of the dearest generator are kept in reserve, so that the ceiling holds after one, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +88,8 @@ class Frontier:
         """
         if ceiling >= (1.0 - 1e-9) * self.dearest:
             return 0.0
-        return self.price_of_cost(ceiling * (1.0 - (overspent / self.dearest + RESERVE) / REPAID))
+        part = 1.0 - (overspent / self.dearest + RESERVE) / REPAID
+        return self.price_of_cost(ceiling * min(max(part, 1.0 / MOST), MOST))
 
     def price_of_cost(self, most: float) -> float:
         """The smallest λ by which prompts cost at most so much on average; the largest λ where none does."""
