@@ -117,12 +117,12 @@ def test_one_absurd_score_is_no_change():
 
 
 def test_the_regression_is_that_of_all_samples():
-    columns, scores = told(normal, 7, 45)
+    columns, scores = told(normal, 7, 35)
     drift, _ = after(columns, scores)
     weights, covariance, _ = fitted(Moments.of(columns[:30], scores[:30]), 2)
     prior = np.linalg.inv(np.linalg.inv(covariance) - _gram(columns[:30]))
     expected = np.linalg.inv(np.linalg.inv(prior) + _gram(columns))
-    rows = np.concatenate([np.ones((45, 1)), columns], axis=1)
+    rows = np.concatenate([np.ones((35, 1)), columns], axis=1)
     np.testing.assert_allclose(drift.state()["covariance"], expected[np.tril_indices(WIDTH + 1)], rtol=1e-6, atol=1e-9)
     mean = scores[:30].mean()
     np.testing.assert_allclose(drift.state()["weights"], expected @ rows.T @ (scores - mean), rtol=1e-5, atol=1e-9)

@@ -209,25 +209,25 @@ def test_answers_that_change_are_reported_and_what_was_learned_before_is_dropped
     change = report.standings[0].change
     assert change is not None
     assert report.standings[1].change is None
-    assert told["a"] - 20 <= change.position <= told["a"] + 2
+    # Which prompts came to it before, and so how sure the beginning is, depends on when models were made.
+    assert 0 < change.position <= told["a"] + 2
     assert change.pick is not None
-    assert change.shift < -0.6
+    assert change.shift < -0.3
     assert change.text in report.standings[0].warnings
+    listed = CliRunner().invoke(app, ["suspects", name, "--url", service.url], env={"COLUMNS": "200"})
+    assert listed.output.splitlines()[-1] == f"a: {change.text}"
     assert f"Warning: a: its answers have changed since about pick {change.pick}: scores are " in str(report)
     assert f"retract(generator=…, until={change.position}) drops what it told before." in report.sentences[-1]
 
-    reply = experiment.retract(generator="a", until=change.position, reason="a new version")
-    assert [(one.which, one.samples) for one in reply.retracted] == [
-        (f"all batches up to {change.position}", change.position)
-    ]
-    assert experiment.retract(generator="a", until=change.position).already
+    reply = experiment.retract(generator="a", until=told["a"], reason="a new version")
+    assert [(one.which, one.samples) for one in reply.retracted] == [(f"all batches up to {told['a']}", told["a"])]
+    assert experiment.retract(generator="a", until=told["a"]).already
     until(lambda: experiment.report().scored and experiment.report().standings[0].scored_samples > 0)
     report = experiment.report()
-    assert [row.samples for row in report.standings] == [told["a"] + 50 - change.position, told["b"]]
+    assert [row.samples for row in report.standings] == [50, told["b"]]
     assert [row.change for row in report.standings] == [None, None]
     assert (report.samples, report.retractions[0].reason) == (210, "a new version")
-    said = f"Retracted: all batches up to {change.position} of a ({change.position} samples): a new version."
-    assert said in str(report)
+    assert f"Retracted: all batches up to {told['a']} of a ({told['a']} samples): a new version." in str(report)
     served(experiment, 20, seed=4, success=changed, only=["a"], kind=1)
     went = served(experiment, 80, seed=3, success=changed)
     assert went[1, "a"] > went[1, "b"], "it is the better one on the prompts on which it was the worse one"
@@ -239,7 +239,7 @@ def test_answers_that_change_are_reported_and_what_was_learned_before_is_dropped
     until(lambda: again.report().scored)
     assert again.report().retractions == experiment.report().retractions
     assert [row.score for row in again.report().standings] == [row.score for row in experiment.report().standings]
-    assert again.retract(generator="a", until=change.position).already
+    assert again.retract(generator="a", until=told["a"]).already
 
     until_now = ("retract", again.name, "--generator", "b", "--until", "3", "--yes", "--url", service.url)
     done = CliRunner().invoke(app, [*until_now], env={"COLUMNS": "200"})

@@ -31,10 +31,12 @@ Reason = Annotated[str, typer.Option(help="Why; it stays on record.")]
 def suspects(experiment: Name, url: Url = "http://127.0.0.1:8000", as_json: AsJson = False) -> None:
     """List the suspicious batches of an experiment.
 
-    They repeat earlier batches, or are on another scale than others. They count until they are retracted.
+    They repeat earlier batches, or are on another scale than others. They count until they are retracted. Below them
+    are the generators of a router whose answers have changed.
     """
     with said_plainly(OptimistError), Optimist(url) as optimist:
-        found = optimist.experiment(experiment).suspects()
+        opened = optimist.experiment(experiment)
+        found, standings = opened.suspects(), [] if as_json else opened.report().standings
     if as_json:
         typer.echo(json.dumps([suspect.model_dump() for suspect in found], indent=2))
         return
@@ -45,6 +47,9 @@ def suspects(experiment: Name, url: Url = "http://127.0.0.1:8000", as_json: AsJs
         cells = (one.generator, one.position, one.pick, one.samples, told, odd)
         table.add_row(*(Text("" if cell is None else str(cell)) for cell in cells))
     Console().print(table)
+    for row in standings:
+        if row.change is not None:
+            typer.echo(f"{row.generator}: {row.change.text}")
 
 
 def retract(

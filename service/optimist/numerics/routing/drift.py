@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from optimist.numerics.change import Change
 from optimist.numerics.routing.features import Floats
 from optimist.numerics.routing.moments import Moments
-from optimist.numerics.routing.ridge import SHARED_RIDGES, forms_of
+from optimist.numerics.routing.ridge import forms_of
 
 FALSE_ALARMS = 1e-6
 """The chance of a false alarm that a sample adds at most: 1 % in 10,000 samples, of all generators together."""
@@ -25,8 +25,10 @@ REACH = 8.0
 """Standard deviations beyond which residuals are cut, so that one absurd score does not make all bets tiny."""
 FEWEST = 30
 """Samples before the first residual."""
-GROWTH = 0.5
+GROWTH = 0.2
 """The prior of the regression, and the noise, are estimated again when the samples have grown by this part."""
+RIDGES: Floats = np.geomspace(0.03, 3000.0, 16)
+"""Ridges that are weighed by their likelihood. They are close to each other, so that no estimate jumps."""
 FLAT = 1e6
 """Prior variance of the mean score, in units of the noise."""
 CALIBRATION = 20.0
@@ -158,7 +160,7 @@ def fitted(moments: Moments, linear: int) -> tuple[Floats, Floats, float]:
     """Of one generator's own regression of its scores, less their mean, on 1 and its columns: weights, their covariance
     in units of the noise, and the noise's standard deviation, 0 where all scores are equal.
 
-    Prior variances and noise are means over `SHARED_RIDGES`, with and without components, each as likely as its
+    Prior variances and noise are means over `RIDGES`, with and without components, each as likely as its
     likelihood says.
     """
     gram, cross, squares = moments.centred
@@ -171,7 +173,7 @@ def fitted(moments: Moments, linear: int) -> tuple[Floats, Floats, float]:
         root = np.sqrt(form)
         values, basis = np.linalg.eigh(root[:, None] * gram * root)
         values, pulls = np.maximum(values, 0.0), np.square(basis.T @ (root * cross))
-        for ridge in SHARED_RIDGES.tolist():
+        for ridge in RIDGES.tolist():
             left = max(squares - float((pulls / (values + ridge)).sum()), 1e-12 * squares)
             likelihoods.append(-0.5 * (float(np.log1p(values / ridge).sum()) + degrees * math.log(left)))
             priors.append(form / ridge)
