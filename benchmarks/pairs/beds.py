@@ -101,7 +101,12 @@ def kinds() -> dict[str, Generator]:
 def of_digits(metric: str, made: Mapping[str, Generator], horizon: int, unlike: bool = False) -> Bed:
     """A bed of generators of digits, all drawn with one seed."""
     world = load(progress=False)
-    brought: dict[str, dict[str, Any]] = {"fid": {"reference": world.reference()[:2]}, "is": {}, "mean": {}}
+    brought: dict[str, dict[str, Any]] = {
+        "fid": {"reference": world.reference()[:2]},
+        "kid": {"reference": world.features(world.images)},
+        "is": {},
+        "mean": {},
+    }
     settings = brought.get(metric, {"kernel": KERNEL})
     pools = {name: _seen(world, metric, generator.sample(ROWS, SEED)) for name, generator in made.items()}
     return Bed(pools, Question(declared_of(metric, **settings)), horizon, unlike)
@@ -201,11 +206,11 @@ def _digits(
 BEDS: dict[str, Callable[[], Bed]] = {
     **{
         f"truncations (4): {metric}": _digits(metric, lambda: truncations(4), horizon)
-        for metric, horizon in {"fid": 2_000, "is": 6_000, "rke": 2_000, "vendi": 800}.items()
+        for metric, horizon in {"fid": 2_000, "kid": 2_000, "is": 6_000, "rke": 2_000, "vendi": 800}.items()
     },
     **{
         f"checkpoints (4): {metric}": _digits(metric, checkpoints, horizon)
-        for metric, horizon in {"fid": 3_000, "is": 6_000, "rke": 2_000, "vendi": 800}.items()
+        for metric, horizon in {"fid": 3_000, "kid": 3_000, "is": 6_000, "rke": 2_000, "vendi": 800}.items()
     },
     **{
         f"kinds (4): {metric}": _digits(metric, kinds, horizon, unlike=True)

@@ -1,12 +1,14 @@
 """What do many workers at once cost, where generators are paired?
 
     python benchmarks/pairs/flights.py [tables] [--beds NAME ...] [--streams 40] [--workers 1 8 16] [--samples 200]
+        [--hanging 0]
 
 The tables are `errors`, `races` and `ties`; all by default. Batches of 5 take times of an exponential law, and are told
 when they are done: what is on its way leaves gaps in the indices. In memory, scored as in `Evaluation`, δ = 0.05.
 
 - errors: two neighbours among the best generators, W batches of each on their way until `--samples` of each are told:
-  the root-mean-square error of their difference, the error stated, the root-mean-square z, and ρ_L.
+  the root-mean-square error of their difference, the error stated, the root-mean-square z, and ρ_L. The first
+  `--hanging` batches of one of the two are never told.
 - races: W workers ask `top-two` until it decides: the median and the geometric mean of the samples told, wrong answers,
   and runs without a decision when a generator had no samples left.
 - ties: the same of two neighbours that are moved to the same score, up to `--samples` of both: the share that stops.
@@ -45,11 +47,12 @@ class Flight:
         self._next = dict.fromkeys(names, 0)
         self._now = 0.0
 
-    def begin(self, name: str) -> None:
-        """Begin the next batch of a generator."""
+    def begin(self, name: str, hangs: bool = False) -> None:
+        """Begin the next batch of a generator, which is never told if its worker `hangs`."""
         start = self._next[name]
         self._next[name] = start + BATCH
-        heapq.heappush(self._due, (self._now + self._rng.exponential(), start, name))
+        if not hangs:
+            heapq.heappush(self._due, (self._now + self._rng.exponential(), start, name))
 
     def tell(self) -> tuple[str, bool]:
         """Tell the batch that is done first: its generator, and whether an estimate is due."""
@@ -66,12 +69,16 @@ class Flight:
         return self._tracks[name].estimate()
 
 
-def errors(bed: Bed, truths: Mapping[str, float], numbers: range, workers: int, samples: int) -> list[str]:
+def errors(
+    bed: Bed, truths: Mapping[str, float], numbers: range, workers: int, samples: int, hanging: int
+) -> list[str]:
     """The row of one number of batches on their way."""
     names, true = _neighbours(truths)
     found: list[tuple[float, float, float]] = []
     for number in numbers:
         flight, made = Flight(bed, names, number), dict[str, Estimate]()
+        for _ in range(hanging):
+            flight.begin(names[0], hangs=True)
         for name in names * workers:
             flight.begin(name)
         while len(made) < len(names):
@@ -88,9 +95,9 @@ def errors(bed: Bed, truths: Mapping[str, float], numbers: range, workers: int, 
     return [f"{_rms(missed):.3g}", f"{_rms(stated):.3g}", f"{z:.2f}", f"{np.median(rho):.3f}"]
 
 
-def races(bed: Bed, truths: Mapping[str, float], numbers: range, workers: int, samples: int) -> list[str]:
+def races(bed: Bed, truths: Mapping[str, float], numbers: range, workers: int, samples: int, hanging: int) -> list[str]:
     """The row of one number of workers."""
-    del samples
+    del samples, hanging
     best = (min if _lower_is_better(bed) else max)(truths, key=truths.__getitem__)
     found = [_race(bed, tuple(truths), number, workers, bed.horizon, lambda _, made: made) for number in numbers]
     told = [told for told, _ in found]
@@ -98,8 +105,9 @@ def races(bed: Bed, truths: Mapping[str, float], numbers: range, workers: int, s
     return [f"{np.median(told):,.0f}", f"{np.exp(np.mean(np.log(told))):,.0f}", f"{wrong}", f"{undecided}"]
 
 
-def ties(bed: Bed, truths: Mapping[str, float], numbers: range, workers: int, samples: int) -> list[str]:
+def ties(bed: Bed, truths: Mapping[str, float], numbers: range, workers: int, samples: int, hanging: int) -> list[str]:
     """The row of one number of workers."""
+    del hanging
     names, _ = _neighbours(truths)
 
     def level(name: str, made: Estimate) -> Estimate:
@@ -159,7 +167,7 @@ def _rms(values: np.ndarray) -> float:
     return float(np.sqrt(np.square(values).mean()))
 
 
-TABLES: dict[str, Callable[[Bed, Mapping[str, float], range, int, int], list[str]]] = {
+TABLES: dict[str, Callable[[Bed, Mapping[str, float], range, int, int, int], list[str]]] = {
     "errors": errors,
     "races": races,
     "ties": ties,
@@ -174,6 +182,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=40, help="number of streams of each bed")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 8, 16])
     parser.add_argument("--samples", type=int, default=200)
+    parser.add_argument("--hanging", type=int, default=0, help="batches that are never told, in the table of errors")
     options = parser.parse_args()
     limit_threads(1)
     for name in BEDS:
@@ -183,7 +192,7 @@ def main() -> None:
         truths = {generator: bed.truth(generator) for generator in bed.generators}
         for table in options.tables or TABLES:
             for workers in options.workers:
-                row = TABLES[table](bed, truths, range(options.streams), workers, options.samples)
+                row = TABLES[table](bed, truths, range(options.streams), workers, options.samples, options.hanging)
                 print(f"| {name} | {table} | {workers} | {' | '.join(row)} |", flush=True)
 
 

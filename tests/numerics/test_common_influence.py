@@ -57,7 +57,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "conditional 2": lambda device: ConditionalVendi(fourier(D, device=device), fourier(3, 1, device), 2.0),
     "information 3": lambda device: InformationVendi(fourier(D, device=device), fourier(3, 1, device), 3.0),
 }
-SIGNED = ("is",)
+SIGNED = ("is", "vendi 1", "vendi 1.5")
 BELOW_TWO = ("vendi 0.5", "vendi 1", "vendi 1.5", "conditional 1")
 HELD, DROPPED, LONG = 19, 60, 700
 """All rows are held; they are not; not even the last 512 have the first ones."""

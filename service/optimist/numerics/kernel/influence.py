@@ -70,6 +70,8 @@ class EntropyInfluence:
     """The uncertain part of the correction, with the correction's sign."""
     systematic: float = 0.0
     """For sd_stop, an error that is independent of those of other entropies."""
+    systematic_sign: int = 0
+    """`Analysis.systematic_sign` of it."""
     bracket: tuple[float, float] | None = None
     """Between which the population's entropy lies on average; None if unknown."""
     common: Sequence[Tensor] = ()
@@ -108,6 +110,7 @@ def with_errors(
         first_order=linear_share(first_order, variance),
         systematic_selection=abs(found.doubt),
         systematic_stopping=math.sqrt(found.doubt**2 + found.systematic**2),
+        systematic_sign=found.systematic_sign,
         influence=influence,
         recent=recent,
         warnings=warnings,
@@ -195,6 +198,9 @@ def _by_leave_one_out(metric: VendiScore, statistic: KernelStatistic, *common: T
         inflation=1.0 + 400.0 / n**2,
         second_order=second_order(floored, derivative, order),
         systematic=found.systematic,
+        # More or less of the same correction: of generators alike it is off in the same direction. Orders below 1 are
+        # not calibrated well enough for that.
+        systematic_sign=1 if order >= 1.0 else 0,
         bracket=(plug_in, max(cross_entropy, found.estimate)),
         common=[outside.influence(order, found.estimate, each) for each in of_common],
     )
