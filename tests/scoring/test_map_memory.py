@@ -18,8 +18,10 @@ from optimist.numerics.fid.reference import Reference
 from optimist.scoring import Scorer
 from optimist.scoring.budget import cool_down
 from optimist.scoring.experiments import bytes_of
+from optimist.scoring.fairness import SHORT
+from optimist.scoring.record import GeneratorRecord
 from optimist.scoring.warm import WarmGenerator
-from optimist.store import EmbeddedRedis, GeneratorState, open_store
+from optimist.store import EmbeddedRedis, GeneratorState, Store, open_store
 from optimist_client.models import Experiment
 
 DIMENSION, FEATURES = 64, 200
@@ -202,3 +204,12 @@ def test_bytes_are_those_of_all_tensors_each_once():
     before = reference.bytes
     assert before == 8 * (6 + 3 * 36 - 30)  # mean, covariance, eigenvectors and eigenvalues
     assert reference.root.nbytes + before == reference.bytes
+
+
+@pytest.mark.parametrize(("features", "is_long"), [(64, False), (8192, True)])
+async def test_a_first_turn_that_draws_a_large_map_is_not_a_short_one(make, store: Store, features: int, is_long: bool):
+    """Otherwise such turns take all threads, also the one that is kept free for short turns of others."""
+    await make("x", 1, metric="rke", dimension=1300, kernel={"name": "gaussian", "sigma": 40.0, "features": features})
+    async with scoring(store) as scorer:
+        expected = await scorer._experiments.expected_seconds(GeneratorRecord("x", 0))
+    assert (expected >= SHORT) == is_long

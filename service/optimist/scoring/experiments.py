@@ -35,6 +35,8 @@ from optimist_client.models import Experiment
 
 SECONDS_PER_PRODUCT = 1e-9
 """Seconds for an eigendecomposition of a (d, d) matrix, divided by d³: 5 s at d = 2048 on one core."""
+SECONDS_PER_FREQUENCY = 2e-8
+"""Of drawing one number of a feature map."""
 
 
 class Tracked(TypedDict):
@@ -166,14 +168,17 @@ class Experiments:
         metric = metric_of(experiment, record.label)
         kernels = [kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None]
         columns = experiment.widths_of(metric)[metric.first_array()]
-        width = max(columns, *(2 * (kernel.features or 0) for kernel in kernels), 1)
+        features = [kernel.features or 0 for kernel in kernels]
+        width = max(columns, *(2 * each for each in features), 1)
         if isinstance(record, MixtureRecord):  # products of each two, of both halves and of all
             return SECONDS_PER_PRODUCT * 3 * len(experiment.config.generators) ** 2 * width**2
         samples = record.samples if isinstance(record, GeneratorRecord) else 0
         rows = min(max(samples, 1), width)
+        is_warm = record.subject in self.warm
         if metric.setting("reference") is None:
-            return SECONDS_PER_PRODUCT * rows**2 * width
-        return SECONDS_PER_PRODUCT * (rows if record.subject in self.warm else width) * width**2
+            drawn = 0 if is_warm else columns * sum(features)
+            return SECONDS_PER_PRODUCT * rows**2 * width + SECONDS_PER_FREQUENCY * drawn
+        return SECONDS_PER_PRODUCT * (rows if is_warm else width) * width**2
 
     def forget_fitted(self, subject: Subject | None = None) -> None:
         """Drop the bounds with fixed kernels, of one metric or of all: Redis may have lost these kernels."""
