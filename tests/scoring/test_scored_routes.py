@@ -69,9 +69,11 @@ async def test_the_model_is_made_when_it_is_due_and_is_that_of_the_logs(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("held", [True, False])
-async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(make, server: EmbeddedRedis, held: bool):
-    """With statistics that are lent, and with copies."""
+@pytest.mark.parametrize(("held", "what"), [(True, "position"), (False, "position"), (True, "until")])
+async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(
+    make, server: EmbeddedRedis, held: bool, what: str
+):
+    """With statistics that are lent, and with copies; one batch is retracted, or all up to one."""
     made = await make(generators=2, keep_log=True, **ROUTES)
     async with contextlib.AsyncExitStack() as stack:
         if not held:
@@ -82,7 +84,7 @@ async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(make, s
         scorer = await stack.enter_async_context(a_scorer(server))
         await tell(made, 20, seed=1)
         await has_model(made)
-        await made.store.retract("x", generator=0, position=5)
+        await made.store.retract("x", generator=0, **{what: 5})
         assert (await made.store.state("x")).routes is None, "made of what counts no longer"
         assert await made.store.route_model("x") is None
         await tell(made, 10, seed=2)
@@ -94,7 +96,8 @@ async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(make, s
     for ordinal, part in parts.items():
         sums = moments(tracks[ordinal])
         log = await made.store.read_log("x", ordinal, 0, max_entries=1000)
-        rows = [one for one in log if one.retracts is None and one.seq <= part.seq and (ordinal or one.seq != 5)]
+        gone = () if ordinal else (5,) if what == "position" else range(1, 6)
+        rows = [one for one in log if one.retracts is None and one.seq <= part.seq and one.seq not in gone]
         assert sums.samples == len(rows) == part.samples
 
 

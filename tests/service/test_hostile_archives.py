@@ -117,6 +117,10 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
     "twins": ({A: setting(twins={str(n): 1 for n in range(33)})}, "twins: expected at most 32"),
     "twins of none": ({A: setting(twins={"7": 1})}, "expected later generators"),
     "retractions": ({A: setting(retractions=[RETRACTION] * 2049)}, "retractions: expected at most 2048"),
+    "retractions of what comes later": (
+        {A: setting(retractions=[RETRACTION.replace('"until":1', '"until":9')])},
+        "the retraction at 1 of 'a' does not fit its batches",
+    ),
     "no retractions": ({A: setting(retractions=["[]" * 9])}, "retractions of 'a'"),
     "pages": ({A: setting(pages=["logs/1"] * 2**16 + ["logs/1"])}, "pages: expected at most 65536"),
     "a long estimate": ({A: setting(estimate="1" * (2**20 + 1))}, "estimate: expected text of at most 1.04858e+06"),
