@@ -37,6 +37,7 @@ from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.ridge import Regressions
 from optimist.numerics.routing.told import RoutedPrompt
 from optimist.policies import RoutePolicy
+from optimist.policies.pacing import SAMPLED
 from optimist.store import ROUTES_UNIT, MixedPart, Store, connect, running_url
 from optimist_client import Optimist, tensors
 from optimist_client.models import AskRequest
@@ -59,7 +60,8 @@ def made_up_model() -> RouteModel:
         scores = features @ rng.standard_normal(FEATURES) + rng.standard_normal(len(features))
         moments.append(Moments.of(features, scores))
     found = Regressions.of(moments)
-    return RouteModel.of(range(GENERATORS), [400] * GENERATORS, contexts, found, found.means)
+    sampled = rng.standard_normal((SAMPLED, WIDTH)).astype(np.float32)
+    return RouteModel.of(range(GENERATORS), [400] * GENERATORS, contexts, found, found.means, sampled)
 
 
 def ask_of(contexts: int, seed: int) -> bytes:
@@ -134,12 +136,17 @@ def choosing() -> None:
         policy.pick(policy.chances(means[0], widths[0]), place)
 
     means, widths = model.predict(rows[:1])
+    costs = np.geomspace(1.0, 100.0, GENERATORS)
+    ceiled = RoutePolicy(ceiling=10.0)
+    frontier = ceiled.frontier(*model.sampled, costs)
     print("\nProcessor time of one choice, in this process\n")
     header("", "µs")
     parts: dict[str, Callable[[], object]] = {
         "choosing a generator": chosen,
         "of it: means and widths": lambda: model.predict(rows[:1]),
         "of it: probabilities": lambda: policy.chances(means[0], widths[0]),
+        "beside it, with a ceiling: the price": lambda: ceiled.paced(frontier, 1.0),
+        "and once for each model: what allocations cost": lambda: ceiled.frontier(*model.sampled, costs),
         "reading the body": lambda: AskRequest.model_validate_json(body),
         "its context as float32": lambda: np.array(asked.contexts, dtype=np.float32),
         "packing what is stored": RoutedPrompt(rows[0], 0.5, "a prompt").pack,

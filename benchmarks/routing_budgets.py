@@ -1,6 +1,6 @@
 """Budgets of routers on real rewards and dollars: is a ceiling kept, and what is it worth?
 
-    python benchmarks/routing_budgets.py prompts.npz [--trials 20] [--pareto FOLDER] [--only ceilings shares]
+    python benchmarks/routing_budgets.py prompts.npz [--trials 20] [--features 64] [--pareto FOLDER]
 
 prompts.npz is what `routing_beds.py` makes of the wheel paretobandit 0.1.1: 3,609 prompts with the rewards and the
 dollars of three language models. Ceilings lie between the cheapest and the dearest model. For each: by how much the
@@ -48,10 +48,10 @@ def bed_of(file: Path) -> tuple[RouteBed, list[str]]:
     return bed, known["names"].tolist()
 
 
-def ours(bed: RouteBed, trial: int, **budget: Any) -> Routed:
+def ours(bed: RouteBed, trial: int, features: int, **budget: Any) -> Routed:
     """A play of our default with a budget."""
     warmup = contexts_to_fit("median", bed.scores.shape[1])
-    return play(bed, RoutePolicy.named("optimistic", **budget), trial=trial, features=64, warmup=warmup)
+    return play(bed, RoutePolicy.named("optimistic", **budget), trial=trial, features=features, warmup=warmup)
 
 
 class ParetoBandit:
@@ -122,7 +122,7 @@ def ceilings(bed: RouteBed, trials: int, peers: dict[str, Callable[..., Routed]]
     half = len(bed.scores) // 2
     for ceiling in wanted:
         mixture = best_mixture(bed.scores.mean(0), bed.spent.mean(0), ceiling)
-        for name, peer in {"optimist": partial(ours, bed), **peers}.items():
+        for name, peer in peers.items():
             runs = [peer(trial, ceiling=ceiling) for trial in range(trials)]
             reward = shown(np.array([each.values.mean() for each in runs]))
             table.add_row(
@@ -131,13 +131,13 @@ def ceilings(bed: RouteBed, trials: int, peers: dict[str, Callable[..., Routed]]
     return table
 
 
-def shares(bed: RouteBed, trials: int) -> Table:
+def shares(bed: RouteBed, trials: int, peer: Callable[..., Routed], wanted: list[float]) -> Table:
     """What is kept of the best single model's reward, and at which cost."""
     table = Table("at least", "kept: mean (least to most)", "second half", "dollars a prompt", "of the best single's")
     scores, costs = bed.scores.mean(0), bed.spent.mean(0)
     single, half = int(scores.argmax()), len(bed.scores) // 2
-    for share in SHARES:
-        runs = [ours(bed, trial, at_least=share) for trial in range(trials)]
+    for share in wanted:
+        runs = [peer(trial, at_least=share) for trial in range(trials)]
         kept = np.array([each.values.mean() for each in runs]) / scores[single]
         late = np.array([each.values[half:].mean() for each in runs]) / scores[single]
         paid = np.array([each.costs.mean() for each in runs])
@@ -154,13 +154,16 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--pareto", type=Path)
     parser.add_argument("--ceilings", nargs="*", type=float, default=list(CEILINGS))
+    parser.add_argument("--shares", nargs="*", type=float, default=list(SHARES))
+    parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--only", nargs="*", choices=("ceilings", "shares"), default=["ceilings", "shares"])
     asked = parser.parse_args()
     bed, names = bed_of(asked.prompts)
-    peers: dict[str, Callable[..., Routed]] = {}
+    mine = partial(ours, bed, features=asked.features)
+    peers: dict[str, Callable[..., Routed]] = {"optimist": mine}
     if asked.pareto is not None:
         peer = ParetoBandit(asked.pareto, bed, names)
-        peers = {
+        peers |= {
             "ParetoBandit, trained": partial(peer.play, priors="warmup"),
             "ParetoBandit, cold": partial(peer.play, priors="none"),
         }
@@ -168,7 +171,7 @@ def main() -> None:
     if "ceilings" in asked.only:
         console.print(ceilings(bed, asked.trials, peers, asked.ceilings))
     if "shares" in asked.only:
-        console.print(shares(bed, asked.trials))
+        console.print(shares(bed, asked.trials, mine, asked.shares))
 
 
 if __name__ == "__main__":

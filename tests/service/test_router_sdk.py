@@ -84,9 +84,18 @@ def test_prompts_go_to_the_generator_that_is_better_on_them(client: Optimist, na
     assert not report.decision.decided
 
 
-def test_a_ceiling_is_kept_through_the_service(client: Optimist, name: str):
+def next_pick(experiment: Experiment) -> tuple[int, float | None, float | None]:
+    """How many told batches the model of the next pick knows, its price and its probability; the pick is given up."""
+    pick = experiment.ask(context=CENTRES[0])
+    assert pick is not None
+    pick.give_up("only asked")
+    return sum(pick.info.positions), pick.info.price, pick.info.probability
+
+
+def test_a_ceiling_is_kept_through_the_service_and_after_an_import(client: Optimist, name: str, tmp_path: Path):
     costs = {"a": 10.0, "b": 1.0}
-    experiment = client.create_experiment(name, list(SUCCESS), costs=costs, ceiling=3.0, **ROUTE)
+    config = ROUTE | {"rescore_growth": 0.0, "keep_log": True}
+    experiment = client.create_experiment(name, list(SUCCESS), costs=costs, ceiling=3.0, **config)
     rng, spent, prices = np.random.default_rng(1), 0.0, []
     for number in range(60):
         kinds, contexts, _ = zip(*(prompted(rng) for _ in range(5)), strict=True)
@@ -95,7 +104,7 @@ def test_a_ceiling_is_kept_through_the_service(client: Optimist, name: str):
             spent += costs[pick.generator]
             prices.append(pick.info.price)
         if number == 15:  # the bandwidth is fixed, and there is a model
-            until(lambda: experiment.ask(context=CENTRES[0]).info.price is not None)
+            until(lambda: next_pick(experiment)[1] is not None)
     assert prices[0] is None
     assert 0.0 < prices[-1] < 0.2
     made = experiment.route_table()
@@ -106,6 +115,12 @@ def test_a_ceiling_is_kept_through_the_service(client: Optimist, name: str):
     assert abs(spent / 300 - 3.0) < 0.35
     assert made.pace_text.startswith(f"A prompt has cost {spent / 300:.3g} so far, ")
     assert made.pace_text in str(made)
+    # The price is found from the logs alone, bit for bit.
+    until(lambda: next_pick(experiment)[0] == 300)
+    experiment.export(tmp_path / "file.zip")
+    again = client.import_experiment(tmp_path / "file.zip", f"{name}-again")
+    until(lambda: next_pick(again)[0] == 300)
+    assert next_pick(again)[1] == next_pick(experiment)[1]
 
 
 @pytest.mark.long
