@@ -95,8 +95,8 @@ class _Later:
         self._counts = np.array([len(each.later) for each in pairings])
         values = np.zeros((len(pairings), 1 + self._counts.max()))
         is_known = np.arange(values.shape[1] - 1) < self._counts[:, None]
-        values[:, 1:][is_known] = np.concatenate([each.later for each in pairings])
-        values[:, 1:] -= np.where(is_known, influences.constant[:, None], 0.0)
+        constants = np.repeat(influences.constant, self._counts)
+        values[:, 1:][is_known] = np.concatenate([each.later for each in pairings]) - constants
         self._before = np.cumsum(values, axis=1)  # along each row: its bits do not depend on the others
         self._totals = self._before[:, -1]
         self.means = self._totals / np.maximum(influences.counts + self._counts, 1.0)

@@ -39,6 +39,20 @@ class Influences:
         known -= self.constant[:, None]
         known[missing] = 0.0
         self._told, self._known = told, known
+        self._shared: dict[int, tuple[Array, Array, Array]] = {}
+
+    def shared(self, base: int) -> tuple[Array, Array, Array]:
+        """How many indices each has in common with `base` (k,), and the sums of its own and of base's influences there.
+
+        The indices are those that all generators have first, and a constant is taken off the influences.
+        """
+        found = self._shared.get(base)
+        if found is None:
+            told, known = self._told[base], self._known[base]
+            rows = (self._told, told), (self._known, told), (self._told, known)
+            m, mine, theirs = (_products(*each) for each in rows)
+            found = self._shared[base] = m, mine, theirs
+        return found
 
     def correlations(self, base: int) -> Array:
         """ρ_L of every row with that of `base` over the indices that both have (k,): Fisher's z, shrunk towards 0.
@@ -46,10 +60,9 @@ class Influences:
         0 where fewer than `FEWEST_COMMON` indices are common, or one of the two does not vary over them.
         """
         told, known = self._told[base], self._known[base]
-        m = _products(self._told, told)
+        m, mine, theirs = self.shared(base)
         enough = m >= FEWEST_COMMON
         m = np.where(enough, m, np.inf)
-        mine, theirs = _products(self._known, told), _products(self._told, known)
         product = _products(self._known, known) - mine * theirs / m
         squares = np.einsum("ij,ij,j->i", self._known, self._known, told)
         scale = np.sqrt(_varied(squares, mine, m) * _varied(_products(self._told, np.square(known)), theirs, m))
@@ -73,13 +86,13 @@ class Influences:
 
     def only_in(self, base: int, rows: NDArray[np.int64]) -> tuple[Array, Array]:
         """How many indices `base` has that these rows have not, and the sum of its influences there."""
-        told = self._told[rows]
-        return self.counts[base] - _products(told, self._told[base]), -_products(told, self._known[base])
+        m, _, theirs = self.shared(base)
+        return self.counts[base] - m[rows], -theirs[rows]
 
     def only_in_rows(self, base: int, rows: NDArray[np.int64]) -> tuple[Array, Array]:
         """How many indices these rows have that `base` has not, and the sums of their influences there."""
-        told = self._told[base]
-        return self.counts[rows] - _products(self._told[rows], told), -_products(self._known[rows], told)
+        m, mine, _ = self.shared(base)
+        return (self.counts - m)[rows], -mine[rows]
 
     def skewness(self, base: int) -> Array:
         """Of what every row has more influence than `base`, over the indices that both have (k,)."""
