@@ -216,7 +216,7 @@ def test_answers_that_change_are_reported_and_what_was_learned_before_is_dropped
     before = experiment.report()
     assert [row.change for row in before.standings] == [None, None]
     told = {row.generator: row.samples for row in before.standings}
-    changed = {"a": (0.0, 1.0), "b": SUCCESS["b"]}
+    changed = {"a": (0.0, 0.2), "b": SUCCESS["b"]}
     served(experiment, 50, seed=2, success=changed, only=["a"], kind=0)
 
     until(lambda: experiment.report().scored and experiment.report().standings[0].change is not None)
@@ -243,9 +243,7 @@ def test_answers_that_change_are_reported_and_what_was_learned_before_is_dropped
     assert [row.change for row in report.standings] == [None, None]
     assert (report.samples, report.retractions[0].reason) == (210, "a new version")
     assert f"Retracted: all batches up to {told['a']} of a ({told['a']} samples): a new version." in str(report)
-    served(experiment, 20, seed=4, success=changed, only=["a"], kind=1)
     went = served(experiment, 80, seed=3, success=changed)
-    assert went[1, "a"] > went[1, "b"], "it is the better one on the prompts on which it was the worse one"
     assert went[0, "b"] > went[0, "a"]
 
     until(lambda: experiment.report().scored)
