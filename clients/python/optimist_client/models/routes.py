@@ -123,8 +123,7 @@ class Routes(Answer):
     """Where the gain comes from: from the recorded probabilities of the picks, corrected by what was told; or, under a
     policy without randomness, from the regressions alone, which has no interval."""
     price: float
-    """Of a unit of cost: the experiment's, or with a budget that of `pace`. With a ceiling the gain so is at least that
-    over every mixture of single generators that the ceiling allows."""
+    """Of a unit of cost: the experiment's, or with a budget that of `pace`."""
     costs: list[float] | None = optional()
     """Of a sample of each generator, in order, when it was made; None unless all are known."""
     prompts: int
