@@ -97,6 +97,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
             "context_features": 64,
             "context_bandwidth": 1.0,
             "price": 0.5,
+            "ceiling": 0.5,
+            "at_least": 0.5,
             "tries": 2,
         }.items()
     ],
