@@ -22,6 +22,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,9 @@ def bed_of(file: Path) -> tuple[RouteBed, list[str]]:
 def ours(bed: RouteBed, trial: int, features: int, **budget: Any) -> Routed:
     """A play of our default with a budget."""
     warmup = contexts_to_fit("median", bed.scores.shape[1])
-    return play(bed, RoutePolicy.named("optimistic", **budget), trial=trial, features=features, warmup=warmup)
+    # Draws of its own: those of the last prompts decide how far from the ceiling a play ends.
+    policy = replace(RoutePolicy.named("optimistic", **budget), seed=trial)
+    return play(bed, policy, trial=trial, features=features, warmup=warmup)
 
 
 class ParetoBandit:
