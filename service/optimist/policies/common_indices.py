@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -62,8 +62,8 @@ class _Intervals:
     """Intervals of k estimates, one estimate after the other: all starts and ends (e,)."""
 
     def __init__(self, intervals: Sequence[tuple[int, ...]]) -> None:
-        known = [each or (0, 0) for each in intervals]
-        self.ends = np.array([*chain.from_iterable(known)], np.int64)
+        known = [_as_array(each or (0, 0)) for each in intervals]
+        self.ends = np.concatenate(known)
         """The start and the end of each interval (e,)."""
         self.lengths = self.ends[1::2] - self.ends[::2]
         """How many indices each interval has (e/2,)."""
@@ -85,6 +85,11 @@ class _Intervals:
         signed = before.copy()
         signed[::2] *= -1.0
         return np.add.reduceat(signed, self.first[:-1])
+
+
+@lru_cache(maxsize=4096)  # of all estimates of a pick one or two are new
+def _as_array(ends: tuple[int, ...]) -> NDArray[np.int64]:
+    return np.array(ends, np.int64)
 
 
 class _Later:
