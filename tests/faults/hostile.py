@@ -131,7 +131,7 @@ def json_asks(tenants: Tenants) -> dict[bool, list[tuple[str, bytes]]]:
     """Asks in JSON of a router and of an experiment for the best, each with its path: of 16 MiB, and, under True, as
     large as they may be.
     """
-    route = {"metric": "mean", "goal": "route", "context": 384, "context_features": 8}
+    route = {"metric": {"name": "mean"}, "goal": "route", "context": 384, "context_features": 8}
     for name, config in {"router": route, "best": {"metric": "is", "dimension": 10}}.items():
         config = {"name": name, "generators": ["a", "b"], **config}
         tenants.noisy.post("/v1/experiments", json=config).raise_for_status()

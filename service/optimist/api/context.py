@@ -212,12 +212,14 @@ class Context:
             made, found = f"{stored.instance} {stored.version} {stored.mark}", await read_anomalous(self.store, state)
         return self._anomalous.put(state.config.name, (made, found))[1]
 
-    async def ordinal(self, name: str, generator: str) -> int:
+    async def ordinal(self, experiment: Experiment, generator: str) -> int:
         """The ordinal of an experiment's generator, retired or not. Raises `NotFound`."""
-        for known in (await self.store.state(name)).generators:
-            if known.name == generator:
-                return known.ordinal
-        raise NotFound(f"experiment {name!r} has no generator {generator!r}")
+        names: Sequence[str] = experiment.config.generators
+        if generator not in names:  # added since; reading the state takes long where many picks are open
+            names = [known.name for known in (await self.store.state(experiment.config.name)).generators]
+        if generator not in names:
+            raise NotFound(f"experiment {experiment.config.name!r} has no generator {generator!r}")
+        return names.index(generator)
 
     async def told(self, experiment: Experiment, settled: Settled) -> TellReply:
         """The answer for an accepted batch, which is counted."""

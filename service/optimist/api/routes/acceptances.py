@@ -41,7 +41,7 @@ async def accept_batch(
     request: AcceptanceRequest | None = None,
 ) -> AcceptReply:
     """Accept the batch at a position of a generator's log, as for a pick."""
-    ordinal = await context.ordinal(name, generator)
+    ordinal = await context.ordinal(await context.experiment(name), generator)
     return await _accept(context, caller, name, request, generator=ordinal, position=position)
 
 
@@ -50,7 +50,8 @@ async def accept_generator(
     name: Identifier, generator: str, context: ContextDep, caller: CallerDep, request: AcceptanceRequest | None = None
 ) -> AcceptReply:
     """Accept all batches of a generator so far, and with them that the generator is on a scale of its own."""
-    return await _accept(context, caller, name, request, generator=await context.ordinal(name, generator))
+    ordinal = await context.ordinal(await context.experiment(name), generator)
+    return await _accept(context, caller, name, request, generator=ordinal)
 
 
 async def _accept(

@@ -81,7 +81,7 @@ async def append(
     experiment = await context.experiment(name)
     if experiment.config.goal == "route":
         raise invalid("with the goal 'route' every batch is told for a pick, which has the context of its prompt")
-    ordinal = await context.ordinal(name, generator)
+    ordinal = await context.ordinal(experiment, generator)
     batch = await read_batch(request, experiment, context.settings, embedding, embeddings)
     key = idempotency_key
     async with context.vitals.room_for(len(batch.body), lambda: context.store.was_appended(name, ordinal, key)):
@@ -102,7 +102,7 @@ async def change_generator(name: Identifier, generator: str, change: GeneratorCh
     Batches for its open picks are still accepted. A new cost applies to all its samples, including earlier ones.
     """
     experiment = await context.experiment(name)
-    ordinal = await context.ordinal(name, generator)
+    ordinal = await context.ordinal(experiment, generator)
     if change.state is not None:
         await context.store.set_state(name, ordinal, change.state)
     if change.cost is not None:

@@ -36,7 +36,7 @@ async def get_modes(
     asked, label = metric_called(experiment, metric)
     if "modes" not in asked.offers:
         raise invalid(f"modes need a kernel, and the metric {asked.shown_label!r} has no kernel")
-    ordinal = await context.ordinal(name, generator)
+    ordinal = await context.ordinal(experiment, generator)
     wanted = _Wanted(experiment, ordinal, asked, label)
     told = await _position(context, wanted)
     modes = await _awaited(context, wanted, told)

@@ -45,7 +45,7 @@ async def retract_batch(
 
     Answers 409 where the log was trimmed up to there, which needs `keep_log`; the answer says what is possible.
     """
-    ordinal = await context.ordinal(name, generator)
+    ordinal = await context.ordinal(await context.experiment(name), generator)
     return await _retract(context, caller, name, request, generator=ordinal, position=position)
 
 
@@ -63,7 +63,7 @@ async def retract_generator(
     With `until`, where prompts are routed, only those up to this position of its log: what was learned of a model
     before its answers changed. Answers 409 where the log was trimmed beyond it; the answer says what is possible.
     """
-    ordinal = await context.ordinal(name, generator)
+    ordinal = await context.ordinal(await context.experiment(name), generator)
     return await _retract(context, caller, name, request, generator=ordinal, until=until)
 
 
