@@ -132,7 +132,7 @@ def json_asks(tenants: Tenants) -> dict[bool, list[tuple[str, bytes]]]:
     large as they may be.
     """
     route = {"metric": {"name": "mean"}, "goal": "route", "context": 384, "context_features": 8}
-    for name, config in {"router": route, "best": {"metric": "is", "dimension": 10}}.items():
+    for name, config in {"router": route, "best": {"metric": {"name": "is", "dimension": 10}}}.items():
         config = {"name": name, "generators": ["a", "b"], **config}
         tenants.noisy.post("/v1/experiments", json=config).raise_for_status()
     rows = np.random.default_rng(0).standard_normal((130, 384)).astype(np.float32)

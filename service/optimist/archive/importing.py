@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
 
@@ -34,6 +35,8 @@ from optimist.store import (
     WatchedState,
 )
 from optimist.store.experiments import CONTROLS
+from optimist.store.records import LogEntry
+from optimist.store.references import CHUNK_BYTES
 from optimist.store.retractions import MOST
 from optimist.store.scores import ASIDE_LIMIT
 from optimist_client.errors import FixError, reason
@@ -91,10 +94,13 @@ async def import_archive(
                         await restoration.add_snapshot(ordinal, snapshot, label)
             pages = archive.log(ordinal)
             while (page := await asyncio.to_thread(next, pages, None)) is not None:
-                async with room_for(sum(entry.size for entry in page)):
-                    await restoration.add_entries(
-                        ordinal, page, keep_log=stored.keep_log, restart=stored.generators[ordinal].restart
-                    )
+                for part in _parted(page):
+                    begun = time.monotonic()
+                    async with room_for(sum(entry.size for entry in part)):
+                        await restoration.add_entries(
+                            ordinal, part, keep_log=stored.keep_log, restart=stored.generators[ordinal].restart
+                        )
+                    await asyncio.sleep(time.monotonic() - begun)  # others have Redis for as long
         await store.reserve(config.name, most)  # only now, as a place that is not taken stays reserved for a minute
         for info in lacking:
             _, body = await asyncio.to_thread(archive.reference, info.name)
@@ -111,6 +117,20 @@ async def import_archive(
                 watched=watched,
             )
     return config.name
+
+
+def _parted(page: Sequence[LogEntry]) -> Iterator[list[LogEntry]]:
+    """The entries of a page in parts of about `CHUNK_BYTES`: Redis serves no other client while it receives one."""
+    part: list[LogEntry] = []
+    size = 0
+    for entry in page:
+        part.append(entry)
+        size += entry.size
+        if size >= CHUNK_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
 
 def _fitted(archive: Archive) -> dict[str, bytes]:
