@@ -131,13 +131,18 @@ def test_each_grants_its_part_of_the_memory_of_a_key(tmp_path: Path):
     with guarded(tmp_path, "--workers=2", "--no-scoring", environment=limits) as (service, admin):
         all_up(service)
         httpx.post(f"{service.url}/v1/experiments", json={"name": "x", **CONFIG}, headers=bearer(admin), timeout=60)
-        begun = [upload(service, f"{number}", len(BODY), admin) for number in range(CONNECTIONS)]
-        for connection in begun:
-            with contextlib.suppress(ConnectionError):
-                connection.sendall(BODY[:-8])
         # One in each process: 600 kB are two thirds of the key's memory, but more than half of it in one process.
-        line = f"optimist_body_bytes {2.0 * (len(BODY) - 8)}"
-        until(lambda: line in httpx.get(f"{service.url}/metrics", headers=bearer(admin)).text.splitlines())
+        line, begun = f"optimist_body_bytes {2.0 * (len(BODY) - 8)}", list[socket.socket]()
+
+        def both() -> bool:
+            """Begin another body; whether each process holds one. A busy process may take no connection for a while."""
+            begun.append(upload(service, f"{len(begun)}", len(BODY), admin))
+            with contextlib.suppress(ConnectionError):
+                begun[-1].sendall(BODY[:-8])
+            return line in httpx.get(f"{service.url}/metrics", headers=bearer(admin)).text.splitlines()
+
+        until(both)
+        ready(service)  # by now all others are refused
         answers = []
         for connection in begun:
             with connection, contextlib.suppress(ConnectionError):
