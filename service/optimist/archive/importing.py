@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
@@ -36,7 +35,7 @@ from optimist.store import (
 )
 from optimist.store.experiments import CONTROLS
 from optimist.store.records import LogEntry
-from optimist.store.references import CHUNK_BYTES
+from optimist.store.references import CHUNK_BYTES, giving_way
 from optimist.store.retractions import MOST
 from optimist.store.scores import ASIDE_LIMIT
 from optimist_client.errors import FixError, reason
@@ -95,12 +94,10 @@ async def import_archive(
             pages = archive.log(ordinal)
             while (page := await asyncio.to_thread(next, pages, None)) is not None:
                 for part in _parted(page):
-                    begun = time.monotonic()
-                    async with room_for(sum(entry.size for entry in part)):
+                    async with giving_way(), room_for(sum(entry.size for entry in part)):
                         await restoration.add_entries(
                             ordinal, part, keep_log=stored.keep_log, restart=stored.generators[ordinal].restart
                         )
-                    await asyncio.sleep(time.monotonic() - begun)  # others have Redis for as long
         await store.reserve(config.name, most)  # only now, as a place that is not taken stays reserved for a minute
         for info in lacking:
             _, body = await asyncio.to_thread(archive.reference, info.name)

@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from optimist.store import keys
 from optimist.store.commands import Commands
@@ -18,6 +19,14 @@ CHUNK_BYTES = 2**20
 """Size of a chunk in bytes. Redis serves no other client while it receives one and syncs its file; between two of them
 it has as long for others."""
 _UPLOAD_SECONDS = 3600
+
+
+@asynccontextmanager
+async def giving_way() -> AsyncIterator[None]:
+    """Write a chunk; others then have Redis for as long as that took."""
+    begun = time.monotonic()
+    yield
+    await asyncio.sleep(time.monotonic() - begun)
 
 
 class References:
@@ -49,9 +58,8 @@ class References:
         head = ("HSET", upload, "meta", meta, "digest", digest, "chunks", len(starts))
         await self._commands.call_many([head, ("EXPIRE", upload, _UPLOAD_SECONDS)], transaction=True)
         for number, start in enumerate(starts):
-            begun = time.monotonic()
-            await self._commands.call("HSET", upload, f"chunk:{number}", body[start : start + CHUNK_BYTES])
-            await asyncio.sleep(time.monotonic() - begun)
+            async with giving_way():
+                await self._commands.call("HSET", upload, f"chunk:{number}", body[start : start + CHUNK_BYTES])
         return await self._keep(name, upload, digest)
 
     async def finish(self, name: str, upload: str, meta: str, digest: str, chunks: int) -> bool:

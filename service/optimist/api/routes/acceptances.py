@@ -41,8 +41,7 @@ async def accept_batch(
     request: AcceptanceRequest | None = None,
 ) -> AcceptReply:
     """Accept the batch at a position of a generator's log, as for a pick."""
-    ordinal = await context.ordinal(await context.experiment(name), generator)
-    return await _accept(context, caller, name, request, generator=ordinal, position=position)
+    return await _accept(context, caller, name, request, generator, position=position)
 
 
 @router.put("/generators/{generator:path}/batches/acceptance")
@@ -50,18 +49,23 @@ async def accept_generator(
     name: Identifier, generator: str, context: ContextDep, caller: CallerDep, request: AcceptanceRequest | None = None
 ) -> AcceptReply:
     """Accept all batches of a generator so far, and with them that the generator is on a scale of its own."""
-    ordinal = await context.ordinal(await context.experiment(name), generator)
-    return await _accept(context, caller, name, request, generator=ordinal)
+    return await _accept(context, caller, name, request, generator)
 
 
 async def _accept(
-    context: Context, caller: Caller, name: str, request: AcceptanceRequest | None, **what: Any
+    context: Context,
+    caller: Caller,
+    name: str,
+    request: AcceptanceRequest | None,
+    generator: str | None = None,
+    **what: Any,
 ) -> AcceptReply:
     experiment = await context.experiment(name)
+    ordinal = None if generator is None else await context.ordinal(experiment, generator)
     reason = (request or AcceptanceRequest()).reason
     async with context.vitals.room_for(len(reason)):
         stored, already = await context.store.accept_batch(
-            name, **what, who=caller.key, reason=reason, instance=experiment.instance
+            name, generator=ordinal, **what, who=caller.key, reason=reason, instance=experiment.instance
         )
     context.polls.changed(name)
     generators = (await context.store.state(name)).generators

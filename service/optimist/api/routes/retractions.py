@@ -45,8 +45,7 @@ async def retract_batch(
 
     Answers 409 where the log was trimmed up to there, which needs `keep_log`; the answer says what is possible.
     """
-    ordinal = await context.ordinal(await context.experiment(name), generator)
-    return await _retract(context, caller, name, request, generator=ordinal, position=position)
+    return await _retract(context, caller, name, request, generator, position=position)
 
 
 @router.delete("/generators/{generator:path}/batches")
@@ -63,14 +62,19 @@ async def retract_generator(
     With `until`, where prompts are routed, only those up to this position of its log: what was learned of a model
     before its answers changed. Answers 409 where the log was trimmed beyond it; the answer says what is possible.
     """
-    ordinal = await context.ordinal(await context.experiment(name), generator)
-    return await _retract(context, caller, name, request, generator=ordinal, until=until)
+    return await _retract(context, caller, name, request, generator, until=until)
 
 
 async def _retract(
-    context: Context, caller: Caller, name: str, request: RetractionRequest | None, **what: Any
+    context: Context,
+    caller: Caller,
+    name: str,
+    request: RetractionRequest | None,
+    generator: str | None = None,
+    **what: Any,
 ) -> RetractReply:
     experiment = await context.experiment(name)
+    ordinal = None if generator is None else await context.ordinal(experiment, generator)
     if what.get("until") is not None and experiment.config.goal != "route":
         raise invalid("until: only an experiment that routes prompts can retract the first batches of a generator")
     reason = (request or RetractionRequest()).reason
@@ -79,7 +83,13 @@ async def _retract(
     fits_kernels = has_open_contexts or any(kernel.is_open for kernel in kernels)
     async with context.vitals.room_for(len(reason), reserve=0.5):
         retraction, already = await context.store.retract(
-            name, **what, who=caller.key, reason=reason, fits_kernels=fits_kernels, instance=experiment.instance
+            name,
+            generator=ordinal,
+            **what,
+            who=caller.key,
+            reason=reason,
+            fits_kernels=fits_kernels,
+            instance=experiment.instance,
         )
     context.polls.changed(name)
     if retraction is None:
