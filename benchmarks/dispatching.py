@@ -83,8 +83,7 @@ class World:
         await asyncio.gather(*(self._work(place, count) for place in range(len(self._names))))
 
     async def _work(self, place: int, count: int) -> None:
-        from optimist.store import Batch, Measures
-        from optimist.store.checking import Size
+        from optimist.records import Batch, Measures, Size
         from optimist_client.models import AskRequest
 
         dispatcher, pick, worker = self._dispatchers[self._names[place]], self._picks[place], f"w{place}"

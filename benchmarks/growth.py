@@ -43,8 +43,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from endurance import MIB, resident
-from optimist.store import AskGroup, Batch, NewPick, Opening, open_store
-from optimist.store.checking import Measures, Size
+from optimist.records import AskGroup, Batch, Measures, NewPick, Opening, Size
+from optimist.store import open_store
 from optimist.store.keys import EXPERIMENTS, experiment_key
 from optimist.store.redis_program import find_program
 from optimist_client import Optimist, tensors

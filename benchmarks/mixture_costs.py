@@ -28,8 +28,8 @@ from optimist.evaluation import Question, Track
 from optimist.evaluation.blends import mixture_of
 from optimist.evaluation.question import prepared, with_real_data
 from optimist.numerics.threads import limit_threads
+from optimist.records import LogEntry
 from optimist.scoring.warm import WarmGenerator
-from optimist.store import LogEntry
 from optimist_client import tensors
 
 DIMENSION = 32

@@ -38,7 +38,8 @@ from optimist.numerics.routing.ridge import Regressions
 from optimist.numerics.routing.told import RoutedPrompt
 from optimist.policies import RoutePolicy
 from optimist.policies.pacing import SAMPLED
-from optimist.store import ROUTES_UNIT, MixedPart, Store, connect, running_url
+from optimist.records import MixedPart
+from optimist.store import ROUTES_UNIT, Store, connect, running_url
 from optimist_client import Optimist, tensors
 from optimist_client.models import AskRequest
 from raw import HEADERS, JSON, RawClient, batch_path, free_port, process

@@ -13,7 +13,7 @@ from configs import config_of, experiment_of
 
 from optimist.archive.contents import ArchivedGenerator, Contents
 from optimist.archive.file import Archive, ArchiveWriter, cut_history
-from optimist.store.records import LogEntry, Snapshot
+from optimist.records import LogEntry, Snapshot
 from optimist_client import FixError
 
 ENTRIES = [LogEntry(seq, 10 + seq, seq, f"digest {seq}", bytes([seq]) * seq) for seq in range(1, 6)]

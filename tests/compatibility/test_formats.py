@@ -15,7 +15,8 @@ from processes import serving
 from redis import Redis
 from stored import QUESTIONS, play, standing
 
-from optimist.store import CannotStart, start_embedded
+from optimist.records import CannotStart
+from optimist.store import start_embedded
 from optimist.store.deployment import wait_for_server
 from optimist.store.formats import FORMAT
 from optimist_client import Experiment, Optimist

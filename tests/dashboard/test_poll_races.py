@@ -14,7 +14,8 @@ from optimist.api.polls import BODIES, Polls
 from optimist.dispatch.outlines import Outline
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.suspects import NOTHING, Anomalous
-from optimist.store import AskGroup, NewPick, NotFound, Opened, Opening, Store, StoreError
+from optimist.records import AskGroup, NewPick, NotFound, Opened, Opening, StoreError
+from optimist.store import Store
 from optimist_client.models import Experiment, ExperimentPage, Pick, Report
 
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimist.dispatch.progress_curve import MOST_CHECKPOINTS, MOST_POINTS, REMEMBERED, ProgressCurve, stride_of
-from optimist.store import CurvePoint
-from optimist.store.formats import HISTORY
+from optimist.records import HISTORY, CurvePoint
 
 
 def history(rounds: int, generators: int, seed: int = 0) -> np.ndarray:

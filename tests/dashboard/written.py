@@ -11,8 +11,8 @@ from configs import config_of, experiment_of
 from redis import Redis
 
 from optimist.numerics.estimate import Estimate
-from optimist.store import ExperimentState, GeneratorState, WatchedState, open_store
-from optimist.store.formats import HISTORY
+from optimist.records import HISTORY, ExperimentState, GeneratorState, WatchedState
+from optimist.store import open_store
 from optimist.store.keys import experiment_key
 
 BATCH = 5

@@ -20,8 +20,8 @@ from optimist.numerics.routing.features import ContextMap
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.ridge import Regressions
 from optimist.numerics.routing.told import RoutedPrompt
+from optimist.records import LogEntry, RetractedLog
 from optimist.scoring.warm import WarmGenerator
-from optimist.store import LogEntry, RetractedLog
 from optimist_client import tensors
 from optimist_client.metrics import Mean
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from optimist.evaluation.common_rows import CommonRows
 from optimist.evaluation.stored import batch_of, prompt_indices_of
-from optimist.store import LogEntry
+from optimist.records import LogEntry
 from optimist_client import tensors
 
 ROWS = 9

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from optimist.evaluation import Question, declared_of, first_rows
 from optimist.numerics.bound import Bound
 from optimist.numerics.fid.reference import Reference
-from optimist.store import LogEntry
+from optimist.records import LogEntry
 from optimist_client import tensors
 from optimist_client.metrics import FID
 

@@ -14,10 +14,11 @@ import numpy as np
 from logs import entry
 from numpy.typing import NDArray
 
+from optimist.records import ExperimentState
 from optimist.scoring import Scorer
 from optimist.scoring.scorer import CLAIM
 from optimist.scoring.warm import SMALLEST_TAIL
-from optimist.store import ExperimentState, Store
+from optimist.store import Store
 from optimist_client.models import Experiment
 
 

@@ -16,8 +16,8 @@ from optimist.evaluation.track import Track
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.told import RoutedPrompt
 from optimist.policies.pacing import SAMPLED
+from optimist.records import AskGroup, Batch, NewPick, Opened, Opening, Part, Settled
 from optimist.scoring.warm import WarmGenerator
-from optimist.store import AskGroup, Batch, NewPick, Opened, Opening, Part, Settled
 
 WIDTH = 6
 ROUTES: dict[str, Any] = {

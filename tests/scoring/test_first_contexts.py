@@ -12,7 +12,7 @@ from optimist.evaluation.stored import question_of, routed_prompt_of, unpack_ker
 from optimist.numerics.routing.contexts import contexts_to_fit
 from optimist.numerics.routing.features import usual_distance
 from optimist.numerics.routing.told import RoutedPrompt
-from optimist.store import AskGroup, Batch, NewPick, Opening
+from optimist.records import AskGroup, Batch, NewPick, Opening
 from optimist_client import tensors
 
 COLUMNS = 3

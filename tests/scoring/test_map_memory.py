@@ -15,13 +15,14 @@ from made import Made, scoring, until
 from optimist.evaluation.stored import question_of, stored_reference, unpack_kernels
 from optimist.numerics.feature_maps import GaussianFourier, Nystrom
 from optimist.numerics.fid.reference import Reference
+from optimist.records import GeneratorState
 from optimist.scoring import Scorer
 from optimist.scoring.budget import cool_down
 from optimist.scoring.experiments import bytes_of
 from optimist.scoring.fairness import SHORT
 from optimist.scoring.record import GeneratorRecord
 from optimist.scoring.warm import WarmGenerator
-from optimist.store import EmbeddedRedis, GeneratorState, Store, open_store
+from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client.models import Experiment
 
 DIMENSION, FEATURES = 64, 200

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, Pairing
+from optimist.records import LogEntry, RetractedLog
 from optimist.scoring.warm import DIGEST_BYTES, WarmGenerator
-from optimist.store import LogEntry, RetractedLog
 from optimist_client import tensors
 
 PAIRED = {name: kind for name, kind in KINDS.items() if kind.bound == "influence"}

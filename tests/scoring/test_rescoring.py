@@ -12,7 +12,7 @@ from logs import KINDS
 from made import Made, scoring, settled, until
 
 from optimist.numerics.estimate import Estimate
-from optimist.store import GeneratorState
+from optimist.records import GeneratorState
 
 BIG = 40
 ABSURD = 1e29

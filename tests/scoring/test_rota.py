@@ -9,9 +9,10 @@ import pytest
 from made import scoring, until
 from redis.asyncio import Redis
 
+from optimist.records import ExperimentState
 from optimist.scoring import rota as rota_module
 from optimist.scoring.rota import RESTING, Rota
-from optimist.store import ExperimentState, Store
+from optimist.store import Store
 
 
 async def commands_of_a_sweep(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:

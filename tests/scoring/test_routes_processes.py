@@ -24,7 +24,8 @@ from test_processes import scorer
 
 from optimist.evaluation.routes import model_of
 from optimist.numerics.routing.model import RouteModel
-from optimist.store import ROUTES_MADE, EmbeddedRedis, Part
+from optimist.records import Part
+from optimist.store import ROUTES_MADE, EmbeddedRedis
 
 pytestmark = [pytest.mark.faults, pytest.mark.long]
 

@@ -21,11 +21,12 @@ from optimist.evaluation import Question
 from optimist.evaluation.blends import mixture_of
 from optimist.evaluation.stored import metric_of
 from optimist.numerics.mixtures.mixture import Mixture
+from optimist.records import StoredMixture, Unavailable
 from optimist.scoring import Scorer, lending
 from optimist.scoring.catching_up import CatchingUp
 from optimist.scoring.mixing import Mixing
 from optimist.scoring.warm import WarmGenerator
-from optimist.store import MIXTURE, MIXTURES, EmbeddedRedis, Store, StoredMixture, Unavailable, open_store
+from optimist.store import MIXTURE, MIXTURES, EmbeddedRedis, Store, open_store
 from optimist_client.metrics import RKE, Gaussian
 
 KERNEL = Gaussian(sigma=2.0, features=15)

@@ -21,9 +21,10 @@ from optimist.dispatch.route_curve import route_point
 from optimist.dispatch.routes import ForRoutes, LoadedModel
 from optimist.dispatch.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
+from optimist.records import COST, ExperimentState, Part, Superseded
 from optimist.scoring import Scorer, routing
 from optimist.scoring.record import PUBLISH_EVERY
-from optimist.store import COST, ROUTES_UNIT, EmbeddedRedis, ExperimentState, Part, Store, Superseded, open_store
+from optimist.store import ROUTES_UNIT, EmbeddedRedis, Store, open_store
 from optimist_client.models import Routes
 
 

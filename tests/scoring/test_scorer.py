@@ -19,9 +19,10 @@ from optimist.dispatch.goals import ForBest
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.evaluation import Question
+from optimist.records import ExperimentState, Snapshot, Unavailable
 from optimist.scoring.scorer import Scorer
 from optimist.scoring.warm import SMALLEST_TAIL, WarmGenerator
-from optimist.store import EmbeddedRedis, ExperimentState, Snapshot, Store, Unavailable, open_store
+from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client import tensors
 from optimist_client.metrics import InceptionScore
 

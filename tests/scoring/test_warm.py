@@ -14,8 +14,8 @@ from logs import KINDS, Kind, entry, log_of
 from safetensors.torch import load, save
 from torch import Tensor
 
+from optimist.records import LogEntry
 from optimist.scoring.warm import DIGEST_BYTES, FORMAT, WarmGenerator
-from optimist.store import LogEntry
 from optimist_client import tensors
 
 

@@ -11,12 +11,13 @@ import pytest
 from logs import moments_bound
 from made import Made, scoring, settled, until
 
+from optimist.records import LogEntry
 from optimist.scoring import Scorer
 from optimist.scoring import record as record_module
 from optimist.scoring import records as records_module
 from optimist.scoring.budget import cool_down
 from optimist.scoring.warm import Step, WarmGenerator
-from optimist.store import EmbeddedRedis, LogEntry, open_store
+from optimist.store import EmbeddedRedis, open_store
 
 BIG = 100
 """Rows of a batch of which some twenty outgrow a snapshot in 4 dimensions."""

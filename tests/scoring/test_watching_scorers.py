@@ -15,9 +15,10 @@ from made import Made, scoring, until
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 
+from optimist.records import ExperimentState
 from optimist.scoring import Scorer, fairness
 from optimist.scoring.warm import WarmGenerator
-from optimist.store import EmbeddedRedis, ExperimentState, Store, open_store
+from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client import tensors
 from optimist_client.metrics import FID, RKE, Gaussian, InceptionScore, Mean, Metric, Nystrom, Vendi
 from optimist_client.models import Modes

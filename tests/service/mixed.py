@@ -8,7 +8,8 @@ import numpy as np
 
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.mixtures.quadratic import Quadratic
-from optimist.store import MIXTURE, MixedPart, Store
+from optimist.records import MixedPart
+from optimist.store import MIXTURE, Store
 
 
 async def put_mixture(store: Store, experiment: str, slack: float = 0.5, **weights: float) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from optimist.numerics.routing.model import RouteModel
-from optimist.store import ROUTES_UNIT, MixedPart, Store
+from optimist.records import MixedPart
+from optimist.store import ROUTES_UNIT, Store
 
 WIDTH = 4
 """Of contexts."""

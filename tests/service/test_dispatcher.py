@@ -15,7 +15,8 @@ from optimist.dispatch import dispatcher as dispatcher_module
 from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.state import PolicyState
-from optimist.store import Batch, Conflict, Exchanged, ExperimentState, Store
+from optimist.records import Batch, Conflict, Exchanged, ExperimentState
+from optimist.store import Store
 from optimist_client.models import AskReply, AskRequest, Pick
 
 PROMPTS = [f"prompt {n}" for n in range(7)]

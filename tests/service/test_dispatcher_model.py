@@ -20,7 +20,8 @@ from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
-from optimist.store import Batch, ExperimentState, Measures, Store, StoreError, connect, start_embedded
+from optimist.records import Batch, ExperimentState, Measures, StoreError
+from optimist.store import Store, connect, start_embedded
 from optimist_client.models import AskReply, AskRequest, Pick
 
 KERNEL = {"name": "gaussian", "sigma": 1.0, "features": 8}

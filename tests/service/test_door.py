@@ -22,8 +22,8 @@ from optimist.api.door.limits import Limits
 from optimist.api.door.service import Service, Straight
 from optimist.api.problems import invalid
 from optimist.api.routes.parameters import read_parameters
+from optimist.records import Conflict
 from optimist.settings import Settings
-from optimist.store import Conflict
 
 LIMITS = Limits(Settings.model_validate({}), "/archive", Board())
 ERRORS = {

@@ -11,7 +11,8 @@ from configs import config_of, experiment_of
 
 from optimist.archive.exporting import Exporter
 from optimist.archive.file import Archive, ArchiveWriter
-from optimist.store import NotFound, Snapshot, Store, Unavailable, WatchedState
+from optimist.records import NotFound, Snapshot, Unavailable, WatchedState
+from optimist.store import Store
 from optimist_client.metrics import InceptionScore
 from optimist_client.models import Experiment
 

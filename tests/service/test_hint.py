@@ -13,7 +13,7 @@ from configs import config_of, experiment_of
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.numerics.estimate import Estimate
-from optimist.store import ExperimentState, GeneratorState
+from optimist.records import ExperimentState, GeneratorState
 from optimist_client.models import Report
 from optimist_client.models.decisions import about
 

@@ -21,7 +21,8 @@ from keys import client_of, guarded, new_key
 from processes import Service, serving, until
 from redis import Redis
 
-from optimist.store import SLICES, running_url
+from optimist.records import SLICES
+from optimist.store import running_url
 from optimist_client import Experiment, Optimist, Pick
 from optimist_client.errors import ConflictError
 

@@ -14,7 +14,8 @@ from optimist.dispatch.decision import with_decision_latched
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
-from optimist.store import MIXTURES, Batch, Store
+from optimist.records import Batch
+from optimist.store import MIXTURES, Store
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 
 LONG = 50.0

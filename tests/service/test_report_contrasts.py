@@ -16,7 +16,7 @@ from optimist.dispatch.report import contrast_of, report_of
 from optimist.dispatch.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, Pairing
-from optimist.store import ExperimentState, GeneratorState, NotFound
+from optimist.records import ExperimentState, GeneratorState, NotFound
 from optimist_client.models import DecisionInfo
 
 N = 100

@@ -20,7 +20,8 @@ from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.numerics.routing.told import RoutedPrompt
 from optimist.policies import RoutePolicy
-from optimist.store import COST, Batch, Store
+from optimist.records import COST, Batch
+from optimist.store import Store
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 
 LONG = 50.0

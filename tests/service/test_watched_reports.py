@@ -16,7 +16,7 @@ from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.watched import WatchedEstimates
 from optimist.numerics.estimate import Estimate
-from optimist.store import ExperimentState, GeneratorState, Unit, WatchedState
+from optimist.records import ExperimentState, GeneratorState, Unit, WatchedState
 
 N = 100
 RKE = {"name": "rke", "kernel": {"name": "gaussian", "sigma": 1.0, "features": 8}, "dimension": 4, "reads": "features"}

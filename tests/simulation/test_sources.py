@@ -19,10 +19,9 @@ from optimist.archive.contents import ArchivedGenerator, Contents
 from optimist.archive.file import ArchiveWriter
 from optimist.evaluation import Question
 from optimist.numerics.fid.reference import Reference
+from optimist.records import HISTORY, LogEntry
 from optimist.simulation import sources
 from optimist.simulation.sources import ArraySource, Draw, GaussianSource, Source
-from optimist.store.formats import HISTORY
-from optimist.store.records import LogEntry
 from optimist_client import FixError, tensors
 from optimist_client.metrics import FID, Gaussian, InceptionScore, Vendi
 

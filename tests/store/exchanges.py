@@ -6,18 +6,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from optimist.store import (
-    AskGroup,
-    Batch,
-    ExperimentState,
-    Measures,
-    NewPick,
-    Opened,
-    Opening,
-    Settled,
-    Store,
-    StoreError,
-)
+from optimist.records import AskGroup, Batch, ExperimentState, Measures, NewPick, Opened, Opening, Settled, StoreError
+from optimist.store import Store
 
 
 def new_pick(generator: int, record: str = "{}", *slice_: int, **given: Any) -> NewPick:

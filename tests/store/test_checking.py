@@ -9,7 +9,8 @@ import pytest
 from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.store import AskGroup, Measures, Origin, Refused, Settled, Size, Store, Suspect
+from optimist.records import AskGroup, Measures, Origin, Refused, Settled, Size, Suspect
+from optimist.store import Store
 
 contents = (f"{number * 2654435761 % 2**64:016x}" for number in itertools.count(1))
 keys = (f"key {number}" for number in itertools.count())

@@ -11,7 +11,8 @@ from present import experiments, references
 from redis.asyncio import Redis
 from servers import Cluster, cluster, redis_6, redis_7
 
-from optimist.store import DUE, Announcement, AskGroup, CannotStart, Store, Unavailable, connect
+from optimist.records import AskGroup, CannotStart, Unavailable
+from optimist.store import DUE, Announcement, Store, connect
 from optimist.store import cluster as cluster_module
 from optimist.store.deployment import check_server
 

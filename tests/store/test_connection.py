@@ -13,7 +13,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError
 from servers import Server
 
-from optimist.store import DUE, SCORED, Announcement, Announcements, AskGroup, Store, Unavailable, connect
+from optimist.records import AskGroup, Unavailable
+from optimist.store import DUE, SCORED, Announcement, Announcements, Store, connect
 from optimist.store.cluster import Cluster
 
 

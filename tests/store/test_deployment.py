@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from servers import SLOTS, Server, free_port, redis_6, redis_7, single, until
 
-from optimist.store import CannotStart, Store, connect
+from optimist.records import CannotStart
+from optimist.store import Store, connect
 from optimist.store.connect import shown
 from optimist.store.deployment import check_server, wait_for_server
 

@@ -18,16 +18,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from servers import redis_6, redis_7
 
-from optimist.store import (
-    AskGroup,
-    CannotStart,
-    DirectoryInUse,
-    EmbeddedRedis,
-    Store,
-    Unavailable,
-    connect,
-    start_embedded,
-)
+from optimist.records import AskGroup, CannotStart, DirectoryInUse, Unavailable
+from optimist.store import EmbeddedRedis, Store, connect, start_embedded
 from optimist.store.redis_program import find_program
 
 SERVICE = """

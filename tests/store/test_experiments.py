@@ -5,26 +5,20 @@ from exchanges import new_pick, open_picks, settle
 from present import experiments
 from redis.asyncio import Redis
 
-from optimist.store import (
-    MIXTURE,
-    MODES,
-    MODES_MADE,
-    ROUTES_UNIT,
+from optimist.records import (
     SLICES,
-    Announcement,
     AskGroup,
     Conflict,
     Measures,
     MixedPart,
     NewPreview,
     NotFound,
-    Place,
     Returned,
     Size,
-    Store,
     Superseded,
     Unavailable,
 )
+from optimist.store import MIXTURE, MODES, MODES_MADE, ROUTES_UNIT, Announcement, Place, Store
 from optimist.store.keys import EXPERIMENT_PARTS
 
 CONFIG = '{"metric": "fid"}'

@@ -8,7 +8,8 @@ import pytest
 from present import experiments, references
 from redis.asyncio import Redis
 
-from optimist.store import Full, Store
+from optimist.records import Full
+from optimist.store import Store
 
 MOST = 3
 

@@ -8,19 +8,8 @@ import pytest
 from exchanges import new_pick, open_picks, opening_for, settle
 from redis.asyncio import Redis
 
-from optimist.store import (
-    AskGroup,
-    Batch,
-    ExperimentState,
-    Gone,
-    LogGap,
-    Refused,
-    Settled,
-    Store,
-    Superseded,
-    kernels_digest,
-)
-from optimist.store.records import chained
+from optimist.records import AskGroup, Batch, ExperimentState, Gone, LogGap, Refused, Settled, Superseded, chained
+from optimist.store import Store, kernels_digest
 
 Back = Callable[[], Awaitable[None]]
 

@@ -8,7 +8,8 @@ import pytest
 from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.store import MIXTURE, ROUTES_UNIT, AskGroup, MixedPart, NewPick, Store, Unavailable
+from optimist.records import AskGroup, MixedPart, NewPick, Unavailable
+from optimist.store import MIXTURE, ROUTES_UNIT, Store
 
 asks = itertools.count()
 

@@ -19,8 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from optimist.store import (
-    ROUTES_UNIT,
+from optimist.records import (
     SLICES,
     AskGroup,
     Conflict,
@@ -35,14 +34,13 @@ from optimist.store import (
     Returned,
     Snapshot,
     State,
-    Store,
     StoredRoutes,
     StoreError,
     Superseded,
     Unit,
     WatchedState,
-    connect,
 )
+from optimist.store import ROUTES_UNIT, Store, connect
 from optimist.store.keys import unit
 from optimist.store.redis_program import find_program
 

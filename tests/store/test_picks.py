@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from optimist.store import AskGroup, Conflict, EmbeddedRedis, Gone, LogGap, NotFound, Store, connect
+from optimist.records import AskGroup, Conflict, Gone, LogGap, NotFound
+from optimist.store import EmbeddedRedis, Store, connect
 
 asks = itertools.count()
 

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from exchanges import new_pick, open_picks, settle
 
-from optimist.store import AskGroup, NewPick, Returned, Store
+from optimist.records import AskGroup, NewPick, Returned
+from optimist.store import Store
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,8 @@ import pytest
 from present import references
 from redis.asyncio import Redis
 
-from optimist.store import Conflict, Damaged, Store
+from optimist.records import Conflict, Damaged
+from optimist.store import Store
 from optimist.store.references import CHUNK_BYTES
 
 META = '{"dimension": 64}'

@@ -9,7 +9,7 @@ from exchanges import new_pick, open_picks, settle
 from present import experiments
 from redis.asyncio import Redis
 
-from optimist.store import (
+from optimist.records import (
     Acceptance,
     AskGroup,
     Conflict,
@@ -24,10 +24,10 @@ from optimist.store import (
     Returned,
     SetAside,
     Snapshot,
-    Store,
     Suspect,
     Unavailable,
 )
+from optimist.store import Store
 from optimist.store.restoration import Restoration
 
 ENTRIES = [

@@ -7,7 +7,7 @@ import pytest
 from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.store import (
+from optimist.records import (
     AskGroup,
     Conflict,
     ExperimentState,
@@ -16,10 +16,10 @@ from optimist.store import (
     NotRetractable,
     Retracted,
     Size,
-    Store,
     Superseded,
+    chained,
 )
-from optimist.store.records import chained
+from optimist.store import Store
 
 ROWS = 5
 

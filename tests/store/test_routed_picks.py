@@ -8,7 +8,8 @@ import pytest
 from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.store import AskGroup, Store
+from optimist.records import AskGroup
+from optimist.store import Store
 
 CONTEXTS = "optimist:{x}:contexts"
 FIRST, SECOND = b"\x00\tfirst\n\xff", b"second" * 300

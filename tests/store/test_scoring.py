@@ -9,18 +9,8 @@ import pytest
 from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.store import (
-    AskGroup,
-    Conflict,
-    Damaged,
-    LogGap,
-    NotFound,
-    SetAside,
-    Snapshot,
-    Store,
-    Superseded,
-    Unavailable,
-)
+from optimist.records import AskGroup, Conflict, Damaged, LogGap, NotFound, SetAside, Snapshot, Superseded, Unavailable
+from optimist.store import Store
 from optimist.store.scores import ASIDE_LIMIT
 from optimist.store.snapshots import CHUNK_BYTES
 

@@ -9,8 +9,8 @@ import pytest
 from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.store import AskGroup, Conflict, Refused, Returned, Store
-from optimist.store.state import GeneratorState
+from optimist.records import AskGroup, Conflict, GeneratorState, Refused, Returned
+from optimist.store import Store
 
 SIZE = 4
 

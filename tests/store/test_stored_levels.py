@@ -11,7 +11,8 @@ from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.numerics.anomalies import EXTREMES, KEPT, Level, keep
-from optimist.store import AskGroup, Conflict, KeptLevel, Measures, NotFound, Origin, Retracted, Settled, Size, Store
+from optimist.records import AskGroup, Conflict, KeptLevel, Measures, NotFound, Origin, Retracted, Settled, Size
+from optimist.store import Store
 
 PIXELS = round(math.log(255.0), 4)
 contents = (f"{number * 2654435761 % 2**64:016x}" for number in itertools.count(1))

@@ -10,18 +10,8 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist.policies import blended
-from optimist.store import (
-    MIXTURE,
-    MIXTURES,
-    MIXTURES_MADE,
-    Announcement,
-    MixedPart,
-    NotFound,
-    Part,
-    Store,
-    Superseded,
-    kernels_digest,
-)
+from optimist.records import MixedPart, NotFound, Part, Superseded
+from optimist.store import MIXTURE, MIXTURES, MIXTURES_MADE, Announcement, Store, kernels_digest
 
 EACH = ["", "rke"]
 

@@ -8,7 +8,8 @@ import pytest
 from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.store import AskGroup, Conflict, Gone, NewPreview, Refused, Retracted, Store
+from optimist.records import AskGroup, Conflict, Gone, NewPreview, Refused, Retracted
+from optimist.store import Store
 
 MOST = 8
 asks = itertools.count()

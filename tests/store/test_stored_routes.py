@@ -9,21 +9,8 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
-from optimist.store import (
-    MIXTURE,
-    ROUTES,
-    ROUTES_MADE,
-    ROUTES_UNIT,
-    Announcement,
-    MixedPart,
-    Part,
-    Place,
-    Store,
-    StoredRoutes,
-    Superseded,
-    kernels_digest,
-)
-from optimist.store.made import is_outgrown
+from optimist.records import MixedPart, Part, StoredRoutes, Superseded, is_outgrown
+from optimist.store import MIXTURE, ROUTES, ROUTES_MADE, ROUTES_UNIT, Announcement, Place, Store, kernels_digest
 
 MODEL = b"\x00model\xff \n"
 

@@ -9,7 +9,8 @@ import pytest
 from present import references
 from redis.asyncio import Redis
 
-from optimist.store import Conflict, Full, NotFound, Store
+from optimist.records import Conflict, Full, NotFound
+from optimist.store import Store
 from optimist.store.uploads import KEPT_SECONDS
 
 PIECES = [b"head", b"rows", b"rest"]

@@ -8,9 +8,7 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
-from optimist.store import (
-    MODES,
-    SCORED,
+from optimist.records import (
     ExperimentState,
     GeneratorState,
     LogEntry,
@@ -18,12 +16,11 @@ from optimist.store import (
     NotFound,
     NotRetractable,
     Snapshot,
-    Store,
     Superseded,
     Unavailable,
     WatchedState,
-    kernels_digest,
 )
+from optimist.store import MODES, SCORED, Store, kernels_digest
 
 LABELS = ["kid", "fid-dino"]
 EACH = ["", *LABELS]

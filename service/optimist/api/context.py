@@ -29,8 +29,9 @@ from optimist.dispatch.shown_routes import shown_routes
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.suspects import NOTHING, Anomalous, SuspectLog, repeats
 from optimist.dispatch.watched import WatchedEstimates
+from optimist.records import NotFound, Settled
 from optimist.settings import Settings
-from optimist.store import MIXTURES_MADE, ROUTES_MADE, SCORED, NotFound, Settled, Store, name_of, namespace_of
+from optimist.store import MIXTURES_MADE, ROUTES_MADE, SCORED, Store, name_of, namespace_of
 from optimist_client.models import Experiment, ExperimentConfig, Mixture, Report, Routes, TellReply
 from optimist_client.validation import each_in_words
 

@@ -21,10 +21,9 @@ from optimist.dispatch.route_curve import route_curve
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.suspects import Anomalous
 from optimist.dispatch.watched import WatchedEstimates
-from optimist.store import ExperimentState, MixturePoint, NotFound, Store, Unavailable
-from optimist.store.formats import HISTORY
+from optimist.records import HISTORY, ExperimentState, MixturePoint, NotFound, RoutePoint, Unavailable
+from optimist.store import Store
 from optimist.store.index import Indexed
-from optimist.store.routes import RoutePoint
 from optimist_client.models import (
     Experiment,
     ExperimentPage,

@@ -16,17 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from optimist.insight.metrics import REFUSED
-from optimist.store import (
-    Conflict,
-    Full,
-    Gone,
-    NotFound,
-    NotRetractable,
-    Refused,
-    Retracted,
-    StoreError,
-    Unavailable,
-)
+from optimist.records import Conflict, Full, Gone, NotFound, NotRetractable, Refused, Retracted, StoreError, Unavailable
 from optimist_client.models import Problem
 from optimist_client.validation import each_in_words
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from optimist.api.problems import ApiError, invalid
-from optimist.store import Conflict, Store
+from optimist.records import Conflict
+from optimist.store import Store
 from optimist_client.metrics import Metric
 from optimist_client.models import ReferenceInfo
 

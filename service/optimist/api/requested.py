@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from optimist.api.problems import ApiError, invalid
-from optimist.store import ExperimentState
+from optimist.records import ExperimentState
 from optimist_client.errors import BEING_MADE
 
 POLL = 0.05

@@ -15,8 +15,9 @@ from pathlib import Path
 from redis.exceptions import RedisError
 
 from optimist.api.problems import ApiError
+from optimist.records import StoreError
 from optimist.settings import Settings
-from optimist.store import Store, StoreError, Usage
+from optimist.store import Store, Usage
 from optimist.store.outage import Outage
 
 logger = logging.getLogger(__name__)

@@ -10,10 +10,19 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, FailFast, Field, TypeAdapter, model_validator
 
 from optimist.numerics.estimate import is_due
-from optimist.store.records import LogEntry
+from optimist.records import (
+    SLICES,
+    SUSPECTS,
+    Acceptance,
+    GeneratorState,
+    LogEntry,
+    Retraction,
+    Returned,
+    SetAside,
+    Suspect,
+)
 from optimist.store.retractions import MOST
 from optimist.store.scores import ASIDE_LIMIT
-from optimist.store.state import SLICES, SUSPECTS, Acceptance, GeneratorState, Retraction, Returned, SetAside, Suspect
 from optimist_client.config import MOST_WATCHED
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment

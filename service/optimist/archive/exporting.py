@@ -9,7 +9,7 @@ from operator import itemgetter
 from optimist.archive.contents import PAGE_ENTRIES, TOLD, TWINS, ArchivedGenerator, ArchivedWatched, Contents
 from optimist.archive.file import ArchiveWriter, cut_history
 from optimist.archive.references import references_of
-from optimist.store import (
+from optimist.records import (
     SLICES,
     Damaged,
     ExperimentState,
@@ -17,11 +17,11 @@ from optimist.store import (
     LogEntry,
     LogGap,
     NotFound,
-    Store,
     Unavailable,
     Unit,
     WatchedState,
 )
+from optimist.store import Store
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment, Pick
 

@@ -36,9 +36,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from optimist.archive.contents import GENERATORS, PAGE, ArchivedGenerator, Contents, PageEntry, generator_state
-from optimist.store.formats import HISTORY
-from optimist.store.records import LogEntry, Snapshot
-from optimist.store.state import ExperimentState, Unit, WatchedState
+from optimist.records import HISTORY, ExperimentState, LogEntry, Snapshot, Unit, WatchedState
 from optimist_client.errors import FixError
 from optimist_client.validation import each_in_words
 

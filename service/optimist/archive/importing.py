@@ -20,8 +20,7 @@ from optimist.dispatch.state import PolicyState
 from optimist.dispatch.watched import WatchedEstimates
 from optimist.numerics.estimate import Estimate
 from optimist.policies import check_policy
-from optimist.settings import Settings
-from optimist.store import (
+from optimist.records import (
     COST,
     SLICES,
     SUSPECTS,
@@ -29,12 +28,13 @@ from optimist.store import (
     ExperimentState,
     GeneratorState,
     KeptLevel,
-    Store,
+    LogEntry,
     Unit,
     WatchedState,
 )
+from optimist.settings import Settings
+from optimist.store import Store
 from optimist.store.experiments import CONTROLS
-from optimist.store.records import LogEntry
 from optimist.store.references import CHUNK_BYTES, giving_way
 from optimist.store.retractions import MOST
 from optimist.store.scores import ASIDE_LIMIT

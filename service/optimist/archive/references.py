@@ -13,7 +13,8 @@ from optimist.archive.file import Archive
 from optimist.dispatch.admission import columns_of
 from optimist.numerics.moments import moments_of_features
 from optimist.numerics.real_data import RealData
-from optimist.store import Conflict, Store
+from optimist.records import Conflict
+from optimist.store import Store
 from optimist_client import tensors
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment, ExperimentConfig, ReferenceInfo

@@ -9,7 +9,8 @@ from optimist.dispatch.suspects import NOTHING, Anomalous
 from optimist.numerics.anomalies import Anomaly, Level, Levels
 from optimist.numerics.plausibility import levelled, reference_level, sized
 from optimist.policies.anomalous import finding, found_among, grouped
-from optimist.store import KeptLevel, Store
+from optimist.records import KeptLevel
+from optimist.store import Store
 from optimist_client.models import DecisionInfo
 
 

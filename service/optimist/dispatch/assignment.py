@@ -13,7 +13,7 @@ from optimist.dispatch.slices import Slice, next_slice, pick_seed, slice_seed
 from optimist.dispatch.state import PolicyState
 from optimist.numerics.routing.told import RoutedPrompt
 from optimist.policies import Arm
-from optimist.store import AskGroup, GeneratorState, NewPick, Opening
+from optimist.records import AskGroup, GeneratorState, NewPick, Opening
 from optimist_client.models import AskRequest, Pick
 
 

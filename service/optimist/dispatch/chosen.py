@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from optimist.store import GeneratorState, Part
+from optimist.records import GeneratorState, Part
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optimist.insight.metrics import ASKS, DUPLICATES, LATE, PICKS, SAMPLES, TELLS
-from optimist.store import Settled
+from optimist.records import Settled
 from optimist_client.models import AskReply
 
 _WITH, _WITHOUT = ASKS.labels("picks"), ASKS.labels("none")

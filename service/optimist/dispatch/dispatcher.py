@@ -27,7 +27,8 @@ from optimist.dispatch.route_models import RouteModels
 from optimist.dispatch.routes import ForRoutes
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.waiting import Ask, Tell, resolve
-from optimist.store import Batch, Exchanged, ExperimentState, NotFound, Opened, Settled, Store, StoreError, Unavailable
+from optimist.records import Batch, Exchanged, ExperimentState, NotFound, Opened, Settled, StoreError, Unavailable
+from optimist.store import Store
 from optimist.turns import charged
 from optimist_client.models import AskReply, AskRequest, Experiment
 

@@ -29,7 +29,7 @@ from optimist.policies import (
     warmup_batches,
 )
 from optimist.policies.stopping import FEWEST_SAMPLES
-from optimist.store import ExperimentState, GeneratorState, StoredMixture
+from optimist.records import ExperimentState, GeneratorState, StoredMixture
 from optimist_client.models import Experiment
 
 Awaited = tuple[int, ...] | str | None

@@ -11,7 +11,7 @@ from typing import Any
 
 from optimist.numerics.estimate import natural
 from optimist.numerics.mixtures.mixture import Mixture
-from optimist.store import MixturePoint
+from optimist.records import MixturePoint
 from optimist_client.models import MixtureCurve
 
 MOST_WEIGHTS = 20_000

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from optimist.dispatch.state import PolicyState
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.policies import shown_mixture
-from optimist.store import StoredMixture
+from optimist.records import StoredMixture
 from optimist_client import models
 
 OLD = 0.25

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from optimist.store import OpenPick
+from optimist.records import OpenPick
 from optimist_client.models import AskRequest, Pick
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from optimist.dispatch.assignment import Assignment, MostOpen
 from optimist.dispatch.state import PolicyState
 from optimist.dispatch.waiting import Ask
-from optimist.store import Opening
+from optimist.records import Opening
 from optimist_client.models import Pick
 
 PICKS_A_TURN = 64

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.store import CurvePoint
-from optimist.store.formats import HISTORY
+from optimist.records import HISTORY, CurvePoint
 from optimist_client.models import Curve, GeneratorProgress
 
 MOST_CHECKPOINTS = 256

@@ -14,7 +14,7 @@ from optimist.dispatch.suspects import NOTHING, Anomalous, standing_warnings, su
 from optimist.dispatch.watched import WatchedEstimates, watched_reports
 from optimist.policies import Arm, contrast
 from optimist.policies.reports import report_on
-from optimist.store import NotFound
+from optimist.records import NotFound
 from optimist_client.models import Contrast, Mixture, Report, Routes
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from optimist.store import Acceptance as StoredAcceptance
-from optimist.store import GeneratorState
-from optimist.store import Retraction as Stored
+from optimist.records import Acceptance as StoredAcceptance
+from optimist.records import GeneratorState
+from optimist.records import Retraction as Stored
 from optimist_client.models import Acceptance, RetractedBatch, Retraction
 
 

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
-from optimist.store.routes import RoutePoint
+from optimist.records import RoutePoint
 from optimist_client.models import RouteCurve, Routes
 
 MOST_POINTS = 2000

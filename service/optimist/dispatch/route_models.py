@@ -10,7 +10,8 @@ from dataclasses import replace
 from optimist.dispatch.routes import ForRoutes, LoadedModel
 from optimist.dispatch.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
-from optimist.store import Store, StoreError
+from optimist.records import StoreError
+from optimist.store import Store
 
 EVERY = 2.0
 """Seconds between two models at least: a newer one is not due before."""

@@ -15,7 +15,7 @@ from optimist.numerics.routing.model import RouteModel
 from optimist.policies import Arm, Decision, RoutePolicy, Stopping, rivals
 from optimist.policies.arms import losses
 from optimist.policies.pacing import Frontier
-from optimist.store import ExperimentState, GeneratorState, StoredRoutes
+from optimist.records import ExperimentState, GeneratorState, StoredRoutes
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from optimist.dispatch.mixtures import OLD
 from optimist.dispatch.state import PolicyState
-from optimist.store import Part, StoredRoutes
+from optimist.records import Part, StoredRoutes
 from optimist_client.models import Routes
 
 

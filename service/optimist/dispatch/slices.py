@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from optimist.dispatch.prompts import first_seed, prompt_order
-from optimist.store import GeneratorState
+from optimist.records import GeneratorState
 from optimist_client.models import Experiment
 
 _SEQUENCE = 2**22

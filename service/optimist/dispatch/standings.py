@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from optimist.policies import Arm, reports
-from optimist.store import GeneratorState
+from optimist.records import GeneratorState
 from optimist_client.models import Standing
 
 

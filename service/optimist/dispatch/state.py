@@ -15,7 +15,17 @@ from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.kernel.open_kernels import rows_to_fit
 from optimist.numerics.routing.contexts import contexts_to_fit
 from optimist.policies import Arm, rivals
-from optimist.store import COST, SUSPECTS, Batch, ExperimentState, GeneratorState, NewPick, OpenPick, Returned, Settled
+from optimist.records import (
+    COST,
+    SUSPECTS,
+    Batch,
+    ExperimentState,
+    GeneratorState,
+    NewPick,
+    OpenPick,
+    Returned,
+    Settled,
+)
 from optimist_client.metrics import Metric
 from optimist_client.models import AnomalousBatches, DecisionInfo, Experiment, ExperimentConfig, Pick, State
 from optimist_client.route_fields import priced_by

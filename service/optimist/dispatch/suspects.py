@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from optimist.store import GeneratorState, Origin
+from optimist.records import GeneratorState, Origin
 from optimist_client.models import AnomalousBatches, SuspectBatch
 
 _NAMED = 3

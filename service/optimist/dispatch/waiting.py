@@ -11,7 +11,7 @@ from typing import Any
 from optimist.dispatch.contexts import AskedContexts
 from optimist.dispatch.goals import Awaited
 from optimist.dispatch.state import PolicyState
-from optimist.store import Batch, Settled
+from optimist.records import Batch, Settled
 from optimist_client.models import AskReply, AskRequest
 
 

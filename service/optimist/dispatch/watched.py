@@ -10,7 +10,7 @@ from optimist.dispatch.standings import standing_of
 from optimist.dispatch.state import PolicyState, needed_to_fit
 from optimist.numerics.estimate import Estimate
 from optimist.policies.reports import watched_report
-from optimist.store import Unit, WatchedState
+from optimist.records import Unit, WatchedState
 from optimist_client.metrics import Metric
 from optimist_client.models import WatchedReport
 

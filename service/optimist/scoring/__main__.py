@@ -10,9 +10,9 @@ from optimist.child import end_with_parent, in_background, live, say, take_order
 from optimist.insight.logs import configure
 from optimist.numerics.devices import find_device
 from optimist.numerics.registry import load
+from optimist.records import StoreError
 from optimist.scoring.alone import score_for_ever
 from optimist.scoring.scorer import Scorer
-from optimist.store import StoreError
 from optimist_client.errors import FixError
 
 PERIOD = 1.0

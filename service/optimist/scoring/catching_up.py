@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Sequence
 
 from optimist.insight.metrics import SCORING_SECONDS, SET_ASIDE, SNAPSHOTS
+from optimist.records import Damaged, LogEntry, LogGap, Superseded
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.record import GeneratorRecord
 from optimist.scoring.resuming import resumed
 from optimist.scoring.threads import Arguments, InThread, Result
 from optimist.scoring.warm import Scored, Step, WarmGenerator
-from optimist.store import Damaged, LogEntry, LogGap, Store, Superseded
+from optimist.store import Store
 
 logger = logging.getLogger(__name__)
 

@@ -25,10 +25,11 @@ from optimist.numerics.registry import make_reference
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import ContextMap
 from optimist.policies.pacing import SAMPLED
+from optimist.records import Claim
 from optimist.scoring.first_batches import first_batches
 from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, RoutesRecord, Subject
 from optimist.scoring.threads import InThread
-from optimist.store import Claim, Store, kernels_digest, namespace_of
+from optimist.store import Store, kernels_digest, namespace_of
 from optimist_client.goals import COMPONENTS
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment

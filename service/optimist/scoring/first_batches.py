@@ -11,7 +11,8 @@ from torch import Tensor
 from optimist.evaluation import Question
 from optimist.evaluation.stored import batch_of, routed_prompt_of
 from optimist.numerics.routing.features import Floats
-from optimist.store import LogEntry, Store
+from optimist.records import LogEntry
+from optimist.store import Store
 
 
 @dataclass(frozen=True, slots=True)

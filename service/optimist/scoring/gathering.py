@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from optimist.records import Damaged, GeneratorState, LogGap, MixedPart, Superseded
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.lending import Lending
 from optimist.scoring.record import GatheringRecord
 from optimist.scoring.resuming import resumed
 from optimist.scoring.threads import InThread
 from optimist.scoring.warm import WarmGenerator
-from optimist.store import Damaged, GeneratorState, LogGap, MixedPart, Store, Superseded
+from optimist.store import Store
 
 ATTEMPTS = 5
 """How often a log is read from the snapshot on, where another scorer trims it meanwhile."""

@@ -10,13 +10,14 @@ from optimist.dispatch.mixture_curve import curve_point
 from optimist.evaluation.blends import mixture_of
 from optimist.evaluation.track import Track
 from optimist.insight.metrics import SCORING_SECONDS
+from optimist.records import GeneratorState
 from optimist.scoring.catching_up import timed
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.gathering import Gathering, parts_of
 from optimist.scoring.lending import Lending
 from optimist.scoring.record import MixtureRecord
 from optimist.scoring.threads import InThread
-from optimist.store import GeneratorState, Store
+from optimist.store import Store
 
 
 class _Made(NamedTuple):

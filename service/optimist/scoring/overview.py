@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Collection
 
 from optimist.insight import metrics
+from optimist.records import GeneratorState, WatchedState
 from optimist.scoring.record import Key
-from optimist.store import GeneratorState, WatchedState
 
 
 class Overview:

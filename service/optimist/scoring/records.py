@@ -6,9 +6,10 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from optimist.records import ExperimentState, GeneratorState, Unit, WatchedState
 from optimist.scoring.overview import Overview
 from optimist.scoring.record import LONGEST_TAIL, GeneratorRecord, Key, MixtureRecord, Record, RoutesRecord, Subject
-from optimist.store import DUE, MIXTURES, ROUTES, Announcement, ExperimentState, GeneratorState, Unit, WatchedState
+from optimist.store import DUE, MIXTURES, ROUTES, Announcement
 
 RETRY = 30.0
 """Seconds after which a model that could not be made is tried again: picks go on by the one before."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from functools import partial
 
+from optimist.records import Damaged, LogGap, RetractedLog
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.threads import InThread
 from optimist.scoring.warm import WarmGenerator
-from optimist.store import Damaged, LogGap, RetractedLog, Store
+from optimist.store import Store
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
-from optimist.store import ExperimentState
+from optimist.records import ExperimentState
 
 ACTIVE = 10.0
 """Seconds for which an experiment is looked at in each sweep after an announcement, or a change, was noticed."""

@@ -18,14 +18,14 @@ from optimist.evaluation.track import Track
 from optimist.insight.metrics import SCORING_FAILURES, SCORING_SECONDS
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.model import RouteModel
+from optimist.records import COST, Damaged, ExperimentState, MixedPart, Part, is_outgrown
 from optimist.scoring.catching_up import timed
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.gathering import Gathering, parts_of
 from optimist.scoring.lending import Lending
 from optimist.scoring.record import RoutesRecord
 from optimist.scoring.threads import InThread
-from optimist.store import COST, Damaged, ExperimentState, MixedPart, Part, Store
-from optimist.store.made import is_outgrown
+from optimist.store import Store
 from optimist_client.config import ExperimentConfig
 from optimist_client.errors import reason
 from optimist_client.goals import OWN_GROWTH

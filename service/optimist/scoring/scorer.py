@@ -16,6 +16,7 @@ import torch
 
 from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
 from optimist.numerics.threads import limit_threads
+from optimist.records import Damaged, NotFound, StoreError, Superseded
 from optimist.scoring.budget import cool_down, kept
 from optimist.scoring.catching_up import CatchingUp
 from optimist.scoring.experiments import Experiments
@@ -27,7 +28,7 @@ from optimist.scoring.records import Records
 from optimist.scoring.rota import Rota
 from optimist.scoring.routing import Routing
 from optimist.scoring.threads import Threads, Work
-from optimist.store import DUE, MIXTURES, MODES, ROUTES, Damaged, NotFound, Store, StoreError, Superseded
+from optimist.store import DUE, MIXTURES, MODES, ROUTES, Store
 from optimist.store.outage import Outage
 from optimist_client.errors import reason
 

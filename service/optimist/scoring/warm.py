@@ -17,7 +17,7 @@ from optimist.evaluation.stored import take
 from optimist.numerics.bound import Bound
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.routing.features import ContextMap
-from optimist.store import LogEntry, RetractedLog
+from optimist.records import LogEntry, RetractedLog
 from optimist_client.models import ModeInfo, Modes, PromptGroupInfo
 
 SHOWN_MODES = 20

@@ -22,7 +22,7 @@ from typing import Any
 from prometheus_client import Counter
 
 from optimist.insight import shared
-from optimist.store import CannotStart
+from optimist.records import CannotStart
 
 SHORTEST, LONGEST = 0.5, 10.0
 """Seconds before a child that died is started again: twice as many each time."""

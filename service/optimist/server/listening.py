@@ -13,7 +13,7 @@ from types import FrameType
 
 import uvicorn
 
-from optimist.store import CannotStart
+from optimist.records import CannotStart
 
 
 @contextmanager

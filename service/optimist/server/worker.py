@@ -7,10 +7,10 @@ from pathlib import Path
 
 from optimist.api.board import Board
 from optimist.child import end_with_parent, live, say, take_order
+from optimist.records import StoreError
 from optimist.server.api import GRACE, prepare, run_api
 from optimist.server.listening import ending_in_order
 from optimist.settings import Settings
-from optimist.store import StoreError
 from optimist_client.errors import FixError
 
 

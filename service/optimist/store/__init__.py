@@ -4,26 +4,8 @@
 """
 
 from optimist.store.announcements import Announcement, Announcements
-from optimist.store.checking import Measures, Size
 from optimist.store.connect import connect, open_store
 from optimist.store.embedded import EmbeddedRedis, running_url, start_embedded
-from optimist.store.errors import (
-    CannotStart,
-    Conflict,
-    Damaged,
-    DirectoryInUse,
-    Full,
-    Gone,
-    LogGap,
-    NotFound,
-    NotRetractable,
-    Refused,
-    Retracted,
-    StoreError,
-    Superseded,
-    Unavailable,
-)
-from optimist.store.experiments import COST
 from optimist.store.keys import (
     DEFAULT_NAMESPACE,
     DUE,
@@ -40,54 +22,12 @@ from optimist.store.keys import (
     name_of,
     namespace_of,
 )
-from optimist.store.levels import KeptLevel
-from optimist.store.made import Part, StoredMixture, StoredRoutes
-from optimist.store.mixtures import MixedPart, MixturePoint
-from optimist.store.previews import NewPreview, StoredPreview
-from optimist.store.records import (
-    AskGroup,
-    Batch,
-    Claim,
-    CurvePoint,
-    Exchanged,
-    Health,
-    LogEntry,
-    NewPick,
-    Opened,
-    Opening,
-    Settled,
-    Snapshot,
-    Usage,
-)
-from optimist.store.retractions import RetractedLog
-from optimist.store.routes import RoutePoint
 from optimist.store.scores import kernels_digest
-from optimist.store.state import (
-    LEAST_MIXED,
-    LEAST_ROUTED,
-    SLICES,
-    SUSPECTS,
-    Acceptance,
-    ExperimentState,
-    GeneratorState,
-    OpenPick,
-    Origin,
-    Retraction,
-    Returned,
-    SetAside,
-    State,
-    Suspect,
-    Unit,
-    WatchedState,
-)
-from optimist.store.store import Store
+from optimist.store.store import Health, Store, Usage
 
 __all__ = [
-    "COST",
     "DEFAULT_NAMESPACE",
     "DUE",
-    "LEAST_MIXED",
-    "LEAST_ROUTED",
     "MIXTURE",
     "MIXTURES",
     "MIXTURES_MADE",
@@ -97,64 +37,13 @@ __all__ = [
     "ROUTES_MADE",
     "ROUTES_UNIT",
     "SCORED",
-    "SLICES",
-    "SUSPECTS",
-    "Acceptance",
     "Announcement",
     "Announcements",
-    "AskGroup",
-    "Batch",
-    "CannotStart",
-    "Claim",
-    "Conflict",
-    "CurvePoint",
-    "Damaged",
-    "DirectoryInUse",
     "EmbeddedRedis",
-    "Exchanged",
-    "ExperimentState",
-    "Full",
-    "GeneratorState",
-    "Gone",
     "Health",
-    "KeptLevel",
-    "LogEntry",
-    "LogGap",
-    "Measures",
-    "MixedPart",
-    "MixturePoint",
-    "NewPick",
-    "NewPreview",
-    "NotFound",
-    "NotRetractable",
-    "OpenPick",
-    "Opened",
-    "Opening",
-    "Origin",
-    "Part",
     "Place",
-    "Refused",
-    "Retracted",
-    "RetractedLog",
-    "Retraction",
-    "Returned",
-    "RoutePoint",
-    "SetAside",
-    "Settled",
-    "Size",
-    "Snapshot",
-    "State",
     "Store",
-    "StoreError",
-    "StoredMixture",
-    "StoredPreview",
-    "StoredRoutes",
-    "Superseded",
-    "Suspect",
-    "Unavailable",
-    "Unit",
     "Usage",
-    "WatchedState",
     "connect",
     "kernels_digest",
     "name_of",

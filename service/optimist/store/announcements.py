@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
+from optimist.records import Unavailable
 from optimist.store.commands import Commands
-from optimist.store.errors import Unavailable, reaching_redis
+from optimist.store.reaching import reaching_redis
 
 _QUIET_SECONDS = 5.0
 _SHORTEST_PAUSE = 0.05

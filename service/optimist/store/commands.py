@@ -14,21 +14,11 @@ from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 from redis.exceptions import NoScriptError
 
-from optimist.store.errors import (
-    Conflict,
-    Full,
-    Gone,
-    NotFound,
-    NotRetractable,
-    Refused,
-    Retracted,
-    StoreError,
-    Superseded,
-    reaching_redis,
-)
+from optimist.records import Conflict, Full, Gone, NotFound, NotRetractable, Refused, Retracted, StoreError, Superseded
 from optimist.store.gathering import Gathering
 from optimist.store.keys import experiment_key, full_name, name_of, namespace_of
 from optimist.store.lineage import Lineage
+from optimist.store.reaching import reaching_redis
 from optimist.store.scripts import Argument, Script, Value, load
 
 _REFUSALS: dict[bytes, type[StoreError]] = {

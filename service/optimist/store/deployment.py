@@ -15,10 +15,11 @@ from typing import Any
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 
+from optimist.records import CannotStart, Unavailable
 from optimist.store.cluster import Cluster
 from optimist.store.connect import connect
-from optimist.store.errors import CannotStart, Unavailable, reaching_redis
 from optimist.store.formats import check_format
+from optimist.store.reaching import reaching_redis
 
 _log = logging.getLogger(__name__)
 _OLDEST = (6, 2)

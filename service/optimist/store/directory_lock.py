@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from optimist.store.errors import DirectoryInUse
+from optimist.records import DirectoryInUse
 
 _POLL_SECONDS = 0.02
 _HOLDER_BYTES = 1024

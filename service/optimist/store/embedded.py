@@ -27,9 +27,9 @@ from redis import exceptions as redis_errors
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from optimist.records import CannotStart
 from optimist.store import dies_with_parent
 from optimist.store.directory_lock import DirectoryLock, holder_of
-from optimist.store.errors import CannotStart
 from optimist.store.redis_program import MAINTAINED, Program, ServerLog, find_program, options, refuse_downgrade
 
 _log = logging.getLogger(__name__)

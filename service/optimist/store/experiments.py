@@ -5,18 +5,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence, Set
 
+from optimist.records import COST, NOTHING_WATCHED, ExperimentState, State, Unit, WatchedState
 from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.index import Index, Indexed
 from optimist.store.parsing import held, held_mixture, held_routes, parse_state, parse_watched
-from optimist.store.state import NOTHING_WATCHED, ExperimentState, State, Unit, WatchedState
 
 LABELS = ("tags", "note")
 """The controls that picks do not depend on."""
 CONTROLS = frozenset({"budget", "max_cost", "max_wait", "stop", "stopped", *LABELS})
 """What may change of an experiment that runs. While there is a `stopped`, no picks are opened."""
-COST = "cost:"
-"""Before a generator's name: the control that holds its cost."""
 
 
 class Experiments:

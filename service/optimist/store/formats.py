@@ -7,16 +7,14 @@ would misread counts the format on, earlier formats are still read, and the fixt
 
 from __future__ import annotations
 
-import numpy as np
 from redis.asyncio import Redis
 
+from optimist.records import CannotStart
 from optimist.store import keys
-from optimist.store.errors import CannotStart, reaching_redis
+from optimist.store.reaching import reaching_redis
 
 FORMAT = 1
 """The format that this service writes, and the only one that it reads."""
-HISTORY = np.dtype([("generator", "<u2"), ("flags", "u1"), ("rows", "<u4")])
-"""One batch of an experiment's history, as accept.lua appends it."""
 
 
 async def check_format(redis: Redis) -> None:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from optimist.records import Full
 from optimist.store.commands import Argument, Commands
-from optimist.store.errors import Full
 from optimist.store.keys import DEFAULT_NAMESPACE, namespace_of
 
 

@@ -3,40 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from optimist.records import Acceptance, KeptLevel
 from optimist.store.commands import Commands
 from optimist.store.retractions import named_batch
-from optimist.store.state import Acceptance, Origin
 
-_SPAN = 10_000
-"""What separates the levels of two arrays in a sorted set; also in lua/levels.lua."""
 MOST = 1024
 """How many single batches of an experiment can be accepted; more of a generator can be accepted as a whole."""
-
-
-class KeptLevel(NamedTuple):
-    """The level of a batch in one array."""
-
-    array: int
-    """The place of the array among the `Measures.sizes`."""
-    position: int
-    """In its generator's log."""
-    origin: Origin
-    value: float
-
-    @property
-    def stored(self) -> tuple[str, str]:
-        """The score and the member that the scripts store."""
-        origin = f"{self.origin.pick} {self.origin.rows} {self.origin.told:.3f}"
-        return f"{_SPAN * self.array + self.value:.4f}", f"{self.array} {self.position} {origin}"
-
-    @classmethod
-    def of(cls, score: str, member: str) -> KeptLevel:
-        """The inverse of `stored`. Raises ValueError on other texts."""
-        array, position, pick, rows, told = member.split(" ")
-        value = round(float(score) - _SPAN * int(array), 4)
-        return cls(int(array), int(position), Origin(int(pick), int(rows), float(told)), value)
 
 
 class StoredLevels:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from optimist.records import LogEntry, LogGap, NotFound, Runs, chained
 from optimist.store import keys
 from optimist.store.commands import Commands
-from optimist.store.errors import LogGap, NotFound
-from optimist.store.records import LogEntry, Runs, chained
 
 _FIRST_PAGE = 4
 

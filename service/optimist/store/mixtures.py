@@ -4,40 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from optimist.records import MixedPart, MixturePoint, StoredMixture
 from optimist.store import keys
 from optimist.store.commands import Argument, Commands
-from optimist.store.made import Part, StoredMixture
 from optimist.store.parsing import parse_mixture, parse_parts
 
 BLENDS = 256
 """How many newest answers of `blend` are remembered for repeats."""
-
-
-@dataclass(frozen=True, slots=True)
-class MixedPart:
-    """What a mixture, or a model of contexts, to be stored was made of by one generator: its log up to `seq`.
-
-    samples: those that count up to there. chain: `LogEntry.chain` there, "" where it is not known.
-    """
-
-    generator: int
-    seq: int
-    samples: int
-    chain: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class MixturePoint:
-    """A mixture as charts keep it: `point` is the caller's text."""
-
-    told: int
-    """Batches told to the whole experiment when it was published."""
-    samples: int
-    """Samples of all generators that it was made from."""
-    parts: Mapping[int, Part]
-    point: str
 
 
 class Mixtures:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from redis.exceptions import RedisError
 
-from optimist.store.errors import Unavailable
+from optimist.records import Unavailable
 
 _log = logging.getLogger(__name__)
 

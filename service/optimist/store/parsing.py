@@ -7,21 +7,23 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, cast
 
-from optimist.store.keys import MIXTURE, ROUTES_UNIT
-from optimist.store.made import Part, StoredMixture, StoredRoutes
-from optimist.store.state import (
+from optimist.records import (
     Acceptance,
     ExperimentState,
     GeneratorState,
     OpenPick,
+    Part,
     Retraction,
     Returned,
     SetAside,
     State,
+    StoredMixture,
+    StoredRoutes,
     Suspect,
     Unit,
     WatchedState,
 )
+from optimist.store.keys import MIXTURE, ROUTES_UNIT
 
 SAME = "same:"
 """Prefix of a count, before the ordinal of another generator: how many batches agree with that one's."""

@@ -6,14 +6,24 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from optimist.records import (
+    AskGroup,
+    Batch,
+    Exchanged,
+    ExperimentState,
+    Gone,
+    Measures,
+    Opened,
+    Opening,
+    Settled,
+    StoreError,
+    Suspect,
+    check_batch,
+)
 from optimist.store import keys
-from optimist.store.checking import Measures
 from optimist.store.commands import Commands, step
-from optimist.store.errors import Gone, StoreError
 from optimist.store.parsing import held, held_mixture, held_routes, parse_state
-from optimist.store.records import AskGroup, Batch, Exchanged, Opened, Opening, Settled, check_batch
 from optimist.store.scripts import Argument
-from optimist.store.state import ExperimentState, Suspect
 
 TURN_SECONDS = 0.5
 """Seconds after which a turn at opening picks ends if its holder died."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from optimist.store.errors import CannotStart
+from optimist.records import CannotStart
 
 NAMES = ("redis-server", "valkey-server")
 """What the program may be called on PATH."""

@@ -9,9 +9,9 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from optimist.records import Damaged
 from optimist.store import keys
 from optimist.store.commands import Commands
-from optimist.store.errors import Damaged
 from optimist.store.index import Index, Indexed
 from optimist.store.uploads import Uploads
 

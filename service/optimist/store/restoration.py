@@ -10,16 +10,24 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
+from optimist.records import (
+    NOTHING_WATCHED,
+    ExperimentState,
+    GeneratorState,
+    KeptLevel,
+    LogEntry,
+    Snapshot,
+    Unavailable,
+    Unit,
+    WatchedState,
+    chained,
+)
 from optimist.store import keys
 from optimist.store.commands import Argument, Commands
-from optimist.store.errors import Unavailable
 from optimist.store.index import Index
-from optimist.store.levels import KeptLevel
 from optimist.store.parsing import ACCEPTED, PREFIX, SAME
-from optimist.store.records import LogEntry, Snapshot, chained
 from optimist.store.scores import kernels_digest
 from optimist.store.snapshots import CHUNK_BYTES
-from optimist.store.state import NOTHING_WATCHED, ExperimentState, GeneratorState, Unit, WatchedState
 
 _TOLD = 1024
 """Intervals of told indices that are written together."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
+from optimist.records import RetractedLog, Retraction
 from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.parsing import PREFIX
-from optimist.store.records import LogEntry
-from optimist.store.state import Retraction
 
 MOST = 1024
 """How many single batches of an experiment can be retracted; more of a generator can be retracted as a whole."""
@@ -31,37 +26,6 @@ def named_batch(pick: int | None, generator: int | None, position: int | None) -
     if (pick is None) == (generator is None) or (position is not None and generator is None):
         raise ValueError("expected a pick, a generator, or a generator and a position")
     return NamedBatch(*("" if value is None else value for value in (generator, position, pick)))
-
-
-@dataclass(frozen=True)
-class RetractedLog:
-    """What of one generator's log was retracted when this was read."""
-
-    records: Mapping[int, str] = field(default_factory=dict)
-    """The records as they stand in the log, by the position of the batch, or of a retraction of several."""
-    restart: int = 0
-    """The position up to which all batches are retracted; 0: none."""
-
-    def __contains__(self, entry: LogEntry) -> bool:
-        """Whether this batch counts no longer."""
-        return entry.seq <= self.restart or entry.seq in self.records
-
-    @property
-    def newest(self) -> int:
-        """The position of the newest retraction in the log, 0 without one: no estimate before it may be published."""
-        return max(self.by_position, default=0)
-
-    def is_as_read(self, entry: LogEntry) -> bool:
-        """Whether an entry of the log is no retraction, or one that was read; and not a batch in its place.
-
-        Otherwise it was retracted since, or Redis has lost a retraction.
-        """
-        return entry.retracts == self.by_position.get(entry.seq)
-
-    @cached_property
-    def by_position(self) -> dict[int, str]:
-        """The records by their own positions."""
-        return {json.loads(record)["seq"]: record for record in self.records.values()}
 
 
 class Retractions:

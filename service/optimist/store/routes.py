@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from optimist.records import MixedPart, Part, RoutePoint
 from optimist.store import keys
 from optimist.store.commands import Commands
-from optimist.store.made import Part
-from optimist.store.mixtures import MixedPart, packed
+from optimist.store.mixtures import packed
 from optimist.store.parsing import parse_parts
-
-
-@dataclass(frozen=True, slots=True)
-class RoutePoint:
-    """A table of routes as charts keep it: `point` is the caller's text."""
-
-    told: int
-    """Batches told to the whole experiment when it was published."""
-    samples: int
-    """Samples of all generators that it was made from."""
-    parts: Mapping[int, Part]
-    point: str
 
 
 class Routes:

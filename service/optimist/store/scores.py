@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from optimist.records import Claim, CurvePoint, LogEntry, StoreError
 from optimist.store import keys
 from optimist.store.commands import Commands, step
-from optimist.store.errors import StoreError
-from optimist.store.records import Claim, CurvePoint, LogEntry
 
 NOTHING_READ: Mapping[int, LogEntry] = MappingProxyType({})
 ASIDE_LIMIT = 256

@@ -6,10 +6,9 @@ import asyncio
 import hashlib
 import uuid
 
+from optimist.records import Damaged, Snapshot, Unavailable
 from optimist.store import keys
 from optimist.store.commands import Commands
-from optimist.store.errors import Damaged, Unavailable
-from optimist.store.records import Snapshot
 
 CHUNK_BYTES = 4 * 2**20
 """Size of a chunk in bytes. Redis serves no other client while it receives and digests one."""

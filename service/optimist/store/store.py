@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Any
 
 from redis.asyncio import Redis
@@ -13,7 +14,6 @@ from optimist.store.access import AccessKeys
 from optimist.store.announcements import Announcements, announcements
 from optimist.store.cluster import Cluster
 from optimist.store.commands import Commands
-from optimist.store.errors import reaching_redis
 from optimist.store.experiments import Experiments
 from optimist.store.formats import FORMAT
 from optimist.store.index import Index
@@ -25,7 +25,7 @@ from optimist.store.logs import Logs
 from optimist.store.mixtures import Mixtures
 from optimist.store.picks import Picks
 from optimist.store.previews import Previews
-from optimist.store.records import Health, Usage
+from optimist.store.reaching import reaching_redis
 from optimist.store.references import References
 from optimist.store.restoration import Restorations
 from optimist.store.retractions import Retractions
@@ -35,6 +35,27 @@ from optimist.store.snapshots import Snapshots
 
 _CREATION_SECONDS = 60
 """Seconds for which the place of an experiment that is being created is reserved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Memory and disk use of a Redis, and their limits, in bytes; 0 if unknown or unlimited."""
+
+    used_bytes: int = 0
+    limit_bytes: int = 0
+    log_bytes: int = 0
+    """Size of its append-only file."""
+    is_rewriting: bool = False
+    """Whether it is rewriting this file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Health of a Redis: seconds of a ping, bytes in use, and the limit of bytes, if known."""
+
+    latency: float
+    used_bytes: int | None
+    limit_bytes: int | None
 
 
 class Store(

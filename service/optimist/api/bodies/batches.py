@@ -15,8 +15,8 @@ from optimist.api.newest import Newest
 from optimist.api.problems import invalid
 from optimist.numerics.batches import as_matrices, check_batch, check_shapes, check_values, readers_of
 from optimist.numerics.plausibility import levelled, magnitudes, sized
+from optimist.records import Measures, Size
 from optimist.settings import Settings
-from optimist.store import Measures, Size
 from optimist_client import tensors
 from optimist_client.embeddings import parsed
 from optimist_client.errors import FixError

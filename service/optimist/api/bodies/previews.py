@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from optimist.api.problems import invalid
 from optimist.numerics.alike import modes_and_copies
-from optimist.store import NewPreview
+from optimist.records import NewPreview
 from optimist_client import models
 from optimist_client.errors import FixError
 from optimist_client.models.previews import PreviewKind

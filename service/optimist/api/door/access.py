@@ -21,8 +21,9 @@ from optimist.api.door.headers import header
 from optimist.api.door.keys import Caller, KeyRecord, caller_of, split_key
 from optimist.api.door.rates import Rates
 from optimist.api.problems import ApiError, problem_of
+from optimist.records import StoreError
 from optimist.settings import is_loopback
-from optimist.store import DEFAULT_NAMESPACE, StoreError
+from optimist.store import DEFAULT_NAMESPACE
 from optimist.store.access import AccessKeys
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from optimist.dispatch.labels import label_controls, labelled
 from optimist.dispatch.report import contrast_of
 from optimist.dispatch.suspects import suspects_among
 from optimist.policies import check_policy
-from optimist.store import Conflict
+from optimist.records import Conflict
 from optimist_client import tensors
 from optimist_client.config import RULES
 from optimist_client.differences import differences, refusal

@@ -12,7 +12,7 @@ from optimist.api.bodies.batches import Embedding, Embeddings, read_batch
 from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import ContextDep
 from optimist.api.problems import invalid
-from optimist.store import COST
+from optimist.records import COST
 from optimist_client.goals import check_route_size
 from optimist_client.models import Experiment, GeneratorChange, GeneratorRequest, Identifier, Report, TellReply
 from optimist_client.previews import check_previews

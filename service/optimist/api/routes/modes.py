@@ -12,7 +12,7 @@ from optimist.api.context import ContextDep
 from optimist.api.problems import invalid
 from optimist.api.requested import missing, requested
 from optimist.dispatch.state import needed_to_fit
-from optimist.store import NotFound
+from optimist.records import NotFound
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment, Identifier, Modes
 

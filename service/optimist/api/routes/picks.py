@@ -17,7 +17,7 @@ from optimist.api.door.service import Straight
 from optimist.api.problems import invalid
 from optimist.api.routes.parameters import parameters_in_openapi, read_parameters
 from optimist.dispatch.contexts import AskedContexts
-from optimist.store import Batch, NotFound
+from optimist.records import Batch, NotFound
 from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply
 from optimist_client.wire import EmbeddingName, GeneratorName, WorkerName
 

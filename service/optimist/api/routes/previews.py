@@ -15,7 +15,7 @@ from optimist.api.context import ContextDep
 from optimist.api.entities import Body, respond
 from optimist.api.problems import invalid
 from optimist.api.routes.picks import INSTANCE, NONCE
-from optimist.store import NotFound, StoredPreview
+from optimist.records import NotFound, StoredPreview
 from optimist_client.models import Identifier, PreviewInfo, PreviewReply, PreviewRequest, Previews
 from optimist_client.models.previews import PreviewKind
 

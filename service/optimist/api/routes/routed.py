@@ -9,7 +9,7 @@ from optimist.api.problems import invalid
 from optimist.api.requested import missing, requested
 from optimist.dispatch.shown_routes import has_other_costs
 from optimist.dispatch.state import PolicyState
-from optimist.store import LEAST_ROUTED, Conflict, NotFound
+from optimist.records import LEAST_ROUTED, Conflict, NotFound
 from optimist_client.models import Experiment, Identifier, Routes
 
 router = APIRouter(prefix="/v1/experiments/{name}", tags=["experiments"])

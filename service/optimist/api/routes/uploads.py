@@ -31,7 +31,8 @@ from optimist.api.door.limits import SMALL, Share
 from optimist.api.problems import ApiError, invalid
 from optimist.api.references import check_same, standing_reference, stored_reference
 from optimist.numerics.batches import check_rows
-from optimist.store import Conflict, Full, NotFound, Store
+from optimist.records import Conflict, Full, NotFound
+from optimist.store import Store
 from optimist.store.references import CHUNK_BYTES
 from optimist.store.uploads import Uploads
 from optimist_client import tensors

@@ -1,10 +1,12 @@
-"""The measures of a batch that lua/checking.lua checks when the batch is accepted."""
+"""The measures of a batch that lua/checking.lua checks when the batch is accepted, and the level that it keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from optimist.records.state import Origin
 
 _CONTENT = 16
 _PROMPTS = 8
@@ -45,3 +47,31 @@ class Measures:
             level = "" if size.level is None else repr(size.level)
             parts += size.name, repr(size.largest), str(size.row), repr(size.mean_square), reference, level
         return "\t".join(parts)
+
+
+_SPAN = 10_000
+"""What separates the levels of two arrays in a sorted set; also in lua/levels.lua."""
+
+
+class KeptLevel(NamedTuple):
+    """The level of a batch in one array."""
+
+    array: int
+    """The place of the array among the `Measures.sizes`."""
+    position: int
+    """In its generator's log."""
+    origin: Origin
+    value: float
+
+    @property
+    def stored(self) -> tuple[str, str]:
+        """The score and the member that the scripts store."""
+        origin = f"{self.origin.pick} {self.origin.rows} {self.origin.told:.3f}"
+        return f"{_SPAN * self.array + self.value:.4f}", f"{self.array} {self.position} {origin}"
+
+    @classmethod
+    def of(cls, score: str, member: str) -> KeptLevel:
+        """The inverse of `stored`. Raises ValueError on other texts."""
+        array, position, pick, rows, told = member.split(" ")
+        value = round(float(score) - _SPAN * int(array), 4)
+        return cls(int(array), int(position), Origin(int(pick), int(rows), float(told)), value)

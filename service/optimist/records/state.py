@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from optimist.store.made import Part, StoredMixture, StoredRoutes, is_outgrown
+from optimist.records.made import Part, StoredMixture, StoredRoutes, is_outgrown
 from optimist_client.goals import OWN_GROWTH
 
 Unit = tuple[int, str]
@@ -21,6 +21,8 @@ SUSPECTS = 256
 SLICES = 8192
 """Of how many picks an experiment keeps indices to be handed out again, as in told.lua: they are read with every state.
 Those of further picks that end without samples are not handed out."""
+COST = "cost:"
+"""Before a generator's name: the control that holds its cost."""
 
 
 @dataclass(frozen=True, slots=True)

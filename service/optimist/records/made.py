@@ -1,4 +1,4 @@
-"""What is made of the logs of all generators and stored by its parts: mixtures, and models of contexts."""
+"""What scorers make of logs: mixtures and models of contexts by their parts, snapshots, and the points of charts."""
 
 from __future__ import annotations
 
@@ -65,3 +65,75 @@ def is_outgrown(
             return True
     samples, before = (sum(part.samples for part in those.values()) for those in (able, parts))
     return samples > before and samples >= (1.0 + growth) * before
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A scorer's claim on a generator. After `deadline` (Unix seconds of Redis) others can take it over."""
+
+    token: str
+    deadline: float
+    taken_over: bool = False
+    """Whether the expired claim of another owner was taken over."""
+
+    @property
+    def instance(self) -> str:
+        """`ExperimentState.instance`, which the token contains."""
+        return self.token.rsplit(":", 2)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """An estimate as charts keep it: `point` is the caller's text."""
+
+    told: int
+    """Batches told to the whole experiment when it was published."""
+    seq: int
+    """The log position it was made at."""
+    point: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A generator's statistic after the batch at log position `seq`. chain: `LogEntry.chain` there, "" if unknown."""
+
+    seq: int
+    body: bytes
+    chain: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MixedPart:
+    """What a mixture, or a model of contexts, to be stored was made of by one generator: its log up to `seq`.
+
+    samples: those that count up to there. chain: `LogEntry.chain` there, "" where it is not known.
+    """
+
+    generator: int
+    seq: int
+    samples: int
+    chain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MixturePoint:
+    """A mixture as charts keep it: `point` is the caller's text."""
+
+    told: int
+    """Batches told to the whole experiment when it was published."""
+    samples: int
+    """Samples of all generators that it was made from."""
+    parts: Mapping[int, Part]
+    point: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoutePoint:
+    """A table of routes as charts keep it: `point` is the caller's text."""
+
+    told: int
+    """Batches told to the whole experiment when it was published."""
+    samples: int
+    """Samples of all generators that it was made from."""
+    parts: Mapping[int, Part]
+    point: str

@@ -1,17 +1,13 @@
-"""The arguments and results of the store. Records, payloads and notes are JSON of the callers, opaque here."""
+"""Picks that are opened, batches that settle them, and the answers. A pick's record is JSON of the caller."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from optimist.store.checking import Measures
-from optimist.store.errors import StoreError
-from optimist.store.state import ExperimentState, Suspect
-
-Runs = tuple[int, ...]
-"""Whole numbers, ascending: the first and the length of each run of them, one after the other."""
+from optimist.records.errors import StoreError
+from optimist.records.measures import Measures
+from optimist.records.state import ExperimentState, Suspect
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,41 +76,6 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A scorer's claim on a generator. After `deadline` (Unix seconds of Redis) others can take it over."""
-
-    token: str
-    deadline: float
-    taken_over: bool = False
-    """Whether the expired claim of another owner was taken over."""
-
-    @property
-    def instance(self) -> str:
-        """`ExperimentState.instance`, which the token contains."""
-        return self.token.rsplit(":", 2)[0]
-
-
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """An estimate as charts keep it: `point` is the caller's text."""
-
-    told: int
-    """Batches told to the whole experiment when it was published."""
-    seq: int
-    """The log position it was made at."""
-    point: str
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A generator's statistic after the batch at log position `seq`. chain: `LogEntry.chain` there, "" if unknown."""
-
-    seq: int
-    body: bytes
-    chain: str = field(default="", compare=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Batch:
     """A batch for a pick, whose nonce it names. digest: of the decoded arrays, not empty; a repeated tell is recognised
     by it."""
@@ -168,47 +129,6 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class LogEntry:
-    """One batch of a generator's log, or a retraction."""
-
-    seq: int
-    pick: int
-    """0 where no pick asked for it."""
-    rows: int
-    """How many rows count."""
-    digest: str
-    body: bytes
-    record: str | None = None
-    """The pick's record, where the experiment keeps its log."""
-    chain: str = field(default="", compare=False)
-    """`chained` of all entries up to this one."""
-    retracts: str | None = None
-    """The record of a retraction, as retract.lua writes it; such an entry has no rows and no body."""
-    prompts: str = ""
-    """The index of each row's prompt in a fixed list, with commas between; "" where they are not known."""
-    indices: Runs = ()
-    """The indices in the generator's sequence of the first rows that count; the others have none."""
-    counted: Runs = ()
-    """Which rows of the body count; empty: all."""
-    context: bytes = b""
-    """`NewPick.context` of its pick."""
-
-    @property
-    def size(self) -> int:
-        """Bytes that it adds to the log."""
-        return len(self.body) + len(self.context)
-
-
-def chained(chain: str, digest: str) -> str:
-    """The chained digest of a log, h_n = SHA-1(h_{n−1} ‖ d_n) in hex, after an entry of digest d_n.
-
-    Logs that differ in one entry differ in all later chained digests, so a scorer compares only the last one it knows.
-    accept.lua computes the same.
-    """
-    return hashlib.sha1(f"{chain}{digest}".encode()).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
 class Exchanged:
     """The result of `exchange`."""
 
@@ -225,24 +145,3 @@ class Exchanged:
     is_foreseen: bool = True
     """Whether the batches changed no more than that each counts whole, and its pick ends; False, too, where one counts
     in part, or not at all, because its indices were told before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Memory and disk use of a Redis, and their limits, in bytes; 0 if unknown or unlimited."""
-
-    used_bytes: int = 0
-    limit_bytes: int = 0
-    log_bytes: int = 0
-    """Size of its append-only file."""
-    is_rewriting: bool = False
-    """Whether it is rewriting this file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """Health of a Redis: seconds of a ping, bytes in use, and the limit of bytes, if known."""
-
-    latency: float
-    used_bytes: int | None
-    limit_bytes: int | None

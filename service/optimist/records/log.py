@@ -1,0 +1,88 @@
+"""The log of a generator: its entries, what of them was retracted, and the history of all batches."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+Runs = tuple[int, ...]
+"""Whole numbers, ascending: the first and the length of each run of them, one after the other."""
+HISTORY = np.dtype([("generator", "<u2"), ("flags", "u1"), ("rows", "<u4")])
+"""One batch of an experiment's history, as accept.lua appends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One batch of a generator's log, or a retraction."""
+
+    seq: int
+    pick: int
+    """0 where no pick asked for it."""
+    rows: int
+    """How many rows count."""
+    digest: str
+    body: bytes
+    record: str | None = None
+    """The pick's record, where the experiment keeps its log."""
+    chain: str = field(default="", compare=False)
+    """`chained` of all entries up to this one."""
+    retracts: str | None = None
+    """The record of a retraction, as retract.lua writes it; such an entry has no rows and no body."""
+    prompts: str = ""
+    """The index of each row's prompt in a fixed list, with commas between; "" where they are not known."""
+    indices: Runs = ()
+    """The indices in the generator's sequence of the first rows that count; the others have none."""
+    counted: Runs = ()
+    """Which rows of the body count; empty: all."""
+    context: bytes = b""
+    """`NewPick.context` of its pick."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it adds to the log."""
+        return len(self.body) + len(self.context)
+
+
+def chained(chain: str, digest: str) -> str:
+    """The chained digest of a log, h_n = SHA-1(h_{n−1} ‖ d_n) in hex, after an entry of digest d_n.
+
+    Logs that differ in one entry differ in all later chained digests, so a scorer compares only the last one it knows.
+    accept.lua computes the same.
+    """
+    return hashlib.sha1(f"{chain}{digest}".encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class RetractedLog:
+    """What of one generator's log was retracted when this was read."""
+
+    records: Mapping[int, str] = field(default_factory=dict)
+    """The records as they stand in the log, by the position of the batch, or of a retraction of several."""
+    restart: int = 0
+    """The position up to which all batches are retracted; 0: none."""
+
+    def __contains__(self, entry: LogEntry) -> bool:
+        """Whether this batch counts no longer."""
+        return entry.seq <= self.restart or entry.seq in self.records
+
+    @property
+    def newest(self) -> int:
+        """The position of the newest retraction in the log, 0 without one: no estimate before it may be published."""
+        return max(self.by_position, default=0)
+
+    def is_as_read(self, entry: LogEntry) -> bool:
+        """Whether an entry of the log is no retraction, or one that was read; and not a batch in its place.
+
+        Otherwise it was retracted since, or Redis has lost a retraction.
+        """
+        return entry.retracts == self.by_position.get(entry.seq)
+
+    @cached_property
+    def by_position(self) -> dict[int, str]:
+        """The records by their own positions."""
+        return {json.loads(record)["seq"]: record for record in self.records.values()}
