@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from optimist.dispatch.mixture_curve import curve_point
+from optimist.estimation.mixtures import mixture_of
 from optimist.evaluation import Question, Track
-from optimist.evaluation.blends import mixture_of
 from optimist.evaluation.question import prepared, with_real_data
 from optimist.numerics.threads import limit_threads
 from optimist.records import LogEntry

@@ -35,11 +35,11 @@ from rich.table import Table
 from mixture_beds import CLOSED, OF_DATA, REAL, Bed, Floats, bed_named
 from mixture_truth import METRICS, Truth
 from optimist import Evaluation
+from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.numerics.mixtures.cross_fitted import cross_fitted
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.pairing import COMMON
 from optimist.numerics.real_data import RealData
-from optimist.numerics.registry import Setting, make_metric, make_reference
 from optimist.numerics.threads import limit_threads
 from optimist.policies import Stopping
 from optimist_client.metrics import FID, MMD, RKE, Gaussian, Metric, Vendi

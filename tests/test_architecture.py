@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from optimist.numerics.registry import implementation
+from optimist.metrics.implementations import implementation
 from optimist.policies import NAMES
 from optimist.policies.blending import MIXTURE_NAMES
 from optimist.policies.routing import RouteName

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streams import fed
 
+from optimist.metrics.implementations import make_bound
 from optimist.numerics.bound import FEW_ROWS_DECIDE
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.fid import bounds
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.score import FrechetDistance
-from optimist.numerics.registry import make_bound
 from optimist.numerics.symmetric import SymmetricSum
 from optimist_client.metrics import FID
 

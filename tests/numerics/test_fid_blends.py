@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from optimist.metrics.implementations import Setting, make_metric
 from optimist.numerics.fid.blends import FrechetBlends
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.score import FrechetDistance
@@ -16,7 +17,6 @@ from optimist.numerics.mixtures.cross_fitted import cross_fitted
 from optimist.numerics.mixtures.objective import Half
 from optimist.numerics.mixtures.programme import minimise
 from optimist.numerics.mixtures.quadratic import Floats
-from optimist.numerics.registry import Setting, make_metric
 from optimist_client.metrics import FID
 
 DATA = Path(__file__).parents[1] / "data"

@@ -11,8 +11,8 @@ from made import Made, until
 from redis.asyncio import Redis
 from test_processes import scorer
 
+from optimist.estimation.mixtures import mixture_of
 from optimist.evaluation import Question
-from optimist.evaluation.blends import mixture_of
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import EmbeddedRedis
 from optimist_client.metrics import RKE, Gaussian

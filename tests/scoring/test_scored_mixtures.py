@@ -17,8 +17,8 @@ from redis.asyncio import Redis
 
 from optimist import Evaluation
 from optimist.dispatch.mixture_curve import curve_point
+from optimist.estimation.mixtures import mixture_of
 from optimist.evaluation import Question
-from optimist.evaluation.blends import mixture_of
 from optimist.evaluation.stored import metric_of
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.records import StoredMixture, Unavailable

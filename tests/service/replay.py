@@ -10,8 +10,8 @@ from pathlib import Path
 from optimist.archive.file import Archive
 from optimist.dispatch.goals import policy_of
 from optimist.dispatch.state import needed_to_fit
+from optimist.estimation.mixtures import mixture_of
 from optimist.evaluation import Question, Track
-from optimist.evaluation.blends import mixture_of
 from optimist.evaluation.stored import Logged, take
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixtures.mixture import Mixture

@@ -10,8 +10,8 @@ from configs import config_of, experiment_of
 from mixed import put_mixture
 
 from optimist.dispatch.assignment import MostOpen
-from optimist.dispatch.decision import with_decision_latched
 from optimist.dispatch.dispatcher import Dispatcher
+from optimist.dispatch.latching import with_decision_latched
 from optimist.dispatch.report import report_of
 from optimist.dispatch.state import PolicyState
 from optimist.records import Batch

@@ -18,10 +18,10 @@ from optimist.api.newest import Newest
 from optimist.api.polls import Polls
 from optimist.api.problems import ApiError
 from optimist.api.vitals import Vitals
-from optimist.dispatch.anomalous import read_anomalous
 from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.counting import count_tell
 from optimist.dispatch.dispatcher import Dispatcher
+from optimist.dispatch.latching import read_anomalous
 from optimist.dispatch.mixtures import KnownMixture, mixture_of
 from optimist.dispatch.outlines import Outline
 from optimist.dispatch.report import report_of

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from optimist.api.entities import Body
 from optimist.api.newest import Newest
 from optimist.api.pages import page_of
-from optimist.dispatch.decision import with_decision_latched
+from optimist.dispatch.latching import with_decision_latched
 from optimist.dispatch.mixture_curve import mixture_curve
 from optimist.dispatch.outlines import Outline
 from optimist.dispatch.progress_curve import PRIMARY, ProgressCurve

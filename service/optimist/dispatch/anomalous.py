@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from optimist.dispatch.state import PolicyState
-from optimist.dispatch.suspects import NOTHING, Anomalous
+from optimist.dispatch.suspects import Anomalous
 from optimist.numerics.anomalies import Anomaly, Level, Levels
 from optimist.numerics.plausibility import levelled, reference_level, sized
 from optimist.policies.anomalous import finding, found_among, grouped
 from optimist.records import KeptLevel
-from optimist.store import Store
 from optimist_client.models import DecisionInfo
 
 
-async def read_anomalous(store: Store, state: PolicyState, *, of_decision: bool = False) -> Anomalous:
-    """What is anomalous now; of_decision: among the batches that the estimates of the state are made of."""
-    names = _arrays(state)
-    if not names:
-        return NOTHING
-    stored = state.stored
-    kept = await store.levels(state.config.name, [generator.ordinal for generator in stored.generators])
-    return _anomalous(state, names, kept, of_decision=of_decision)
-
-
-def _arrays(state: PolicyState) -> dict[int, str]:
+def arrays_with_levels(state: PolicyState) -> dict[int, str]:
     """The arrays that have levels, by the places under which these are stored."""
     config = state.config
     if config.on_anomaly == "ignore":
@@ -34,9 +23,13 @@ def _arrays(state: PolicyState) -> dict[int, str]:
     return {place: name for place, name in enumerate(sized(metrics)) if name in names}
 
 
-def _anomalous(
+def anomalous_among(
     state: PolicyState, names: Mapping[int, str], kept: Sequence[Sequence[KeptLevel]], *, of_decision: bool
 ) -> Anomalous:
+    """What is anomalous by the kept levels of each generator, in the arrays `names` (`arrays_with_levels`).
+
+    of_decision: among the batches that the estimates of the state are made of.
+    """
     generators = state.stored.generators
     arrays = {
         name: [

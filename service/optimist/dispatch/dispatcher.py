@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from optimist.dispatch.assignment import Assignment, MostOpen
 from optimist.dispatch.contexts import MANY, AskedContexts
 from optimist.dispatch.counting import count_ask
-from optimist.dispatch.decision import with_decision_latched
+from optimist.dispatch.latching import with_decision_latched
 from optimist.dispatch.planning import Plan, planned
 from optimist.dispatch.route_models import RouteModels
 from optimist.dispatch.routes import ForRoutes

@@ -6,14 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from optimist.estimation.mixtures import check_blends, mixture_of
 from optimist.evaluation.arrays import Batch
-from optimist.evaluation.common_rows import shared_rows
 from optimist.evaluation.question import Question, declared_of
 from optimist.evaluation.sets import Samples, reader, seen, tracked
-from optimist.evaluation.track import Track
 from optimist.numerics.devices import find_device
-from optimist.numerics.mixtures import mixture as known
-from optimist.numerics.mixtures.cross_fitted import cross_fitted
 from optimist.policies import Stopping, shown_mixture
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
@@ -70,21 +67,3 @@ def blend_of(
     question = question.fitted(first)
     tracks = {name: track for _, name, track in tracked(sets(), names, question, begun)}
     return shown_mixture(mixture_of(tracks), question.metric, Stopping(question.delta))
-
-
-def check_blends(question: Question) -> None:
-    """Raise FixError unless blends of generators have a score."""
-    metric = question.metric
-    if "mixture" not in metric.offers:
-        with_these = ", with these settings," if "mixture" in type(metric).offers else ""
-        raise FixError(f"the metric {metric.name!r}{with_these} has no score of blends")
-    if question.prompts is not None:
-        raise FixError("a blend is scored on prompts like these; expected prompts_are='sample'")
-
-
-def mixture_of(tracks: Mapping[str, Track], published: bool = False) -> known.Mixture:
-    """The mixture of generators, by their tracks; `published` as of `cross_fitted`. Raises as that does."""
-    common = shared_rows([track.common for track in tracks.values()])
-    statistics = [track.statistic for track in tracks.values()]
-    score = next(iter(tracks.values())).metric
-    return cross_fitted(score, statistics, list(tracks), common, published=published)

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from optimist.evaluation.arrays import real_data_of
+from optimist.metrics.implementations import Setting, make_bound, make_metric, make_reference
 from optimist.numerics.bound import Bound
 from optimist.numerics.checks import check_number, check_text, check_whole
 from optimist.numerics.kernel.maps import fit_kernel
 from optimist.numerics.kernel.open_kernels import rows_to_fit
 from optimist.numerics.kernel.settings import KernelSettings, with_settings
 from optimist.numerics.real_data import RealData, Reference
-from optimist.numerics.registry import Setting, make_bound, make_metric, make_reference
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import Floats
 from optimist_client.errors import FixError

@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from optimist.estimation.places import Arrays
 from optimist.numerics.kernel.settings import KernelSettings
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError
@@ -29,7 +28,6 @@ _TEXT = "evaluation"
 """The array with the JSON text, as bytes."""
 _ARRAYS = ("omegas", "landmarks")
 """The settings of a kernel that are arrays."""
-Arrays = dict[str, NDArray[Any]]
 
 
 def write(file: Path, known: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -99,24 +97,3 @@ def metric_from(known: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], pl
     within = f"{place}/reference/"
     parts = {name.removeprefix(within): array for name, array in arrays.items() if name.startswith(within)}
     return metric.model_copy(update={"reference": RealData.from_arrays(parts)}) if parts else metric
-
-
-def with_place(place: str, tensors: Mapping[str, Tensor]) -> Arrays:
-    """Copies of tensors as arrays, whose names begin with `place`."""
-    return {f"{place}/{name}": tensor.detach().cpu().numpy().copy() for name, tensor in tensors.items()}
-
-
-def tensors_at(place: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-    """The inverse of `with_place`. torch copies them, so that its memory is aligned as that of new tensors."""
-    begin = f"{place}/"
-    return {name.removeprefix(begin): torch.tensor(array) for name, array in arrays.items() if name.startswith(begin)}
-
-
-def texts(arrays: Sequence[str]) -> NDArray[np.uint8]:
-    """Texts as one array of bytes."""
-    return np.frombuffer(json.dumps(list(arrays)).encode(), np.uint8)
-
-
-def texts_of(array: NDArray[Any]) -> list[str]:
-    """The inverse of `texts`."""
-    return json.loads(array.tobytes())

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from optimist.estimation.places import Arrays
 from optimist.evaluation.arrays import columns_of
 from optimist.evaluation.goals import Aim
 from optimist.evaluation.readings import Readings
-from optimist.evaluation.saving import Arrays, metric_from, metric_parts, read, write
+from optimist.evaluation.saving import metric_from, metric_parts, read, write
 from optimist.evaluation.scales import Scales
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility

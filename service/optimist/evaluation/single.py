@@ -10,9 +10,9 @@ from torch import Tensor
 
 from optimist.evaluation.arrays import Batch, arrays_of, check_arrays, tensors_of
 from optimist.evaluation.question import Question, by_label, declared_of
+from optimist.metrics.implementations import implementation
 from optimist.numerics.devices import find_device
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.registry import implementation
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 

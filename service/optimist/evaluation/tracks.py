@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from optimist.evaluation.blends import check_blends, mixture_of
+from optimist.estimation.mixtures import check_blends, mixture_of
+from optimist.estimation.places import Arrays, tensors_at, texts, texts_of, with_place
 from optimist.evaluation.question import Question
-from optimist.evaluation.saving import Arrays, tensors_at, texts, texts_of, with_place
 from optimist.evaluation.stored import pack_kernels, unpack_kernels
 from optimist.evaluation.told import Told, replayed
 from optimist.evaluation.track import Track, first_rows

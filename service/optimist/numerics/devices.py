@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 from typing import TYPE_CHECKING
 
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     import torch
-
-M_MMAP_THRESHOLD = -3
 
 
 def find_device(name: str) -> torch.device:
@@ -31,12 +27,3 @@ def find_device(name: str) -> torch.device:
         raise FixError(f"device {name!r} is not here: there is cuda:0 to cuda:{count - 1}")
     # With an index, as in the device of a tensor.
     return torch.device("cuda", int(index or 0))
-
-
-def give_back_from(size: int) -> None:
-    """Return blocks of `size` bytes or more to the system as soon as they are freed.
-
-    Otherwise glibc keeps freed blocks of up to 32 MiB, in a heap for each thread.
-    """
-    with contextlib.suppress(AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, size)

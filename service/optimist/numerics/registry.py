@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from types import ModuleType
 
 from optimist_client.errors import FixError
 from optimist_client.metrics import (
@@ -26,64 +25,14 @@ from optimist_client.metrics import (
     Vendi,
     WinRate,
     declare,
-    find,
 )
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-    from optimist.numerics.bound import Bound
-    from optimist.numerics.real_data import RealData, Reference
-    from optimist.numerics.score import Score
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a score needs beside the settings of its declared metric."""
-
-    widths: Mapping[str, int]
-    """The columns of each array of a batch."""
-    device: torch.device | str = "cpu"
-    """Device of the statistics and of everything computed from them."""
-    prompts: int | None = None
-    """The length of the list that the samples' prompts are, if the score is that on exactly these."""
-
-
-class Implementation(Protocol):
-    """What a module that implements metrics must define."""
-
-    BOUNDS: Mapping[str, Callable[..., Bound]]
-    """Optional: further bounds of the metric by name, each called as `bound(metric, delta, **options)`.
-
-    Every metric has the bound `influence`, which uses its `analyse`.
-    """
-
-    def make(self, declared: Any, setting: Setting) -> Score:
-        """Return the score of a declared metric, whose kernels are fixed and whose reference is what `reference` made.
-
-        Raises FixError if its settings do not fit the widths.
-        """
-        ...
-
-    def reference(self, declared: Any, data: RealData, device: torch.device | str) -> Reference:
-        """For metrics with a reference: what the metric makes of real data, once; it is shared by experiments.
-
-        It depends on the data and on the metric's settings other than `label` and `reads` only. Raises FixError if
-        the data does not suffice, as where rows are needed and were not kept.
-        """
-        ...
-
-    def exact(self, declared: Any, arrays: Mapping[str, Tensor]) -> float:
-        """Optional: the score of one batch by exact kernels, on the metric's scale; for metrics with kernels."""
-        ...
-
 
 _MODULES: dict[str, str] = {}
 
 
 def register(metric: type[Metric], module: str) -> None:
-    """Register a declared metric, with the name of the module that implements it (see `Implementation`).
+    """Register a declared metric, with the name of the module that implements it, as
+    `metrics.implementations.Implementation` describes.
 
     Raises FixError if another class has the metric's name.
     """
@@ -99,37 +48,11 @@ def load(modules: Iterable[str]) -> None:
             raise FixError(f"OPTIMIST_METRICS: cannot import {module!r}: {error}") from error
 
 
-def implementation(metric: str) -> Implementation:
+def module_of(metric: str) -> ModuleType:
     """The module of the metric of this name. Raises FixError where no module implements it."""
     if metric not in _MODULES:
         raise FixError(f"no module implements the metric {metric!r}: expected one of {', '.join(_MODULES)}")
-    return cast(Implementation, import_module(_MODULES[metric]))
-
-
-def make_metric(declared: Metric, setting: Setting) -> Score:
-    """The score of a declared metric. Raises FixError if its settings do not fit the widths."""
-    return implementation(declared.name).make(declared, setting)
-
-
-def make_reference(declared: Metric, data: RealData, device: torch.device | str = "cpu") -> Reference:
-    """What a metric makes of real data. Raises FixError where the data does not suffice."""
-    return implementation(declared.name).reference(declared, data, device)
-
-
-def make_bound(name: str, metric: Score, delta: float = 0.05, **options: float | None) -> Bound:
-    """The bound of that name at failure probability δ; an option given as None takes its default (equations.md §1).
-
-    Raises FixError on a name the metric does not have, an option that the bound does not take, or a value that
-    is out of range.
-    """
-    from optimist.numerics.bound import InfluenceBound
-
-    bounds = {"influence": InfluenceBound, **getattr(implementation(metric.name), "BOUNDS", {})}
-    if name not in bounds:
-        raise FixError(f"unknown bound {name!r} of metric {metric.name!r}: one of {', '.join(bounds)}")
-    given = {option: value for option, value in options.items() if value is not None}
-    find(metric.name).check_options(name, given)
-    return bounds[name](metric, delta, **given)
+    return import_module(_MODULES[metric])
 
 
 register(FID, "optimist.numerics.fid.declared")

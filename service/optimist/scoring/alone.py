@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from optimist.numerics.devices import give_back_from
+from optimist.memory import give_back_from
 from optimist.priority import answer_soon
 from optimist.scoring.scorer import Scorer
 from optimist.store import open_store

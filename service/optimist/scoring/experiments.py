@@ -19,9 +19,9 @@ from optimist.evaluation.stored import (
     stored_reference,
     unpack_kernels,
 )
+from optimist.metrics.implementations import make_reference
 from optimist.numerics.bound import Bound
 from optimist.numerics.real_data import Reference
-from optimist.numerics.registry import make_reference
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import ContextMap
 from optimist.policies.pacing import SAMPLED

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from optimist.dispatch.mixture_curve import curve_point
-from optimist.evaluation.blends import mixture_of
+from optimist.estimation.mixtures import mixture_of
 from optimist.evaluation.track import Track
 from optimist.insight.metrics import SCORING_SECONDS
 from optimist.records import GeneratorState

@@ -14,7 +14,7 @@ from uvicorn import Config
 from optimist.api.app import create_app
 from optimist.api.board import Board
 from optimist.insight.logs import configure
-from optimist.numerics.devices import give_back_from
+from optimist.memory import give_back_from
 from optimist.priority import answer_soon
 from optimist.server.connections import patient
 from optimist.server.listening import Server

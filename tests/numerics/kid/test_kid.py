@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streams import assert_bit_identical, fed, rows_of
 
+from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.numerics.kid.reference import RealRows, cubic
 from optimist.numerics.kid.score import KernelDistance
 from optimist.numerics.kid.statistic import KEPT
 from optimist.numerics.pair_sums import PairSums, PooledMean, standard_error
 from optimist.numerics.real_data import RealData
-from optimist.numerics.registry import Setting, make_metric, make_reference
 from optimist_client.metrics import KID
 
 

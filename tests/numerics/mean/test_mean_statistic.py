@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streams import assert_bit_identical
 
+from optimist.metrics.implementations import Setting, make_bound, make_metric
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mean.score import MeanScore, step_of
 from optimist.numerics.pairing import COMMON
-from optimist.numerics.registry import Setting, make_bound, make_metric
 from optimist.policies.contrasts import Contrasts
 from optimist_client.metrics import Mean, WinRate
 

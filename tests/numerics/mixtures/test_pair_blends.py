@@ -11,6 +11,7 @@ import torch
 from streams import fed, rows_of
 from torch import Tensor
 
+from optimist.metrics.implementations import Setting, make_metric
 from optimist.numerics.feature_maps import GaussianFourier, Nystrom
 from optimist.numerics.kernel.score import RenyiKernelEntropy
 from optimist.numerics.mixtures.programme import least, minimise
@@ -18,7 +19,6 @@ from optimist.numerics.mixtures.quadratic import Floats
 from optimist.numerics.mmd.maps import MeanMap
 from optimist.numerics.mmd.reference import RealMean
 from optimist.numerics.mmd.score import MeanDiscrepancy
-from optimist.numerics.registry import Setting, make_metric
 from optimist_client.metrics import MMD, RKE, Gaussian
 
 WIDTH = 24

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from streams import assert_bit_identical, fed, rows_of
 
 from optimist.evaluation.arrays import check_arrays
+from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.feature_maps import Cosine, GaussianFourier
 from optimist.numerics.mmd.maps import MeanMap, orthogonal_normals
@@ -14,7 +15,6 @@ from optimist.numerics.mmd.score import MeanDiscrepancy
 from optimist.numerics.mmd.sums import moments_of, pair_sums
 from optimist.numerics.pair_sums import PairSums
 from optimist.numerics.real_data import RealData
-from optimist.numerics.registry import Setting, make_metric, make_reference
 from optimist_client import FixError
 from optimist_client.metrics import CMMD, MMD, Gaussian, Nystrom
 from optimist_client.metrics import Cosine as CosineKernel

@@ -15,6 +15,7 @@ from streams import assert_bit_identical, fed, rows_of
 from torch import Tensor
 
 from optimist.evaluation import Track
+from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.numerics.bound import InfluenceBound
 from optimist.numerics.neighbours import balls as balls_module
 from optimist.numerics.neighbours.balls import Balls
@@ -22,7 +23,6 @@ from optimist.numerics.neighbours.coverage import analyse_coverage, extrapolated
 from optimist.numerics.neighbours.score import CoverageScore
 from optimist.numerics.neighbours.statistic import LAST, pack, unpack
 from optimist.numerics.real_data import RealData
-from optimist.numerics.registry import Setting, make_metric, make_reference
 from optimist.policies.contrasts import contrasts_of
 from optimist_client.metrics import Coverage, Density, Metric, Precision
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from optimist.metrics.implementations import Setting
 from optimist.numerics.fid.bounds import FrechetAuthorsBound, FrechetNaiveBound, FrechetTheoremBound
 from optimist.numerics.fid.reference import Reference
 from optimist.numerics.fid.score import FrechetDistance
 from optimist.numerics.real_data import RealData
-from optimist.numerics.registry import Setting
 from optimist_client.errors import FixError
 from optimist_client.metrics import FID
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from optimist.metrics.implementations import Setting
 from optimist.numerics.inception.bounds import InceptionNaiveBound, InceptionTheoremBound
 from optimist.numerics.inception.score import InceptionScore
-from optimist.numerics.registry import Setting
 from optimist_client.metrics import InceptionScore as Declared
 
 BOUNDS = {"theorem": InceptionTheoremBound, "naive": InceptionNaiveBound}

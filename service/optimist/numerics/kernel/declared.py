@@ -7,13 +7,13 @@ from typing import Any
 
 from torch import Tensor
 
+from optimist.metrics.implementations import Setting
 from optimist.numerics.kernel.bounds import KernelTheoremBound
 from optimist.numerics.kernel.entropy import log_vendi
 from optimist.numerics.kernel.exact import exact_spectrum
 from optimist.numerics.kernel.maps import make_feature_map
 from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
 from optimist.numerics.kernel.settings import KernelSettings
-from optimist.numerics.registry import Setting
 from optimist_client.errors import FixError
 from optimist_client.metrics import RKE, Kernel, Vendi
 

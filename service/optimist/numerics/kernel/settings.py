@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
+from optimist.metrics.real_arrays import real_array
 from optimist.numerics.batches import check_rows
-from optimist.numerics.checks import check_number, check_whole, real_array
+from optimist.numerics.checks import check_number, check_whole
 from optimist.numerics.feature_maps import check_sigma
 from optimist_client.errors import FixError
 from optimist_client.metrics import Kernel, Metric

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from optimist.metrics.implementations import Setting
 from optimist.numerics.kid.reference import RealRows
 from optimist.numerics.kid.score import KernelDistance
 from optimist.numerics.kid.statistic import BLOCK
 from optimist.numerics.real_data import RealData
-from optimist.numerics.registry import Setting
 from optimist_client.errors import FixError
 from optimist_client.metrics import KID
 

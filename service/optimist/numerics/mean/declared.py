@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from optimist.metrics.implementations import Setting
 from optimist.numerics.mean.bounds import BettingBound, EmpiricalBernsteinBound
 from optimist.numerics.mean.score import MeanScore
-from optimist.numerics.registry import Setting
 from optimist_client.metrics.mean import OfValues
 
 BOUNDS = {"empirical-bernstein": EmpiricalBernsteinBound, "betting": BettingBound}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from optimist.metrics.implementations import Setting
 from optimist.numerics.mmd.maps import mean_map
 from optimist.numerics.mmd.reference import RealMean
 from optimist.numerics.mmd.score import EmbeddingDiscrepancy, MeanDiscrepancy
 from optimist.numerics.real_data import RealData
-from optimist.numerics.registry import Setting
 from optimist_client.errors import FixError
 from optimist_client.metrics import CMMD, MMD
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from optimist.metrics.implementations import Setting
 from optimist.numerics.neighbours.balls import Balls
 from optimist.numerics.neighbours.score import CoverageScore, DensityScore, NeighbourScore, PrecisionScore
 from optimist.numerics.real_data import RealData
-from optimist.numerics.registry import Setting
 from optimist_client.errors import FixError
 from optimist_client.metrics import Coverage, Density, Precision
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from optimist.metrics.implementations import Setting
 from optimist.numerics.kernel.maps import LARGEST_FIT, feature_map_of, fit_kernel
 from optimist.numerics.novelty.reference import RealMoment
 from optimist.numerics.novelty.score import NoveltyScore
 from optimist.numerics.real_data import RealData
-from optimist.numerics.registry import Setting
 from optimist_client.errors import FixError
 from optimist_client.metrics import KEN
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from optimist.metrics.implementations import Setting
 from optimist.numerics.kernel.declared import of_exact
 from optimist.numerics.pairs.exact import exact_spectra
 from optimist.numerics.pairs.maps import pair_maps
 from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
-from optimist.numerics.registry import Setting
 from optimist_client.errors import FixError
 from optimist_client.metrics.pairs import OfPairs
 

@@ -1,0 +1,37 @@
+"""Latches the decision of an experiment in the store, with what is anomalous there."""
+
+from __future__ import annotations
+
+from optimist.dispatch.anomalous import anomalous_among, arrays_with_levels
+from optimist.dispatch.decision import latched_text
+from optimist.dispatch.state import PolicyState
+from optimist.dispatch.suspects import NOTHING, Anomalous
+from optimist.store import Store
+
+
+async def read_anomalous(store: Store, state: PolicyState, *, of_decision: bool = False) -> Anomalous:
+    """What is anomalous now; of_decision: among the batches that the estimates of the state are made of."""
+    names = arrays_with_levels(state)
+    if not names:
+        return NOTHING
+    stored = state.stored
+    kept = await store.levels(state.config.name, [generator.ordinal for generator in stored.generators])
+    return anomalous_among(state, names, kept, of_decision=of_decision)
+
+
+async def with_decision_latched(store: Store, state: PolicyState) -> PolicyState:
+    """The state, with a decision latched if the stopping rule is satisfied. The first call to latch one decides.
+
+    It is provisional where it rests on batches on another scale.
+
+    A decision from outdated estimates is not latched; it is made again from the newest ones.
+    """
+    name = state.config.name
+    while state.would_stop and not state.is_decided:
+        anomalous = await read_anomalous(store, state, of_decision=True)
+        decided, stored = latched_text(state, anomalous), state.stored
+        await store.latch_decision(name, decided, stored.basis_digest, instance=stored.instance)
+        state = PolicyState(state.experiment, await store.state(name, stored), state)
+        if not state.is_scored:
+            break
+    return state
