@@ -32,7 +32,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from optimist import Evaluation, score
-from optimist.numerics.threads import limit_threads
+from optimist.metrics.threads import limit_threads
 from optimist.simulation.digits.networks import softmax
 from optimist.simulation.digits.prompted import TEXTS
 from optimist.simulation.digits.world import load

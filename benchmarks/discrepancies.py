@@ -34,12 +34,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from optimist.evaluation import Track
+from optimist.estimation.track import Track
+from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.numerics.bound import InfluenceBound
+from optimist.metrics.threads import limit_threads
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.real_data import RealData
-from optimist.numerics.threads import limit_threads
 from optimist.policies.contrasts import contrasts_of
 from optimist.simulation.digits.generators import TruncatedVAE
 from optimist.simulation.digits.world import load

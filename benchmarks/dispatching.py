@@ -42,8 +42,8 @@ class World:
 
     async def begin(self) -> None:
         """Create the experiments, run them until they are in their steady state, and publish estimates."""
-        from optimist.dispatch.assignment import MostOpen
         from optimist.dispatch.dispatcher import Dispatcher
+        from optimist.experiments.assignment import MostOpen
         from optimist.store import Store
         from optimist_client.config import RULES
         from optimist_client.metrics import FID

@@ -30,9 +30,9 @@ from rich.console import Console
 from rich.table import Table
 
 from calibration import PAIR_KERNELS, GaussianPairsTestBed, GaussianTestBed, PromptedDigitsTestBed
-from optimist.evaluation import Question, declared_of
-from optimist.numerics.bound import Bound
-from optimist.numerics.threads import limit_threads
+from optimist.estimation.question import Question, declared_of
+from optimist.metrics.bound import Bound
+from optimist.metrics.threads import limit_threads
 from optimist.simulation.digits.world import load
 
 ORDERS = (0.5, 1.0, 1.25, 1.5)

@@ -59,9 +59,9 @@ def measured(dimension: int, counts: list[int], repeats: int, clock: Callable[[]
     import scipy.linalg
     import torch
 
-    from optimist.numerics.fid.reference import Reference
-    from optimist.numerics.fid.score import FrechetDistance
-    from optimist.numerics.fid.statistic import GaussianStatistic
+    from optimist.metrics.fid.reference import Reference
+    from optimist.metrics.fid.score import FrechetDistance
+    from optimist.metrics.fid.statistic import GaussianStatistic
     from trial import features
 
     real = features(4 * dimension, dimension, 1.0, np.random.default_rng(1))

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import optimist
-from optimist.evaluation import Question
+from optimist.estimation.question import Question
 from optimist.simulation.result import Result
 from optimist.simulation.sources import Draw, GaussianSource, Source, SourceSet, Stream, digits
 

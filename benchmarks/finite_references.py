@@ -23,8 +23,8 @@ from sklearn.datasets import load_breast_cancer  # pyright: ignore[reportMissing
 
 from discrepancies import POOL, Rows, estimate_of, truncations, without_reference
 from optimist.metrics.implementations import Setting, make_metric, make_reference
+from optimist.metrics.threads import limit_threads
 from optimist.numerics.real_data import RealData
-from optimist.numerics.threads import limit_threads
 from optimist.policies.contrasts import contrasts_of
 from optimist_client.metrics import FID
 

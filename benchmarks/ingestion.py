@@ -25,10 +25,10 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from optimist.numerics.feature_maps import GaussianFourier
-from optimist.numerics.fid.statistic import GaussianStatistic
-from optimist.numerics.kernel.entropy import log_vendi
-from optimist.numerics.kernel.statistic import BLOCK, KernelStatistic
+from optimist.metrics.feature_maps import GaussianFourier
+from optimist.metrics.fid.statistic import GaussianStatistic
+from optimist.metrics.vendi.entropy import log_vendi
+from optimist.metrics.vendi.statistic import BLOCK, KernelStatistic
 
 DIMENSION = 768
 SIZES = {2000: (10_000, 30_000, 100_000), 4000: (10_000, 30_000, 100_000), 8000: (10_000, 100_000)}

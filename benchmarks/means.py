@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from optimist.numerics.mean.score import MeanScore
-from optimist.numerics.mean.sequences import Betting, ConfidenceSequence, EmpiricalBernstein
-from optimist.numerics.threads import limit_threads
+from optimist.metrics.mean.score import MeanScore
+from optimist.metrics.mean.sequences import Betting, ConfidenceSequence, EmpiricalBernstein
+from optimist.metrics.threads import limit_threads
 from optimist_client.metrics import Mean
 
 DELTA = 0.05

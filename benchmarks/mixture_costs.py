@@ -23,11 +23,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from optimist.dispatch.mixture_curve import curve_point
 from optimist.estimation.mixtures import mixture_of
-from optimist.evaluation import Question, Track
-from optimist.evaluation.question import prepared, with_real_data
-from optimist.numerics.threads import limit_threads
+from optimist.estimation.question import Question, prepared, with_real_data
+from optimist.estimation.track import Track
+from optimist.experiments.mixture_curve import curve_point
+from optimist.metrics.threads import limit_threads
 from optimist.records import LogEntry
 from optimist.scoring.warm import WarmGenerator
 from optimist_client import tensors

@@ -36,11 +36,11 @@ from mixture_beds import CLOSED, OF_DATA, REAL, Bed, Floats, bed_named
 from mixture_truth import METRICS, Truth
 from optimist import Evaluation
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.numerics.mixtures.cross_fitted import cross_fitted
+from optimist.metrics.mixtures.cross_fitted import cross_fitted
+from optimist.metrics.threads import limit_threads
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.pairing import COMMON
 from optimist.numerics.real_data import RealData
-from optimist.numerics.threads import limit_threads
 from optimist.policies import Stopping
 from optimist_client.metrics import FID, MMD, RKE, Gaussian, Metric, Vendi
 

@@ -30,10 +30,10 @@ from mixture_beds import CLOSED, OF_DATA, REAL, Bed, Floats, Law, bed_named
 from mixture_gain import declared
 from mixture_truth import METRICS, Truth
 from optimist import Evaluation, simulate
-from optimist.evaluation import Question
+from optimist.estimation.question import Question
+from optimist.metrics.threads import limit_threads
 from optimist.numerics.mixtures.programme import least
 from optimist.numerics.mixtures.quadratic import Quadratic
-from optimist.numerics.threads import limit_threads
 from optimist.policies.blend_rules import Ranges, drawn, optimistic_weights, steepest
 from optimist.simulation.mixtures import TrueBlends
 from optimist.simulation.sources import Draw

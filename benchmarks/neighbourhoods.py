@@ -29,13 +29,13 @@ from rich.table import Table
 from torch import Tensor
 
 from discrepancies import beds, truncations
-from optimist.evaluation import Track
+from optimist.estimation.track import Track
+from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.numerics.bound import InfluenceBound
+from optimist.metrics.neighbours.balls import Balls
+from optimist.metrics.threads import limit_threads
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.neighbours.balls import Balls
 from optimist.numerics.real_data import RealData
-from optimist.numerics.threads import limit_threads
 from optimist.policies.contrasts import contrasts_of
 from optimist_client.metrics import KEN, Coverage, Density, Gaussian, Metric, Precision
 

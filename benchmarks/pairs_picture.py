@@ -23,7 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from optimist import Evaluation
-from optimist.numerics.threads import limit_threads
+from optimist.metrics.threads import limit_threads
 from optimist.simulation.digits.generators import TruncatedVAE
 from optimist.simulation.digits.world import KERNEL, Digits, load
 from optimist_client.metrics import find

@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from optimist.metrics.implementations import Setting, make_metric, make_reference
+from optimist.metrics.threads import limit_threads
 from optimist.numerics.real_data import RealData
-from optimist.numerics.threads import limit_threads
 from optimist.simulation.digits.world import load
 from optimist_client.metrics import Coverage, Density, Metric, Precision
 

@@ -24,14 +24,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from optimist.dispatch.prompts import prompt_order
-from optimist.evaluation.track import Track
-from optimist.numerics.bound import InfluenceBound
+from optimist.estimation.track import Track
+from optimist.experiments.prompts import prompt_order
+from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.feature_maps import GaussianFourier
+from optimist.metrics.pairs.score import ConditionalVendi
+from optimist.metrics.threads import limit_threads
+from optimist.metrics.vendi.score import RenyiKernelEntropy
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.feature_maps import GaussianFourier
-from optimist.numerics.kernel.score import RenyiKernelEntropy
-from optimist.numerics.pairs.score import ConditionalVendi
-from optimist.numerics.threads import limit_threads
 from optimist.policies.contrasts import Contrasts
 
 DIMENSION, FEATURES, SIGMA = 8, 64, 3.0

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from optimist.evaluation.routing import RouteGain, route_gain
-from optimist.evaluation.scored_prompts import ScoredPrompts
 from optimist.policies.routing import RoutePolicy
+from optimist.routing_gain.gain import RouteGain, route_gain
+from optimist.routing_gain.scored_prompts import ScoredPrompts
 from optimist.simulation.routing import RouteBed, play
 from routing_beds import kinds, smooth
 

@@ -31,12 +31,12 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from optimist.numerics.fid.reference import Reference
-from optimist.numerics.fid.score import FrechetDistance
-from optimist.numerics.kernel.maps import make_feature_map
-from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
-from optimist.numerics.spectra import following
-from optimist.numerics.threads import limit_threads
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.score import FrechetDistance
+from optimist.metrics.spectra import following
+from optimist.metrics.threads import limit_threads
+from optimist.metrics.vendi.maps import make_feature_map
+from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
 
 BATCH = 5
 CHECKS = 3

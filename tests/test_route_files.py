@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from optimist.commands import app
-from optimist.evaluation.prompt_types import types_of
-from optimist.evaluation.route_files import route_file
-from optimist.evaluation.routing import route_gain
-from optimist.evaluation.scored_prompts import ScoredPrompts
+from optimist.routing_gain.files import route_file
+from optimist.routing_gain.gain import route_gain
+from optimist.routing_gain.prompt_types import types_of
+from optimist.routing_gain.scored_prompts import ScoredPrompts
 from optimist.simulation.routes import played
 from optimist_client import FixError
 

@@ -57,7 +57,7 @@ from rich.progress import track
 from rich.table import Table as Shown
 from streams import Stream, Table
 
-from optimist.numerics.threads import limit_threads
+from optimist.metrics.threads import limit_threads
 
 TABLES = {
     "singles": (misses.SINGLE_HEADS, misses.singles),

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from truths import truth
 
-from optimist.evaluation import Question, declared_of
-from optimist.numerics.bound import Bound
+from optimist.estimation.question import Question, declared_of
+from optimist.metrics.bound import Bound
 from optimist.places import cache_directory
 from optimist.simulation.digits.generators import Generator, TruncatedVAE
 from optimist.simulation.digits.recipe import Recipe

@@ -27,9 +27,9 @@ from races import DELTA, Change, shifted
 from streams import BATCH, GROWTH, places_of
 from torch import Tensor
 
-from optimist.evaluation.track import Track
+from optimist.estimation.track import Track
+from optimist.metrics.threads import limit_threads
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.threads import limit_threads
 from optimist.policies import Arm, Policy, Stopping
 from optimist.policies.contrasts import Contrasts
 from optimist.policies.policy import warmup_batches

@@ -11,7 +11,7 @@ import numpy as np
 from beds import Bed, bed_named
 from numpy.typing import NDArray
 
-from optimist.evaluation.track import Track
+from optimist.estimation.track import Track
 from optimist.numerics.estimate import Estimate
 
 BATCH = 5

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from optimist.numerics.kid.reference import cubic
-from optimist.numerics.kid.score import KernelDistance
-from optimist.numerics.mmd.score import MeanDiscrepancy
-from optimist.numerics.score import Score
+from optimist.metrics.kid.reference import cubic
+from optimist.metrics.kid.score import KernelDistance
+from optimist.metrics.mmd.score import MeanDiscrepancy
+from optimist.metrics.score import Score
 
 PIECE = 500
 """Rows whose kernels with others are computed at once."""

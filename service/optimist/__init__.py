@@ -10,10 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optimist.evaluation import Comparison, Evaluation, contrast, mixture, score
+    from optimist.local.blends import mixture
     from optimist.local.compare import compare
     from optimist.local.compared import Compared
+    from optimist.local.comparison import Comparison, contrast
+    from optimist.local.evaluation import Evaluation
     from optimist.local.run import run
+    from optimist.local.single import score
     from optimist.numerics.estimate import Estimate
     from optimist.simulation.laboratory import simulate
     from optimist_client import Optimist
@@ -36,15 +39,15 @@ __all__ = [
 
 _HOMES = {
     "Compared": "optimist.local.compared",
-    "Comparison": "optimist.evaluation",
+    "Comparison": "optimist.local.comparison",
     "Estimate": "optimist.numerics.estimate",
-    "Evaluation": "optimist.evaluation",
+    "Evaluation": "optimist.local.evaluation",
     "Optimist": "optimist_client",
     "compare": "optimist.local.compare",
-    "contrast": "optimist.evaluation",
-    "mixture": "optimist.evaluation",
+    "contrast": "optimist.local.comparison",
+    "mixture": "optimist.local.blends",
     "run": "optimist.local.run",
-    "score": "optimist.evaluation",
+    "score": "optimist.local.single",
     "simulate": "optimist.simulation.laboratory",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optimist.evaluation import Evaluation
+from optimist.local.evaluation import Evaluation
 from optimist_client import NotFoundError
 from optimist_client.metrics import FID, RKE, Gaussian, Vendi
 

@@ -14,14 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from optimist.evaluation import Evaluation, Track
-from optimist.evaluation.common_rows import CommonRows, Indices
-from optimist.numerics.bound import InfluenceBound
+from optimist.estimation.common_rows import CommonRows, Indices
+from optimist.estimation.track import Track
+from optimist.local.evaluation import Evaluation
+from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.score import Analysis, BaseScore
+from optimist.metrics.statistic import Statistic
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, COMMON_NUMBERS, LARGEST_INDEX, TRAIL, TRAIL_GROWTH, Pairing, intervals_of
 from optimist.numerics.past_influences import packed
-from optimist.numerics.score import Analysis, BaseScore
-from optimist.numerics.statistic import Statistic
 from optimist_client import NotFoundError
 from optimist_client.config import ExperimentConfig
 from optimist_client.metrics import Metric

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from optimist import Evaluation, score
-from optimist.dispatch.prompts import prompt_order
-from optimist.evaluation import Question, Track, declared_of, first_rows
-from optimist.numerics.kernel.maps import fit_kernel
-from optimist.numerics.kernel.open_kernels import rows_to_fit
-from optimist.numerics.kernel.settings import KernelSettings
+from optimist.estimation.question import Question, declared_of
+from optimist.estimation.track import Track, first_rows
+from optimist.experiments.prompts import prompt_order
+from optimist.metrics.vendi.maps import fit_kernel
+from optimist.metrics.vendi.settings import KernelSettings
+from optimist.numerics.open_kernels import rows_to_fit
 from optimist_client import NotFoundError
 
 MEDIAN = {"sigma": "median", "features": 64}

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from optimist import Evaluation, score
-from optimist.evaluation.question import Question
-from optimist.evaluation.track import Track
+from optimist.estimation.question import Question
+from optimist.estimation.track import Track
 from optimist_client.metrics import Mean, WinRate
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from optimist import Evaluation, score
-from optimist.evaluation import Question, declared_of
+from optimist.estimation.question import Question, declared_of
 from optimist_client.metrics import KEN, Gaussian
 
 GAUSSIAN = {"name": "gaussian", "sigma": 2.0, "features": 16}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optimist.evaluation.route_outcomes import Outcomes
-from optimist.evaluation.routing import route_gain
-from optimist.evaluation.scored_prompts import ScoredPrompts
 from optimist.policies.routing import RoutePolicy
+from optimist.routing_gain.gain import route_gain
+from optimist.routing_gain.outcomes import Outcomes
+from optimist.routing_gain.scored_prompts import ScoredPrompts
 from optimist.simulation.routing import RouteBed, play
 
 FIRST, SECOND = np.zeros(400, dtype=np.int64), np.ones(400, dtype=np.int64)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimist.evaluation.route_tables import route_table
-from optimist.evaluation.routed_rows import RoutedRows
+from optimist.numerics.routing.rows import RoutedRows
 from optimist.policies.routing import RoutePolicy
+from optimist.routing_gain.tables import route_table
 from optimist.simulation.routing import RouteBed, play
 from optimist_client.models.routes import Routes
 

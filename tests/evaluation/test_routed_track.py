@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from optimist.evaluation import Question, Track
-from optimist.evaluation.routed import Routed
-from optimist.evaluation.routes import model_of, rows_of
-from optimist.evaluation.stored import pack_kernels, take, unpack_kernels
+from optimist.estimation.question import Question
+from optimist.estimation.routed import Routed
+from optimist.estimation.routes import model_of, rows_of
+from optimist.estimation.stored import pack_kernels, take, unpack_kernels
+from optimist.estimation.track import Track
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import ContextMap
@@ -173,8 +174,8 @@ def test_after_a_retraction_the_sums_are_as_if_the_batch_had_never_been_told():
 
 def test_batches_of_all_generators_are_one_uniform_sample_and_kept_whole(monkeypatch: pytest.MonkeyPatch):
     most = 400
-    monkeypatch.setattr("optimist.evaluation.routed.BATCHES", most)
-    monkeypatch.setattr("optimist.evaluation.routes.BATCHES", most)
+    monkeypatch.setattr("optimist.estimation.routed.BATCHES", most)
+    monkeypatch.setattr("optimist.estimation.routes.BATCHES", most)
     narrow, counts = ContextMap.drawn(1, 2, 1.0), (1500, 750, 0, 250)
     routed = [Routed(narrow, True, ordinal) for ordinal in range(4)]
     for ordinal, count in enumerate(counts):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optimist import score
-from optimist.numerics.bound import FEW_ROWS_DECIDE
+from optimist.metrics.bound import FEW_ROWS_DECIDE
 
 DATA = Path(__file__).parent.parent / "data"
 ORDERS = {"1": 1.0, "1_5": 1.5, "2": 2.0, "3": 3.0, "inf": math.inf}

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.evaluation.common_rows import CommonRows
-from optimist.evaluation.stored import batch_of, prompt_indices_of
+from optimist.estimation.common_rows import CommonRows
+from optimist.estimation.stored import batch_of, prompt_indices_of
 from optimist.records import LogEntry
 from optimist_client import tensors
 

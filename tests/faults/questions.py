@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from optimist.evaluation import Evaluation
+from optimist.local.evaluation import Evaluation
 from optimist.numerics.estimate import Estimate, natural
 from optimist_client import tensors
 from optimist_client.metrics import RKE, Cosine, Gaussian, Metric, Vendi

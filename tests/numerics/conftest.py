@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optimist.numerics.fid.reference import Reference
-from optimist.numerics.fid.score import FrechetDistance
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.score import FrechetDistance
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streams import fed
 
+from optimist.metrics.bound import FEW_ROWS_DECIDE
+from optimist.metrics.fid import bounds
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.implementations import make_bound
-from optimist.numerics.bound import FEW_ROWS_DECIDE
+from optimist.metrics.symmetric import SymmetricSum
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.fid import bounds
-from optimist.numerics.fid.reference import Reference
-from optimist.numerics.fid.score import FrechetDistance
-from optimist.numerics.symmetric import SymmetricSum
 from optimist_client.metrics import FID
 
 BOUNDS = tuple(FID.bounds)

@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 from stand_in import stand_in
 from torch import Tensor
 
-from optimist.dispatch.prompts import prompt_order
-from optimist.numerics.bound import InfluenceBound
-from optimist.numerics.feature_maps import Cosine, GaussianFourier
-from optimist.numerics.fid.reference import Reference
-from optimist.numerics.fid.score import FrechetDistance
-from optimist.numerics.inception.score import InceptionScore
-from optimist.numerics.inception.statistic import entropy
-from optimist.numerics.kernel.entropy import log_vendi
-from optimist.numerics.kernel.influence import entropy_influence
-from optimist.numerics.kernel.listed import UNKNOWN, list_influence, mean_variance
-from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
-from optimist.numerics.pairs.score import ConditionalVendi, InformationVendi
-from optimist.numerics.score import Analysis, BaseScore
+from optimist.experiments.prompts import prompt_order
+from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.feature_maps import Cosine, GaussianFourier
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.score import FrechetDistance
+from optimist.metrics.inception.score import InceptionScore
+from optimist.metrics.inception.statistic import entropy
+from optimist.metrics.pairs.score import ConditionalVendi, InformationVendi
+from optimist.metrics.score import Analysis, BaseScore
+from optimist.metrics.vendi.entropy import log_vendi
+from optimist.metrics.vendi.influence import entropy_influence
+from optimist.metrics.vendi.listed import UNKNOWN, list_influence, mean_variance
+from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
 
 Arrays = dict[str, Tensor]
 D = 24
@@ -378,8 +378,8 @@ def test_below_two_each_row_is_seen_from_outside(order: float, count: int):
 
 def _penalty(metric: VendiScore, statistic: Any) -> float:
     """λ, the grid's point from which on the resolvents are integrated."""
-    from optimist.numerics.kernel.spectrum import floored_at, weights_of
-    from optimist.numerics.spectra.cross_entropy import LeaveOneOut
+    from optimist.metrics.spectra.cross_entropy import LeaveOneOut
+    from optimist.metrics.vendi.spectrum import floored_at, weights_of
 
     eigenvalues, weights = weights_of(statistic)
     outside = LeaveOneOut(floored_at(eigenvalues), weights, statistic.samples, metric.width)

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from streams import assert_bit_identical
 from torch import Tensor
 
+from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.feature_maps import GaussianFourier
+from optimist.metrics.pairs.exact import exact_spectra
+from optimist.metrics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
+from optimist.metrics.pairs.statistic import JointStatistic
+from optimist.metrics.vendi.entropy import log_vendi
+from optimist.metrics.vendi.exact import exact_spectrum
+from optimist.metrics.vendi.influence import entropy_influence
+from optimist.metrics.vendi.score import VendiScore
 from optimist.numerics.batches import LARGEST
-from optimist.numerics.bound import InfluenceBound
-from optimist.numerics.feature_maps import GaussianFourier
-from optimist.numerics.kernel.entropy import log_vendi
-from optimist.numerics.kernel.exact import exact_spectrum
-from optimist.numerics.kernel.influence import entropy_influence
-from optimist.numerics.kernel.score import VendiScore
-from optimist.numerics.pairs.exact import exact_spectra
-from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
-from optimist.numerics.pairs.statistic import JointStatistic
 
 SCORES = (ConditionalVendi, InformationVendi)
 ORDERS = [0.5, 1.0, 1.5, 2.0, 3.0, math.inf]

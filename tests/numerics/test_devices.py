@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from stand_in import stand_in
 
 from optimist import Evaluation, score
-from optimist.evaluation import Question, Track, declared_of, first_rows
-from optimist.numerics.devices import find_device
+from optimist.estimation.question import Question, declared_of
+from optimist.estimation.track import Track, first_rows
+from optimist.metrics.devices import find_device
+from optimist.metrics.fid.reference import Reference
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.fid.reference import Reference
 from optimist.numerics.pairing import Pairing, trail_array
 from optimist_client import FixError
 from optimist_client.metrics import find

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimist.numerics.spectra import (
+from optimist.metrics.spectra import (
     congruence,
     eigen,
     eigen_basis,
@@ -15,7 +15,7 @@ from optimist.numerics.spectra import (
     products,
     symmetric_product,
 )
-from optimist.numerics.spectra.lapack import Tridiagonal
+from optimist.metrics.spectra.lapack import Tridiagonal
 
 SIZE = 90
 

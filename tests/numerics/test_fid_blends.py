@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from optimist.metrics.fid.blends import FrechetBlends
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.score import FrechetDistance
+from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.implementations import Setting, make_metric
-from optimist.numerics.fid.blends import FrechetBlends
-from optimist.numerics.fid.reference import Reference
-from optimist.numerics.fid.score import FrechetDistance
-from optimist.numerics.fid.statistic import GaussianStatistic
-from optimist.numerics.mixtures.cross_fitted import cross_fitted
-from optimist.numerics.mixtures.objective import Half
+from optimist.metrics.mixtures.cross_fitted import cross_fitted
+from optimist.metrics.mixtures.objective import Half
 from optimist.numerics.mixtures.programme import minimise
 from optimist.numerics.mixtures.quadratic import Floats
 from optimist_client.metrics import FID

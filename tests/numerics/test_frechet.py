@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 from streams import fed
 
-from optimist.evaluation import Question, declared_of
-from optimist.numerics.fid.reference import Reference
-from optimist.numerics.fid.score import FrechetDistance
+from optimist.estimation.question import Question, declared_of
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.score import FrechetDistance
 
 
 def metric_to(mean, covariance) -> FrechetDistance:

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimist.numerics.fid.reference import Reference
-from optimist.numerics.fid.score import FrechetDistance
-from optimist.numerics.spectra import debiased_root_trace, eigen, products
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.score import FrechetDistance
+from optimist.metrics.spectra import debiased_root_trace, eigen, products
 
 D, N = 60, 150
 POWERS = {"flat": 0.0, "falling": 1.0, "steep": 2.0}

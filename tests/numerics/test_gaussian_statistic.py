@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from streams import assert_bit_identical, rows_of
 from torch import Tensor
 
+from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.numerics.batches import LARGEST
-from optimist.numerics.fid.statistic import GaussianStatistic
 
 
 def fed(rows: Tensor, sizes: list[int], **layout: int | bool) -> GaussianStatistic:

@@ -9,11 +9,11 @@ from scipy.special import digamma
 from streams import assert_bit_identical
 from torch import Tensor
 
-from optimist.numerics.bound import InfluenceBound
+from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.inception.bounds import InceptionNaiveBound, InceptionTheoremBound
+from optimist.metrics.inception.score import InceptionScore
+from optimist.metrics.inception.statistic import ClassStatistic, normalised
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.inception.bounds import InceptionNaiveBound, InceptionTheoremBound
-from optimist.numerics.inception.score import InceptionScore
-from optimist.numerics.inception.statistic import ClassStatistic, normalised
 
 BOUNDS = {"theorem": InceptionTheoremBound, "naive": InceptionNaiveBound, "influence": InfluenceBound}
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from streams import assert_bit_identical, rows_of
 from torch import Tensor
 
+from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom
+from optimist.metrics.vendi.bounds import KernelTheoremBound
+from optimist.metrics.vendi.entropy import log_vendi
+from optimist.metrics.vendi.exact import exact_spectrum
+from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
+from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.batches import LARGEST
-from optimist.numerics.bound import InfluenceBound
-from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom
-from optimist.numerics.kernel.bounds import KernelTheoremBound
-from optimist.numerics.kernel.entropy import log_vendi
-from optimist.numerics.kernel.exact import exact_spectrum
-from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
-from optimist.numerics.kernel.statistic import KernelStatistic
 
 ORDERS = [0.5, 1.0, 1.5, 2.0, 3.0, math.inf]
 NAMES = {1.0: "1", 1.5: "1_5", 2.0: "2", 3.0: "3", math.inf: "inf"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from optimist.numerics.spectra import centre, debiased_root_trace, double_centre, pair_sum, root_trace
+from optimist.metrics.spectra import centre, debiased_root_trace, double_centre, pair_sum, root_trace
 
 
 def sample(seed: int, count: int, spectrum: np.ndarray):

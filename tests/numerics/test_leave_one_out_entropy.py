@@ -10,16 +10,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimist.evaluation import Question, Track, declared_of
-from optimist.numerics.bound import InfluenceBound
+from optimist.estimation.question import Question, declared_of
+from optimist.estimation.track import Track
+from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.feature_maps import Cosine, GaussianFourier
+from optimist.metrics.pairs.score import ConditionalVendi, InformationVendi
+from optimist.metrics.spectra.cross_entropy import LeaveOneOut
+from optimist.metrics.vendi.entropy import log_vendi
+from optimist.metrics.vendi.score import VendiScore
+from optimist.metrics.vendi.spectrum import floored_at, weights_of
+from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.feature_maps import Cosine, GaussianFourier
-from optimist.numerics.kernel.entropy import log_vendi
-from optimist.numerics.kernel.score import VendiScore
-from optimist.numerics.kernel.spectrum import floored_at, weights_of
-from optimist.numerics.kernel.statistic import KernelStatistic
-from optimist.numerics.pairs.score import ConditionalVendi, InformationVendi
-from optimist.numerics.spectra.cross_entropy import LeaveOneOut
 
 ORDERS = [0.5, 1.0, 1.5]
 CASES = [

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from optimist.dispatch.prompts import prompt_order
-from optimist.numerics.feature_maps import GaussianFourier
-from optimist.numerics.kernel.listed import UNKNOWN, ListedPrompts, mean_variance, reweighted_mean
-from optimist.numerics.kernel.score import RenyiKernelEntropy
-from optimist.numerics.pairs.score import ConditionalVendi, InformationVendi
+from optimist.experiments.prompts import prompt_order
+from optimist.metrics.feature_maps import GaussianFourier
+from optimist.metrics.pairs.score import ConditionalVendi, InformationVendi
+from optimist.metrics.vendi.listed import UNKNOWN, ListedPrompts, mean_variance, reweighted_mean
+from optimist.metrics.vendi.score import RenyiKernelEntropy
 
 DATA = Path(__file__).parents[1] / "data"
 

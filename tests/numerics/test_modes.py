@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from streams import fed, rows_of
 from torch import Tensor
 
-from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier
-from optimist.numerics.kernel.entropy import log_vendi, spectrum_of_rows
-from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
-from optimist.numerics.modes import Mode
-from optimist.numerics.pairs.modes import prompt_groups
-from optimist.numerics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
-from optimist.numerics.pairs.statistic import JointStatistic
-from optimist.numerics.reservoir import Reservoir
+from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier
+from optimist.metrics.modes import Mode
+from optimist.metrics.pairs.modes import prompt_groups
+from optimist.metrics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
+from optimist.metrics.pairs.statistic import JointStatistic
+from optimist.metrics.reservoir import Reservoir
+from optimist.metrics.vendi.entropy import log_vendi, spectrum_of_rows
+from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
 
 ORDERS = [0.5, 1.0, 2.0, math.inf]
 

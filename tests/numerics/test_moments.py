@@ -11,8 +11,8 @@ import pytest
 from optimist import score
 from optimist.api.bodies.moments import checked
 from optimist.api.problems import ApiError
-from optimist.evaluation.offline import read_reference
-from optimist.numerics.fid.reference import Reference
+from optimist.local.offline import read_reference
+from optimist.metrics.fid.reference import Reference
 from optimist.numerics.moments import (
     ASYMMETRY,
     BLOCK,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.numerics.pair_sums import PairSums, PooledMean, standard_error
+from optimist.metrics.pair_sums import PairSums, PooledMean, standard_error
 
 
 def sums_of(values: np.ndarray) -> PairSums:

@@ -10,14 +10,14 @@ import torch
 from streams import fed, rows_of
 from torch import Tensor
 
-from optimist.numerics.bound import InfluenceBound
-from optimist.numerics.feature_maps import GaussianFourier
-from optimist.numerics.kid.reference import RealRows, cubic
-from optimist.numerics.kid.score import KernelDistance
-from optimist.numerics.mmd.maps import MeanMap
-from optimist.numerics.mmd.reference import RealMean
-from optimist.numerics.mmd.score import MeanDiscrepancy
-from optimist.numerics.score import Analysis
+from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.feature_maps import GaussianFourier
+from optimist.metrics.kid.reference import RealRows, cubic
+from optimist.metrics.kid.score import KernelDistance
+from optimist.metrics.mmd.maps import MeanMap
+from optimist.metrics.mmd.reference import RealMean
+from optimist.metrics.mmd.score import MeanDiscrepancy
+from optimist.metrics.score import Analysis
 from optimist.numerics.skewness import OF_SCORES, skewness
 from optimist_client.metrics import MMD
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from streams import assert_bit_identical
 from torch import Tensor
 
+from optimist.metrics.reservoir import Reservoir
 from optimist.numerics.batches import LONGEST_ID
-from optimist.numerics.reservoir import Reservoir
 
 
 def log(count: int, start: int = 0) -> tuple[dict[str, Tensor], list[str]]:

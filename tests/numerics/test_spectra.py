@@ -12,18 +12,19 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from optimist import Evaluation
-from optimist.evaluation import Question, Track, declared_of
-from optimist.numerics.bound import Bound
-from optimist.numerics.fid import score as frechet
-from optimist.numerics.fid.reference import Reference
-from optimist.numerics.fid.score import FrechetDistance
-from optimist.numerics.kernel import score as vendi
-from optimist.numerics.kernel.maps import make_feature_map
-from optimist.numerics.kernel.score import VendiScore
-from optimist.numerics.spectra import TraceFollower, following, increments, largest_eigenvalue, log_sums
-from optimist.numerics.spectra.log_sums import log_sum
-from optimist.numerics.spectra.low_rank import LowRankTrace, trace_of
-from optimist.numerics.symmetric import SymmetricSum
+from optimist.estimation.question import Question, declared_of
+from optimist.estimation.track import Track
+from optimist.metrics.bound import Bound
+from optimist.metrics.fid import score as frechet
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.score import FrechetDistance
+from optimist.metrics.spectra import TraceFollower, following, increments, largest_eigenvalue, log_sums
+from optimist.metrics.spectra.log_sums import log_sum
+from optimist.metrics.spectra.low_rank import LowRankTrace, trace_of
+from optimist.metrics.symmetric import SymmetricSum
+from optimist.metrics.vendi import score as vendi
+from optimist.metrics.vendi.maps import make_feature_map
+from optimist.metrics.vendi.score import VendiScore
 from optimist_client.metrics import FID
 
 WIDTH = 40

@@ -7,14 +7,14 @@ import pytest
 import torch
 from streams import assert_bit_identical, rows_of
 
-from optimist.numerics.feature_maps import Cosine, FeatureMap, GaussianFourier
-from optimist.numerics.fid import statistic as gaussian_module
-from optimist.numerics.fid.statistic import GaussianStatistic
-from optimist.numerics.kernel import statistic as kernel_module
-from optimist.numerics.kernel.second_moment import SecondMoment, blended, inner_products
-from optimist.numerics.kernel.statistic import KernelStatistic
-from optimist.numerics.rows import LastRows
-from optimist.numerics.symmetric import PANEL, SymmetricSum
+from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier
+from optimist.metrics.fid import statistic as gaussian_module
+from optimist.metrics.fid.statistic import GaussianStatistic
+from optimist.metrics.rows import LastRows
+from optimist.metrics.symmetric import PANEL, SymmetricSum
+from optimist.metrics.vendi import statistic as kernel_module
+from optimist.metrics.vendi.second_moment import SecondMoment, blended, inner_products
+from optimist.metrics.vendi.statistic import KernelStatistic
 
 
 @pytest.mark.parametrize("width", [1, PANEL - 1, PANEL, PANEL + 1, 2 * PANEL, 2 * PANEL + 77])

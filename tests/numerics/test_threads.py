@@ -10,7 +10,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from optimist.numerics.threads import one_thread
+from optimist.metrics.threads import one_thread
 from optimist.simulation.runner import Runner
 
 

@@ -14,11 +14,11 @@ import pytest
 import torch
 from paired_arms import correlated, estimate, pairing
 
-from optimist.evaluation.paired import Paired
-from optimist.numerics.bound import InfluenceBound
+from optimist.estimation.paired import Paired
+from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.score import FrechetDistance
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.fid.reference import Reference
-from optimist.numerics.fid.score import FrechetDistance
 from optimist.numerics.pairing import JACKKNIFE_TRAIL, Earlier, Pairing, jackknife_rows
 from optimist.policies.contrasts import contrasts_of
 

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from optimist.evaluation import Question, declared_of, first_rows
-from optimist.numerics.bound import Bound
-from optimist.numerics.fid.reference import Reference
+from optimist.estimation.question import Question, declared_of
+from optimist.estimation.track import first_rows
+from optimist.metrics.bound import Bound
+from optimist.metrics.fid.reference import Reference
 from optimist.records import LogEntry
 from optimist_client import tensors
 from optimist_client.metrics import FID

@@ -10,9 +10,9 @@ import numpy as np
 from logs import entry
 from made import Made, until
 
-from optimist.evaluation.routes import model_of
-from optimist.evaluation.stored import question_of, unpack_kernels
-from optimist.evaluation.track import Track
+from optimist.estimation.routes import model_of
+from optimist.estimation.stored import question_of, unpack_kernels
+from optimist.estimation.track import Track
 from optimist.numerics.routing.moments import Moments
 from optimist.numerics.routing.told import RoutedPrompt
 from optimist.policies.pacing import SAMPLED

@@ -8,7 +8,7 @@ import numpy as np
 from logs import entry
 from made import Made, scoring, settled, until
 
-from optimist.evaluation.stored import question_of, routed_prompt_of, unpack_kernels
+from optimist.estimation.stored import question_of, routed_prompt_of, unpack_kernels
 from optimist.numerics.routing.contexts import contexts_to_fit
 from optimist.numerics.routing.features import usual_distance
 from optimist.numerics.routing.told import RoutedPrompt

@@ -12,9 +12,9 @@ import torch
 from configs import config_of, experiment_of
 from made import Made, scoring, until
 
-from optimist.evaluation.stored import question_of, stored_reference, unpack_kernels
-from optimist.numerics.feature_maps import GaussianFourier, Nystrom
-from optimist.numerics.fid.reference import Reference
+from optimist.estimation.stored import question_of, stored_reference, unpack_kernels
+from optimist.metrics.feature_maps import GaussianFourier, Nystrom
+from optimist.metrics.fid.reference import Reference
 from optimist.records import GeneratorState
 from optimist.scoring import Scorer
 from optimist.scoring.budget import cool_down

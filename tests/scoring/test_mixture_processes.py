@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from test_processes import scorer
 
 from optimist.estimation.mixtures import mixture_of
-from optimist.evaluation import Question
+from optimist.estimation.question import Question
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import EmbeddedRedis
 from optimist_client.metrics import RKE, Gaussian

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimist.evaluation import Track
-from optimist.numerics.bound import InfluenceBound
-from optimist.numerics.score import Analysis, BaseScore
-from optimist.numerics.statistic import Statistic
+from optimist.estimation.track import Track
+from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.score import Analysis, BaseScore
+from optimist.metrics.statistic import Statistic
 from optimist.scoring.warm import WarmGenerator
 from optimist_client.metrics import Metric
 

@@ -16,10 +16,10 @@ from made import Made, held_by_another, scoring, until
 from redis.asyncio import Redis
 
 from optimist import Evaluation
-from optimist.dispatch.mixture_curve import curve_point
 from optimist.estimation.mixtures import mixture_of
-from optimist.evaluation import Question
-from optimist.evaluation.stored import metric_of
+from optimist.estimation.question import Question
+from optimist.estimation.stored import metric_of
+from optimist.experiments.mixture_curve import curve_point
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.records import StoredMixture, Unavailable
 from optimist.scoring import Scorer, lending

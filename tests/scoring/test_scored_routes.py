@@ -17,9 +17,9 @@ from made import Made, held_by_another, scoring, until
 from redis.asyncio import Redis
 from routed import ROUTES, WIDTH, has_model, is_exact, moments, prompts, table_of_now, tell_routed, tracks_of
 
-from optimist.dispatch.route_curve import route_point
-from optimist.dispatch.routes import ForRoutes, LoadedModel
-from optimist.dispatch.state import PolicyState
+from optimist.experiments.goals.route import ForRoutes, LoadedModel
+from optimist.experiments.route_curve import route_point
+from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
 from optimist.records import COST, ExperimentState, Part, Superseded
 from optimist.scoring import Scorer, routing

@@ -15,10 +15,10 @@ from made import Made, scoring, settled, until
 from redis.asyncio import Redis
 
 from optimist import score
-from optimist.dispatch.goals import ForBest
 from optimist.dispatch.report import report_of
-from optimist.dispatch.state import PolicyState
-from optimist.evaluation import Question
+from optimist.estimation.question import Question
+from optimist.experiments.goals.goal import ForBest
+from optimist.experiments.state import PolicyState
 from optimist.records import ExperimentState, Snapshot, Unavailable
 from optimist.scoring.scorer import Scorer
 from optimist.scoring.warm import SMALLEST_TAIL, WarmGenerator

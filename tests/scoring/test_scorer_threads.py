@@ -15,9 +15,9 @@ import torch
 from redis.asyncio import Redis
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from optimist.numerics.fid.influence import FrechetInfluence
-from optimist.numerics.fid.reference import Reference
-from optimist.numerics.fid.statistic import GaussianStatistic
+from optimist.metrics.fid.influence import FrechetInfluence
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.scoring.scorer import Scorer
 from optimist.store import Store
 

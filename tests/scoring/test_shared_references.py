@@ -12,9 +12,9 @@ import pytest
 import torch
 from made import Made, scoring, settled, until
 
-from optimist.evaluation import stored
+from optimist.estimation import stored
+from optimist.metrics.fid.reference import Reference
 from optimist.numerics import registry
-from optimist.numerics.fid.reference import Reference
 from optimist.scoring.experiments import References
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client import tensors

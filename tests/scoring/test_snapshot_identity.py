@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from optimist.numerics.bound import Bound, InfluenceBound
-from optimist.numerics.feature_maps import Cosine, GaussianFourier, Nystrom
-from optimist.numerics.fid.bounds import FrechetTheoremBound
-from optimist.numerics.fid.reference import Reference
-from optimist.numerics.fid.score import FrechetDistance
-from optimist.numerics.inception.score import InceptionScore
-from optimist.numerics.kernel.bounds import KernelTheoremBound
-from optimist.numerics.kernel.score import RenyiKernelEntropy, VendiScore
-from optimist.numerics.pairs.score import ConditionalVendi, InformationVendi
-from optimist.numerics.score import Score
+from optimist.metrics.bound import Bound, InfluenceBound
+from optimist.metrics.feature_maps import Cosine, GaussianFourier, Nystrom
+from optimist.metrics.fid.bounds import FrechetTheoremBound
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.score import FrechetDistance
+from optimist.metrics.inception.score import InceptionScore
+from optimist.metrics.pairs.score import ConditionalVendi, InformationVendi
+from optimist.metrics.score import Score
+from optimist.metrics.vendi.bounds import KernelTheoremBound
+from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
 from optimist.scoring.warm import _meaning
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from optimist.dispatch.admission import columns_of
+from optimist.experiments.admission import columns_of
 from optimist_client.config import RULES
 from optimist_client.metrics.base import setting_names
 from optimist_client.models import Experiment, ExperimentConfig

@@ -8,11 +8,12 @@ from itertools import accumulate
 from pathlib import Path
 
 from optimist.archive.file import Archive
-from optimist.dispatch.goals import policy_of
-from optimist.dispatch.state import needed_to_fit
 from optimist.estimation.mixtures import mixture_of
-from optimist.evaluation import Question, Track
-from optimist.evaluation.stored import Logged, take
+from optimist.estimation.question import Question
+from optimist.estimation.stored import Logged, take
+from optimist.estimation.track import Track
+from optimist.experiments.goals.goal import policy_of
+from optimist.experiments.state import needed_to_fit
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.policies import Arm, MixturePolicy

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from processes import Service, until
 
-from optimist.evaluation import Evaluation
+from optimist.local.evaluation import Evaluation
 from optimist_client import AsyncOptimist, Experiment, FixError, NotFoundError, Optimist
 
 MEANS = {"near": 1.0, "best": 0.0, "far": 3.0}

@@ -12,9 +12,9 @@ from configs import config_of, experiment_of
 from redis.asyncio import Redis
 
 from optimist.dispatch import dispatcher as dispatcher_module
-from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.dispatch.state import PolicyState
+from optimist.experiments.assignment import MostOpen
+from optimist.experiments.state import PolicyState
 from optimist.records import Batch, Conflict, Exchanged, ExperimentState
 from optimist.store import Store
 from optimist_client.models import AskReply, AskRequest, Pick

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.report import report_of
-from optimist.dispatch.state import PolicyState
+from optimist.experiments.assignment import MostOpen
+from optimist.experiments.state import PolicyState
 from optimist.records import Batch, ExperimentState, Measures, StoreError
 from optimist.store import Store, connect, start_embedded
 from optimist_client.models import AskReply, AskRequest, Pick

@@ -19,7 +19,7 @@ from keys import bearer, client_of, guarded, new_key, optimist_keys
 from processes import Service, scraped, until
 
 from optimist.api.bodies import moments
-from optimist.api.door.access import COOKIE
+from optimist.api.middleware.access import COOKIE
 from optimist.api.problems import ApiError
 from optimist.numerics.moments import BLOCK, NEGATIVE
 from optimist_client import tensors

@@ -11,7 +11,7 @@ import pytest
 from configs import config_of, experiment_of
 
 from optimist.dispatch.report import report_of
-from optimist.dispatch.state import PolicyState
+from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.records import ExperimentState, GeneratorState
 from optimist_client.models import Report

@@ -9,11 +9,11 @@ import pytest
 from configs import config_of, experiment_of
 from mixed import put_mixture
 
-from optimist.dispatch.assignment import MostOpen
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.latching import with_decision_latched
 from optimist.dispatch.report import report_of
-from optimist.dispatch.state import PolicyState
+from optimist.experiments.assignment import MostOpen
+from optimist.experiments.state import PolicyState
 from optimist.records import Batch
 from optimist.store import MIXTURES, Store
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick

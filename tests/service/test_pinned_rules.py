@@ -16,7 +16,7 @@ from optimist.api.context import Context
 from optimist.api.problems import ApiError
 from optimist.api.vitals import Vitals
 from optimist.archive.file import Archive, ArchiveWriter
-from optimist.evaluation.stored import question_of
+from optimist.estimation.stored import question_of
 from optimist.policies import Stopping
 from optimist.settings import Settings
 from optimist.store import Store

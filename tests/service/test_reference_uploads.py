@@ -14,7 +14,7 @@ import pytest
 from processes import Service
 
 from optimist.api.app import create_app
-from optimist.evaluation.stored import stored_reference
+from optimist.estimation.stored import stored_reference
 from optimist.settings import Settings
 from optimist.store import Store, open_store, running_url, start_embedded
 from optimist_client import ConflictError, FixError, Optimist, tensors

@@ -13,7 +13,7 @@ import pytest
 from configs import config_of, experiment_of
 
 from optimist.dispatch.report import contrast_of, report_of
-from optimist.dispatch.state import PolicyState
+from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, Pairing
 from optimist.records import ExperimentState, GeneratorState, NotFound

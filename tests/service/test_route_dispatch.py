@@ -13,11 +13,11 @@ from configs import config_of, experiment_of
 from published_routes import WIDTH, model, put_model
 
 from optimist.dispatch import route_models
-from optimist.dispatch.assignment import MostOpen
-from optimist.dispatch.contexts import AskedContexts
 from optimist.dispatch.dispatcher import DRAINING, Dispatcher
 from optimist.dispatch.report import report_of
-from optimist.dispatch.state import PolicyState
+from optimist.experiments.assignment import MostOpen
+from optimist.experiments.contexts import AskedContexts
+from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.told import RoutedPrompt
 from optimist.policies import RoutePolicy
 from optimist.records import COST, Batch

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from configs import config_of, experiment_of
 
-from optimist.dispatch.decision import decision_cost
 from optimist.dispatch.report import report_of
-from optimist.dispatch.state import PolicyState
-from optimist.dispatch.watched import WatchedEstimates
+from optimist.experiments.decision import decision_cost
+from optimist.experiments.state import PolicyState
+from optimist.experiments.watched import WatchedEstimates
 from optimist.numerics.estimate import Estimate
 from optimist.records import ExperimentState, GeneratorState, Unit, WatchedState
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from toy_metric import ColumnMean
 
-from optimist.numerics.score import Analysis, BaseScore
-from optimist.numerics.statistic import Statistic
+from optimist.metrics.score import Analysis, BaseScore
+from optimist.metrics.statistic import Statistic
 
 
 class Sums(Statistic):

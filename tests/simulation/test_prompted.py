@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from optimist.evaluation import declared_of
+from optimist.estimation.question import declared_of
 from optimist.metrics.implementations import Setting, make_metric
-from optimist.numerics.pairs.score import ConditionedScore
+from optimist.metrics.pairs.score import ConditionedScore
 from optimist.simulation.digits.prompted import TEXTS, PromptIgnoring, classes
 
 FOLLOWING = {"class-gaussian-0.3", "class-gaussian-0.7", "class-gmm-4", "class-kde-0.05", "class-kde-0.1"}

@@ -17,8 +17,8 @@ from safetensors.numpy import save_file
 
 from optimist.archive.contents import ArchivedGenerator, Contents
 from optimist.archive.file import ArchiveWriter
-from optimist.evaluation import Question
-from optimist.numerics.fid.reference import Reference
+from optimist.estimation.question import Question
+from optimist.metrics.fid.reference import Reference
 from optimist.records import HISTORY, LogEntry
 from optimist.simulation import sources
 from optimist.simulation.sources import ArraySource, Draw, GaussianSource, Source

@@ -16,7 +16,7 @@ from keys import optimist_keys
 from processes import Service
 from servers import Cluster, cluster, redis_6, redis_7, until
 
-from optimist.api.door.keys import make_key
+from optimist.api.middleware.keys import make_key
 from optimist.store import open_store
 from optimist_client import Experiment, FixError, Optimist, StopError
 from optimist_client.models import Role

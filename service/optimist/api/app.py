@@ -11,9 +11,9 @@ from fastapi import FastAPI
 from optimist.api.board import Board
 from optimist.api.bodies.moments import Queue
 from optimist.api.context import Context
-from optimist.api.door.access import Access, KeyRing
-from optimist.api.door.limits import Limits
-from optimist.api.door.service import Service
+from optimist.api.middleware.access import Access, KeyRing
+from optimist.api.middleware.limits import Limits
+from optimist.api.middleware.service import Service
 from optimist.api.routes import (
     acceptances,
     archives,

@@ -13,22 +13,22 @@ from typing import Annotated, TypeVar
 from fastapi import Depends, Request
 from pydantic import ValidationError
 
-from optimist.api.door.keys import Caller
+from optimist.api.middleware.keys import Caller
 from optimist.api.newest import Newest
 from optimist.api.polls import Polls
 from optimist.api.problems import ApiError
 from optimist.api.vitals import Vitals
-from optimist.dispatch.assignment import MostOpen
-from optimist.dispatch.counting import count_tell
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.latching import read_anomalous
-from optimist.dispatch.mixtures import KnownMixture, mixture_of
-from optimist.dispatch.outlines import Outline
 from optimist.dispatch.report import report_of
-from optimist.dispatch.shown_routes import shown_routes
-from optimist.dispatch.state import PolicyState
-from optimist.dispatch.suspects import NOTHING, Anomalous, SuspectLog, repeats
-from optimist.dispatch.watched import WatchedEstimates
+from optimist.experiments.assignment import MostOpen
+from optimist.experiments.mixtures import KnownMixture, mixture_of
+from optimist.experiments.outlines import Outline
+from optimist.experiments.shown_routes import shown_routes
+from optimist.experiments.state import PolicyState
+from optimist.experiments.suspects import NOTHING, Anomalous, SuspectLog, repeats
+from optimist.experiments.watched import WatchedEstimates
+from optimist.insight.counting import count_tell
 from optimist.records import NotFound, Settled
 from optimist.settings import Settings
 from optimist.store import MIXTURES_MADE, ROUTES_MADE, SCORED, Store, name_of, namespace_of

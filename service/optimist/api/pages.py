@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 from fastapi import Query, Request
 
-from optimist.api.door.limits import Share
+from optimist.api.middleware.limits import Share
 from optimist.store.index import Indexed
 
 STEP = 200

@@ -13,14 +13,14 @@ from optimist.api.entities import Body
 from optimist.api.newest import Newest
 from optimist.api.pages import page_of
 from optimist.dispatch.latching import with_decision_latched
-from optimist.dispatch.mixture_curve import mixture_curve
-from optimist.dispatch.outlines import Outline
-from optimist.dispatch.progress_curve import PRIMARY, ProgressCurve
 from optimist.dispatch.report import report_of
-from optimist.dispatch.route_curve import route_curve
-from optimist.dispatch.state import PolicyState
-from optimist.dispatch.suspects import Anomalous
-from optimist.dispatch.watched import WatchedEstimates
+from optimist.experiments.mixture_curve import mixture_curve
+from optimist.experiments.outlines import Outline
+from optimist.experiments.progress_curve import PRIMARY, ProgressCurve
+from optimist.experiments.route_curve import route_curve
+from optimist.experiments.state import PolicyState
+from optimist.experiments.suspects import Anomalous
+from optimist.experiments.watched import WatchedEstimates
 from optimist.records import HISTORY, ExperimentState, MixturePoint, NotFound, RoutePoint, Unavailable
 from optimist.store import Store
 from optimist.store.index import Indexed

@@ -13,11 +13,11 @@ from pydantic import TypeAdapter
 from optimist.archive.contents import RESTARTS
 from optimist.archive.file import Archive
 from optimist.archive.references import check_columns, checked_references
-from optimist.dispatch.admission import check_fitted, check_maps, too_wide
-from optimist.dispatch.labels import labels_of
 from optimist.dispatch.report import report_of
-from optimist.dispatch.state import PolicyState
-from optimist.dispatch.watched import WatchedEstimates
+from optimist.experiments.admission import check_fitted, check_maps, too_wide
+from optimist.experiments.labels import labels_of
+from optimist.experiments.state import PolicyState
+from optimist.experiments.watched import WatchedEstimates
 from optimist.numerics.estimate import Estimate
 from optimist.policies import check_policy
 from optimist.records import (

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from optimist.archive.file import Archive
-from optimist.dispatch.admission import columns_of
+from optimist.experiments.admission import columns_of
 from optimist.numerics.moments import moments_of_features
 from optimist.numerics.real_data import RealData
 from optimist.records import Conflict

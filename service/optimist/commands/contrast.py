@@ -67,7 +67,7 @@ def contrast(
     """
     settings = settings_of(device=device)
     with extras("server,scoring"):
-        from optimist.evaluation.offline import contrast_files
+        from optimist.local.offline import contrast_files
     with said_plainly(ValueError), progress() as begun:
         check_reference(metric, reference)
         found = contrast_files(

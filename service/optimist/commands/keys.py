@@ -48,7 +48,7 @@ def create(
     The key is shown only once because only its hash is stored. It works immediately.
     """
     with extras("server"), said_plainly(ValueError, OSError):
-        from optimist.api.door.keys import make_key
+        from optimist.api.middleware.keys import make_key
         from optimist.store.access import AccessKeys
 
         id_, key, record = make_key(role, namespace, tuple(experiment or ()), note)
@@ -67,7 +67,7 @@ def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson 
     Shows the id, role, namespace, experiments, creation time and note of each key.
     """
     with extras("server"), said_plainly(ValueError, OSError):
-        from optimist.api.door.keys import KeyRecord
+        from optimist.api.middleware.keys import KeyRecord
         from optimist.store.access import AccessKeys
 
         async def read(keys: AccessKeys) -> dict[str, str]:
@@ -99,7 +99,7 @@ def revoke(
     It stops working within five seconds.
     """
     with extras("server"), said_plainly(ValueError, OSError):
-        from optimist.api.door.keys import split_key
+        from optimist.api.middleware.keys import split_key
         from optimist.store.access import AccessKeys
 
         parts = split_key(id_)

@@ -32,7 +32,7 @@ def real_data(reference: Path | None, samples: int | None) -> RealData | None:
         if samples is not None:
             raise FixError("--reference-samples goes with --reference")
         return None
-    from optimist.evaluation.offline import read_reference
+    from optimist.local.offline import read_reference
 
     return read_reference(reference, samples)
 
@@ -47,7 +47,7 @@ def parsed(text: str) -> tuple[str, dict[str, Any]]:
 
 def watched(texts: Sequence[str], shared: Mapping[str, Any]) -> list[Metric]:
     """The metrics of these texts; settings among `shared` are taken where a metric has, but is not given, them."""
-    from optimist.evaluation.question import with_real_data
+    from optimist.estimation.question import with_real_data
 
     found: list[Metric] = []
     for text in texts:

@@ -38,8 +38,8 @@ def route(
     service.
     """
     with extras("server,scoring"):
-        from optimist.evaluation.prompt_types import as_rows
-        from optimist.evaluation.route_files import route_file
+        from optimist.routing_gain.files import route_file
+        from optimist.routing_gain.prompt_types import as_rows
     with said_plainly(ValueError):
         budget = {"ceiling": ceiling, "at_least": at_least}
         report = route_file(log, price=price, **budget, features=features, types=types, seed=seed)

@@ -39,7 +39,7 @@ from optimist_client.metrics import find
 from optimist_client.metrics.kernel import MEDIAN
 
 if TYPE_CHECKING:
-    from optimist.evaluation.offline import FileScore
+    from optimist.local.offline import FileScore
     from optimist.numerics.estimate import Estimate
 
 
@@ -76,7 +76,7 @@ def score(
     """Score FILES and print them best first. This needs no service. A scorer process is run by `optimist scorer`."""
     settings = settings_of(device=device)
     with extras("server,scoring"):
-        from optimist.evaluation.offline import mixture_files, score_files
+        from optimist.local.offline import mixture_files, score_files
     with said_plainly(ValueError), progress() as begun:
         name, own = parsed(metric)
         real = real_data(reference, reference_samples)

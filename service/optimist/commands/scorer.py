@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from optimist.commands.shared import Device, LogFormat, RedisUrl, extras, said_plainly, settings_of
-from optimist.numerics.devices import find_device
+from optimist.metrics.devices import find_device
 from optimist_client.errors import FixError
 
 METRICS_HOST = "127.0.0.1"

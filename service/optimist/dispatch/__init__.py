@@ -1,1 +1,1 @@
-"""Who gets which pick: state, assignment, dispatcher; report and progress curve. No HTTP."""
+"""Who gets which pick: the dispatcher keeps an experiment's state in step with the store, and reports. No HTTP."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from optimist.dispatch.anomalous import anomalous_among, arrays_with_levels
-from optimist.dispatch.decision import latched_text
-from optimist.dispatch.state import PolicyState
-from optimist.dispatch.suspects import NOTHING, Anomalous
+from optimist.experiments.anomalous import anomalous_among, arrays_with_levels
+from optimist.experiments.decision import latched_text
+from optimist.experiments.state import PolicyState
+from optimist.experiments.suspects import NOTHING, Anomalous
 from optimist.store import Store
 
 

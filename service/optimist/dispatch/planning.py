@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from optimist.dispatch.assignment import Assignment, MostOpen
-from optimist.dispatch.state import PolicyState
 from optimist.dispatch.waiting import Ask
+from optimist.experiments.assignment import Assignment, MostOpen
+from optimist.experiments.state import PolicyState
 from optimist.records import Opening
 from optimist_client.models import Pick
 

@@ -7,8 +7,8 @@ import logging
 import time
 from dataclasses import replace
 
-from optimist.dispatch.routes import ForRoutes, LoadedModel
-from optimist.dispatch.state import PolicyState
+from optimist.experiments.goals.route import ForRoutes, LoadedModel
+from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
 from optimist.records import StoreError
 from optimist.store import Store

@@ -8,9 +8,9 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from optimist.dispatch.contexts import AskedContexts
-from optimist.dispatch.goals import Awaited
-from optimist.dispatch.state import PolicyState
+from optimist.experiments.contexts import AskedContexts
+from optimist.experiments.goals.goal import Awaited
+from optimist.experiments.state import PolicyState
 from optimist.records import Batch, Settled
 from optimist_client.models import AskReply, AskRequest
 

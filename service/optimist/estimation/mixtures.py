@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from optimist.evaluation.common_rows import shared_rows
-from optimist.evaluation.question import Question
-from optimist.evaluation.track import Track
+from optimist.estimation.common_rows import shared_rows
+from optimist.estimation.question import Question
+from optimist.estimation.track import Track
+from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.numerics.mixtures import mixture as known
-from optimist.numerics.mixtures.cross_fitted import cross_fitted
 from optimist_client.errors import FixError
 
 

@@ -1,1 +1,1 @@
-"""Whole runs in this process, without a service: `run` of functions, `compare` of folders and files."""
+"""Everything in this process, without a service: scores of samples and files, an `Evaluation`, `run` and `compare`."""

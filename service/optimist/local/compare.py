@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from optimist.evaluation import Evaluation
-from optimist.evaluation.arrays import real_data_of
-from optimist.evaluation.offline import read_reference
+from optimist.estimation.arrays import real_data_of
 from optimist.local.bar import Bar, Display
 from optimist.local.cache import BYTES, EmbeddingCache
 from optimist.local.compared import Compared
 from optimist.local.embedding import Embedding, embedder_of, kind_of
+from optimist.local.evaluation import Evaluation
+from optimist.local.offline import read_reference
 from optimist.local.order import Order, order_of
 from optimist.local.question import kind_of as metric_kind
 from optimist.local.question import of_samples, real_data

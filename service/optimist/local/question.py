@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from optimist.evaluation import with_real_data
-from optimist.numerics.kernel.maps import fit_kernel
-from optimist.numerics.kernel.settings import KernelSettings
+from optimist.estimation.question import with_real_data
+from optimist.metrics.vendi.maps import fit_kernel
+from optimist.metrics.vendi.settings import KernelSettings
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find, texts

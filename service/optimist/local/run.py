@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from optimist.evaluation import Evaluation
-from optimist.evaluation.offline import read_reference
+from optimist.local.evaluation import Evaluation
+from optimist.local.offline import read_reference
 from optimist.local.service import LocalService
 from optimist_client import models, tensors
 from optimist_client.callbacks import Callback

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from optimist.evaluation import Evaluation
-from optimist.evaluation.saving import FORMAT
 from optimist.local.embedding import Embedding
+from optimist.local.evaluation import Evaluation
+from optimist.local.saving import FORMAT
 from optimist.local.sources import Source
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric

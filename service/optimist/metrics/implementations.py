@@ -9,10 +9,10 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor
 
-from optimist.numerics.bound import Bound, InfluenceBound
+from optimist.metrics.bound import Bound, InfluenceBound
+from optimist.metrics.score import Score
 from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.registry import module_of
-from optimist.numerics.score import Score
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
 

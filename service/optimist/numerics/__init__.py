@@ -1,1 +1,1 @@
-"""Statistics, scores, influence and bounds, one folder a family of metrics; beside them what families share. No I/O."""
+"""What is done without torch: estimates, pairings, moments, checks of batches, programmes, the model of contexts."""

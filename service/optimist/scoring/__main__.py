@@ -8,7 +8,7 @@ import time
 
 from optimist.child import end_with_parent, in_background, live, say, take_order
 from optimist.insight.logs import configure
-from optimist.numerics.devices import find_device
+from optimist.metrics.devices import find_device
 from optimist.numerics.registry import load
 from optimist.records import StoreError
 from optimist.scoring.alone import score_for_ever

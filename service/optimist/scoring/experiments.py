@@ -11,16 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.evaluation import Question, first_rows
-from optimist.evaluation.stored import (
-    metric_of,
-    pack_kernels,
-    question_of,
-    stored_reference,
-    unpack_kernels,
-)
+from optimist.estimation.question import Question
+from optimist.estimation.stored import metric_of, pack_kernels, question_of, stored_reference, unpack_kernels
+from optimist.estimation.track import first_rows
+from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import make_reference
-from optimist.numerics.bound import Bound
 from optimist.numerics.real_data import Reference
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.features import ContextMap

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from optimist.evaluation import Question
-from optimist.evaluation.stored import batch_of, routed_prompt_of
+from optimist.estimation.question import Question
+from optimist.estimation.stored import batch_of, routed_prompt_of
 from optimist.numerics.routing.features import Floats
 from optimist.records import LogEntry
 from optimist.store import Store

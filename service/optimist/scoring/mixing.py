@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from optimist.dispatch.mixture_curve import curve_point
 from optimist.estimation.mixtures import mixture_of
-from optimist.evaluation.track import Track
+from optimist.estimation.track import Track
+from optimist.experiments.mixture_curve import curve_point
 from optimist.insight.metrics import SCORING_SECONDS
 from optimist.records import GeneratorState
 from optimist.scoring.catching_up import timed

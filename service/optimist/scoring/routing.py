@@ -7,18 +7,18 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from optimist.dispatch.route_curve import route_point
-from optimist.dispatch.routes import ForRoutes, LoadedModel
-from optimist.dispatch.state import PolicyState
-from optimist.evaluation.route_tables import route_table
-from optimist.evaluation.routed_rows import RoutedRows
-from optimist.evaluation.routes import model_of, rows_of
-from optimist.evaluation.stored import metric_of
-from optimist.evaluation.track import Track
+from optimist.estimation.routes import model_of, rows_of
+from optimist.estimation.stored import metric_of
+from optimist.estimation.track import Track
+from optimist.experiments.goals.route import ForRoutes, LoadedModel
+from optimist.experiments.route_curve import route_point
+from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import SCORING_FAILURES, SCORING_SECONDS
 from optimist.numerics.routing.contexts import ContextSettings
 from optimist.numerics.routing.model import RouteModel
+from optimist.numerics.routing.rows import RoutedRows
 from optimist.records import COST, Damaged, ExperimentState, MixedPart, Part, is_outgrown
+from optimist.routing_gain.tables import route_table
 from optimist.scoring.catching_up import timed
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.gathering import Gathering, parts_of

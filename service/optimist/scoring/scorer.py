@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
-from optimist.numerics.threads import limit_threads
+from optimist.metrics.threads import limit_threads
 from optimist.records import Damaged, NotFound, StoreError, Superseded
 from optimist.scoring.budget import cool_down, kept
 from optimist.scoring.catching_up import CatchingUp

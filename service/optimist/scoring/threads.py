@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, TypeVarTuple
 
-from optimist.numerics.threads import limit_threads
+from optimist.metrics.threads import limit_threads
 from optimist.priority import stay_behind
 
 Arguments = TypeVarTuple("Arguments")

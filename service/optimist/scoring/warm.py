@@ -12,9 +12,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from optimist.evaluation import Track
-from optimist.evaluation.stored import take
-from optimist.numerics.bound import Bound
+from optimist.estimation.stored import take
+from optimist.estimation.track import Track
+from optimist.metrics.bound import Bound
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.routing.features import ContextMap
 from optimist.records import LogEntry, RetractedLog

@@ -7,7 +7,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from optimist.api.door.limits import WHOLE
+from optimist.api.middleware.limits import WHOLE
 
 LONGEST_HEAD = 2**16
 """Bytes of a request's line and headers."""

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from optimist.evaluation import Question, first_rows, prepared, with_real_data
-from optimist.evaluation.arrays import check_arrays
-from optimist.evaluation.offline import read_reference
-from optimist.evaluation.question import by_label
+from optimist.estimation.arrays import check_arrays
+from optimist.estimation.question import Question, by_label, prepared, with_real_data
+from optimist.estimation.track import first_rows
+from optimist.local.offline import read_reference
 from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files
 from optimist.simulation.watched import arrays_read, parts_for, source_of
 from optimist_client.errors import FixError

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from optimist.evaluation.scored_prompts import ScoredPrompts
 from optimist.numerics.routing.features import Floats
 from optimist.policies.routing import RoutePolicy
+from optimist.routing_gain.scored_prompts import ScoredPrompts
 from optimist.simulation.routing import RouteBed, play
 from optimist_client.errors import FixError
 from optimist_client.goals import PACED

@@ -9,7 +9,7 @@ from joblib import Parallel, delayed
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from optimist.numerics.threads import one_thread
+from optimist.metrics.threads import one_thread
 
 Done = TypeVar("Done")
 

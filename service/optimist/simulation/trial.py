@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.evaluation import Evaluation
-from optimist.numerics.threads import one_thread
+from optimist.local.evaluation import Evaluation
+from optimist.metrics.threads import one_thread
 from optimist.simulation.contenders import Contender
 from optimist.simulation.sources.base import Draw, Source
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from optimist.evaluation import Question, score
+from optimist.estimation.question import Question
+from optimist.local.single import score
 from optimist.numerics.estimate import natural
 from optimist.simulation.sources.base import Draw, Source
 from optimist_client.errors import FixError

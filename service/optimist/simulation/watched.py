@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from optimist.evaluation.arrays import arrays_of
+from optimist.estimation.arrays import arrays_of
 from optimist.numerics.batches import as_matrices
 from optimist.simulation.run import Bools, Run
 from optimist.simulation.sources import ArraySource, Source

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streams import assert_bit_identical
 
+from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.implementations import Setting, make_bound, make_metric
-from optimist.numerics.bound import InfluenceBound
+from optimist.metrics.mean.score import MeanScore, step_of
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.mean.score import MeanScore, step_of
 from optimist.numerics.pairing import COMMON
 from optimist.policies.contrasts import Contrasts
 from optimist_client.metrics import Mean, WinRate

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from streams import fed, rows_of
 from torch import Tensor
 
-from optimist.numerics.feature_maps import GaussianFourier
-from optimist.numerics.kernel.score import RenyiKernelEntropy
-from optimist.numerics.mixtures.cross_fitted import cross_fitted
+from optimist.metrics.feature_maps import GaussianFourier
+from optimist.metrics.mixtures.cross_fitted import cross_fitted
+from optimist.metrics.mixtures.shared_chance import SharedChance
+from optimist.metrics.vendi.score import RenyiKernelEntropy
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.mixtures.programme import least, minimise
 from optimist.numerics.mixtures.quadratic import Floats, Quadratic
-from optimist.numerics.mixtures.shared_chance import SharedChance
 
 METRIC = RenyiKernelEntropy(GaussianFourier.draw(2, 20, 2.0))
 NAMES = ("a", "b", "c", "d")

@@ -12,14 +12,14 @@ import torch
 from streams import fed
 from torch import Tensor
 
-from optimist.numerics.feature_maps import Cosine, GaussianFourier
-from optimist.numerics.kernel.score import VendiScore
-from optimist.numerics.kernel.spectral_loss import Covariances, spectral_model
-from optimist.numerics.mixtures.cross_fitted import cross_fitted
-from optimist.numerics.mixtures.objective import Common, Half
+from optimist.metrics.feature_maps import Cosine, GaussianFourier
+from optimist.metrics.mixtures.cross_fitted import cross_fitted
+from optimist.metrics.mixtures.objective import Common, Half
+from optimist.metrics.spectra.differences import differences
+from optimist.metrics.vendi.score import VendiScore
+from optimist.metrics.vendi.spectral_loss import Covariances, spectral_model
 from optimist.numerics.mixtures.programme import minimise
 from optimist.numerics.mixtures.quadratic import Floats, Quadratic
-from optimist.numerics.spectra.differences import differences
 
 ORDERS = [0.5, 1.0, 1.5, 3.0]
 WEIGHTS = np.array([0.5, 0.2, 0.3])

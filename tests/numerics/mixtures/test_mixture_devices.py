@@ -11,7 +11,7 @@ from stand_in import stand_in
 from streams import fed, rows_of
 
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.numerics.mixtures.cross_fitted import cross_fitted
+from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.real_data import RealData
 from optimist_client.metrics import FID, MMD, RKE, Gaussian, Metric, Vendi

@@ -11,14 +11,14 @@ import torch
 from streams import fed, rows_of
 from torch import Tensor
 
+from optimist.metrics.feature_maps import GaussianFourier, Nystrom
 from optimist.metrics.implementations import Setting, make_metric
-from optimist.numerics.feature_maps import GaussianFourier, Nystrom
-from optimist.numerics.kernel.score import RenyiKernelEntropy
+from optimist.metrics.mmd.maps import MeanMap
+from optimist.metrics.mmd.reference import RealMean
+from optimist.metrics.mmd.score import MeanDiscrepancy
+from optimist.metrics.vendi.score import RenyiKernelEntropy
 from optimist.numerics.mixtures.programme import least, minimise
 from optimist.numerics.mixtures.quadratic import Floats
-from optimist.numerics.mmd.maps import MeanMap
-from optimist.numerics.mmd.reference import RealMean
-from optimist.numerics.mmd.score import MeanDiscrepancy
 from optimist_client.metrics import MMD, RKE, Gaussian
 
 WIDTH = 24

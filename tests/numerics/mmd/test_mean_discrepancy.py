@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streams import assert_bit_identical, fed, rows_of
 
-from optimist.evaluation.arrays import check_arrays
+from optimist.estimation.arrays import check_arrays
+from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.numerics.bound import InfluenceBound
-from optimist.numerics.feature_maps import Cosine, GaussianFourier
-from optimist.numerics.mmd.maps import MeanMap, orthogonal_normals
-from optimist.numerics.mmd.reference import RealMean
-from optimist.numerics.mmd.score import MeanDiscrepancy
-from optimist.numerics.mmd.sums import moments_of, pair_sums
-from optimist.numerics.pair_sums import PairSums
+from optimist.metrics.mmd.maps import MeanMap, orthogonal_normals
+from optimist.metrics.mmd.reference import RealMean
+from optimist.metrics.mmd.score import MeanDiscrepancy
+from optimist.metrics.mmd.sums import moments_of, pair_sums
+from optimist.metrics.pair_sums import PairSums
 from optimist.numerics.real_data import RealData
 from optimist_client import FixError
 from optimist_client.metrics import CMMD, MMD, Gaussian, Nystrom
@@ -264,7 +264,7 @@ def test_the_cosine_kernel_compares_mean_directions():
 
 @pytest.mark.parametrize("declared", [CMMD(), MMD(kernel=CosineKernel()), MMD(kernel=Gaussian(1.0), normalise=True)])
 def test_a_row_of_zeros_is_refused_at_the_door_and_by_the_statistic(declared):
-    from optimist.evaluation.question import Question
+    from optimist.estimation.question import Question
 
     metric = score_of(declared, rows_of(0, 40, 3))
     question = Question(declared.model_copy(update={"reference": metric.real}))

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from streams import assert_bit_identical, fed, rows_of
 from torch import Tensor
 
-from optimist.evaluation import Track
+from optimist.estimation.track import Track
+from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.numerics.bound import InfluenceBound
-from optimist.numerics.neighbours import balls as balls_module
-from optimist.numerics.neighbours.balls import Balls
-from optimist.numerics.neighbours.coverage import analyse_coverage, extrapolated, missed
-from optimist.numerics.neighbours.score import CoverageScore
-from optimist.numerics.neighbours.statistic import LAST, pack, unpack
+from optimist.metrics.neighbours import balls as balls_module
+from optimist.metrics.neighbours.balls import Balls
+from optimist.metrics.neighbours.coverage import analyse_coverage, extrapolated, missed
+from optimist.metrics.neighbours.score import CoverageScore
+from optimist.metrics.neighbours.statistic import LAST, pack, unpack
 from optimist.numerics.real_data import RealData
 from optimist.policies.contrasts import contrasts_of
 from optimist_client.metrics import Coverage, Density, Metric, Precision

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from streams import assert_bit_identical, fed, rows_of
 from torch import Tensor
 
+from optimist.metrics.feature_maps import gaussian_kernel
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.numerics.feature_maps import gaussian_kernel
-from optimist.numerics.kernel.settings import KernelSettings
-from optimist.numerics.novelty.influence import analyse_novelty
-from optimist.numerics.novelty.spectrum import Novel, ken
+from optimist.metrics.novelty.influence import analyse_novelty
+from optimist.metrics.novelty.spectrum import Novel, ken
+from optimist.metrics.reservoir import Reservoir
+from optimist.metrics.vendi.settings import KernelSettings
 from optimist.numerics.real_data import RealData
-from optimist.numerics.reservoir import Reservoir
 from optimist_client.metrics import KEN, RKE, Cosine, Gaussian, Nystrom
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from optimist.api.bodies.aside import LARGE, aside
 from optimist.api.bodies.objects import JSON_WORK, parsed
-from optimist.api.door.headers import header
-from optimist.api.door.limits import Body, Share
+from optimist.api.middleware.headers import header
+from optimist.api.middleware.limits import Body, Share
 from optimist.api.problems import ApiError, invalid
 from optimist.settings import Settings
 from optimist_client import tensors

@@ -13,11 +13,11 @@ from pydantic import BaseModel, Field, ValidationError
 
 from optimist.api.bodies.aside import LARGE, aside
 from optimist.api.bodies.objects import JSON_WORK, MOST_VALUES, check_size
-from optimist.api.door.headers import header
-from optimist.api.door.limits import Body
+from optimist.api.middleware.headers import header
+from optimist.api.middleware.limits import Body
 from optimist.api.problems import ApiError, invalid
 from optimist.api.routes.parameters import parameters_in_openapi
-from optimist.dispatch.contexts import AskedContexts
+from optimist.experiments.contexts import AskedContexts
 from optimist_client import tensors
 from optimist_client.errors import FixError
 from optimist_client.models import AskRequest, Experiment, Identifier

@@ -10,7 +10,7 @@ from fastapi import Query, Request
 
 from optimist.api.bodies.arrays import Arrays, Shapes, body_of, read_arrays
 from optimist.api.bodies.aside import aside
-from optimist.api.door.headers import header
+from optimist.api.middleware.headers import header
 from optimist.api.newest import Newest
 from optimist.api.problems import invalid
 from optimist.numerics.batches import as_matrices, check_batch, check_shapes, check_values, readers_of

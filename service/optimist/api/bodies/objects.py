@@ -13,7 +13,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
 from optimist.api.bodies.aside import LARGE, aside
-from optimist.api.door.limits import Body
+from optimist.api.middleware.limits import Body
 from optimist_client.errors import FixError
 
 MOST_VALUES = 2**16

@@ -9,9 +9,9 @@ from fastapi import APIRouter
 
 from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep
-from optimist.api.door.access import CallerDep
-from optimist.api.door.keys import Caller
-from optimist.dispatch.retractions import acceptance
+from optimist.api.middleware.access import CallerDep
+from optimist.api.middleware.keys import Caller
+from optimist.experiments.retractions import acceptance
 from optimist_client.models import AcceptanceRequest, AcceptReply, Identifier
 
 router = APIRouter(prefix="/v1/experiments/{name}", tags=["acceptances"], route_class=ModelRoute)

@@ -15,14 +15,14 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
 from optimist.api.context import ContextDep
-from optimist.api.door.access import CallerDep
-from optimist.api.door.limits import Share
+from optimist.api.middleware.access import CallerDep
+from optimist.api.middleware.limits import Share
 from optimist.api.problems import ApiError, invalid
 from optimist.api.vitals import Vitals
 from optimist.archive.exporting import Exporter
 from optimist.archive.file import MEDIA_TYPE, Archive, ArchiveWriter, memory_to_open
 from optimist.archive.importing import import_archive
-from optimist.dispatch.labels import labelled
+from optimist.experiments.labels import labelled
 from optimist.records import Damaged
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment, Identifier

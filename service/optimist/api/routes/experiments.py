@@ -15,11 +15,11 @@ from optimist.api.context import Context, ContextDep, StoreDep
 from optimist.api.entities import Body, respond
 from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, check_rows_kept, stored_reference
-from optimist.dispatch.admission import check_maps, columns_of, fits_contexts, kernels_of, too_wide
-from optimist.dispatch.labels import label_controls, labelled
 from optimist.dispatch.latching import with_decision_latched
 from optimist.dispatch.report import contrast_of
-from optimist.dispatch.suspects import suspects_among
+from optimist.experiments.admission import check_maps, columns_of, fits_contexts, kernels_of, too_wide
+from optimist.experiments.labels import label_controls, labelled
+from optimist.experiments.suspects import suspects_among
 from optimist.policies import check_policy
 from optimist.records import Conflict
 from optimist_client import tensors

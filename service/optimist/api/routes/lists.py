@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from optimist.api.context import ContextDep
-from optimist.api.door.access import CallerDep
 from optimist.api.entities import respond
+from optimist.api.middleware.access import CallerDep
 from optimist.api.pages import CursorQuery, LimitQuery, count_answer, place_of
 from optimist_client.models import ExperimentPage
 

@@ -13,7 +13,7 @@ from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep
 from optimist.api.problems import invalid
 from optimist.api.requested import missing, requested
-from optimist.dispatch.state import PolicyState, needed_to_fit
+from optimist.experiments.state import PolicyState, needed_to_fit
 from optimist.records import LEAST_MIXED, Conflict, NotFound
 from optimist_client.metrics import Metric
 from optimist_client.models import Blend, BlendRequest, Experiment, Identifier, Mixture

@@ -11,7 +11,7 @@ from optimist.api.asked import metric_called
 from optimist.api.context import ContextDep
 from optimist.api.problems import invalid
 from optimist.api.requested import missing, requested
-from optimist.dispatch.state import needed_to_fit
+from optimist.experiments.state import needed_to_fit
 from optimist.records import NotFound
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment, Identifier, Modes

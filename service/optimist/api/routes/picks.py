@@ -13,10 +13,10 @@ from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
 from optimist.api.bodies.asks import IN_OPENAPI, Asked, bytes_of, check_contexts, read_ask
 from optimist.api.bodies.batches import EMBEDDING, EMBEDDINGS, read_batch
 from optimist.api.context import Context, ContextDep, context_of
-from optimist.api.door.service import Straight
+from optimist.api.middleware.service import Straight
 from optimist.api.problems import invalid
 from optimist.api.routes.parameters import parameters_in_openapi, read_parameters
-from optimist.dispatch.contexts import AskedContexts
+from optimist.experiments.contexts import AskedContexts
 from optimist.records import Batch, NotFound
 from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply
 from optimist_client.wire import EmbeddingName, GeneratorName, WorkerName

@@ -11,8 +11,8 @@ from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, read_arrays
 from optimist.api.bodies.aside import aside
 from optimist.api.bodies.moments import Queue, checked, memory_of, packed
 from optimist.api.context import ContextDep, SettingsDep, StoreDep
-from optimist.api.door.access import CallerDep
-from optimist.api.door.limits import Share
+from optimist.api.middleware.access import CallerDep
+from optimist.api.middleware.limits import Share
 from optimist.api.pages import STEP, CursorQuery, LimitQuery, page_of, place_of
 from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, stored_reference

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query
 
 from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep
-from optimist.api.door.access import CallerDep
-from optimist.api.door.keys import Caller
+from optimist.api.middleware.access import CallerDep
+from optimist.api.middleware.keys import Caller
 from optimist.api.problems import invalid
-from optimist.dispatch.admission import kernels_of
-from optimist.dispatch.retractions import retracted_batch
+from optimist.experiments.admission import kernels_of
+from optimist.experiments.retractions import retracted_batch
 from optimist_client.models import Identifier, RetractionRequest, RetractReply
 
 router = APIRouter(prefix="/v1/experiments/{name}", tags=["retractions"], route_class=ModelRoute)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from optimist.api.context import SettingsDep
-from optimist.api.door.access import COOKIE, CallerDep
-from optimist.api.door.permissions import SESSION
+from optimist.api.middleware.access import COOKIE, CallerDep
+from optimist.api.middleware.permissions import SESSION
 from optimist_client.models import Session
 
 router = APIRouter(prefix=SESSION, tags=["access"])

@@ -25,9 +25,9 @@ from optimist.api.bodies.kept_rows import FEATURES, Gathered, Layout
 from optimist.api.bodies.moments import Queue
 from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep, SettingsDep, StoreDep
-from optimist.api.door.access import CallerDep
-from optimist.api.door.keys import Caller
-from optimist.api.door.limits import SMALL, Share
+from optimist.api.middleware.access import CallerDep
+from optimist.api.middleware.keys import Caller
+from optimist.api.middleware.limits import SMALL, Share
 from optimist.api.problems import ApiError, invalid
 from optimist.api.references import check_same, standing_reference, stored_reference
 from optimist.numerics.batches import check_rows

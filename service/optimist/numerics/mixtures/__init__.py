@@ -1,1 +1,1 @@
-"""Mixtures: the weights by which samples of several generators make the best blend (docs/mixtures.md)."""
+"""What is known of a blend without its samples: weights, a quadratic model of the loss, the programme over weights."""

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from optimist.evaluation import Question
-from optimist.numerics.threads import one_thread
+from optimist.estimation.question import Question
+from optimist.metrics.threads import one_thread
 from optimist.simulation.mixtures.result import MixtureResult
 from optimist.simulation.mixtures.run import Judge
 from optimist.simulation.mixtures.trial import MixtureTrial

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from optimist.evaluation import Question
+from optimist.estimation.question import Question
 from optimist.numerics.mixtures.programme import minimise
 from optimist.numerics.mixtures.quadratic import Floats
 from optimist.simulation.asked import Asked

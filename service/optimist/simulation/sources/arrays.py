@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.evaluation import Question
+from optimist.estimation.question import Question
 from optimist.simulation.sources.base import Draw, Rows
 
 

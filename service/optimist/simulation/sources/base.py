@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.evaluation import Question
+from optimist.estimation.question import Question
 from optimist_client.errors import FixError
 
 Rows = dict[str, NDArray[Any]]

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from optimist.archive.file import Archive
-from optimist.evaluation import Question
-from optimist.evaluation.common_rows import runs_of
-from optimist.evaluation.stored import batch_of, metric_of, question_of, stored_reference, unpack_kernels
+from optimist.estimation.common_rows import runs_of
+from optimist.estimation.question import Question
+from optimist.estimation.stored import batch_of, metric_of, question_of, stored_reference, unpack_kernels
 from optimist.numerics.real_data import RealData
 from optimist.simulation.sources.arrays import ArraySource
 from optimist.simulation.sources.base import Rows, Source, SourceSet

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from optimist.evaluation import Question
-from optimist.numerics.fid.reference import Reference
+from optimist.estimation.question import Question
+from optimist.metrics.fid.reference import Reference
 from optimist.simulation.sources.base import Draw, Rows
 
 

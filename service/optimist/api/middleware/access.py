@@ -1,0 +1,197 @@
+"""Authenticates and authorizes callers before any of a request's body is read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Request
+from pydantic import ValidationError
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import Scope
+
+from optimist.api.middleware import permissions
+from optimist.api.middleware.headers import header
+from optimist.api.middleware.keys import Caller, KeyRecord, caller_of, split_key
+from optimist.api.middleware.rates import Rates
+from optimist.api.problems import ApiError, problem_of
+from optimist.records import StoreError
+from optimist.settings import is_loopback
+from optimist.store import DEFAULT_NAMESPACE
+from optimist.store.access import AccessKeys
+
+logger = logging.getLogger(__name__)
+
+COOKIE = "optimist_key"
+FRESH = 5.0
+"""Seconds for which the keys read from Redis are cached. A revoked key works for no longer than that."""
+SINGLE = (b"authorization", b"host", b"origin")
+"""Headers that may occur only once: if one is repeated, a proxy and this service might each use a different value."""
+ANYBODY = Caller("", DEFAULT_NAMESPACE, "admin")
+"""The caller of a service that needs no access keys."""
+
+
+class KeyRing:
+    """A cache of the access keys in Redis. It reads all keys again every few seconds, and unknown keys immediately.
+
+    Most requests are thus checked without a call to Redis, and a new key works immediately.
+    """
+
+    def __init__(self, keys: AccessKeys) -> None:
+        self._keys = keys
+        self._records: dict[str, KeyRecord] = {}
+        self._read_at = -FRESH
+        self._reading = asyncio.Lock()
+
+    async def caller(self, key: str) -> Caller | None:
+        """The caller that this key belongs to; None if it is invalid. Raises `Unavailable` if Redis cannot be read."""
+        parts = split_key(key)
+        if parts is None:
+            return None
+        id_, secret = parts
+        if self._are_old:
+            async with self._reading:
+                if self._are_old:
+                    begun = time.monotonic()
+                    self._records = _parsed(await self._keys.all())
+                    self._read_at = begun
+        if id_ not in self._records and (text := await self._keys.get(id_)) is not None:
+            self._records |= _parsed({id_: text})
+        record = self._records.get(id_)
+        return None if record is None else caller_of(id_, secret, record)
+
+    @property
+    def _are_old(self) -> bool:
+        return time.monotonic() - self._read_at >= FRESH
+
+
+def _parsed(texts: Mapping[str, str]) -> dict[str, KeyRecord]:
+    records = {}
+    for id_, text in texts.items():
+        try:
+            records[id_] = KeyRecord.model_validate_json(text)
+        except ValidationError:
+            logger.error("the stored record of access key %s is invalid; the key is refused", id_)
+    return records
+
+
+class Access:
+    """Finds a request's `Caller`, and refuses what this one may not do.
+
+    keys: whether callers need an access key; if not, callers without one are `ANYBODY`. local: whether the service is
+    open only on a loopback address; requests without a key for other host names are then refused, as they come from a
+    web page (DNS rebinding). rate: maximum requests per second for each key; None: no limit.
+    """
+
+    def __init__(self, *, keys: bool, local: bool, rate: float | None) -> None:
+        self._needs_key = keys
+        self._local = local
+        self._rates = None if rate is None else Rates(rate)
+
+    async def admit(self, scope: Scope) -> None:
+        """Put the caller into the request's scope, unless its path is public.
+
+        Raises `ApiError` 400, 401, 403, 404 or 429, and `StoreError` if the keys cannot be read.
+        """
+        _refuse_doubled(scope)
+        if not permissions.is_public(scope["path"]):
+            caller = scope["caller"] = await self._caller(scope)
+            if self._rates is not None:
+                self._rates.take(caller.key)
+            permissions.check(caller, scope["method"], scope["path"])
+
+    async def admit_again(self, scope: Scope) -> None:
+        """Raise HTTPException if the caller's key was revoked since: of a request whose body came slowly."""
+        if "caller" not in scope:
+            return
+        try:
+            if await self._caller(scope) != scope["caller"]:
+                raise _unknown("the access key was changed or revoked while the request was being read")
+        except (ApiError, StoreError) as error:
+            refused = error if isinstance(error, ApiError) else problem_of(error)
+            raise HTTPException(refused.problem.status, refused.problem.detail, refused.headers) from None
+
+    async def _caller(self, scope: Scope) -> Caller:
+        ring: KeyRing = scope["app"].state.key_ring
+        shown = header(scope, b"authorization")
+        if shown is not None:
+            scheme, _, key = shown.partition(" ")
+            return _known(await ring.caller(key.strip()) if scheme.lower() == "bearer" else None)
+        _refuse_other_pages(scope)
+        if (key := _cookie(scope)) is not None:
+            caller = await ring.caller(key)
+            if caller is not None or self._needs_key:
+                return _known(caller)
+        if self._needs_key:
+            raise _unknown("expected an access key in the header Authorization: Bearer optimist_…")
+        if self._local and not _is_loopback_host(host := header(scope, b"host") or ""):
+            raise ApiError(
+                403,
+                "forbidden",
+                "Not permitted",
+                f"without an access key, requests must use a loopback host name such as localhost, not {host!r}",
+            )
+        return ANYBODY
+
+
+def _refuse_doubled(scope: Scope) -> None:
+    """Raise `ApiError` 400 if a header of `SINGLE` occurs more than once."""
+    found = [name for name, _ in scope["headers"] if name in SINGLE]
+    if len(set(found)) < len(found):
+        doubled = next(name for name in SINGLE if found.count(name) > 1)
+        detail = f"expected at most one {doubled.decode()} header, got {found.count(doubled)}"
+        raise ApiError(400, "bad-request", "Bad request", detail)
+
+
+@lru_cache(64)
+def _is_loopback_host(host: str) -> bool:
+    """Whether a Host header names this machine itself, or is empty."""
+    try:
+        name = urlsplit(f"//{host}").hostname
+    except ValueError:
+        return False
+    return name is None or is_loopback(name)
+
+
+def _refuse_other_pages(scope: Scope) -> None:
+    """Raise `ApiError` 403 if a browser sends the request for another site's page (cross-site request forgery)."""
+    origin = header(scope, b"origin")
+    if scope["method"] in permissions.SAFE or origin is None:
+        return
+    if origin.partition("://")[2] != header(scope, b"host"):
+        raise ApiError(
+            403, "forbidden", "Not permitted", f"expected a request from this service's own page, not {origin}"
+        )
+
+
+def _cookie(scope: Scope) -> str | None:
+    """The value of our cookie. Other services on the host may use its name: the first that looks like a key counts."""
+    if header(scope, b"cookie") is None:
+        return None
+    headers = Headers(scope=scope)
+    pairs = (pair.strip().partition("=") for line in headers.getlist("cookie") for pair in line.split(";"))
+    values = [value.strip().strip('"') for name, _, value in pairs if name.strip() == COOKIE]
+    return next((value for value in values if split_key(value)), values[0] if values else None)
+
+
+def _known(caller: Caller | None) -> Caller:
+    if caller is None:
+        raise _unknown("the access key is unknown or was revoked: send a valid access key")
+    return caller
+
+
+def _unknown(detail: str) -> ApiError:
+    return ApiError(401, "unauthorized", "Valid access key required", detail, headers={"www-authenticate": "Bearer"})
+
+
+def _caller(request: Request) -> Caller:
+    return request.scope["caller"]
+
+
+CallerDep = Annotated[Caller, Depends(_caller)]

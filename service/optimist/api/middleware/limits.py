@@ -1,0 +1,281 @@
+"""Limits request bodies: their size as it arrives, their pace, and the memory of all bodies together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Scope
+
+from optimist.api.board import Board
+from optimist.api.middleware.access import FRESH
+from optimist.api.middleware.headers import header
+from optimist.api.problems import of_http
+from optimist.insight.metrics import BODY_BYTES
+from optimist.settings import Settings
+from optimist.turns import Turns
+from optimist_client import tensors
+
+SLOWEST = 2**16
+"""Minimum bytes per second of a body, apart from pauses of up to `body_timeout` seconds in total."""
+WHOLE = "optimist.whole"
+"""Mark in the `state` of the scope of a request that has come to its end."""
+SMALL = 2**18
+"""Bytes of memory that each request may use for its body without being counted."""
+READING = 2e-9
+"""Seconds that the server takes to receive a byte of a body, before the request is told of it."""
+JSON_WEIGHT = 40
+"""Bytes of memory per byte of JSON: Python's objects for `{"":0}` take thirty, and the text up to four."""
+TENSORS_WEIGHT = 3
+"""Bytes of memory per byte of safetensors: two copies while reading, or the body, its arrays and their checks."""
+
+
+class Limits:
+    """The limits of request bodies: their size, whatever their headers claim, their pace, and the memory of all.
+
+    archives: the path whose bodies are written to disk; they have a size limit of their own and use no memory.
+    board: where the API processes of this service count the memory of their bodies together.
+    """
+
+    def __init__(self, settings: Settings, archives: str, board: Board) -> None:
+        self._settings = settings
+        self._archives = archives
+        self._memory = Memory(settings.max_memory, settings.memory_share, board)
+        BODY_BYTES.set(0)  # one that was killed may have left more
+
+    def body(self, scope: Scope, receive: Receive, when_slow: Callable[[Scope], Awaitable[None]], turns: Turns) -> Body:
+        """The body of a request, also in its scope as "body", and its `Share` of memory, in its scope as "memory".
+
+        when_slow: called with the scope at the end of a body that did not come at once; it raises to refuse it.
+        turns: of namespaces at reading bodies.
+        """
+        caller = scope.get("caller")
+        namespace = "" if caller is None else caller.namespace
+        share = scope["memory"] = Share(self._memory, "" if caller is None else caller.key)
+        limit, weight = self._of(scope["path"], header(scope, b"content-type") or "")
+
+        announced, patience = _announced(header(scope, b"content-length") or ""), self._settings.body_timeout
+        came, late = scope.get("state", {}), partial(when_slow, scope)
+        takes = partial(_take, turns, namespace)
+        body = scope["body"] = Body(receive, share, limit, weight, announced, patience, came, late, takes)
+        return body
+
+    def _of(self, path: str, kind: str) -> tuple[int, int]:
+        """The maximum size of a body in bytes, and the bytes of memory that each of its bytes takes."""
+        settings = self._settings
+        if path == self._archives:
+            return settings.max_archive, 0
+        if kind.startswith(tensors.MEDIA_TYPE):
+            return settings.max_body, TENSORS_WEIGHT
+        return min(settings.max_body, settings.max_json), JSON_WEIGHT
+
+
+class Body:
+    """The body of one request: an ASGI `receive` that stops reading it when it is too large or too slow.
+
+    It raises HTTPException 408, 413, or 503 if the bodies of all requests, or of those with the same key, would use too
+    much memory.
+    """
+
+    def __init__(
+        self,
+        receive: Receive,
+        share: Share,
+        limit: int,
+        weight: int,
+        announced: int,
+        patience: float,
+        came: Mapping[str, object],
+        when_slow: Callable[[], Awaitable[None]],
+        took: Callable[[int], Awaitable[None]],
+    ) -> None:
+        """limit: most bytes. weight: bytes of memory for each of them, once it has come. patience: seconds.
+
+        came: has `WHOLE` as soon as the body need not be waited for, if the server tells.
+        took: called with the size of each part that is not the last; returns when the next one may be read.
+        """
+        self._took = took
+        self._receive = receive
+        self._share = share
+        self._limit = self._largest = limit
+        self._hint = ""
+        self._weight = weight
+        self._announced = announced
+        self._patience = self._left = patience
+        self._came = came
+        self._when_slow = when_slow
+        self._made = time.monotonic()
+        self._taken = self._pieces = 0
+        self._more = True
+        self._whole: bytes | None = None
+
+    def expect(self, most: int, hint: str = "") -> None:
+        """From now on take at most `most` bytes, if that is less than any body may have. hint: what else to send.
+
+        Raises `ApiError` 413 if more is announced, or has come.
+        """
+        self._limit, self._hint = min(self._largest, most), hint
+        if max(self._taken, self._announced) > self._limit:
+            raise of_http(self._too_large())
+
+    async def __call__(self) -> Message:
+        """The next message of the request, which may say that the client has gone."""
+        if not self._more:
+            return await self._receive()
+        if not self._taken and self._weight:
+            # Refuse the body before it is sent if there is no room for it.
+            self._share.expect(min(self._announced, self._limit))
+        begun = time.monotonic()
+        try:
+            # Most bodies have come by now, and a timer takes as long as the other checks of a body together.
+            async with contextlib.nullcontext() if WHOLE in self._came else asyncio.timeout(self._left):
+                message = await self._receive()
+        except TimeoutError:
+            raise _refusal(408, f"the body stopped after {self._taken} bytes or arrived too slowly") from None
+        if message["type"] != "http.request":
+            return message
+        now, size = time.monotonic(), len(message.get("body", b""))
+        self._more = message.get("more_body", False)
+        self._pieces += 1
+        # A fast transfer does not allow a longer pause later: the budget never exceeds `patience`.
+        self._left = min(self._patience, self._left - (now - begun) + size / SLOWEST)
+        if max(self._taken + size, self._announced) > self._limit:
+            raise self._too_large()
+        self._taken += size
+        # The body is decoded only when it is complete, so that until then it is counted once.
+        self._share.hold(self._taken * (min(self._weight, 1) if self._more else self._weight))
+        if self._more:
+            await self._took(size)
+        elif self._pieces > 1 or now - self._made >= FRESH:
+            await self._when_slow()
+        return message
+
+    async def whole(self) -> bytes:
+        """All of it. Raises ClientDisconnect, and what reading it raises.
+
+        It is collected in one growing block: many small pieces would leave memory that malloc does not return.
+        """
+        if self._whole is None:
+            whole = await self._piece()
+            if self._more:
+                block = bytearray(whole)
+                while self._more:
+                    block += await self._piece()
+                whole = bytes(block)
+            self._whole = whole
+        return self._whole
+
+    def release(self) -> None:
+        """The request is answered: release its memory."""
+        self._share.release()
+
+    def _too_large(self) -> HTTPException:
+        return _refusal(413, f"expected a body of at most {self._limit} bytes{self._hint}")
+
+    async def _piece(self) -> bytes:
+        message = await self()
+        if message["type"] != "http.request":
+            raise ClientDisconnect
+        return message.get("body", b"")
+
+
+class Memory:
+    """Counts the bytes that bodies use, with a limit for all requests and a lower one for the requests of each key.
+
+    Requests that use at most `SMALL` are not counted. What a body announces counts towards its key's limit from the
+    beginning, so that of several large ones those that would not fit are refused before they are received; towards the
+    limit of all counts only what has come, as announcing costs nothing. The limit holds for all API processes of the
+    service; of that of a key each of them grants its part.
+    """
+
+    def __init__(self, most: int, share: float, board: Board) -> None:
+        self._most = most
+        self._share = int(most * share / board.processes)
+        self._board = board
+        self._of_keys: defaultdict[str, int] = defaultdict(int)
+
+    def check(self, share: Share, size: int) -> None:
+        """Raise HTTPException 413 or 503 if a request may not hold `size` bytes.
+
+        Without access keys there is no separate limit. The only request of a key may exceed the key's limit, because
+        otherwise it would never be served.
+        """
+        if size > self._most:
+            raise _refusal(413, f"expected a body that needs at most {self._most} bytes of memory, got {size}")
+        others = self._of_keys[share.key] - share.counted
+        if share.key and others > 0 and others + size > self._share:
+            raise _refusal(503, "other requests with this key use its share of the memory for bodies: try again later")
+        if self._board.held - share.held + size > self._most:
+            raise _refusal(503, "other requests use all of the memory for request bodies: try again later")
+
+    def hold(self, by: int) -> None:
+        """Add `by` bytes (negative to release them) to what all requests hold."""
+        BODY_BYTES.set(self._board.hold(by))
+
+    def count(self, key: str, by: int) -> None:
+        """Add `by` bytes (negative to release them) to what counts towards a key's limit."""
+        self._of_keys[key] += by
+        if not self._of_keys[key]:
+            del self._of_keys[key]
+
+
+class Share:
+    """The memory that one request holds for its body."""
+
+    def __init__(self, memory: Memory, key: str) -> None:
+        """key: the caller's, or "" without access keys."""
+        self.key = key
+        self.held = self.counted = 0
+        """Bytes that it holds, and that count towards the limit of its key, some of which may still have to come."""
+        self._memory = memory
+
+    def expect(self, size: int) -> None:
+        """Count `size` bytes that are about to come towards the key's limit. Raises like `hold`."""
+        if size > max(SMALL, self.held):
+            self._memory.check(self, size)
+        if size > max(SMALL, self.counted):
+            self._memory.count(self.key, size - self.counted)
+            self.counted = size
+
+    def hold(self, size: int) -> None:
+        """Hold `size` bytes in total, unless the request holds more already.
+
+        Raises HTTPException 413 or 503 if there is no room. Up to `SMALL` bytes are always granted, so that small
+        batches are accepted whatever others send.
+        """
+        self.expect(size)
+        if size > max(SMALL, self.held):
+            self._memory.hold(size - self.held)
+            self.held = size
+
+    def hold_more(self, size: int) -> None:
+        """Hold `size` bytes in addition to those already held. Raises like `hold`."""
+        self.hold(self.held + size)
+
+    def release(self) -> None:
+        """Release all memory."""
+        if self.held:
+            self._memory.hold(-self.held)
+        if self.counted:
+            self._memory.count(self.key, -self.counted)
+        self.held = self.counted = 0
+
+
+async def _take(turns: Turns, namespace: str, size: int) -> None:
+    turns.charge(namespace, READING * size)
+    await turns.take(namespace)
+
+
+def _refusal(status: int, detail: str) -> HTTPException:
+    """An error for a body that is not read to its end: the connection is closed instead."""
+    return HTTPException(status, detail, headers={"connection": "close"})
+
+
+def _announced(length: str) -> int:
+    return int(length) if length.isascii() and length.isdigit() else 0

@@ -1,0 +1,108 @@
+"""Converts batches and references that are given in memory to checked float64 arrays and tensors by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from optimist.metrics.real_arrays import real_array
+from optimist.numerics.batches import as_matrices, check_batch, check_values, readers_of
+from optimist.numerics.real_data import RealData
+from optimist_client.errors import FixError
+from optimist_client.metrics import Metric
+from optimist_client.references import Moments, moments_of_tuple
+from optimist_client.tensors import IDS, pack_ids
+
+if TYPE_CHECKING:
+    from optimist.estimation.question import Question
+
+Batch = ArrayLike | Tensor | Mapping[str, ArrayLike | Tensor]
+"""Rows (n, d) of what the metric scores: features, or class probabilities; or several such arrays by name, as the
+scores of pairs need ("features" and "prompts"), perhaps with "ids", a text for each row."""
+Arrays = dict[str, NDArray[Any]]
+
+
+def arrays_of(batch: Batch, names: Iterable[str]) -> Arrays:
+    """The batch's arrays by name, those with the expected `names` first: float64 copies, and packed ids.
+
+    A batch that is no mapping is the first of these. Raises `FixError` for anything but arrays of real numbers.
+    """
+    expected = list(names)
+    by_name = batch if isinstance(batch, Mapping) else {expected[0]: batch}
+    nameless = [name for name in by_name if not isinstance(name, str)]
+    if nameless:
+        raise FixError(f"expected arrays by their names, such as {expected[0]!r}; got {nameless[0]!r}")
+    in_order = sorted(by_name, key=lambda name: (expected.index(name) if name in expected else len(expected), name))
+    return {name: _ids(by_name[name]) if name == IDS else real_array(name, by_name[name]) for name in in_order}
+
+
+def columns_of(questions: Sequence[Question]) -> dict[str, int | None]:
+    """The columns of each array that the questions read, by its name in a batch; None where batches tell.
+
+    Raises FixError if two questions need other columns of the same array.
+    """
+    columns: dict[str, int | None] = {}
+    for question in questions:
+        for own, name in question.reads.items():
+            known, width = columns.get(name), question.widths.get(own)
+            if None not in (known, width) and known != width:
+                raise FixError(f"{name}: one metric expects {known} columns, {question.metric.shown_label!r} {width}")
+            columns[name] = width if known is None else known
+    return columns
+
+
+def check_arrays(arrays: Arrays, questions: Sequence[Question], widths: Mapping[str, int] | None = None) -> Arrays:
+    """The arrays, those of one column as (n, 1); `widths` are their columns where they are known.
+
+    Raises `FixError` unless they are a valid batch of all questions.
+    """
+    found = {name: array.shape[1] if array.ndim == 2 else 1 for name, array in arrays.items()}
+    known = columns_of(questions)
+    expected = widths or {name: found.get(name, 1) if width is None else width for name, width in known.items()}
+    metrics = [question.metric for question in questions]
+    arrays = as_matrices(arrays, widths or {name: width for name, width in known.items() if width is not None})
+    check_batch(arrays, expected, readers_of(metrics))
+    check_values(arrays, metrics)
+    return arrays
+
+
+def tensors_of(arrays: Arrays) -> dict[str, Tensor]:
+    """The arrays without the ids."""
+    return {name: torch.from_numpy(array) for name, array in arrays.items() if name != IDS}
+
+
+def reference_scales(metrics: Iterable[Metric]) -> dict[str, float]:
+    """The scale of the real data of metrics, by the array of a batch that is compared with them."""
+    found: dict[str, float] = {}
+    for metric in metrics:
+        real = metric.setting("reference")
+        if isinstance(real, RealData):
+            found.setdefault(metric.array_names[metric.first_array()], real.scale)
+    return found
+
+
+def real_data_of(reference: Any) -> RealData:
+    """Real data from a tuple (mean, covariance) or (mean, covariance, samples), or from real features (n, d), whose
+    rows are kept.
+
+    Raises FixError for anything else; what a metric makes of the data checks it further.
+    """
+    if isinstance(reference, RealData):
+        return reference
+    if isinstance(reference, tuple):
+        named = zip(Moments._fields[:2], reference, strict=False)
+        moments = [real_array(f"reference: {field}", values) for field, values in named]
+        return RealData.of_moments(moments_of_tuple((*moments, *reference[2:])))
+    name = "reference: features, as it is not a (mean, covariance) tuple"
+    return RealData.of_rows(name, real_array("reference", reference))
+
+
+def _ids(values: Any) -> NDArray[np.uint8]:
+    if isinstance(values, str | bytes | Set) or not isinstance(values, Iterable):
+        raise FixError(f"ids: expected a list of texts, one for each row, got {values!r}")
+    return pack_ids([f"{value}" for value in values])

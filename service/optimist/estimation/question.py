@@ -1,0 +1,215 @@
+"""The question of an evaluation: a declared metric with a bound, which is built once the dimensions are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from optimist.estimation.arrays import real_data_of
+from optimist.metrics.bound import Bound
+from optimist.metrics.implementations import Setting, make_bound, make_metric, make_reference
+from optimist.metrics.vendi.maps import fit_kernel
+from optimist.metrics.vendi.settings import KernelSettings, with_settings
+from optimist.numerics.checks import check_number, check_text, check_whole
+from optimist.numerics.open_kernels import rows_to_fit
+from optimist.numerics.real_data import RealData, Reference
+from optimist.numerics.routing.contexts import ContextSettings
+from optimist.numerics.routing.features import Floats
+from optimist_client.errors import FixError
+from optimist_client.metrics import Metric, find
+from optimist_client.metrics.base import metric_of
+
+Array = TypeVar("Array")
+SMALLEST_KERNEL = KernelSettings(sigma=1.0, features=1)
+"""Replaces every kernel while the other settings are checked: a feature map can take seconds and gigabytes."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A declared metric and a bound with its options, independent of the dimensions of the batches.
+
+    A metric with a reference holds what it made of real data, a `Reference`, on `device`, where the bound is built,
+    too. Kernels with `sigma` "median", or without the landmarks that they need, are open until `fitted` fixes them.
+    Raises FixError for inconsistent settings.
+    """
+
+    metric: Metric
+    bound: str = "influence"
+    delta: float = 0.05
+    options: Mapping[str, float] = field(default_factory=dict)
+    device: torch.device | str = "cpu"
+    prompts: int | None = None
+    """The length of the list that the samples' prompts are, if the score is that on exactly these."""
+    paired: bool = True
+    """Whether estimates carry what comparisons by index need, under the bound "influence"."""
+    generators: int = 1
+    """How many generators the intervals of a strict bound hold for together."""
+    contexts: ContextSettings | None = None
+    """How contexts become features, where prompts are routed by this metric."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metric", with_settings(self.metric))
+        check_number("delta", self.delta)
+        self.metric.check_bound(check_text("bound", self.bound))
+        self.metric.check_options(self.bound, self.options)
+        for option, value in self.options.items():
+            if value is not None:
+                check_number(option, value)
+        for name, array in self.metric.kernels.items():
+            if name not in self.kernels:
+                such_as = "such as dict(name='gaussian', sigma=10.0)"
+                raise FixError(f"metric {self.metric.name!r} needs {name}, a kernel of its {array}, {such_as}")
+        # The other checks are in the constructors of score and bound: build them at the smallest size.
+        smallest = {**dict.fromkeys(self.kernels, SMALLEST_KERNEL), "truncation": None}
+        self._make(dict.fromkeys(self.arrays, 1), self._with(smallest))
+        if self.is_exact and self.bound != "influence":
+            raise FixError(f"kernel: features=None, the exact kernel, has no interval: no bound {self.bound!r}")
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether estimates carry a `Pairing`, as far as the metric offers it."""
+        return self.paired and self.bound == "influence"
+
+    @property
+    def reference(self) -> Reference | None:
+        """The reference of the metric; None if it has none."""
+        return self.metric.setting("reference")
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """The number of columns of each array, for arrays where the settings or the reference determine it."""
+        of_kernels = {array: self.kernels[field].dimension for field, array in self.metric.kernels.items()}
+        known = {array: columns for array, columns in of_kernels.items() if columns is not None} | self.metric.widths
+        return known if self.reference is None else {**known, self.metric.first_array(): self.reference.dimension}
+
+    @property
+    def reads(self) -> dict[str, str]:
+        """The name that each of the metric's own arrays has in a batch."""
+        return self.metric.array_names
+
+    def own(self, batch: Mapping[str, Array]) -> dict[str, Array]:
+        """The arrays of a batch that the metric reads, by its own names."""
+        return {own: batch[name] for own, name in self.reads.items()}
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The metric's own arrays, in the order that the statistic takes them."""
+        return tuple(self.metric.arrays)
+
+    @property
+    def kernels(self) -> dict[str, KernelSettings]:
+        """The kernels by the setting that holds them."""
+        return {name: kernel for name in self.metric.kernels if (kernel := self.metric.setting(name)) is not None}
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a kernel is to be computed as an n × n matrix, which is possible for one batch, not for a stream."""
+        return any(kernel.is_exact for kernel in self.kernels.values())
+
+    @property
+    def open_kernels(self) -> dict[str, KernelSettings]:
+        """The kernels that only samples can fix."""
+        return {name: kernel for name, kernel in self.kernels.items() if kernel.is_open}
+
+    @property
+    def has_open_contexts(self) -> bool:
+        """Whether only contexts can fix their bandwidth and components."""
+        return self.contexts is not None and self.contexts.is_open
+
+    @property
+    def is_open(self) -> bool:
+        """Whether only samples can fix a kernel, or the bandwidth of contexts."""
+        return bool(self.open_kernels) or self.has_open_contexts
+
+    def rows_to_fit(self, generators: int) -> int:
+        """How many samples each of `generators` must have before the open kernels can be fixed."""
+        return rows_to_fit(self.open_kernels.values(), generators)
+
+    def contexts_to_fit(self, generators: int) -> int:
+        """How many batches, with a context each, each of `generators` must have before they can be fixed."""
+        return 0 if self.contexts is None else self.contexts.to_fit(generators)
+
+    def fitted(self, rows: Mapping[str, Sequence[Tensor]], contexts: Sequence[Floats] = ()) -> Question:
+        """The question with its open kernels fixed by the first rows (n, …) of each generator, by array.
+
+        contexts: the first ones (n, d) of each generator, which fix their bandwidth if it is open.
+        """
+        found = {
+            name: fit_kernel(kernel, *rows[self.metric.kernels[name]]) for name, kernel in self.open_kernels.items()
+        }
+        known = self.contexts if self.contexts is None or not contexts else self.contexts.fitted(contexts)
+        return replace(self, metric=self._with(found) if found else self.metric, contexts=known)
+
+    def closed(self, kernels: Mapping[str, Mapping[str, Any]], contexts: ContextSettings | None = None) -> Question:
+        """The question with these settings of its kernels, by field, and perhaps of contexts replaced."""
+        changes = {name: self.kernels[name].model_copy(update=dict(changed)) for name, changed in kernels.items()}
+        return replace(self, metric=self._with(changes), contexts=self.contexts if contexts is None else contexts)
+
+    def bound_for(self, widths: Mapping[str, int]) -> Bound:
+        """The bound for batches whose arrays have these columns.
+
+        Raises FixError if they do not fit the settings, or if a kernel is still open.
+        """
+        return self._make(widths, self.metric)
+
+    def _make(self, widths: Mapping[str, int], metric: Metric) -> Bound:
+        made = make_metric(metric, Setting(widths, self.device, self.prompts))
+        # Strict intervals decide by themselves, so that all of them must hold at once.
+        delta = self.delta / self.generators if self.bound in metric.strict else self.delta
+        return make_bound(self.bound, made, delta, **self.options)
+
+    def _with(self, changes: Mapping[str, Any]) -> Metric:
+        known = {name: value for name, value in changes.items() if name in self.metric.settings()}
+        return self.metric.model_copy(update=known)
+
+
+def declared_of(metric: str | Metric, device: torch.device | str = "cpu", **settings: Any) -> Metric:
+    """The metric that a caller gave as an object, or by name with its settings, where None means not given.
+
+    Kernels may be mappings with arrays, which the wire does not allow (`KernelSettings`). The reference becomes what
+    the metric makes of it on the device. Raises FixError for an unknown metric, for settings that it does not take,
+    and for a reference that does not suffice.
+    """
+    return prepared(with_real_data(metric, **settings), device)
+
+
+def with_real_data(metric: str | Metric, **settings: Any) -> Metric:
+    """The same with the reference as `RealData`, of which `prepared` makes what the metric needs."""
+    # Numbers may be numpy's, which pydantic would refuse; strings are refused.
+    if "order" in settings:
+        settings["order"] = check_number("order", settings["order"])
+    given = {name: value for name, value in settings.items() if value is not None and (name, value) != ("order", 1.0)}
+    if not isinstance(metric, Metric):
+        kind = find(check_text("metric", metric))
+        kind.check_settings(set(given))
+        if "truncation" in given:
+            given["truncation"] = check_whole("truncation", given["truncation"], 1)
+        for name in kind.kernels.keys() & given.keys():
+            given[name] = KernelSettings.of(given[name], name)
+    made = metric_of(metric, **given)
+    reference = made.setting("reference")
+    if reference is None or isinstance(reference, Reference):
+        return made
+    return made.model_copy(update={"reference": real_data_of(reference)})
+
+
+def prepared(metric: Metric, device: torch.device | str = "cpu") -> Metric:
+    """The metric with what it makes of its real data. Raises FixError if these do not suffice."""
+    data = metric.setting("reference")
+    if not isinstance(data, RealData):
+        return metric
+    return metric.model_copy(update={"reference": make_reference(metric, data, device)})
+
+
+def by_label(metrics: Sequence[Metric]) -> dict[str, Metric]:
+    """The metrics by their labels. Raises FixError if two have the same, or one is no object."""
+    if foreign := [metric for metric in metrics if not isinstance(metric, Metric)]:
+        raise FixError(f"metric: expected metrics as objects, such as FID(reference=…); got {foreign[0]!r}")
+    labels = [metric.shown_label for metric in metrics]
+    if twice := sorted({label for label in labels if labels.count(label) > 1}):
+        raise FixError(f"watch: expected a label of its own for each metric; {', '.join(twice)} is given twice")
+    return dict(zip(labels, metrics, strict=True))

@@ -1,0 +1,168 @@
+"""What a track keeps to route prompts: the sums of a regression on contexts, and a sample of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.metrics.reservoir import Reservoir
+from optimist.metrics.symmetric import SymmetricSum
+from optimist.numerics.change import Change
+from optimist.numerics.routing.drift import Drift
+from optimist.numerics.routing.features import ContextMap, checked_context
+from optimist.numerics.routing.moments import Moments
+from optimist.numerics.routing.told import RoutedPrompt
+from optimist_client.errors import FixError
+
+BATCHES = 2000
+"""Batches of a generator that are kept, and of all together that a table is made of."""
+KEPT_BYTES = 200
+"""Of a prompt's text no more is kept."""
+_SAMPLE = "sample/"
+_DRIFT = "drift/"
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedBatch:
+    """A batch that can be added."""
+
+    features: Tensor
+    """The columns x of its context (1, k + r), float64, as of `ContextMap`."""
+    scores: Tensor
+    """(1, n) in float64, on the metric's scale."""
+    context: Tensor
+    """(1, d) in float32."""
+    probability: Tensor
+    """(1, 1) in float64; NaN where none is known."""
+    prompt: str
+    place: tuple[int, int]
+    """Position in the log of the batch before, and the number of the pick."""
+
+
+class Routed:
+    """Sums of a generator's samples over features of their contexts, and `BATCHES` of its batches, a uniform sample.
+
+    Every row of a batch counts as a sample with the context of the batch; the batch is kept whole or not at all, as its
+    later rows are told only after failures. The sums take scores as "more is better": this is the one place where
+    those of a metric whose lower values are better change their sign, for all that is made of the sums. The batches
+    keep them as they were told.
+    """
+
+    def __init__(self, contexts: ContextMap, lower_is_better: bool, ordinal: int = 0) -> None:
+        """ordinal: of the generator: batches of several generators together are a sample, too (see `Reservoir`)."""
+        width = contexts.width
+        self.contexts = contexts
+        self.sign = -1.0 if lower_is_better else 1.0
+        """Of scores in the sums."""
+        self.samples = 0
+        """Rows so far."""
+        self.batches = Reservoir(BATCHES, ordinal, dtype=None)
+        """Tensors `context` (k, d) in float32, `probability` (k, 1), NaN where none is known, and `scores` (k, most
+        rows), NaN after the last row, in float64. The ids are the texts of prompts."""
+        self._drift = Drift(width, contexts.linear)
+        self._ordinal = ordinal
+        self._gram = SymmetricSum(width)
+        # Σx, Σsx, Σs, Σs².
+        self._sums = np.zeros(2 * width + 2)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of `state`."""
+        drift = sum(array.nbytes for array in self._drift.state().values())
+        return 8 + self._gram.packed.nbytes + self._sums.nbytes + self.batches.bytes + drift
+
+    @property
+    def moments(self) -> Moments:
+        """The sums, in memory of their own."""
+        width = self.contexts.width
+        total, cross, ends = np.split(self._sums.copy(), (width, 2 * width))
+        return Moments(self.samples, self._gram.dense().numpy(), total, cross, float(ends[0]), float(ends[1]))
+
+    @property
+    def sum(self) -> float:
+        """The sum of all scores, on the metric's scale."""
+        return self.sign * float(self._sums[-2])
+
+    @property
+    def change(self) -> Change | None:
+        """The change of its answers, if there is one, on the metric's scale."""
+        found = self._drift.change
+        return None if found is None else replace(found, shift=self.sign * found.shift)
+
+    def read(self, scores: Tensor, prompt: RoutedPrompt | None) -> RoutedBatch:
+        """What `add` takes of a batch: scores (n, 1) on the metric's scale, and the prompt that they are for.
+
+        Raises FixError without a prompt, for a context of another width or with numbers that are not finite, and for
+        texts that have no UTF-8.
+        """
+        if prompt is None:
+            raise FixError("the batch has no context of a prompt")
+        context = checked_context(prompt.context, self.contexts.dimension)
+        if scores.ndim != 2 or scores.shape[1] != 1:
+            raise FixError(f"expected one score in each row, got shape {tuple(scores.shape)}")
+        probability = float("nan") if prompt.probability is None else prompt.probability
+        return RoutedBatch(
+            torch.from_numpy(self.contexts(context[None])),
+            scores.to("cpu", torch.float64).T,
+            torch.from_numpy(context)[None],
+            torch.tensor([[probability]], dtype=torch.float64),
+            prompt.prompt.replace("\0", " ").encode()[:KEPT_BYTES].decode(errors="ignore"),
+            (max(prompt.position - 1, 0), prompt.pick),
+        )
+
+    def add(self, batch: RoutedBatch) -> None:
+        """Add a batch, whose scores must be finite."""
+        count = batch.scores.shape[1]
+        features, scores = batch.features.numpy()[0], self.sign * batch.scores.numpy()[0]
+        # Later rows are there only because the first one failed.
+        self._drift.add(features, float(scores[0]), lambda: self.moments, self.samples, batch.place)
+        self._gram.add(batch.features.expand(count, -1))
+        total = scores.sum()
+        self._sums += np.concatenate([count * features, total * features, [total, scores @ scores]])
+        self.samples += count
+        self._keep(batch)
+
+    def _keep(self, batch: RoutedBatch) -> None:
+        kept, scores = self.batches.widths.get("scores", 0), batch.scores
+        if kept and kept < scores.shape[1]:
+            state = self.batches.state()
+            state["rows_scores"] = padded(state["rows_scores"], scores.shape[1])
+            self.batches = Reservoir.from_tensors(state, self._ordinal, dtype=None)
+        arrays = {"context": batch.context, "probability": batch.probability, "scores": padded(scores, kept)}
+        self.batches.update(arrays, [batch.prompt])
+
+    def state(self) -> dict[str, Tensor]:
+        """The state by name: `samples` (), `gram` (see `SymmetricSum`), `sums` (2r + 2,), and those of `Drift` and
+        `batches`.
+
+        Tensors may be views, valid until the next batch.
+        """
+        kept = {f"{_SAMPLE}{name}": tensor for name, tensor in self.batches.state().items()}
+        return {
+            "samples": torch.tensor(self.samples),
+            "gram": self._gram.packed,
+            "sums": torch.from_numpy(self._sums),
+            **{f"{_DRIFT}{name}": torch.from_numpy(array) for name, array in self._drift.state().items()},
+        } | kept
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """The inverse of `state`, bit for bit. Raises KeyError or ValueError for the state of another map."""
+        width = self.contexts.width
+        if tensors["sums"].shape != self._sums.shape:
+            raise FixError(f"expected {len(self._sums)} sums, found {tuple(tensors['sums'].shape)}")
+        self.samples = int(tensors["samples"])
+        self._gram = SymmetricSum(width, packed=tensors["gram"].clone())
+        self._sums = tensors["sums"].numpy().copy()
+        drift = {name.removeprefix(_DRIFT): part.numpy() for name, part in tensors.items() if name.startswith(_DRIFT)}
+        self._drift.restore(drift)
+        kept = {name.removeprefix(_SAMPLE): part for name, part in tensors.items() if name.startswith(_SAMPLE)}
+        self.batches = Reservoir.from_tensors(kept, self._ordinal, dtype=None)
+
+
+def padded(scores: Tensor, columns: int) -> Tensor:
+    """Scores (k, n) in at least so many columns, NaN in those that are added."""
+    return torch.nn.functional.pad(scores, (0, max(columns - scores.shape[1], 0)), value=float("nan"))

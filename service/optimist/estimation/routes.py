@@ -1,0 +1,96 @@
+"""What is made of the tracks of all generators to route prompts: the model, and the rows for tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from optimist.estimation.routed import BATCHES, Routed
+from optimist.estimation.track import Track
+from optimist.numerics.routing.model import RouteModel
+from optimist.numerics.routing.ridge import Published, Regressions
+from optimist.numerics.routing.rows import RoutedRows
+from optimist.policies.routing import RoutePolicy
+from optimist_client.errors import FixError
+
+
+def model_of(tracks: Mapping[int, Track], policy: str, sampled: int = 0) -> RouteModel:
+    """The model of all generators that have samples, from their tracks by ordinal, for the policy of this name.
+
+    sampled: on how many of the told prompts it says what generators score, a uniform sample of at most `BATCHES`.
+
+    Raises FixError where prompts are not routed, while there are no samples, and if a number would not be finite.
+    """
+    told = {ordinal: routed for ordinal, routed in _routed(tracks).items() if routed.samples}
+    if not told:
+        raise FixError("a model needs at least one sample of a generator")
+    moments = [routed.moments for routed in told.values()]
+    contexts = next(iter(told.values())).contexts
+    fit = Published.of if RoutePolicy.named(policy).is_published else Regressions.of
+    found = fit(moments, contexts.linear)
+    # Expected scores are linear in the columns: their mean over all prompts is that at the mean columns.
+    samples = [each.samples for each in moments]
+    centre = np.sum([each.total for each in moments], axis=0) / sum(samples)
+    single = found.predict(centre[None])[0][0]
+    rows = None
+    if sampled:
+        largest = _largest(told, sampled)
+        kept = [one.batches.rows("context", one.batches.hashes <= largest) for one in told.values()]
+        rows = np.concatenate([each.numpy() for each in kept])
+    return RouteModel.of(list(told), samples, contexts, found, single, rows)
+
+
+def rows_of(tracks: Mapping[int, Track], generators: int) -> RoutedRows:
+    """Up to `BATCHES` batches of all tracks, by ordinal, of an experiment with so many generators.
+
+    They are ordered by generator, then as told. Raises FixError where prompts are not routed.
+    """
+    routed = _routed(tracks)
+    largest = _largest(routed, BATCHES)
+    samples, sums = np.zeros(generators, dtype=np.int64), np.zeros(generators)
+    contexts, scores, probability, pick, generator = [], [], [], [], []
+    prompts: list[str] = []
+    batches = 0
+    for ordinal, one in routed.items():
+        samples[ordinal], sums[ordinal] = one.samples, one.sum
+        if not one.samples:
+            continue
+        arrays = {name: rows.numpy() for name, rows in one.batches.tensors.items()}
+        kept = np.flatnonzero(one.batches.hashes <= largest)
+        batch, column = np.nonzero(~np.isnan(arrays["scores"][kept]))
+        place = kept[batch]
+        contexts.append(arrays["context"][place])
+        scores.append(arrays["scores"][place, column])
+        probability.append(arrays["probability"][place, 0])
+        pick.append(batches + batch)
+        generator.append(np.full(len(place), ordinal))
+        texts = one.batches.ids
+        prompts += [texts[each] for each in place.tolist()]
+        batches += len(kept)
+    if not batches:
+        raise FixError("a table needs at least one sample of a generator")
+    return RoutedRows(
+        contexts=np.concatenate(contexts),
+        generator=np.concatenate(generator),
+        score=np.concatenate(scores),
+        probability=np.concatenate(probability),
+        pick=np.concatenate(pick),
+        prompts=prompts,
+        samples=samples,
+        sums=sums,
+    )
+
+
+def _largest(routed: Mapping[int, Routed], most: int) -> int:
+    """The largest hash of so many batches of all with the smallest hashes: a uniform sample. 0 without a batch."""
+    hashes = np.sort(np.concatenate([one.batches.hashes for one in routed.values()] or [np.zeros(0, np.uint64)]))
+    return int(hashes[:most].max(initial=0))
+
+
+def _routed(tracks: Mapping[int, Track]) -> dict[int, Routed]:
+    """What routes prompts, by ordinal, ascending. Raises FixError where a track has none."""
+    found = {ordinal: track.routed for ordinal, track in sorted(tracks.items())}
+    if missing := [ordinal for ordinal, routed in found.items() if routed is None]:
+        raise FixError(f"prompts are not routed: no contexts of generators {', '.join(map(str, missing))}")
+    return {ordinal: routed for ordinal, routed in found.items() if routed is not None}

@@ -1,0 +1,231 @@
+"""Converts stored data of an experiment for the numerics: question, reference, kernels and logged batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from optimist.estimation.common_rows import Indices, runs_of
+from optimist.estimation.question import Question, prepared
+from optimist.estimation.track import Track
+from optimist.numerics.real_data import RealData, Reference
+from optimist.numerics.routing.contexts import ContextSettings
+from optimist.numerics.routing.told import RoutedPrompt
+from optimist_client import tensors
+from optimist_client.config import ExperimentConfig
+from optimist_client.metrics import Metric
+from optimist_client.models import Experiment
+
+_CONTEXTS = "context."
+"""Before the names of what the first contexts have fixed."""
+
+
+class Logged(Protocol):
+    """A batch as it stands in the log of a generator."""
+
+    @property
+    def seq(self) -> int:
+        """Its position in the log."""
+        ...
+
+    @property
+    def pick(self) -> int:
+        """Number of the pick that it was told for, 0 for none."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many rows count."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """`tensors.digest` of the arrays that were accepted."""
+        ...
+
+    @property
+    def body(self) -> bytes:
+        """The arrays as safetensors."""
+        ...
+
+    @property
+    def prompts(self) -> str:
+        """The index of each row's prompt in a fixed list, with commas between; "" where they are not known."""
+        ...
+
+    @property
+    def indices(self) -> Indices:
+        """The indices of the first rows that count in the generator's sequence; the others have none."""
+        ...
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """Which rows of the body count, as runs of first and length; empty: all."""
+        ...
+
+    @property
+    def context(self) -> bytes:
+        """`RoutedPrompt.pack` of the prompt that it was made for; empty where prompts are not routed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The result of adding a logged batch to a track."""
+
+    is_due: bool
+    """Whether an estimate is due exactly now."""
+    unreadable: str = ""
+    """Why the batch was skipped; "" if it was added."""
+
+
+def metric_of(experiment: Experiment, label: str = "") -> Metric:
+    """The watched metric of that label, or the one that decides. Raises KeyError for another label."""
+    return experiment.config.metrics[label] if label else experiment.config.metric
+
+
+def question_of(
+    experiment: Experiment,
+    reference: RealData | Reference | None,
+    device: torch.device | str = "cpu",
+    label: str = "",
+) -> Question:
+    """The question of one metric of an experiment, as of `metric_of`; open kernels stay open.
+
+    A watched metric has the bound "influence".
+    reference: real data, or what the metric has made of them on the `device`. Raises ValueError if a newer version
+    created the experiment.
+    """
+    experiment.check_rules()
+    config, metric = experiment.config, metric_of(experiment, label)
+    return Question(
+        metric if reference is None else prepared(metric.model_copy(update={"reference": reference}), device),
+        "influence" if label else config.bound,
+        config.delta,
+        options={} if label else config.bound_options.given(),
+        device=device,
+        prompts=config.list_length(metric),
+        paired=experiment.is_paired,
+        generators=len(config.generators),
+        contexts=None if label else contexts_of(config),
+    )
+
+
+def contexts_of(config: ExperimentConfig) -> ContextSettings | None:
+    """How contexts become features where the goal is to route prompts, else None."""
+    if config.goal != "route" or config.context is None:
+        return None
+    return ContextSettings(config.context, config.context_features, config.context_bandwidth)
+
+
+def stored_reference(body: bytes) -> RealData:
+    """The real data of a stored reference: safetensors of `RealData.arrays`.
+
+    Raises ValueError if it cannot be read.
+    """
+    return RealData.from_arrays(tensors.decode(body))
+
+
+def pack_kernels(open_question: Question, question: Question) -> bytes:
+    """The parameters of open kernels that samples have fixed: "<field>.sigma" (1,) and "<field>.landmarks" (m, d).
+
+    "context.sigma" (1,) is the bandwidth of contexts, "context.origin" (d,) and "context.directions" (k, d) their
+    principal components.
+    """
+    fixed: dict[str, NDArray[np.float64]] = {}
+    for field in open_question.open_kernels:
+        kernel = question.kernels[field]
+        fixed[f"{field}.sigma"] = np.array([kernel.sigma])
+        if kernel.landmarks is not None:
+            fixed[f"{field}.landmarks"] = kernel.landmarks
+    if open_question.has_open_contexts and question.contexts is not None:
+        fixed |= {_CONTEXTS + name: array for name, array in question.contexts.fixed.items()}
+    return tensors.encode(fixed)
+
+
+def unpack_kernels(open_question: Question, fitted: bytes) -> Question:
+    """The question with its open kernels fixed by the output of `pack_kernels`."""
+    found: dict[str, dict[str, Any]] = {field: {} for field in open_question.open_kernels}
+    arrays = tensors.decode(fitted)
+    of_contexts = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_CONTEXTS)}
+    for name, array in arrays.items():
+        field, _, part = name.partition(".")
+        found[field][part] = float(array[0]) if part == "sigma" else array
+    settings = open_question.contexts
+    if settings is not None and of_contexts:
+        settings = settings.closed({name.removeprefix(_CONTEXTS): array for name, array in of_contexts.items()})
+    return open_question.closed(found, settings)
+
+
+def batch_of(entry: Logged) -> tuple[dict[str, Tensor], list[str]]:
+    """The tensors (n, …) of the rows of a logged batch that count by name, float64, and their ids.
+
+    A row without an id gets "<pick>:<row>", or "@<seq>:<row>" by its log position where no pick asked for it. Raises
+    ValueError if the body cannot be read, or if its numbers or its count of rows differ from those accepted.
+    """
+    arrays = tensors.decode(entry.body)
+    if tensors.digest(arrays) != entry.digest:
+        raise ValueError("the batch is not the one that was accepted: its digest differs")
+    # The digest does not cover the count of rows, which decides when estimates are due.
+    counted = _counted_of(entry)
+    size, is_exact = (entry.rows, True) if counted is None else (int(counted[-1]) + 1, False)
+    lengths = {len(array) for array in arrays.values()}
+    if len(lengths) != 1 or min(lengths) < size or (is_exact and max(lengths) > size):
+        found = ", ".join(f"{len(array)} of {name}" for name, array in arrays.items())
+        expected = f"{size} rows" if is_exact else f"at least {size} rows"
+        raise ValueError(f"the batch is not the one that was accepted: expected {expected}, found {found}")
+    ids = arrays.pop(tensors.IDS, None)
+    names = [""] * max(lengths) if ids is None else tensors.unpack_ids(ids)
+    kept = range(entry.rows) if counted is None else counted.tolist()
+    if counted is not None:
+        arrays = {name: array[counted] for name, array in arrays.items()}
+    origin = f"{entry.pick}" if entry.pick else f"@{entry.seq}"
+    return (
+        # Copied by torch, whose memory has the same alignment in every process: equal bits depend on it.
+        {name: torch.tensor(array, dtype=torch.float64) for name, array in arrays.items()},
+        # A reservoir refuses zero bytes in ids, but this batch was accepted with them and must count.
+        [names[row].replace("\0", " ") or f"{origin}:{row}" for row in kept],
+    )
+
+
+def _counted_of(entry: Logged) -> NDArray[np.int64] | None:
+    """The rows of the body that count, ascending; None for all. Raises ValueError where they are not `entry.rows`."""
+    if not entry.counted:
+        return None
+    runs = [np.arange(first, first + count) for first, count in runs_of(entry.counted)]
+    rows = np.concatenate(runs)
+    if len(rows) != entry.rows or len(rows) == 0 or (np.diff(rows) <= 0).any():
+        raise ValueError(f"the rows that count are not {entry.rows}: {entry.counted}")
+    return rows
+
+
+def prompt_indices_of(entry: Logged) -> Tensor | None:
+    """The index of the prompt of each row that counts in a fixed list (rows,); None where they are not known."""
+    if not entry.prompts:
+        return None
+    found, counted = torch.tensor([int(index) for index in entry.prompts.split(",")]), _counted_of(entry)
+    return found if counted is None else found[torch.from_numpy(counted)]
+
+
+def routed_prompt_of(entry: Logged) -> RoutedPrompt:
+    """The prompt that a batch was made for. Raises ValueError where there is none, or where it cannot be read."""
+    if not entry.context:
+        raise ValueError("the batch has no context of a prompt")
+    return replace(RoutedPrompt.unpack(entry.context), position=entry.seq, pick=entry.pick)
+
+
+def take(track: Track, entry: Logged) -> Taken:
+    """Add a logged batch to a track. One that cannot be read is skipped: its rows count, its numbers do not.
+
+    A track that routes prompts cannot read a batch without the prompt that it was made for.
+    """
+    try:
+        routed = None if track.routed is None else routed_prompt_of(entry)
+        return Taken(track.add(*batch_of(entry), prompt_indices_of(entry), entry.indices, routed))
+    except (ValueError, KeyError) as error:
+        return Taken(track.skip(entry.rows), f"{error}")

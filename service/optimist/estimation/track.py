@@ -1,0 +1,238 @@
+"""A generator's log, applied in order: the statistic, a reservoir of samples, and when estimates are due.
+
+`Evaluation` and the scorer both keep one of these for each generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from optimist.estimation.common_rows import Indexed, Indices
+from optimist.estimation.paired import Paired
+from optimist.estimation.routed import Routed
+from optimist.metrics.bound import Bound, InfluenceBound
+from optimist.metrics.modes import Mode, PromptGroup
+from optimist.metrics.reservoir import Reservoir
+from optimist.metrics.score import Score
+from optimist.metrics.statistic import Statistic
+from optimist.numerics.estimate import Estimate, is_due
+from optimist.numerics.routing.features import ContextMap
+from optimist.numerics.routing.told import RoutedPrompt
+
+
+class Track:
+    """One generator's log, with estimates at the due sample counts of decisions.md §2."""
+
+    def __init__(
+        self,
+        bound: Bound,
+        growth: float,
+        paired: bool = False,
+        reads: Mapping[str, str] | None = None,
+        contexts: ContextMap | None = None,
+        ordinal: int = 0,
+        common: int | None = None,
+    ) -> None:
+        """paired: whether estimates carry what comparisons by index need, which only the bound "influence" has.
+
+        reads: `Metric.array_names`, the names in a batch of the metric's own arrays; None: the same names.
+        contexts: where prompts are routed by this metric, how their contexts become features.
+        ordinal: of the generator, where there are `contexts`.
+        common: of how many first indices a paired track keeps the rows; None: of as many as the service does.
+        """
+        self._bound = bound
+        self._reads = {name: name for name in bound.metric.widths} if reads is None else dict(reads)
+        self._growth = growth
+        self._last_due = 0
+        self.samples = 0
+        """Rows of the log so far, including skipped ones; decides when estimates are due."""
+        self.statistic: Statistic = bound.statistic()
+        self.reservoir = Reservoir() if bound.metric.offers_modes else None
+        self._paired = Paired(bound, self.statistic, common) if paired and isinstance(bound, InfluenceBound) else None
+        self.routed = None if contexts is None else Routed(contexts, bound.metric.lower_is_better, ordinal)
+        """What routes prompts; None where they are not routed by this metric."""
+        self._made: Estimate | None = None  # the estimate at this position, where the trail needed it
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of what `state` says; the memory in use is up to a quarter larger."""
+        # The rows of prompts are not gathered to be counted.
+        routed = 0 if self.routed is None else self.routed.bytes
+        return self.statistic.bytes + routed + sum(tensor.nbytes for tensor in self._beside().values())
+
+    @property
+    def followed_bytes(self) -> int:
+        """Bytes of the cache that makes estimates cheap; `forget` frees it."""
+        return self._bound.metric.followed_bytes(self.statistic)
+
+    @property
+    def metric(self) -> Score:
+        """The metric, as it is implemented."""
+        return self._bound.metric
+
+    @property
+    def common(self) -> Indexed | None:
+        """The first rows by their indices (see `CommonRows.rows`); None if they are not kept."""
+        return None if self._paired is None else self._paired.common()
+
+    @property
+    def has_prompts(self) -> bool:
+        """Whether the metric has groups of prompts."""
+        return self._bound.metric.offers_prompt_groups
+
+    def add(
+        self,
+        batch: Mapping[str, Tensor],
+        ids: Sequence[str],
+        listed: Tensor | None = None,
+        indices: Indices | None = None,
+        routed: RoutedPrompt | None = None,
+    ) -> bool:
+        """Add a batch, float64 tensors (n, …) by name with n ids. Returns whether an estimate is due exactly now.
+
+        Arrays that the metric does not read are left alone.
+        listed: the index (n,) of each row's prompt, where these are a fixed list; None where they are not known.
+        indices: the index of the first row in the generator's sequence, and how many rows have one; None: no row.
+        routed: the prompt of the batch, with which every batch must come where there are `contexts`.
+
+        Raises FixError, and changes nothing, if the statistic or the reservoir refuses it, or if indices or prompt
+        are not valid; KeyError if an array is missing.
+        """
+        batch = {own: batch[name] for own, name in self._reads.items()}
+        if self._paired is not None:
+            self._paired.check(indices, len(ids))
+        if self.reservoir is not None:
+            self.reservoir.check(batch, ids)
+        prompted = None if self.routed is None else self.routed.read(next(iter(batch.values())), routed)
+        named = {} if self.statistic.list_length is None else {"listed": listed}
+        self.statistic.update(*(batch[name] for name in self._bound.metric.widths), **named)
+        if self.reservoir is not None:
+            self.reservoir.update(batch, ids)
+        if self._paired is not None:
+            self._paired.add(batch, indices, listed)
+        if self.routed is not None and prompted is not None:
+            self.routed.add(prompted)
+        if self._growth == 0.0 and self._bound.name != "influence":
+            self._bound.metric.follow(self.statistic)
+        return self.skip(len(ids))
+
+    def skip(self, rows: int) -> bool:
+        """Skip an unreadable batch of `rows` rows. Returns whether an estimate is due exactly now.
+
+        The rows count, as they did when the store accepted the batch and computed when estimates are due.
+        """
+        self.samples += rows
+        due = is_due(self.samples, self._last_due, self._growth)
+        if due:
+            self._last_due = self.samples
+        self._follow(due)
+        return due
+
+    def retract(self) -> bool:
+        """Pass a retraction of batches that were left out. Returns whether an estimate is due now, at once."""
+        self._last_due = _due_at_once(self.samples)
+        self._follow(self._last_due > 0)
+        return self._last_due > 0
+
+    def last_due_position(self, rows: Sequence[int | None]) -> int | None:
+        """Index of the last of the next entries after which an estimate is due, or None.
+
+        rows: the row count of a batch, 0 of one that is left out, None of a retraction.
+        """
+        samples, last_due, position = self.samples, self._last_due, None
+        for index, count in enumerate(rows):
+            samples += count or 0
+            if count is None:
+                last_due, position = _due_at_once(samples), index if samples >= 2 else position
+            elif count and is_due(samples, last_due, self._growth):
+                last_due, position = samples, index
+        return position
+
+    def state(self) -> dict[str, Tensor]:
+        """The whole state by name. Tensors may be views, valid until the next batch."""
+        routed = {} if self.routed is None else self.routed.state()
+        found = {f"statistic/{key}": tensor for key, tensor in self.statistic.state().items()} | self._beside()
+        return found | {f"routed/{key}": tensor for key, tensor in routed.items()}
+
+    def _beside(self) -> dict[str, Tensor]:
+        """The state of everything but the statistic and `routed`."""
+        found = {"counts": torch.tensor([self.samples, self._last_due], dtype=torch.int64)}
+        if self.reservoir is not None:
+            found |= {f"reservoir/{key}": tensor for key, tensor in self.reservoir.state().items()}
+        if self._paired is not None:
+            found |= {f"paired/{key}": tensor for key, tensor in self._paired.state().items()}
+        return found
+
+    @classmethod
+    def restore(
+        cls,
+        tensors: Mapping[str, Tensor],
+        bound: Bound,
+        growth: float,
+        paired: bool = False,
+        reads: Mapping[str, str] | None = None,
+        contexts: ContextMap | None = None,
+        ordinal: int = 0,
+    ) -> Track:
+        """The inverse of `state`, bit for bit.
+
+        Raises KeyError or ValueError for the state of another bound, or of a track that differs in `paired` or in
+        whether it has `contexts`.
+        """
+        track = cls(bound, growth, paired, reads, contexts, ordinal)
+        split: dict[str, dict[str, Tensor]] = {"statistic": {}, "reservoir": {}}
+        split |= {} if track._paired is None else {"paired": {}}
+        split |= {} if track.routed is None else {"routed": {}}
+        for name, tensor in tensors.items():
+            part, _, key = name.partition("/")
+            if key:
+                split[part][key] = tensor
+        track.samples, track._last_due = tensors["counts"].tolist()
+        track.statistic = bound.metric.restore(split["statistic"])
+        if track.reservoir is not None:
+            track.reservoir = Reservoir.from_tensors(split["reservoir"])
+        if track._paired is not None:
+            track._paired.restore(split["paired"])
+        if track.routed is not None:
+            track.routed.restore(split["routed"])
+        return track
+
+    def forget(self) -> None:
+        """Drop the cache that makes estimates cheap. Later estimates equal those of a restored track bit for bit."""
+        self._bound.metric.forget(self.statistic)
+
+    def estimate(self) -> Estimate:
+        """The estimate at this position of the log."""
+        if self._made is not None:
+            found = self._made
+        elif self._paired is None:
+            found = self._bound.estimate(self.statistic)
+        else:
+            found = self._paired.estimate(self.statistic)
+        return found if self.routed is None else replace(found, change=self.routed.change)
+
+    def modes(self, count: int = 5, samples: int = 8) -> list[Mode]:
+        """The modes (see `Metric.modes`). Raises FixError for metrics without modes, and before the first sample."""
+        return self._bound.metric.modes(self.statistic, self.reservoir or Reservoir(), count, samples)
+
+    def prompt_groups(self, count: int = 5, samples: int = 8) -> list[PromptGroup]:
+        """The groups (see `Metric.prompt_groups`). Raises FixError as `modes` does."""
+        return self._bound.metric.prompt_groups(self.reservoir or Reservoir(), count, samples)
+
+    def _follow(self, is_due: bool) -> None:
+        """Take the estimate into the trail that is due now, if the trail needs it."""
+        self._made = self._paired.follow(self.statistic) if self._paired is not None and is_due else None
+
+
+def _due_at_once(samples: int) -> int:
+    """The samples at which an estimate was last due, after a retraction: all that are left, if they suffice for one."""
+    return samples if samples >= 2 else 0
+
+
+def first_rows(logs: Sequence[Sequence[Mapping[str, Tensor]]], count: int) -> dict[str, list[Tensor]]:
+    """The first `count` rows of each log, by tensor name, for fixing open kernels."""
+    return {name: [torch.cat([batch[name] for batch in log])[:count] for log in logs] for name in logs[0][0]}

@@ -1,0 +1,160 @@
+"""One metric of an evaluation: a track of each generator, and the latest estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from optimist.estimation.mixtures import check_blends, mixture_of
+from optimist.estimation.places import Arrays, tensors_at, texts, texts_of, with_place
+from optimist.estimation.question import Question
+from optimist.estimation.stored import pack_kernels, unpack_kernels
+from optimist.estimation.told import Told, replayed
+from optimist.estimation.track import Track, first_rows
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.mixtures.mixture import Mixture
+from optimist.policies import LEAST_SAMPLES
+from optimist_client.errors import FixError
+
+Logs = Mapping[str, Sequence[Told]]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What begins with the batch that fixes the kernels: tracks of all generators, and their estimates so far."""
+
+    question: Question
+    tracks: dict[str, Track]
+    estimates: dict[str, Estimate | None]
+
+
+class Tracks:
+    """The tracks of one metric. Until samples have fixed its open kernels there are none, and batches are kept."""
+
+    def __init__(self, question: Question, generators: Sequence[str], growth: float) -> None:
+        """Raises FixError for an exact kernel, which streams cannot have."""
+        if question.is_exact:
+            raise FixError("kernel: features=None, the exact kernel, is for single scores: a stream needs features=r")
+        self.question = question
+        self._asked = question
+        self.estimates: dict[str, Estimate | None] = dict.fromkeys(generators)
+        self._growth = growth
+        self._logs: dict[str, list[Told]] = {name: [] for name in generators}
+        self._tracks: dict[str, Track] = {}
+        self._due: str | None = None
+
+    def begun(self, generator: str, told: Told) -> Begun | None:
+        """The tracks that this batch begins, None if it begins none. Nothing is changed.
+
+        Raises FixError if the kernels cannot be fixed, or if the batch does not fit the settings.
+        """
+        if self._tracks:
+            return None
+        logs = {**self._logs, generator: [*self._logs[generator], told]}
+        question = self._fitted(logs)
+        if question.open_kernels:
+            return None
+        bound = question.bound_for({own: rows.shape[1] for own, rows in question.own(told.tensors).items()})
+        tracks = {name: Track(bound, self._growth, question.is_paired, question.reads) for name in logs}
+        return Begun(question, tracks, {name: replayed(tracks[name], log) for name, log in logs.items()})
+
+    def add(self, generator: str, told: Told, begun: Begun | None) -> None:
+        """Add a batch, for which `begun` returned `begun`. Raises FixError as `Track.add` does."""
+        if begun is not None:
+            self.question, self._tracks, self.estimates = begun.question, begun.tracks, begun.estimates
+            self._logs.clear()
+        elif not self._tracks:
+            self._logs[generator].append(told)
+        elif self._tracks[generator].add(*told):
+            self._due = generator
+
+    def score(self) -> None:
+        """Make the estimate that became due with the last batch, if one did. Raises as bounds do."""
+        generator, self._due = self._due, None
+        if generator is not None:
+            self.estimates[generator] = self._tracks[generator].estimate()
+
+    def track(self, generator: str) -> Track:
+        """The track of a generator. Raises FixError while none of its samples can be scored."""
+        if not self._tracks or not self._tracks[generator].samples:
+            raise FixError(f"no samples of {generator!r} can be scored yet")
+        return self._tracks[generator]
+
+    def mixture(self, published: bool = False) -> Mixture:
+        """The mixture of all generators, by their statistics now; `published` as of `cross_fitted`.
+
+        Raises FixError for a metric whose blends have no score, and while a generator has too few samples.
+        """
+        check_blends(self.question)
+        if not self._tracks:
+            needed = max(self.question.rows_to_fit(len(self.estimates)), LEAST_SAMPLES)
+            raise FixError(f"a mixture needs at least {needed} samples of each generator")
+        return mixture_of(self._tracks, published)
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """What `restore` needs: values for JSON, and arrays."""
+        known: dict[str, Any] = {"begun": bool(self._tracks)}
+        known["estimates"] = [estimate and estimate.to_dict() for estimate in self.estimates.values()]
+        arrays: Arrays = {}
+        if self._tracks:
+            arrays["fitted"] = np.frombuffer(pack_kernels(self._asked, self.question), np.uint8)
+            for place, track in enumerate(self._tracks.values()):
+                arrays |= with_place(f"{place}", track.state())
+            return known, arrays
+        known["logs"] = [[told.indices for told in log] for log in self._logs.values()]
+        for place, log in enumerate(self._logs.values()):
+            for number, told in enumerate(log):
+                arrays |= with_place(f"{place}/{number}/rows", told.tensors)
+                arrays[f"{place}/{number}/ids"] = texts(told.ids)
+                arrays |= {} if told.listed is None else {f"{place}/{number}/listed": told.listed.numpy()}
+        return known, arrays
+
+    def restore(self, known: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -> None:
+        """Become what `state` says, of tracks made with the same arguments; widths: columns by array of a batch.
+
+        Raises KeyError or ValueError for the state of others.
+        """
+        estimates = [fields and Estimate.from_dict(fields) for fields in known["estimates"]]
+        self.estimates = dict(zip(self.estimates, estimates, strict=True))
+        if known["begun"]:
+            self.question = unpack_kernels(self._asked, arrays["fitted"].tobytes())
+            bound, made = self.question.bound_for(self.question.own(widths)), (self._growth, self.question.is_paired)
+            self._tracks = {
+                name: Track.restore(tensors_at(f"{place}", arrays), bound, *made, self.question.reads)
+                for place, name in enumerate(self.estimates)
+            }
+            self._logs.clear()
+            return
+        for place, (log, indices) in enumerate(zip(self._logs.values(), known["logs"], strict=True)):
+            for number, found in enumerate(indices):
+                listed = arrays.get(f"{place}/{number}/listed")
+                tensors = tensors_at(f"{place}/{number}/rows", arrays)
+                ids = texts_of(arrays[f"{place}/{number}/ids"])
+                one = None if found is None else (found[0], found[1])
+                log.append(Told(tensors, ids, None if listed is None else torch.tensor(listed), one))
+
+    def _fitted(self, logs: Logs) -> Question:
+        """The question; its open kernels are fixed once the logs have enough samples of every generator."""
+        needed = self.question.rows_to_fit(len(logs))
+        if not needed or any(sum(len(told.ids) for told in log) < needed for log in logs.values()):
+            return self.question
+        own = [[self.question.own(told.tensors) for told in log] for log in logs.values()]
+        return self.question.fitted(first_rows(own, needed))
+
+
+def score_due(metrics: Mapping[str, Tracks]) -> None:
+    """Make the estimates that are due now. An error of one metric is raised after the others are made."""
+    errors: list[Exception] = []
+    for label, tracks in metrics.items():
+        try:
+            tracks.score()
+        except Exception as error:
+            error.add_note(f"in the estimate by {label!r}")
+            errors.append(error)
+    if errors:
+        raise errors[0]

@@ -1,0 +1,201 @@
+"""Chooses the picks for the asks of one round from the state. No I/O."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+from optimist.experiments.contexts import AskedContext, AskedContexts
+from optimist.experiments.slices import Slice, next_slice, pick_seed, slice_seed
+from optimist.experiments.state import PolicyState
+from optimist.numerics.routing.told import RoutedPrompt
+from optimist.policies import Arm
+from optimist.records import AskGroup, GeneratorState, NewPick, Opening
+from optimist_client.models import AskRequest, Pick
+
+
+@dataclass(frozen=True, slots=True)
+class MostOpen:
+    """How many picks of an experiment may be open at once: in total, per worker, per access key."""
+
+    experiment: int
+    worker: int
+    key: int
+
+
+class Assignment:
+    """Answers asks one after the other, from a state that it changes: each new pick is opened on it at once.
+
+    Later choices so consider the picks before them. If the store does not open the picks, the state is wrong: read it
+    anew. `returned` has the numbers of picks that were open already and that their workers got again.
+    """
+
+    def __init__(self, state: PolicyState, most_open: MostOpen, lease: float) -> None:
+        """lease: seconds for which new picks count as open."""
+        self._state = state
+        self._most_open = most_open
+        self._lease = lease
+        self._before = state.stored.rounds, state.stored.last, state.stored.version
+        self._groups: dict[str, list[NewPick]] = {}
+        self._samples_left = state.samples_left
+        self._cost_left = None if state.cost_left is None else state.cost_left - state.pending_cost
+        self.returned: list[int] = []
+
+    @property
+    def opened(self) -> int:
+        """How many new picks were chosen."""
+        return self._state.stored.rounds - self._before[0]
+
+    def opening(self, exactly: bool) -> Opening | None:
+        """The new picks for the store to open, or None. Increments the state's version, as the store will do.
+
+        exactly: open them only if nothing at all has changed since the state that they were chosen from; otherwise
+        they are opened unless other picks were opened since.
+        """
+        if not self._groups:
+            return None
+        rounds, last, version = self._before
+        self._state.stored.version = version + 1
+        groups = [AskGroup(request_id, picks) for request_id, picks in self._groups.items()]
+        return Opening(groups, self._lease, rounds, last, version if exactly else None, self._state.stored.mark)
+
+    def refuses(self, request: AskRequest, key: str = "", contexts: AskedContexts | None = None) -> bool:
+        """Whether this request gets no pick, not even an open one, because of a budget or a limit on open picks."""
+        owned = self._state.open_picks.owned(request, contexts is not None)
+        return not owned and not self._has_room(request.worker, key)
+
+    def answer(
+        self, request: AskRequest, stale: bool, key: str = "", contexts: AskedContexts | None = None
+    ) -> list[Pick]:
+        """The picks for this request: its own open ones first, then new ones up to `count` within the budgets.
+
+        key: id of the access key that asks. contexts: of the request; it gets one pick for each instead.
+        """
+        kept = self._state.open_picks.owned(request, contexts is not None)
+        self.returned += [pick.number for pick in kept]
+        # A repeated request gets the same picks again, even if they are fewer than it asked for.
+        if any(pick.request_id == request.request_id for pick in kept):
+            return kept
+        new: list[Pick] = []
+        # An ask without a worker name counts as one worker.
+        count = min(request.count if contexts is None else len(contexts), self._most_open.worker)
+        while len(kept) + len(new) < count and self._has_room(request.worker, key):
+            able = self._able(request)
+            if not any(arm.active for arm in able):
+                break
+            context = None if contexts is None else contexts[len(new)]
+            new.append(self._next(able, request, stale, key, context))
+        return kept + new
+
+    def _has_room(self, worker: str | None, key: str) -> bool:
+        """Whether the budgets and the limits on open picks allow one more pick."""
+        picks, most = self._state.open_picks, self._most_open
+        return (
+            len(picks) < most.experiment
+            and (worker is None or picks.of_worker(worker) < most.worker)
+            and picks.of_key[key] < most.key
+            and (self._samples_left is None or self._samples_left > 0)
+            and (self._cost_left is None or self._cost_left > 0)
+        )
+
+    def _able(self, request: AskRequest) -> list[Arm]:
+        """All arms; those that the request excludes are not active."""
+        if request.generators is None:
+            return self._state.arms
+        return [replace(arm, active=arm.active and arm.name in request.generators) for arm in self._state.arms]
+
+    def _next(self, able: list[Arm], request: AskRequest, stale: bool, key: str, context: AskedContext | None) -> Pick:
+        """Choose and open one more pick."""
+        state, stored, config = self._state, self._state.stored, self._state.config
+        number = stored.rounds + 1
+        choice = state.goal.pick(able, stored.told, number, context, state.overspent)
+        basis = state.goal.used(state.contenders, choice)
+        generator = state.contenders[choice.place]
+        cost = 0.0 if self._cost_left is None else state.costs.get(generator.name, 0.0)
+        size = self._size(cost)
+        part = next_slice(state.experiment, generator, size)
+        size = size if part is None else part.size
+        start, seed = self._drawn(generator, part, number)
+        nonce = secrets.token_hex(8)
+        pick = Pick(
+            experiment=config.name,
+            instance=stored.instance,
+            number=number,
+            generator=generator.name,
+            size=size,
+            prompts=_prompts(part, context, size),
+            prompts_start=None if part is None or part.prompts is None else part.start,
+            prompt_indices=None if part is None else part.prompt_indices,
+            start=start,
+            seed=seed,
+            positions=basis.positions,
+            mixture=basis.mixture,
+            batches=[arm.batches for arm in able],
+            pending_samples=[arm.pending_samples for arm in able],
+            pending_batches=[arm.pending_batches for arm in able],
+            excluded=[arm.name for arm in able if not arm.active],
+            retired=[generator.name for generator in stored.generators if generator.state == "retired"],
+            costs=_costs(able),
+            model=basis.model,
+            probability=choice.probability,
+            price=choice.price,
+            told=stored.told,
+            stale=stale,
+            worker=request.worker,
+            request_id=request.request_id or "",
+            opened=time.time(),
+            nonce=nonce,
+        )
+        least, most = self._rows(size, config.prompts is not None)
+        taken = {} if part is None else _taken(part)
+        if context is not None:
+            taken["context"] = RoutedPrompt(context.row, choice.probability, context.text).pack()
+        record = pick.model_dump_json()
+        new = NewPick(generator.ordinal, record, nonce=nonce, least=least, most=most, key=key, **taken)
+        state.open(pick, new, pick.opened + self._lease)
+        self._groups.setdefault(pick.request_id, []).append(new)
+        self._samples_left = None if self._samples_left is None else self._samples_left - size
+        self._cost_left = None if self._cost_left is None else self._cost_left - size * cost
+        return pick
+
+    def _drawn(self, generator: GeneratorState, part: Slice | None, number: int) -> tuple[int | None, int]:
+        """The fields `start` and `seed` of a pick."""
+        experiment = self._state.experiment
+        if part is None:
+            return None, pick_seed(experiment.config.seed, number)
+        return part.start, slice_seed(experiment, generator, part.start)
+
+    def _rows(self, size: int, is_prompted: bool) -> tuple[int, int]:
+        """The smallest and the largest number of rows of a pick's batch; 0 as the largest means no limit."""
+        if is_prompted:
+            return size, size
+        return 1, 0 if self._state.config.allow_extra else size
+
+    def _size(self, cost: float) -> int:
+        """`batch_size`, or `tries`, or less where the budgets leave less; cost may exceed its budget by less than one
+        sample."""
+        config, left = self._state.config, self._cost_left
+        size = config.tries if config.goal == "route" else config.batch_size
+        size = size if self._samples_left is None else min(size, self._samples_left)
+        return math.ceil(left / cost) if left is not None and size * cost > left else size
+
+
+def _costs(arms: list[Arm]) -> list[float | None] | None:
+    """The field `costs` of a pick; None where no cost is known."""
+    costs = [arm.cost for arm in arms]
+    return costs if any(cost is not None for cost in costs) else None
+
+
+def _prompts(part: Slice | None, context: AskedContext | None, size: int) -> list[str] | None:
+    """The field `prompts` of a pick: a slice has them by sample, a context one text for all samples."""
+    if context is not None and context.text:
+        return [context.text] * size
+    return None if part is None else part.prompts
+
+
+def _taken(part: Slice) -> dict[str, Any]:
+    """The fields of `NewPick` for a slice."""
+    return {"start": part.start, "size": part.size, "again": part.again, "left": part.left}

@@ -1,0 +1,271 @@
+"""What an experiment is after: the best generator, or the best blend. Where goals differ, dispatch asks the goal.
+
+Each chooses the next pick, decides, and says what asks wait for: for the best generator the due estimates, for the best
+blend the due mixture. The third goal, which generator is best for each prompt, has `routes` to itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from optimist.experiments.contexts import AskedContext
+from optimist.experiments.goals.choice import Basis, Choice, positions_of
+from optimist.experiments.goals.route import ForRoutes, route_goal
+from optimist.numerics.mixtures.mixture import Mixture
+from optimist.policies import (
+    LEAST_SAMPLES,
+    Arm,
+    Decision,
+    MixturePolicy,
+    Policy,
+    Stopping,
+    decide_mixture,
+    deciding_tolerance,
+    explained,
+    rivals,
+    warmup_batches,
+)
+from optimist.policies.stopping import FEWEST_SAMPLES
+from optimist.records import ExperimentState, GeneratorState, StoredMixture
+from optimist_client.models import Experiment
+
+Awaited = tuple[int, ...] | str | None
+"""What an ask waits for: the log positions of due estimates by ordinal; or the name of the mixture that is due to be
+made again, "" for the first one, None where none is due."""
+
+
+class Goal(Protocol):
+    """What a `PolicyState` is given for its experiment's goal. `arms` are all contenders."""
+
+    @property
+    def stopping(self) -> Stopping:
+        """The stopping rule."""
+        ...
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """The mixture that picks are made from; None with the goal "best", and before the first."""
+        ...
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether picks made now rest on what is too old, although no ask waits for anything newer."""
+        ...
+
+    def pick(
+        self,
+        arms: Sequence[Arm],
+        told: int,
+        round_: int,
+        context: AskedContext | None = None,
+        overspent: float = 0.0,
+    ) -> Choice:
+        """The generator to sample next. context: of the prompt that the pick is for, with the goal "route"; overspent:
+        `PolicyState.overspent`."""
+        ...
+
+    def decide(self, arms: Sequence[Arm], told: int) -> Decision:
+        """The decision of the stopping rule now."""
+        ...
+
+    def explain(self, arms: Sequence[Arm], told: int) -> Decision:
+        """The decision with verdicts and the closest rival, where the goal has these."""
+        ...
+
+    def deciding_tolerance(self, arms: Sequence[Arm], told: int) -> tuple[float, float] | None:
+        """The tolerance above which the decision would be made now, and the value that a share of it is of."""
+        ...
+
+    def has_begun(self, arms: Sequence[Arm]) -> bool:
+        """Whether the warm-up is over."""
+        ...
+
+    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
+        """What this choice, made now, rests on."""
+        ...
+
+    def awaited(self, stored: ExperimentState) -> Awaited:
+        """What an ask that comes now waits for."""
+        ...
+
+    def lacks(self, stored: ExperimentState, awaited: Awaited) -> bool:
+        """Whether that has not been made yet, and is still to be waited for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ForBest:
+    """The goal "best": picks and decisions are made from the estimates."""
+
+    policy: Policy
+
+    @property
+    def stopping(self) -> Stopping:
+        """That of the policy."""
+        return self.policy.stopping
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """None: there may be one, but nothing is made from it."""
+        return None
+
+    @property
+    def is_stale(self) -> bool:
+        """False: asks wait for estimates."""
+        return False
+
+    def pick(
+        self,
+        arms: Sequence[Arm],
+        told: int,
+        round_: int,
+        context: AskedContext | None = None,
+        overspent: float = 0.0,
+    ) -> Choice:
+        """As the policy picks."""
+        return Choice(self.policy.pick(arms, told, round_))
+
+    def decide(self, arms: Sequence[Arm], told: int) -> Decision:
+        """The decision on the arms that it compares."""
+        return self.stopping.decide(rivals(arms), told)
+
+    def explain(self, arms: Sequence[Arm], told: int) -> Decision:
+        """The decision with its verdicts."""
+        return explained(self.policy, rivals(arms), told)
+
+    def deciding_tolerance(self, arms: Sequence[Arm], told: int) -> tuple[float, float] | None:
+        """By the contrasts with the best generator, whose value a share is of."""
+        tolerance = deciding_tolerance(self.policy, rivals(arms), told)
+        best = self.decide(arms, told).best
+        value = next((arm.estimate.value for arm in arms if arm.estimate and arm.name == best), None)
+        return None if tolerance is None or value is None else (tolerance, value)
+
+    def has_begun(self, arms: Sequence[Arm]) -> bool:
+        """Whether every active arm has had its warm-up, and has an estimate."""
+        return all(arm.batches >= self.policy.warmup and arm.estimate is not None for arm in arms if arm.active)
+
+    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
+        """The positions of the estimates."""
+        return Basis([generator.estimate_seq for generator in contenders])
+
+    def awaited(self, stored: ExperimentState) -> Awaited:
+        """The positions at which estimates are due."""
+        return tuple(generator.due_seq for generator in stored.generators)
+
+    def lacks(self, stored: ExperimentState, awaited: Awaited) -> bool:
+        """Whether one of these estimates is missing."""
+        assert isinstance(awaited, tuple)
+        # zip leaves out generators that were added since, which are the last ones. An ask does not wait for retired
+        # generators, nor for estimates of batches that Redis has lost.
+        generators = zip(stored.generators, awaited, strict=False)
+        return any(g.estimate_seq < min(due, g.due_seq) and g.state != "retired" for g, due in generators)
+
+
+@dataclass(frozen=True, slots=True)
+class ForMixture:
+    """The goal "mixture": picks and decisions are made from the stored mixture."""
+
+    policy: MixturePolicy
+    stored: StoredMixture | None
+    mixture: Mixture | None = field(compare=False)
+    """What `stored` holds."""
+
+    @property
+    def stopping(self) -> Stopping:
+        """That of the policy."""
+        return self.policy.stopping
+
+    @property
+    def is_stale(self) -> bool:
+        """False: asks wait for the mixture."""
+        return False
+
+    def pick(
+        self,
+        arms: Sequence[Arm],
+        told: int,
+        round_: int,
+        context: AskedContext | None = None,
+        overspent: float = 0.0,
+    ) -> Choice:
+        """As the policy picks from the mixture."""
+        return Choice(self.policy.pick(arms, self.mixture, told, round_))
+
+    def decide(self, arms: Sequence[Arm], told: int) -> Decision:
+        """The decision on the blend."""
+        return decide_mixture(self.stopping, arms, self.mixture, told)
+
+    def explain(self, arms: Sequence[Arm], told: int) -> Decision:
+        """The decision, whose reason says all."""
+        return self.decide(arms, told)
+
+    def deciding_tolerance(self, arms: Sequence[Arm], told: int) -> tuple[float, float] | None:
+        """By `Mixture.gap_bound`, once there are enough samples for a decision."""
+        if self.mixture is None or self.decide(arms, told).confidence is None:
+            return None
+        bound = self.mixture.gap_bound(self.stopping.threshold(len(self.mixture.generators), told))
+        return (bound, self.mixture.value) if min(self.mixture.samples) >= FEWEST_SAMPLES else None
+
+    def has_begun(self, arms: Sequence[Arm]) -> bool:
+        """Whether every active arm has had its warm-up, and is in the mixture."""
+        known = () if self.mixture is None else self.mixture.generators
+        return all(arm.batches >= self.policy.warmup and arm.name in known for arm in arms if arm.active)
+
+    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
+        """The positions up to which the mixture was made, 0 where a generator is not part of it, and its name."""
+        if self.stored is None:
+            return Basis([0] * len(contenders))
+        return Basis(positions_of(self.stored.parts, contenders), mixture=self.stored.made)
+
+    def awaited(self, stored: ExperimentState) -> Awaited:
+        """The name of the mixture that is due to be made again."""
+        return _name(stored) if stored.needs_mixture else None
+
+    def lacks(self, stored: ExperimentState, awaited: Awaited) -> bool:
+        """Whether the mixture is still that one, and due."""
+        return awaited is not None and awaited == _name(stored) and stored.needs_mixture
+
+
+def _name(stored: ExperimentState) -> str:
+    return "" if stored.mixture is None else stored.mixture.made
+
+
+def policy_of(experiment: Experiment, needed: int) -> Policy | MixturePolicy:
+    """The policy, whose warm-up brings the `needed` samples per generator that fix open kernels, or a first mixture."""
+    config = experiment.config
+    stopping = Stopping(config.delta, config.tolerance)
+    needed = max(needed, LEAST_SAMPLES) if config.goal == "mixture" else needed
+    warmup = warmup_batches(type(config.metric), config.bound, config.warmup, needed, config.batch_size)
+    if config.goal == "mixture":
+        return MixturePolicy.of(config.policy, config.metric, warmup, stopping, config.seed)
+    return Policy(config.policy, warmup, stopping, config.seed)
+
+
+def goal_of(experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None = None) -> Goal:
+    """The goal, with its policy; needed: as of `policy_of`.
+
+    known: of an earlier state, whose mixture is taken if it is the same one, or whose model of contexts. Raises
+    ValueError, KeyError or TypeError if the mixture cannot be read.
+    """
+    if experiment.config.goal == "route":
+        return route_goal(experiment, stored, needed, known if isinstance(known, ForRoutes) else None)
+    policy = policy_of(experiment, needed)
+    if isinstance(policy, Policy):
+        return ForBest(policy)
+    return ForMixture(policy, stored.mixture, _mixture(stored.mixture, known))
+
+
+def _mixture(stored: StoredMixture | None, known: Goal | None) -> Mixture | None:
+    if stored is None:
+        return None
+    if isinstance(known, ForMixture) and known.stored is not None and known.stored.made == stored.made:
+        return known.mixture
+    return Mixture.from_dict(json.loads(stored.payload))
+
+
+def shares_of(mixture: Mixture | None) -> dict[str, float]:
+    """The weight of each generator in a mixture; none without one."""
+    return {} if mixture is None else dict(zip(mixture.generators, mixture.weights, strict=True))

@@ -1,0 +1,189 @@
+"""The goal "route": which generator is the best one for each prompt. Nothing waits for it, and it decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from optimist.experiments.contexts import AskedContext
+from optimist.experiments.goals.choice import Basis, Choice, positions_of
+from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.routing.features import Floats
+from optimist.numerics.routing.model import RouteModel
+from optimist.policies import Arm, Decision, RoutePolicy, Stopping, rivals
+from optimist.policies.arms import losses
+from optimist.policies.pacing import Frontier
+from optimist.records import ExperimentState, GeneratorState, StoredRoutes
+from optimist_client.errors import FixError
+from optimist_client.models import Experiment
+
+MOST_FRONTIERS = 64
+"""Frontiers that are kept of a model: workers may ask for different generators, whose costs may change."""
+GOES_ON = "experiments that route prompts go on until they are stopped or the budget is spent"
+"""Why it is never decided."""
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """A model of contexts that this process has read."""
+
+    stored: StoredRoutes
+    model: RouteModel
+    places: dict[int, int]
+    """Of generators in the model, by ordinal."""
+    _frontiers: dict[tuple[tuple[int, ...], tuple[float, ...]], Frontier] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, stored: StoredRoutes, model: RouteModel) -> LoadedModel:
+        """The model as it is stored."""
+        return cls(stored, model, {ordinal: place for place, ordinal in enumerate(model.generators)})
+
+    def frontier(self, policy: RoutePolicy, at: Sequence[int], costs: Floats) -> Frontier:
+        """What the policy's allocations among the generators at these places of the model cost and score."""
+        key = tuple(at), tuple(costs.tolist())
+        if key not in self._frontiers:
+            if len(self._frontiers) >= MOST_FRONTIERS:
+                self._frontiers.clear()
+            means, widths = self.model.sampled
+            self._frontiers[key] = policy.frontier(means[:, at], widths[:, at], costs)
+        return self._frontiers[key]
+
+
+@dataclass(frozen=True, slots=True)
+class ForRoutes:
+    """The goal "route": each pick is chosen for a context, by the loaded model.
+
+    First, active generators with fewer than `warmup` batches take turns. Later, such a generator, which was added or
+    whose picks are given up again and again, gets every second pick. Where no model has been read, each generator is as
+    likely as the others.
+    """
+
+    policy: RoutePolicy
+    warmup: int
+    stopping: Stopping
+    ordinals: tuple[int, ...]
+    """Of the contenders."""
+    loaded: LoadedModel | None = field(default=None, compare=False)
+    """The newest model that has been read, perhaps not the newest one; None before the first."""
+    is_stale: bool = field(default=False, compare=False)
+    """Whether a newer model has been due for too long."""
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """None: nothing is made from it."""
+        return None
+
+    def pick(
+        self,
+        arms: Sequence[Arm],
+        told: int,
+        round_: int,
+        context: AskedContext | None = None,
+        overspent: float = 0.0,
+    ) -> Choice:
+        """A pure function of the arms, the model, the context and what was spent; the random number depends on (seed,
+        round) alone.
+
+        Only active arms have a chance. One that the model does not know yet, as it has just had its warm-up, waits for
+        the next model. Raises FixError if no arm is active.
+        """
+        able = [place for place, arm in enumerate(arms) if arm.active]
+        if not able:
+            raise FixError("no generator is active")
+        new = [place for place in able if _batches(arms[place]) < self.warmup]
+        if new and (round_ % 2 or round_ <= 2 * self.warmup * len(arms)):
+            return Choice(min(new, key=lambda place: _batches(arms[place])))
+        loaded = None if self.policy.name == "uniform" else self.loaded
+        within = {} if loaded is None else loaded.places
+        known = [place for place in able if self.ordinals[place] in within]
+        if loaded is None or context is None or not known:
+            tried = [place for place in able if place not in new] or able
+            chances = np.full(len(tried), 1.0 / len(tried))
+            chosen = self.policy.pick(chances, round_)
+            return Choice(tried[chosen], float(chances[chosen]))
+        at = [within[self.ordinals[place]] for place in known]
+        if self.policy.name == "best-single":
+            means, widths = loaded.model.singles, np.zeros(len(loaded.model.single))
+        else:
+            means, widths = context.predicted(loaded.model)
+        costs = np.array([arms[place].cost or 0.0 for place in known])
+        policy = self._paced(loaded, at, costs, overspent)
+        chances = policy.chances(means[at], widths[at], costs)
+        chosen = policy.pick(chances, round_)
+        probability = float(chances[chosen]) if policy.has_chances else None
+        return Choice(known[chosen], probability, policy.price if policy.keeps_budget else None, by_model=True)
+
+    def price(self, arms: Sequence[Arm], overspent: float) -> tuple[float, float]:
+        """Of a unit of cost in the next pick among all active generators; and the part of the best single one's score
+        that is kept by it. Of a budget, and with a model that knows one of these generators."""
+        within = {} if self.loaded is None else self.loaded.places
+        known = [place for place, arm in enumerate(arms) if arm.active and self.ordinals[place] in within]
+        if self.loaded is None or not known:
+            return self.policy.price, 1.0
+        costs = np.array([arms[place].cost or 0.0 for place in known])
+        frontier = self.loaded.frontier(self.policy, [within[self.ordinals[place]] for place in known], costs)
+        price = self.policy.paced(frontier, overspent).price
+        return price, frontier.kept(price)
+
+    def _paced(self, loaded: LoadedModel, at: Sequence[int], costs: Floats, overspent: float) -> RoutePolicy:
+        """The policy with the price by which the generators at these places of the model keep the budget, if any."""
+        if not self.policy.keeps_budget:
+            return self.policy
+        return self.policy.paced(loaded.frontier(self.policy, at, costs), overspent)
+
+    def decide(self, arms: Sequence[Arm], told: int) -> Decision:
+        """Never decided; the best single generator so far, if every rival has an estimate."""
+        compared = rivals(arms)
+        best = None
+        if compared and all(arm.estimate is not None for arm in compared):
+            values = losses(compared)
+            best = compared[values.index(min(values))].name
+        return Decision(best, None, False, GOES_ON)
+
+    def explain(self, arms: Sequence[Arm], told: int) -> Decision:
+        """The decision, whose reason says all."""
+        return self.decide(arms, told)
+
+    def deciding_tolerance(self, arms: Sequence[Arm], told: int) -> tuple[float, float] | None:
+        """None: no tolerance would decide it."""
+        return None
+
+    def has_begun(self, arms: Sequence[Arm]) -> bool:
+        """Whether every active arm has had its warm-up."""
+        return all(arm.batches >= self.warmup for arm in arms if arm.active)
+
+    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
+        """The positions up to which the model was made, and its name; all 0 where the choice was not made by it."""
+        if self.loaded is None or not choice.by_model:
+            return Basis([0] * len(contenders))
+        return Basis(positions_of(self.loaded.stored.parts, contenders), model=self.loaded.stored.made)
+
+    def awaited(self, stored: ExperimentState) -> None:
+        """None: no ask waits."""
+
+    def lacks(self, stored: ExperimentState, awaited: object) -> bool:
+        """False."""
+        return False
+
+
+def route_goal(experiment: Experiment, stored: ExperimentState, needed: int, known: ForRoutes | None) -> ForRoutes:
+    """The goal, with its policy. needed: batches of each generator that fix how contexts become columns.
+
+    known: of an earlier state, whose model is kept until a newer one has been read, unless it was forgotten: then it
+    was made of batches that were retracted since.
+    """
+    config = experiment.config
+    return ForRoutes(
+        RoutePolicy.of(config),
+        max(config.warmup or 1, needed),
+        Stopping(config.delta, config.tolerance),
+        tuple(generator.ordinal for generator in stored.generators if generator.state != "retired"),
+        None if known is None or stored.routes is None else known.loaded,
+        known is not None and known.is_stale,
+    )
+
+
+def _batches(arm: Arm) -> int:
+    return arm.batches + arm.pending_batches

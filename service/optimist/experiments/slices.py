@@ -1,0 +1,69 @@
+"""The slices of the next picks: which indices of its generator's sequence each takes, with which prompts and seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import attrgetter
+
+from optimist.experiments.prompts import first_seed, prompt_order
+from optimist.records import GeneratorState
+from optimist_client.models import Experiment
+
+_SEQUENCE = 2**22
+"""Seeds of a generator where generators are not paired: up to 1024 of them share none in this many samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """`size` indices from `start` on.
+
+    again: `Returned.pick` of the slice that they are taken from, None where the sequence goes on. left: how many of the
+    next indices are left for later picks.
+    """
+
+    start: int
+    size: int
+    prompts: list[str] | None = None
+    prompt_indices: list[int] | None = None
+    """The places of the prompts in the experiment's list."""
+    again: int | None = None
+    left: int = 0
+
+
+def next_slice(experiment: Experiment, generator: GeneratorState, size: int) -> Slice | None:
+    """The slice of at most `size` indices that the generator's next pick takes; None where samples have no indices.
+
+    Returned slices come first, so that all generators are compared on the same indices; they may be shorter.
+    """
+    if not experiment.is_indexed:
+        return None
+    if generator.returned:
+        returned = min(generator.returned, key=attrgetter("start", "pick"))
+        size = min(size, returned.size)
+        return _with_prompts(experiment, Slice(returned.start, size, again=returned.pick, left=returned.size - size))
+    # The next pick begins at a multiple of the batch size, whatever this one takes.
+    left = experiment.config.batch_size - size
+    return _with_prompts(experiment, Slice(generator.handed, size, left=left))
+
+
+def slice_seed(experiment: Experiment, generator: GeneratorState, start: int) -> int:
+    """The seed of the sample at index `start`, a number of 32 bits; that of each next sample is one higher."""
+    first = first_seed(experiment.config.seed)
+    if not experiment.is_paired:
+        first += _SEQUENCE * generator.ordinal
+    return (first + start) % 2**32
+
+
+def pick_seed(seed: int, number: int) -> int:
+    """The seed of a pick without indices: 32 bits, distinct for 2³² picks of an experiment, and reproducible."""
+    return (first_seed(seed) + number) % 2**32
+
+
+def _with_prompts(experiment: Experiment, part: Slice) -> Slice:
+    config = experiment.config
+    if config.prompts is None:
+        return part
+    is_list = any(config.list_length(metric) for metric in config.metrics.values())
+    order = prompt_order(len(config.prompts), config.seed, part.start, part.size, passes=is_list)
+    prompts = [config.prompts[index] for index in order]
+    return Slice(part.start, part.size, prompts, order if is_list else None, part.again, part.left)

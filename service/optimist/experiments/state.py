@@ -1,0 +1,324 @@
+"""The state of one experiment as policies and users see it: arms, decision, phase. No I/O."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import attrgetter
+
+from optimist.experiments.goals.goal import Awaited, Goal, goal_of, shares_of
+from optimist.experiments.open_picks import OpenPicks
+from optimist.experiments.suspects import decision_warnings
+from optimist.numerics.estimate import Estimate, is_due
+from optimist.numerics.open_kernels import rows_to_fit
+from optimist.numerics.routing.contexts import contexts_to_fit
+from optimist.policies import Arm, rivals
+from optimist.records import (
+    COST,
+    SUSPECTS,
+    Batch,
+    ExperimentState,
+    GeneratorState,
+    NewPick,
+    OpenPick,
+    Returned,
+    Settled,
+)
+from optimist_client.metrics import Metric
+from optimist_client.models import AnomalousBatches, DecisionInfo, Experiment, ExperimentConfig, Pick, State
+from optimist_client.route_fields import priced_by
+
+_SLACK = 1e-12
+"""Relative rounding error allowed for a limit on costs."""
+
+
+def needed_to_fit(metric: Metric, active: int) -> int:
+    """Samples that each of `active` generators must have before open kernels of the metric can be fixed."""
+    kernels = (metric.setting(name) for name in metric.kernels)
+    return rows_to_fit([kernel for kernel in kernels if kernel is not None], active)
+
+
+def _needed(config: ExperimentConfig, active: int) -> int:
+    """The same for the metric that decides; with the goal "route" as many batches, as each brings one context."""
+    needed = needed_to_fit(config.metric, active)
+    return max(needed, contexts_to_fit(config.context_bandwidth, active)) if config.goal == "route" else needed
+
+
+class PolicyState:
+    """The config of an experiment, and its stored state at one moment.
+
+    A dispatcher updates it in place with `settle`, `note` and `open`, which repeat what settling.lua, checking.lua and
+    opening.lua did. The store's version and mark show whether anything else has changed.
+    """
+
+    def __init__(self, experiment: Experiment, stored: ExperimentState, known: PolicyState | None = None) -> None:
+        """known: an earlier state; unchanged parts are taken from it instead of being parsed again.
+
+        Raises ValueError, KeyError or TypeError if the stored state cannot be read.
+        """
+        self.experiment = experiment
+        self.config: ExperimentConfig = experiment.config
+        self.stored = stored
+        self.open_picks = OpenPicks(stored.open_picks, None if known is None else known.open_picks)
+        self.estimates: list[Estimate | None] = _estimates(stored.generators, known)
+        """The latest estimate of each generator, in the experiment's order."""
+        self.contenders: list[GeneratorState] = [g for g in stored.generators if g.state != "retired"]
+        """The generators that are not retired, in the order of `arms`."""
+        controls = stored.controls
+        changed = {name.removeprefix(COST): float(cost) for name, cost in controls.items() if name.startswith(COST)}
+        self.costs: dict[str, float] = {**(self.config.costs or {}), **changed}
+        """Known cost of a sample by generator; a changed cost applies to all samples, earlier ones too."""
+        routes = self.config.goal == "route"
+        self._weighs_costs = priced_by(self.config) is not None if routes else self.config.weigh_costs
+        self.arms: list[Arm] = [self._arm(generator) for generator in self.contenders]
+        """Each contender with its estimate, counts and open picks, and its cost if costs are weighed."""
+        self.needed_to_fit = 0 if any(self.estimates) else _needed(self.config, len(stored.active))
+        """Samples that each active generator must have before open kernels can be fixed; 0 once they are."""
+        self.goal: Goal = goal_of(experiment, stored, self.needed_to_fit, None if known is None else known.goal)
+        """What is different between goals. The warm-up of its policy lasts until the kernels can be fixed."""
+        self.samples = sum(generator.samples + generator.retracted for generator in stored.generators)
+        """Samples told in all, those retracted since included: the budget has paid for them."""
+        self.budget = int(controls["budget"]) if "budget" in controls else self.config.budget
+        """Total number of samples after which no more picks are made."""
+        self.max_cost = float(controls["max_cost"]) if "max_cost" in controls else self.config.max_cost
+        """Total cost after which no more picks are made."""
+        self.max_wait = float(controls.get("max_wait", self.config.max_wait))
+        """Seconds an ask waits for estimates."""
+        self.stops = controls["stop"] == "1" if "stop" in controls else self.config.stop
+        """Whether picks end once the answer is sure."""
+        self._places = {generator.ordinal: place for place, generator in enumerate(self.contenders)}
+        self._live_decision: DecisionInfo | None = None
+
+    def settle(self, batch: Batch) -> bool:
+        """Count a batch as told for its pick. Returns False, and changes nothing, if the pick is not open.
+
+        It is counted whole. Only the store knows whether its indices were told before (`Exchanged.is_foreseen`).
+        """
+        removed = self.open_picks.remove(batch.pick)
+        if removed is None:
+            return False
+        pick, leased = removed
+        stored, generator = self.stored, self.stored.generators[leased.generator]
+        del stored.open_picks[bisect_left(stored.open_picks, batch.pick, key=attrgetter("number"))]
+        generator.samples += batch.rows
+        generator.batches += 1
+        generator.seq += 1
+        if is_due(generator.samples, generator.due_samples, self.config.rescore_growth):
+            generator.due_samples, generator.due_seq = generator.samples, generator.seq
+        if pick.start is not None and batch.rows < pick.size and generator.state != "retired":
+            _hand_back(generator, Returned(pick.number, pick.start + batch.rows, pick.size - batch.rows))
+        stored.told += 1
+        stored.version += 1
+        self.samples += batch.rows
+        self._renew_arm(generator)
+        self._live_decision = None
+        return True
+
+    def note(self, settled: Settled) -> None:
+        """Add what the store found suspicious about a settled batch; only the store can know it."""
+        generator, suspect = self.stored.generators[settled.generator], settled.suspect
+        if suspect is None:
+            return
+        if sum(len(other.suspects) for other in self.stored.generators) < SUSPECTS:
+            generator.suspects.append(suspect)
+        generator.copies += 1
+        self._live_decision = None
+
+    def open(self, pick: Pick, new: NewPick, deadline: float) -> None:
+        """Count the next pick as open; deadline: about when its lease runs out, in Unix seconds.
+
+        Does not change the version: all picks that are opened together count as one change.
+        """
+        stored, generator = self.stored, self.stored.generators[new.generator]
+        stored.rounds = pick.number
+        stored.last = new.nonce
+        leased = OpenPick(pick.number, new.generator, pick.request_id, new.record, deadline, new.nonce, new.key)
+        stored.open_picks.append(leased)
+        rest: list[Returned] = []
+        if new.again is not None:
+            _, *rest = [part for part in generator.returned if part.pick == new.again]
+            generator.returned = [part for part in generator.returned if part.pick != new.again]
+        elif new.start is not None:
+            generator.handed += new.size + new.left
+        if new.start is not None and new.left:
+            _hand_back(generator, Returned(-pick.number, new.start + new.size, new.left))
+        for part in rest:
+            _hand_back(generator, replace(part, pick=-pick.number))
+        self.open_picks.add(pick, leased)
+        self._renew_arm(generator)
+
+    def _renew_arm(self, generator: GeneratorState) -> None:
+        if generator.ordinal in self._places:
+            self.arms[self._places[generator.ordinal]] = self._arm(generator)
+
+    def _arm(self, generator: GeneratorState) -> Arm:
+        return Arm(
+            generator.name,
+            self.estimates[generator.ordinal],
+            generator.samples,
+            generator.batches,
+            self.open_picks.samples[generator.ordinal],
+            self.open_picks.batches[generator.ordinal],
+            active=generator.state == "active",
+            cost=self.costs.get(generator.name) if self._weighs_costs else None,
+        )
+
+    @property
+    def rivals(self) -> list[Arm]:
+        """The arms that a decision compares."""
+        return rivals(self.arms)
+
+    @property
+    def samples_left(self) -> int | None:
+        """Samples that the budget leaves after told samples and open picks; None: no limit."""
+        return None if self.budget is None else self.budget - self.samples - self.open_picks.samples.total()
+
+    @property
+    def unpriced(self) -> list[str]:
+        """The generators, retired ones included, whose cost is not known."""
+        return [generator.name for generator in self.stored.generators if generator.name not in self.costs]
+
+    @property
+    def cost(self) -> float:
+        """Cost of the samples told."""
+        return sum(self.costs.get(g.name, 0.0) * (g.samples + g.retracted) for g in self.stored.generators)
+
+    @property
+    def cost_left(self) -> float | None:
+        """Cost that the budget leaves after told samples, 0 or less when it is spent; None: no limit."""
+        return None if self.max_cost is None else (1 - _SLACK) * self.max_cost - self.cost
+
+    @property
+    def pending_cost(self) -> float:
+        """Cost of the samples of open picks."""
+        pending = self.open_picks.samples
+        return sum(self.costs.get(g.name, 0.0) * pending[g.ordinal] for g in self.stored.generators)
+
+    @property
+    def overspent(self) -> float:
+        """By how much prompts have cost more than the ceiling, in all; below 0 where less. 0 without a ceiling.
+
+        Open picks count as the told ones of their generator did. What was retracted was paid for.
+        """
+        if self.config.ceiling is None:
+            return 0.0
+        open_, told = self.open_picks.batches, self.stored.generators
+        calls = (open_[g.ordinal] * (g.samples / g.batches if g.batches else 1.0) for g in told)
+        pending = sum(self.costs.get(g.name, 0.0) * each for g, each in zip(told, calls, strict=True))
+        return self.cost + pending - self.config.ceiling * (self.stored.told + open_.total())
+
+    @property
+    def can_be_scored(self) -> bool:
+        """Whether there are enough samples to fix the kernels; before that, asks do not wait for estimates."""
+        needed = self.needed_to_fit
+        if needed and self.config.goal == "route":
+            return all(generator.batches >= needed for generator in self.stored.active)
+        return not needed or all(generator.samples >= needed for generator in self.stored.active)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether every estimate, and the mixture, that is due and can be made has been made."""
+        if not self.can_be_scored:
+            return True
+        return all(g.estimate_seq >= g.due_seq for g in self.contenders) and not self.stored.needs_mixture
+
+    @property
+    def awaited(self) -> Awaited:
+        """What an ask that comes now waits for."""
+        return self.goal.awaited(self.stored)
+
+    def lacks(self, awaited: Awaited) -> bool:
+        """Whether something that an ask waits for, and that can be made, has not been made yet."""
+        return self.can_be_scored and self.goal.lacks(self.stored, awaited)
+
+    @property
+    def live_decision(self) -> DecisionInfo:
+        """The decision of the stopping rule now, which is not latched."""
+        if self._live_decision is None:
+            now, warnings = self.goal.decide(self.arms, self.stored.told), decision_warnings(self.contenders)
+            if self.config.goal == "mixture" and self.stored.mixture_damage is not None:
+                warnings = (*warnings, f"the blend cannot be scored: {self.stored.mixture_damage}")
+            self._live_decision = DecisionInfo(
+                best=now.best,
+                confidence=now.confidence,
+                decided=now.decided,
+                reason=now.reason,
+                warnings=warnings,
+                weights=shares_of(self.goal.mixture),
+            )
+        return self._live_decision
+
+    @property
+    def decision(self) -> DecisionInfo:
+        """The latched decision if there is one, else the live one, shown as not decided."""
+        if self.stored.decision is not None:
+            return self._still_doubted(DecisionInfo.model_validate_json(self.stored.decision))
+        if self.would_stop:
+            return self.live_decision.model_copy(update={"decided": False})
+        return self.live_decision
+
+    def _still_doubted(self, decision: DecisionInfo) -> DecisionInfo:
+        """The decision without what has been accepted since, or retired."""
+        known = {generator.name: generator for generator in self.contenders}
+        anomalies: list[AnomalousBatches] = []
+        for one in decision.anomalies:
+            generator = known.get(one.generator)
+            if generator is None or (one.whole and generator.accepted_until):
+                continue
+            accepted, until = generator.accepted, generator.accepted_until
+            left = tuple(position for position in one.positions if position > until and position not in accepted)
+            anomalies += [one.model_copy(update={"positions": left})] if left else []
+        return decision.model_copy(update={"anomalies": tuple(anomalies)})
+
+    @property
+    def would_stop(self) -> bool:
+        """Whether the stopping rule is on and satisfied now."""
+        return self.stops and self.live_decision.decided
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether picks have ended because the answer is sure."""
+        return self.stored.decision is not None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody stopped the experiment."""
+        return "stopped" in self.stored.controls
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether picks have ended because the budget, of samples or of cost, is used up."""
+        left = self.cost_left
+        return (self.budget is not None and self.samples >= self.budget) or (left is not None and left <= 0)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no more picks are made."""
+        return self.is_decided or self.is_spent or self.is_stopped
+
+    @property
+    def phase(self) -> State:
+        """The experiment's phase in a word."""
+        if self.is_decided:
+            return "decided"
+        if self.is_stopped:
+            return "stopped"
+        if self.is_spent:
+            return "out of budget"
+        return "running" if self.goal.has_begun(self.arms) else "warming up"
+
+
+def _hand_back(generator: GeneratorState, part: Returned) -> None:
+    insort(generator.returned, part, key=attrgetter("pick"))
+
+
+def _estimates(generators: Sequence[GeneratorState], known: PolicyState | None) -> list[Estimate | None]:
+    parsed: dict[str | None, Estimate | None] = {}
+    if known is not None:
+        parsed = dict(zip((g.estimate for g in known.stored.generators), known.estimates, strict=True))
+    for generator in generators:
+        if generator.estimate and generator.estimate not in parsed:
+            parsed[generator.estimate] = Estimate.from_dict(json.loads(generator.estimate))
+    return [parsed[generator.estimate] if generator.estimate else None for generator in generators]

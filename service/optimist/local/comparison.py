@@ -1,0 +1,185 @@
+"""Differences of generators whose samples are already there, each with its own interval: `contrast`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from optimist.estimation.arrays import Batch
+from optimist.estimation.question import Question, declared_of
+from optimist.local.sets import Samples, naming, reader, seen, tracked
+from optimist.metrics.devices import find_device
+from optimist.numerics.estimate import Estimate
+from optimist.policies import Arm
+from optimist.policies.contrasts import contrasts_among, described
+from optimist_client.errors import FixError
+from optimist_client.metrics import Metric
+from optimist_client.models import Contrast
+
+FEW = 6
+"""Up to so many generators, all differences are shown; of more, those from the best."""
+_SCORES = ("generator", "score", "interval", "samples")
+_DIFFERENCES = ("generator", "against", "difference", "correlation", "common")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The scores of some generators and their differences. `print` shows both.
+
+    Every interval covers 1 − `delta` for itself: of twenty differences, one outside its interval is to be expected at
+    `delta` = 0.05.
+    """
+
+    metric: Metric
+    delta: float
+    paired: bool
+    """Whether sample i of every generator was made from the same seed or prompt, as the caller said."""
+    estimates: Mapping[str, Estimate]
+    """The estimate of each generator, best first."""
+    between: tuple[Contrast, ...]
+    """How far the worse of each two generators is behind the better one; the differences from the best come first."""
+
+    @property
+    def best(self) -> str:
+        """The generator with the best score."""
+        return next(iter(self.estimates))
+
+    @property
+    def contrasts(self) -> tuple[Contrast, ...]:
+        """How far each other generator is behind the best one, in the order of the scores."""
+        return tuple(one for one in self.between if one.against == self.best)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: `scores` as of `optimist score --json`, and all differences."""
+        scores = [
+            {
+                "name": name,
+                "score": one.score,
+                **{key: value for key, value in one.to_dict().items() if key != "pairing"},
+            }
+            for name, one in self.estimates.items()
+        ]
+        between = [one.model_dump(mode="json") for one in self.between]
+        return {
+            "metric": self.metric.name,
+            "delta": self.delta,
+            "paired": self.paired,
+            "scores": scores,
+            "contrasts": between,
+        }
+
+    def to_pandas(self) -> Any:
+        """The differences as a pandas DataFrame, one row for each two generators. Raises ModuleNotFoundError."""
+        import pandas
+
+        return pandas.DataFrame([one.model_dump() for one in self.between]).set_index(["generator", "against"])
+
+    def as_text(self, every: bool = False) -> str:
+        """The scores and the differences: of more than six generators those from the best alone, unless `every`."""
+        shown = self.between if every or len(self.estimates) <= FEW else self.contrasts
+        scores = [
+            (name, f"{one.score:.4g}", _interval(one), f"{one.samples:,}") for name, one in self.estimates.items()
+        ]
+        differences = [
+            (one.generator, one.against, one.text, f"{one.correlation:.2f}", f"{one.common:,}") for one in shown
+        ]
+        how = "paired" if self.paired else "independent samples"
+        title = f"{self.metric.title}, {how}, intervals of {1.0 - self.delta:.4g}"
+        of_all = set[str].intersection(*(set(one.warnings) for one in self.estimates.values()))
+        warnings = [
+            f"{name}: {warning}"
+            for name, one in self.estimates.items()
+            for warning in one.warnings
+            if warning not in of_all
+        ]
+        warnings += sorted(of_all)
+        tables = (_aligned(_SCORES, scores, 1), _aligned(_DIFFERENCES, differences, 2))
+        return "\n".join([title, *tables[0], "", *tables[1], *warnings])
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+
+def contrast(
+    samples: Mapping[str, Batch | str | Path],
+    metric: str | Metric = "fid",
+    *,
+    paired: bool = False,
+    reference: Any = None,
+    order: float = 1.0,
+    truncation: int | None = None,
+    kernel: Mapping[str, Any] | None = None,
+    prompt_kernel: Mapping[str, Any] | None = None,
+    delta: float = 0.05,
+    device: str = "cpu",
+) -> Comparison:
+    """Compare two or more sets of samples, by name: arrays (n, d), arrays by name for scores of pairs, or files.
+
+    With `paired`, row i of every set was made from the same seed or the same prompt; the sets may differ in length. A
+    difference then has an error of its own, smaller than those of the two scores where the rows vary together. How much
+    they do is estimated from the first 256 rows, or from all where a row is one number; if they do not, the error is
+    that of independent samples, so a wrong claim does no harm. The metric and its settings are those of `score`; open
+    kernels are fixed by the first rows of all sets, as a new experiment fixes them. Raises FixError for invalid
+    samples (naming the set) and settings.
+
+    >>> import numpy as np
+    >>> z = np.random.default_rng(0).standard_normal((200, 4))
+    >>> found = contrast({"a": z, "b": 1.1 * z}, "fid", reference=(np.zeros(4), np.eye(4)), paired=True)
+    >>> found.best, found.contrasts[0].common
+    ('a', 200)
+    """
+    place = find_device(device)
+    given = {"reference": reference, "order": order, "truncation": truncation}
+    declared = declared_of(metric, place, **given, kernel=kernel, prompt_kernel=prompt_kernel)
+    question = Question(declared, "influence", delta, device=place, paired=paired)
+    return compare(reader(samples, question), question)
+
+
+def compare(
+    sets: Callable[[], Iterable[Samples]], question: Question, begun: Callable[[str], None] = lambda name: None
+) -> Comparison:
+    """Compare the sets, which are read twice, in the same order, so that one is in memory at a time.
+
+    `begun` is called with the name of each set before it is scored. Raises FixError as `contrast` does.
+    """
+    if question.is_exact:
+        raise FixError("kernel: features=None, the exact kernel, has no interval: a contrast needs features=r")
+    names, lengths, first = seen(sets(), question)
+    if len(names) < 2:
+        raise FixError(f"expected two or more sets of samples to compare, got {len(names)}")
+    question = question.fitted(first)
+    estimates: dict[str, Estimate] = {}
+    for one, name, track in tracked(sets(), names, question, begun, lengths):
+        with naming(one):
+            estimates[name] = track.estimate()
+    # By place: names of files may be longer than those of generators.
+    arms = [Arm(f"{place}", estimate) for place, estimate in enumerate(estimates.values())]
+    known = contrasts_among(arms)
+    ranked = sorted(range(len(arms)), key=lambda place: (place != known.best, known.losses[place]))
+    between = [
+        one.model_copy(update={"generator": names[int(one.generator)], "against": names[int(one.against)]})
+        for rank, better in enumerate(ranked)
+        for one in described([arms[place] for place in ranked[rank:]], question.delta, f"{better}")
+    ]
+    in_order = {names[place]: estimates[names[place]] for place in ranked}
+    return Comparison(question.metric, question.delta, question.is_paired, in_order, tuple(between))
+
+
+def _interval(one: Estimate) -> str:
+    lower, upper = (f"{one.natural(end):.4g}" for end in (one.lower, one.upper))
+    return f"{lower} to {upper}"
+
+
+def _aligned(head: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> list[str]:
+    """A table as lines of text; the first `left` columns begin at the left, the others end at the right."""
+    table = [head, *rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if place < left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in table
+    ]

@@ -1,0 +1,217 @@
+"""Scores, contrasts and mixtures of feature files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from optimist.estimation.arrays import columns_of
+from optimist.estimation.question import Question, by_label, declared_of
+from optimist.estimation.track import first_rows
+from optimist.local.blends import blend_of
+from optimist.local.comparison import Comparison, compare
+from optimist.local.folders import in_folder, of_metric
+from optimist.local.sets import Samples
+from optimist.local.single import score
+from optimist.numerics.batches import as_matrices, check_batch
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.moments import check_definite, check_moments
+from optimist.numerics.real_data import RealData
+from optimist_client.errors import FixError
+from optimist_client.files import Arrays, read_arrays
+from optimist_client.metrics import Metric
+from optimist_client.models import Mixture
+from optimist_client.references import Moments, check_samples, given_in
+
+
+@dataclass(frozen=True, slots=True)
+class FileScore:
+    """The estimate of one array of one file."""
+
+    name: str
+    """The array's name if the file holds several, else the file's stem; "<path>:<name>" if a name is not unique."""
+    file: Path
+    estimate: Estimate
+    bandwidths: Mapping[str, float]
+    """The σ of each kernel that has one, by its field."""
+    watched: Mapping[str, Estimate] = field(default_factory=dict)
+    """The estimates by the further metrics, by label."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: those of `Estimate.to_dict`, on its scale, and `score` on the natural one."""
+        fields = {**self.estimate.to_dict(), "bandwidths": dict(self.bandwidths)}
+        watched = {label: {"score": one.score, **one.to_dict()} for label, one in self.watched.items()}
+        known = {"name": self.name, "file": str(self.file), "score": self.estimate.score, **fields}
+        return known | ({"watched": watched} if watched else {})
+
+
+def score_files(
+    files: Sequence[Path],
+    metric: str | Metric = "fid",
+    *,
+    watch: Sequence[Metric] = (),
+    bound: str = "influence",
+    delta: float = 0.05,
+    device: str = "cpu",
+    beside: Path | None = None,
+    begun: Callable[[str], None] = lambda name: None,
+    **settings: Any,
+) -> list[FileScore]:
+    """The score of every generator in the files and folders, best first; one file is in memory at a time.
+
+    Every array (n, d) is a generator's. Where batches have several arrays, by name, as for scores of pairs or with
+    further metrics to `watch`, a file is one; so it is for a metric that `reads` an array. A folder has one file or
+    subfolder per generator, as `in_folder` reads it without the file `beside`. `begun` is called with the name of each
+    generator before it is scored.
+    The `settings` are the metric's, as `optimist.score` takes them; open kernels are fixed once, by the first rows of
+    all generators, as a new experiment fixes them. Raises FixError for a file or an array that is not as expected,
+    and for settings that make no sense.
+    """
+    question = Question(declared_of(metric, device, **settings), bound, delta, device=device)
+    questions = [question, *(Question(declared_of(one, device), delta=delta, device=device) for one in watch)]
+    by_label([one.metric for one in questions])
+    if any(one.open_kernels for one in questions):
+        questions = _fitted(questions, files, beside)
+    sigmas = {field: kernel.sigma for field, kernel in questions[0].kernels.items()}
+    bandwidths = {field: float(sigma) for field, sigma in sigmas.items() if sigma is not None}
+    how: dict[str, Any] = {"delta": delta, "device": device}
+    found: list[FileScore] = []
+    for file, name, batch in _generators(files, questions, beside):
+        begun(name)
+        try:
+            estimate, *others = (
+                score({array: batch[array] for array in one.reads.values()}, one.metric, bound=one.bound, **how)
+                for one in questions
+            )
+        except (FixError, ArithmeticError) as error:
+            raise FixError(f"{file}: array {name!r}: {error}") from None
+        watched = {one.metric.shown_label: other for one, other in zip(questions[1:], others, strict=True)}
+        found.append(FileScore(name, file, estimate, bandwidths, watched))
+    names = Counter(row.name for row in found)
+    distinct = [row if names[row.name] == 1 else replace(row, name=f"{row.file}:{row.name}") for row in found]
+    return sorted(distinct, key=lambda row: row.estimate.value if row.estimate.lower_is_better else -row.estimate.value)
+
+
+def contrast_files(
+    files: Sequence[Path],
+    metric: str | Metric = "fid",
+    *,
+    paired: bool = False,
+    delta: float = 0.05,
+    device: str = "cpu",
+    beside: Path | None = None,
+    begun: Callable[[str], None] = lambda name: None,
+    **settings: Any,
+) -> Comparison:
+    """The scores of all generators in the files and folders, and their differences, as `optimist.contrast` makes them.
+
+    Files are read as by `score_files`, twice. Raises as `score_files` does.
+    """
+    question = Question(declared_of(metric, device, **settings), "influence", delta, device=device, paired=paired)
+    return compare(lambda: _sets(files, question, beside), question, begun)
+
+
+def mixture_files(
+    files: Sequence[Path],
+    metric: str | Metric = "fid",
+    *,
+    delta: float = 0.05,
+    device: str = "cpu",
+    beside: Path | None = None,
+    begun: Callable[[str], None] = lambda name: None,
+    **settings: Any,
+) -> Mixture:
+    """The best blend of all generators in the files and folders, as `optimist.mixture` makes it.
+
+    Files are read as by `score_files`, twice. Raises as `score_files` does.
+    """
+    question = Question(declared_of(metric, device, **settings), "influence", delta, device=device, paired=False)
+    return blend_of(lambda: _sets(files, question, beside), question, begun)
+
+
+def read_reference(file: Path, samples: int | None = None) -> RealData:
+    """Real data from a file of `mean` and `covariance`, of pytorch-fid's `mu` and `sigma`, or of real features.
+
+    samples: how many features moments come from, which the file may say, too. Raises FixError for anything else.
+    """
+    given = given_in(file)
+    try:
+        if isinstance(given, Moments):
+            data = RealData.of_moments(given.with_samples(samples))
+            check_definite(data.covariance, check_moments(data.mean, data.covariance))
+            return data
+        check_samples(len(given), samples)
+        return RealData.of_rows("features", given)
+    except ValueError as error:
+        raise FixError(f"{file}: {error}") from None
+
+
+def _sets(files: Sequence[Path], question: Question, beside: Path | None) -> Iterator[Samples]:
+    return (Samples(name, batch, file) for file, name, batch in _generators(files, [question], beside))
+
+
+def _fitted(questions: Sequence[Question], files: Sequence[Path], beside: Path | None) -> list[Question]:
+    """The questions with their open kernels fixed by the same number of first rows as in an experiment."""
+    most = max(question.rows_to_fit(1) for question in questions)
+    logs: list[dict[str, torch.Tensor]] = []
+    for file, name, batch in _generators(files, questions, beside):
+        try:
+            check_batch(batch, {array: rows.shape[1] for array, rows in batch.items()})
+        except FixError as error:
+            raise FixError(f"{file}: array {name!r}: {error}") from None
+        logs.append({array: torch.from_numpy(rows[:most].astype(np.float64)) for array, rows in batch.items()})
+    return [
+        question.fitted(first_rows([[question.own(log)] for log in logs], question.rows_to_fit(len(logs))))
+        for question in questions
+    ]
+
+
+def _generators(
+    files: Sequence[Path], questions: Sequence[Question], beside: Path | None
+) -> Iterator[tuple[Path, str, Arrays]]:
+    """File, name and batch of every generator, one file in memory at a time. Raises FixError if widths differ."""
+    told_by = "the settings" if all(question.reference is None for question in questions) else "the reference"
+    widths = {name: columns for name, columns in columns_of(questions).items() if columns is not None}
+    known = {array: (columns, told_by) for array, columns in widths.items()}
+    names = tuple(columns_of(questions))
+    is_whole = len(names) > 1 or len(questions) > 1 or any(question.metric.reads is not None for question in questions)
+    for file in files:
+        found = _in_folder(file, names, beside) if file.is_dir() else _batches_of(file, names, is_whole)
+        for name, arrays in found:
+            batch = as_matrices(arrays, widths)
+            for array, rows in batch.items():
+                check_matrix(file, name if len(names) == 1 else array, rows)
+                columns, whose = known.setdefault(array, (rows.shape[1], f"{name!r} of {file}"))
+                if rows.shape[1] != columns:
+                    wanted = f"{columns} columns" if len(names) == 1 else f"{columns} columns of {array}"
+                    raise FixError(f"{file}: expected {wanted}, as {whose} has; {name!r} has {rows.shape[1]}")
+            yield file, name, batch
+
+
+def _in_folder(folder: Path, names: Sequence[str], beside: Path | None) -> Iterator[tuple[str, Arrays]]:
+    """The generators of a folder, by name."""
+    for name, origin, arrays in in_folder(folder, names, beside):
+        yield name, of_metric(origin, arrays, names)
+
+
+def _batches_of(file: Path, names: Sequence[str], is_whole: bool) -> Iterator[tuple[str, Arrays]]:
+    """The generators of a file, by displayed name: one per array, or a single one that has them all."""
+    arrays = read_arrays(file)
+    if is_whole:
+        yield file.stem, of_metric(f"{file}", arrays, names)
+        return
+    for name, rows in arrays.items():
+        yield name if len(arrays) > 1 else file.stem, {names[0]: rows}
+
+
+def check_matrix(file: Path, name: str, rows: NDArray[Any]) -> None:
+    """Raise FixError unless the array of a file is a matrix."""
+    if rows.ndim != 2 or rows.shape[1] < 1:
+        raise FixError(f"{file}: array {name!r}: expected shape (n, d), found {rows.shape}")

@@ -1,0 +1,275 @@
+"""The spectrum of M = A Σ(α) A of a blend, and tr √M with its derivatives by the weights, plain and de-biased.
+
+Derivatives are along the simplex: up to a number that all weights share. With the blend's mean m as origin and
+u_i = m_i − m, ∂M/∂α_i = W_i + u_iu_iᵀ =: F_i, ∂²M/∂α_i∂α_j = −u_iu_jᵀ − u_ju_iᵀ and Σ α_iF_i = M.
+
+De-biased, everything is an integral over the curve of `spectra.leave_one_out`, on which the sample's resolvent at the
+ridge w stands for the population's at x: (M + x)⁻¹ ~ (w/x)(M̂ + w)⁻¹, and a row z is taken out of M̂ by dividing
+zᵀ(M̂ + w)⁻¹z by its residual.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.metrics.fid.parts import Space
+from optimist.metrics.spectra import (
+    LeaveOneOutCurve,
+    RowWeights,
+    SameIndex,
+    eigen_coordinates,
+    leave_one_out_curve,
+    residuals,
+)
+from optimist.numerics.mixtures.quadratic import Floats
+
+CUT = 1e-10
+"""Part of the largest eigenvalue of M below which others are raised to it, as the rank of the reference is cut."""
+BUFFER = 256
+"""Number of last rows of each part whose influence on the slopes is computed."""
+VANISHING = 1e-200
+"""Tr M up to which the spectrum counts as zero: its products underflow in float64."""
+
+
+class BlendSpectrum:
+    """M at weights (G,), by the parts' covariances with 1/n, or `unbiased`; with the parts' rows in its eigenbasis."""
+
+    def __init__(
+        self,
+        space: Space,
+        weights: Floats,
+        *,
+        unbiased: bool,
+        common: Sequence[Tensor | None] = (),
+        lean: bool = False,
+    ) -> None:
+        """common: further rows (m, k) of each part, minus its mean. lean: no derivatives will be asked for."""
+        self.space, self.weights = space, weights
+        self._common, self._lean = common, lean
+        counts = np.array(space.counts, dtype=np.float64)
+        taken = weights + space.overlap @ weights
+        self.scales = (counts - 1.0 + taken) / (counts - 1.0) if unbiased else np.ones_like(counts)
+        """Factors (G,) of A S_i A/n_i: the mean of the blend takes part α_i/n_i of a part's covariance, and what the
+        parts of the same indices have in common."""
+        alpha = torch.from_numpy(weights).to(space.places.device)
+        self.offsets = space.places - alpha @ space.places
+        """u (G, k)."""
+        self.moment = (self.offsets.T * alpha) @ self.offsets
+        """M (k, k)."""
+        self.support = tuple(int(place) for place in np.flatnonzero(weights > 0.0))
+        for place in self.support:
+            self.moment.add_(space.moments[place], alpha=float(weights[place] * self.scales[place]))
+        total = sum(space.counts[place] for place in self.support)
+        self.degrees = total - 1
+        self.kept = min(total - 1, space.rank, space.width)
+        """How many eigenvalues are not 0 by construction."""
+        self.vanishes = float(self.moment.trace()) <= VANISHING
+        """Whether M counts as zero."""
+
+    @cached_property
+    def _eigen(self) -> tuple[Tensor, Tensor]:
+        values, vectors = torch.linalg.eigh(self.moment)
+        return values.clamp_min(0.0), vectors
+
+    @cached_property
+    def _rows(self) -> tuple[Tensor, dict[int, Tensor], dict[int, Tensor], dict[int, Tensor]]:
+        """The eigenvalues, and in the eigenbasis the last, the common, and the same indices' rows by part."""
+        kinds = [self._shifted(each) for each in (self.space.rows, self._common, self.space.same)]
+        blocks = [block for each in kinds for block in each.values()]
+        if self._lean:
+            values, found = eigen_coordinates(self.moment, torch.cat(blocks))
+            turned = iter(found.split([len(block) for block in blocks]))
+        else:
+            values, vectors = self._eigen
+            turned = (block @ vectors for block in blocks)
+        own, common, same = ({place: next(turned) for place in each} for each in kinds)
+        return values.clamp_min(0.0), own, common, same
+
+    def _shifted(self, blocks: Sequence[Tensor | None]) -> dict[int, Tensor]:
+        """Rows from the blend's mean, those of the samples with second moment F_i; if lean, of the support only."""
+        return {
+            place: math.sqrt(float(self.scales[place])) * block + self.offsets[place]
+            for place, block in enumerate(blocks)
+            if block is not None and (place in self.support or not self._lean)
+        }
+
+    @property
+    def values(self) -> Tensor:
+        """Eigenvalues (k), ascending, at least 0."""
+        return self._rows[0] if self._lean else self._eigen[0]
+
+    @property
+    def root_trace(self) -> float:
+        """Tr √M of the samples as they are."""
+        return float(self.values.sqrt().sum())
+
+    @cached_property
+    def _turned(self) -> Tensor:
+        """u in the eigenbasis (G, k)."""
+        return self.offsets @ self._eigen[1]
+
+    @cached_property
+    def _moments(self) -> tuple[Tensor, ...]:
+        """F_i (k, k) in the eigenbasis."""
+        found, (_, vectors) = [], self._eigen
+        for moment, scale, offset in zip(self.space.moments, self.scales, self._turned, strict=True):
+            own = vectors.T @ (moment @ vectors)
+            found.append(own.mul_(float(scale)).addr_(offset, offset))
+        return tuple(found)
+
+    def _diagonals(self) -> Tensor:
+        return torch.stack([each.diagonal() for each in self._moments])
+
+    def derivatives(self) -> tuple[Floats, Floats]:
+        """Gradient (G,) and Hessian (G, G) of tr √M, by the samples as they are; exact but for `CUT`."""
+        if self.vanishes:
+            return self._flat()
+        roots = self.values.clamp_min(CUT * float(self.values[-1])).sqrt()
+        pairs = roots[:, None] + roots
+        pairs.mul_(roots[:, None]).mul_(roots).mul_(2.0).reciprocal_()
+        gradient = 0.5 * (self._diagonals() / roots).sum(-1)
+        return gradient.cpu().numpy(), self._quadratic(pairs, 0.5 / roots)
+
+    def _quadratic(self, pairs: Tensor, slopes: Tensor) -> Floats:
+        """Second derivatives (G, G) of tr f(M), by −f′[λ_k, λ_l] (k, k) and f′(λ) (k)."""
+        found = -2.0 * (self._turned * slopes) @ self._turned.T
+        for first, one in enumerate(self._moments):
+            weighted = (pairs * one).flatten()
+            for second in range(first + 1):
+                value = weighted @ self._moments[second].flatten()
+                found[first, second] -= value
+                if second != first:
+                    found[second, first] -= value
+        return found.cpu().numpy()
+
+    def _flat(self) -> tuple[Floats, Floats]:
+        count = len(self.weights)
+        return np.zeros(count), np.zeros((count, count))
+
+    @cached_property
+    def curve(self) -> LeaveOneOutCurve:
+        """The population's degrees of freedom."""
+        shares, weight, copies, places = [], [], [], []
+        for order, place in enumerate(self.support):
+            rows = self._rows[1][place]
+            shares.append(self._shares(place, rows))
+            weight.append(rows.new_full((len(rows),), self.weight(place)))
+            copies.append(rows.new_full((len(rows),), self.space.counts[place] / len(rows)))
+            places.append(torch.full((len(rows),), order, device=rows.device))
+        weights = RowWeights(torch.cat(weight), torch.cat(copies), torch.cat(places), self._same)
+        kept = self.values[-self.kept :]
+        return leave_one_out_curve(kept, torch.cat(shares), self.degrees, self.space.eigenvalues, weights)
+
+    @cached_property
+    def _same(self) -> SameIndex | None:
+        """The rows of the same indices, those of the support first; None where nothing is known, or for one part."""
+        found = self._rows[3]
+        if len(self.support) < 2 or any(place not in found for place in self.support):
+            return None
+        kept = self.values[-self.kept :]
+        roots = kept.clamp_min(max(float(kept[-1]), VANISHING) * 1e-12).sqrt()
+        order = self._order
+        weight = torch.tensor([self.weight(place) for place in self.support], dtype=kept.dtype, device=kept.device)
+        rows = torch.stack([found[place][:, -self.kept :] / roots for place in order])
+        inside, others = rows[: len(weight)] * weight.sqrt()[:, None, None], rows[len(weight) :]
+        alpha = torch.tensor(self.weights[list(self.support)], dtype=kept.dtype, device=kept.device)
+        shared = torch.tensor([self.space.shared[place] for place in order], dtype=kept.dtype, device=kept.device)
+        return SameIndex(inside, others, weight, alpha, shared)
+
+    @property
+    def _order(self) -> list[int]:
+        """The parts in the order of `SameIndex`."""
+        return [*self.support, *(place for place in self._rows[3] if place not in self.support)]
+
+    def weight(self, place: int) -> float:
+        """α_i/n_i."""
+        return float(self.weights[place]) / self.space.counts[place]
+
+    def _shares(self, place: int, rows: Tensor) -> Tensor:
+        """U2 of decisions.md §1 (b, kept) of rows (b, k) of a part in the eigenbasis."""
+        kept = self.values[-self.kept :]
+        floored = kept.clamp_min(max(float(kept[-1]), VANISHING) * 1e-12)
+        return self.weight(place) * rows[:, -self.kept :].square() / floored
+
+    @cached_property
+    def _inverse(self) -> Tensor:
+        """1/(λ_k + w) (k, W)."""
+        return 1.0 / (self.values[:, None] + self.curve.w)
+
+    def _outside(self, place: int, rows: Tensor) -> Tensor:
+        """zᵀ(M̂₋ + w)⁻¹z (b, W) of rows (b, k) of a part in the eigenbasis, M̂₋ without the row."""
+        found = rows.square() @ self._inverse
+        if self.curve.apart is not None and place in self._order:
+            found = found * self.curve.apart[self._order.index(place)]
+        if place not in self.support:
+            return found
+        shares, weight = self._shares(place, rows), rows.new_full((len(rows), 1), self.weight(place))
+        return found / residuals(self.values[-self.kept :], shares, self.curve.w, weight)
+
+    def debiased_gradient(self) -> Floats:
+        """The gradient (G,) of tr √M without bias: what rows that took no part in M find there.
+
+        tr F_i (M + x)⁻¹ = (w/x) E zᵀ(M̂₋ + w)⁻¹z over rows z of part i; half its integral is the derivative.
+        """
+        if self.vanishes:
+            return self._flat()[0]
+        found = self._diagonals() @ self._inverse
+        for place in self.support:
+            rows = self._rows[1][place]
+            mean = (rows.square() @ self._inverse).mean(0)
+            # The last rows give the ratio alone: all rows are in the moments.
+            found[place] *= torch.where(mean > 0.0, self._outside(place, rows).mean(0) / mean, 1.0)
+        found *= self.curve.freedom / (torch.from_numpy(self.weights).to(found.device) @ found)
+        return (0.5 * found @ self.curve.quadrature).cpu().numpy()
+
+    @cached_property
+    def _pairs(self) -> Tensor:
+        """−f′[λ_k, λ_l] (k, k) of the de-biased f."""
+        return (self._inverse * (0.5 * self._ridges)) @ self._inverse.T
+
+    @cached_property
+    def _ridges(self) -> Tensor:
+        """Weights (W) by which M^{-1/2} is a sum over (M̂ + w)⁻¹."""
+        return self.curve.quadrature * self.curve.w / self.curve.x
+
+    def debiased_hessian(self) -> Floats:
+        """The Hessian (G, G) of tr √M, as its de-biased gradient changes on an unchanged curve, times `stiffness`."""
+        return self._flat()[1] if self.vanishes else self._unscaled * self.stiffness
+
+    @cached_property
+    def _unscaled(self) -> Floats:
+        return self._quadratic(self._pairs, 0.5 * (self._inverse @ self._ridges))
+
+    @cached_property
+    def stiffness(self) -> float:
+        """The factor by which αᵀHα = −¼ tr √M, as of every function that is homogeneous of order ½."""
+        size = float(self.weights @ self._unscaled @ self.weights)
+        return -0.25 * float(self.curve.value) / size if size < 0.0 else 1.0
+
+    def scores(self, place: int, *, common: bool = False) -> Tensor:
+        """zᵀTz (b) of the last, or of the common, rows z of a part from the blend's mean, T = M^{-1/2}, as if M were
+        without the row.
+        """
+        rows = self._rows[2 if common else 1][place]
+        return rows.new_zeros(len(rows)) if self.vanishes else self._outside(place, rows) @ self._ridges
+
+    def bends(self, place: int, *, common: bool = False) -> Tensor:
+        """Second derivatives (b, G) of −2 tr √M by each weight and by M along zzᵀ, for the rows z of `scores`.
+
+        Included is that the blend's mean moves along z.
+        """
+        rows = self._rows[2 if common else 1][place][-BUFFER:]
+        if self.vanishes:
+            return rows.new_zeros(len(rows), len(self.weights))
+        slopes = self._inverse @ self._ridges
+        found = [
+            2.0 * ((rows @ (self._pairs * moment)) * rows).sum(-1) + 2.0 * rows @ (slopes * offset)
+            for moment, offset in zip(self._moments, self._turned, strict=True)
+        ]
+        return torch.stack(found, -1) * self.stiffness

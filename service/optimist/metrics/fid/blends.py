@@ -1,0 +1,183 @@
+"""FID of blends of generators (equations.md, mixtures): the loss that weights are chosen by, and its analysis.
+
+With E‖x − μ_r‖² of each generator, which is linear in the weights and in the samples,
+
+    FID(α) = Σ α_i E_i‖x − μ_r‖² + Tr Σ_r − 2 Tr (A Σ(α) A)^{1/2},   A = Σ_r^{1/2}
+
+is convex. Only the root is biased by few samples: by the more, the fewer, and the less, the more generators are mixed.
+The published estimate, which takes it as it is, therefore mixes too much; see `FrechetBlends.model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from torch import Tensor
+
+from optimist.metrics.fid.blend_analysis import BlendAnalysis
+from optimist.metrics.fid.blend_spectrum import BlendSpectrum
+from optimist.metrics.fid.parts import Part, Space
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.statistic import GaussianStatistic
+from optimist.metrics.mixtures.objective import Blended, Half
+from optimist.metrics.mixtures.shared_chance import SharedChance
+from optimist.numerics.mixtures.programme import least
+from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+from optimist_client.errors import FixError
+
+STEPS = 8
+"""Most eigenproblems that the best blend is looked for by."""
+ENOUGH = 0.5
+"""The search ends where no weight's slack exceeds this many standard errors."""
+
+
+MATCHED = 128
+"""Indices in common whose rows show how alike generators answer."""
+STILL = 1e-3
+"""Nor where a step would change no weight by more."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """What the search for the best blend ends with."""
+
+    model: Quadratic
+    deviations: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """One blend on the way to the best one."""
+
+    way: Floats
+    """Newton's step (G,)."""
+    is_best: bool
+    fit: _Fit
+    """The result if the search ends here."""
+
+
+class FrechetBlends:
+    """The objective of FID for generators with these statistics, by one half of their samples or by all.
+
+    Each blend costs an eigenproblem of width min(samples of all generators, rank), and two products of that width for
+    each generator where derivatives are asked for. What does not depend on the weights is computed once. Five
+    generators at d = 2048, 500 samples of each, seconds of one core: one step of the search 8, a blend with slopes 10,
+    one without 1; for a half, 1250 samples in all, the whole search 14, and 2.5 and 0.2. Memory past the rank: one
+    matrix of that width for each generator, and another one during a step.
+
+    Raises FixError on fewer than 4 samples of a generator.
+    """
+
+    def __init__(
+        self,
+        reference: Reference,
+        statistics: Sequence[GaussianStatistic],
+        half: Half | None = None,
+        common: Sequence[Tensor | None] = (),
+    ) -> None:
+        if any(statistic.samples < 4 for statistic in statistics):
+            raise FixError("a mixture needs at least 4 samples of each generator")
+        self._reference = reference
+        self._parts = [Part.of(reference, statistic, half) for statistic in statistics]
+        self._common = tuple(common)
+        self._half = half
+        named = [None if each is None else {"features": each} for each in common]
+        self._share = SharedChance.of([statistic.samples for statistic in statistics], named).share
+
+    @cached_property
+    def _space(self) -> Space:
+        # A log in the order of the indices has the same indices in its half for all generators.
+        step = 1 if self._half is None else 2
+        same = [None if each is None else each[self._half or 0 :: step][:MATCHED] for each in self._common]
+        known = min((len(each) for each in same if each is not None), default=0)
+        return Space.of(self._parts, same, self._share) if known > len(same) else Space.of(self._parts)
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """Samples of each generator (G)."""
+        return tuple(part.count for part in self._parts)
+
+    def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
+        """The loss that weights are chosen by.
+
+        published: the exact second-order model at these weights of the plug-in distance, with 1/n covariances. Else the
+        de-biased model at the best blend, which is the same for all `weights`: of the two halves of a log each model
+        has its own. It is found from uniform weights by Newton's steps on the de-biased gradient, until no slack is
+        known to be above 0; directions that are not known to be better are left flat (docs/decisions.md).
+        """
+        if not published:
+            return self._fit.model
+        spectrum = BlendSpectrum(self._space, weights, unbiased=False)
+        gradient, hessian = spectrum.derivatives()
+        value = float(weights @ self._seconds) + self._reference.trace - 2.0 * spectrum.root_trace
+        return _expansion(weights, value, self._seconds - 2.0 * gradient, -2.0 * hessian)
+
+    def scaled(self, value: float) -> float:
+        """The value: models are on the metric's scale."""
+        return value
+
+    def deviations(self, weights: Floats) -> Floats:
+        """Standard deviation (G,) of what one sample adds to its generator's entry of the gradient of `model`.
+
+        Its own weight is held fixed. At the best blend, by the last rows, for all `weights`.
+        """
+        return self._fit.deviations
+
+    def analyse(self, weights: Floats, *, slopes: bool = False) -> Blended:
+        """The de-biased distance of a blend and its influences; the gradient, NaN otherwise, only with `slopes`.
+
+        At a vertex the distance is that of `FrechetInfluence.analyse`.
+        """
+        return BlendAnalysis(self._parts, self._space, weights, self._common, slopes).blended()
+
+    @cached_property
+    def _seconds(self) -> Floats:
+        return np.array([part.second for part in self._parts])
+
+    @cached_property
+    def _fit(self) -> _Fit:
+        count = len(self._parts)
+        weights, last, length = np.full(count, 1.0 / count), np.zeros(count), 1.0
+        for asked in range(1, STEPS + 1):
+            found = self._step(weights)
+            if found.is_best or asked == STEPS:
+                return found.fit
+            # The Hessian is of an unchanged curve. Where a step turns back, the last one was too long.
+            length = max(0.5 * length, 0.125) if float(last @ found.way) < 0.0 else length
+            weights, last = weights + length * found.way, found.way
+            weights = np.where(weights > 1e-9, weights, 0.0)
+            weights = weights / weights.sum()
+        raise AssertionError
+
+    def _step(self, weights: Floats) -> _Step:
+        spectrum = BlendSpectrum(self._space, weights, unbiased=True)
+        gradient = self._seconds - 2.0 * spectrum.debiased_gradient()
+        hessian = -2.0 * spectrum.debiased_hessian()
+        deviations = self._deviations(spectrum)
+        level = float(weights @ gradient)
+        errors = np.sqrt(np.square(weights - np.eye(len(weights))) @ (deviations**2 / self.samples))
+        way = least(_expansion(weights, 0.0, gradient, hessian)) - weights
+        is_best = bool((level - gradient <= ENOUGH * errors).all() or np.abs(way).max() < STILL)
+        root = 0.0 if spectrum.vanishes else float(spectrum.curve.value)
+        value = float(weights @ self._seconds) + self._reference.trace - 2.0 * root
+        # What is not known to be a slope counts as none, so that these weights are the best ones of the model.
+        settled = np.where(weights > 0.0, level, np.maximum(gradient, level))
+        return _Step(way, is_best, _Fit(_expansion(weights, value, settled, hessian), deviations))
+
+    def _deviations(self, spectrum: BlendSpectrum) -> Floats:
+        """As `deviations`, at the weights of the spectrum."""
+        found = []
+        for place, part in enumerate(self._parts):
+            distances = (part.last + (part.mean - self._reference.mean)).square().sum(-1)
+            found.append(float((distances - spectrum.scores(place)).std()))
+        return np.array(found)
+
+
+def _expansion(weights: Floats, value: float, gradient: Floats, hessian: Floats) -> Quadratic:
+    """The second-order model with these derivatives at these weights."""
+    curved = hessian @ weights
+    constant = value - float(gradient @ weights) + 0.5 * float(weights @ curved)
+    return Quadratic(0.5 * hessian, gradient - curved, constant)

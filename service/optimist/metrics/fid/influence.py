@@ -1,0 +1,283 @@
+"""The de-biased Fréchet distance and its errors (decisions.md §2, FID)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from optimist.metrics.fid.distance import terms_of
+from optimist.metrics.fid.finite import UNKNOWN, by_covariance
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.statistic import GaussianStatistic
+from optimist.metrics.score import Analysis, linear_share
+from optimist.metrics.spectra import (
+    centre,
+    congruence,
+    debiased_root_trace,
+    double_centre,
+    eigen_basis,
+    eigen_coordinates,
+    gram_square_sum,
+    pair_sum,
+    symmetric_product,
+    times_lower,
+)
+from optimist.numerics.pairing import JACKKNIFE_GROUPS, jackknife_rows
+from optimist.numerics.skewness import skewness
+from optimist_client.errors import FixError
+
+BUFFER = 256
+"""Number of last rows from which the influence function's variance is computed."""
+VANISHING = 1e-200
+"""Tr M up to which the spectrum counts as zero: its products underflow in float64."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrechetAnalysis(Analysis):
+    """The numbers of one analysis. `plug_in` is FID̃ with the 1/(n − 1) covariance, as all the others are."""
+
+    extrapolated: float
+    influence_variance: float
+    second_order_variance: float
+    plain_error: float
+    jackknife_error: float
+
+
+@dataclass(frozen=True)
+class _Geometry:
+    """The quantities that both cases, n ≤ rank and n > rank, compute; M = S Σ S with the 1/(n − 1) covariance."""
+
+    mean: Tensor
+    trace: float
+    """Tr Σ."""
+    square_trace: float
+    """Tr Σ²."""
+    eigenvalues: Tensor
+    """The min(n − 1, rank) largest of M."""
+    shares: Tensor
+    """U2 of decisions.md §1 (rows, k)."""
+    centred: list[Tensor]
+    """The last rows minus the mean (≤ 256, d), then the common rows minus the mean (m, d) if there are any."""
+    quadratic: list[Tensor]
+    """yᵀ T y of each of these rows."""
+    pairs: float
+    """Σ_ij (s_i s_j / (s_i + s_j))², s = √eig Ms."""
+    gram: Tensor | None = None
+    """The Gram matrix (n, n) of the centred whitened rows, while n ≤ rank."""
+    real: Tensor | None = None
+    """vᵀ T v of the rows of the `FiniteReference`, where there is one and common rows are given."""
+
+
+class FrechetInfluence:
+    """Analyses statistics against one reference. Keeps each jackknife, which depends on its first rows only."""
+
+    def __init__(self, reference: Reference) -> None:
+        self._reference = reference
+        self._settled: WeakKeyDictionary[GaussianStatistic, tuple[int, Tensor]] = WeakKeyDictionary()
+
+    def analyse(self, statistic: GaussianStatistic, *common: Tensor) -> FrechetAnalysis:
+        """The analysis of n ≥ 2 samples, with the influence of the rows `common` (m, d) if given.
+
+        Raises FixError on fewer samples.
+        """
+        n, reference = statistic.samples, self._reference
+        if n < 2:
+            raise FixError("the influence of 1 sample is not defined")
+        geometry = self._few(statistic.rows, *common) if statistic.rows is not None else self._many(statistic, *common)
+        terms = terms_of(reference, statistic, spectrum=geometry.eigenvalues * (n - 1))
+        plug_in = terms.distance(n - 1)
+        if geometry.eigenvalues.sum() > VANISHING:
+            root = debiased_root_trace(geometry.eigenvalues, geometry.shares, n - 1, reference.eigenvalues)
+            extrapolated = float(root.extrapolated)
+            estimate = terms.gap + geometry.trace * (1.0 - 1.0 / n) + reference.trace - 2.0 * float(root.value)
+        else:
+            estimate, extrapolated = plug_in, 0.0
+
+        shift = geometry.mean - reference.mean
+        influence, *of_common = (
+            2.0 * (centred @ shift) + centred.square().sum(-1) - quadratic
+            for centred, quadratic in zip(geometry.centred, geometry.quadratic, strict=True)
+        )
+        influence_variance = float(influence.var())
+        spread = geometry.square_trace - geometry.trace**2 / n
+        second_order = 2.0 * max(spread, 0.05 * geometry.square_trace) + geometry.pairs
+        plain = influence_variance / n + second_order / n**2
+        inflated = plain * (1.0 + 20.0 / n)
+        deviations = self._jackknife(statistic, geometry.gram) if n >= 3 else None
+        if deviations is None:
+            jackknife = inflated
+        else:
+            groups = len(deviations)
+            jackknife = (groups - 1) / groups * float(deviations.square().sum()) * jackknife_rows(n) / n
+        real = None
+        if reference.finite is not None and geometry.real is not None:
+            real = reference.finite.influence(shift, geometry.real)
+        return FrechetAnalysis(
+            plug_in=plug_in,
+            estimate=estimate,
+            extrapolated=extrapolated,
+            influence_variance=influence_variance,
+            second_order_variance=second_order,
+            plain_error=math.sqrt(plain),
+            jackknife_error=math.sqrt(jackknife),
+            selection_error=math.hypot(math.sqrt(inflated), 0.02 * extrapolated),
+            stopping_error=math.hypot(math.sqrt(0.5 * (inflated + jackknife)), 0.05 * extrapolated),
+            first_order=linear_share(influence_variance / n, plain),
+            systematic_selection=0.02 * extrapolated,
+            systematic_stopping=0.05 * extrapolated,
+            influence=of_common[0] if of_common else None,
+            recent=influence if of_common else None,
+            skewness=float(skewness(influence.cpu().numpy())),
+            reference=real,
+            jackknife=deviations if deviations is not None and len(deviations) == JACKKNIFE_GROUPS else None,
+            warnings=_warnings(reference, n) if common else (),
+        )
+
+    def _few(self, rows: Tensor, *common: Tensor) -> _Geometry:
+        """n ≤ rank: from the n × n Gram matrix of all rows; nothing d × d is decomposed."""
+        reference, m = self._reference, len(rows) - 1
+        finite = reference.finite if common else None
+        mean, centred = centre(rows)
+        whitened = times_lower(centred, reference.factor)
+        gram = symmetric_product(whitened, whitened.T)
+        eigenvalues, eigenvectors = _gram_basis(gram, m)
+        scale = float(eigenvalues.sum()) / reference.square_trace
+        buffers = [centred[-BUFFER:], *(each - mean for each in common)]
+        quadratic = [reference.square_norms(each) for each in buffers]
+        return _Geometry(
+            mean=mean,
+            trace=float(centred.square().sum()) / m,
+            square_trace=gram_square_sum(centred) / m**2,
+            eigenvalues=eigenvalues,
+            shares=eigenvectors.square(),
+            centred=buffers,
+            quadratic=[each / math.sqrt(scale) if scale > 0.0 else each * 0.0 for each in quadratic],
+            pairs=scale * reference.pair_sum,
+            gram=gram,
+            real=finite.by_gram(whitened, eigenvalues, eigenvectors) if finite is not None else None,
+        )
+
+    def _many(self, statistic: GaussianStatistic, *common: Tensor) -> _Geometry:
+        """n > rank: from the scatter and the last rows; T is renewed here."""
+        reference, n, m = self._reference, statistic.samples, statistic.samples - 1
+        finite = reference.finite if common else None
+        scatter = statistic.scatter
+        moment = congruence(reference.factor, scatter) / m
+        rows = [statistic.last_rows - statistic.mean, *(each - statistic.mean for each in common)]
+        whitened = [times_lower(each, reference.factor) for each in rows]
+        buffers = [whitened[0][-BUFFER:], *whitened[1:]]
+        trace = float(moment.trace())
+
+        also = [] if finite is None else [finite.coordinates]
+        eigenvalues, shares, *real = _covariance_shares(moment, whitened[0], m, *also)
+        if trace > VANISHING:
+            weight, scale = min(1.0, reference.rank / n), trace / reference.square_trace
+            mixed = (1.0 - weight) * moment + (weight * scale) * reference.square
+            squares, *coordinates = eigen_coordinates(mixed, *buffers)
+            kept = squares > 1e-9 * squares[-1]
+            roots = squares[kept].sqrt()
+            quadratic = [(each[:, kept].square() / roots).sum(-1) for each in coordinates]
+        else:
+            roots, quadratic = moment.new_zeros(0), [each.new_zeros(len(each)) for each in buffers]
+        return _Geometry(
+            mean=statistic.mean,
+            trace=statistic.scatter_trace / m,
+            square_trace=float(scatter.square().sum()) / m**2,
+            eigenvalues=eigenvalues,
+            shares=shares,
+            centred=[rows[0][-BUFFER:], *rows[1:]],
+            quadratic=quadratic,
+            pairs=pair_sum(roots),
+            real=by_covariance(eigenvalues, real[0]) if real else None,
+        )
+
+    def _jackknife(self, statistic: GaussianStatistic, gram: Tensor | None) -> Tensor:
+        """Deviations (≤ 10) of the delete-a-group estimates of the first `jackknife_rows` rows, by group; n ≥ 3."""
+        q = jackknife_rows(statistic.samples)
+        settled = self._settled.get(statistic)
+        if settled is not None and settled[0] == q:
+            return settled[1]
+        rows, groups = statistic.first_rows[:q], min(JACKKNIFE_GROUPS, q)
+        group = torch.arange(q, device=rows.device) % groups
+        kept = [torch.nonzero(group != left_out)[:, 0] for left_out in range(groups)]
+        # What more samples will use, too, is made of the first rows alone: whoever computes it, the bits are the same.
+        is_last_use = q == statistic.samples < jackknife_rows(q + 1)
+        subsets = _Subsets(self._reference, rows, gram if is_last_use else None)
+        # Group sizes differ by at most one row: one batch for the larger groups, which are first, one for the smaller.
+        larger = q % groups
+        deviations = torch.cat(
+            [subsets.estimates(torch.stack(batch)) for batch in (kept[:larger], kept[larger:]) if batch]
+        )
+        deviations = deviations - deviations.mean()
+        self._settled[statistic] = q, deviations
+        return deviations
+
+
+class _Subsets:
+    """Estimates from subsets of rows (q, d). `gram`: the Gram matrix of the centred whitened rows, if it is known."""
+
+    def __init__(self, reference: Reference, rows: Tensor, gram: Tensor | None) -> None:
+        self._reference = reference
+        mean, self._centred = centre(rows)
+        self._shift = mean - reference.mean
+        self._gram = gram
+
+    @cached_property
+    def _whitened(self) -> Tensor:
+        return times_lower(self._centred, self._reference.factor)
+
+    def estimates(self, subsets: Tensor) -> Tensor:
+        """The estimates (B) of subsets, row indices (B, p)."""
+        reference, p = self._reference, subsets.shape[-1]
+        m = p - 1
+        norms = self._centred.square().sum(-1)[subsets].sum(-1)
+        means = torch.stack([self._centred[subset].mean(0) for subset in subsets])
+        trace = (norms - p * means.square().sum(-1)).clamp_min(0.0) / m
+        if p <= reference.rank:
+            gram = self._whitened @ self._whitened.T if self._gram is None else self._gram
+            blocks = double_centre(gram[subsets[:, :, None], subsets[:, None, :]])
+            eigenvalues, eigenvectors = _gram_basis(blocks, m)
+            shares = eigenvectors.square()
+        else:
+            parts = centre(self._whitened[subsets])[1]
+            eigenvalues, shares, *_ = _covariance_shares(parts.mT @ parts / m, parts, m)
+        gap = (means + self._shift).square().sum(-1)
+        alive = eigenvalues.sum(-1) > VANISHING
+        value = gap + torch.where(alive, trace * (1.0 - 1.0 / p), trace * (m / p)) + reference.trace
+        if not bool(alive.any()):
+            return value
+        found = debiased_root_trace(eigenvalues[alive], shares[alive], m, reference.eigenvalues)
+        value[alive] -= 2.0 * found.value
+        return value
+
+
+def _warnings(reference: Reference, samples: int) -> tuple[str, ...]:
+    return (UNKNOWN,) if reference.finite is None else reference.finite.warnings(samples)
+
+
+def _gram_basis(gram: Tensor, degrees: int) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (…, n − 1) of M and eigenvectors (…, n, n − 1), from centred whitened rows' Gram matrix (…, n, n)."""
+    # The rows are centred, so that the constant vector belongs to the eigenvalue 0. Equal rows have more vectors there,
+    # and a decomposition mixes them as rounding has it. Moved to twice the trace, it is the last one, alone.
+    moment = gram / degrees
+    above = 2.0 * moment.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None] / moment.shape[-1]
+    eigenvalues, eigenvectors = eigen_basis(moment + above)
+    return eigenvalues[..., :-1].clamp_min(0.0), eigenvectors[..., :-1]
+
+
+def _covariance_shares(moment: Tensor, whitened: Tensor, degrees: int, *others: Tensor) -> tuple[Tensor, ...]:
+    """Eigenvalues (…, r) of M (…, r, r), U2 (…, rows, r) of centred whitened rows (…, rows, r), r ≥ 0, and the others.
+
+    others: rows (…, r), which are returned in the eigenbasis.
+    """
+    eigenvalues, coordinates, *turned = eigen_coordinates(moment, whitened, *others)
+    eigenvalues = eigenvalues.clamp_min(0.0)
+    if eigenvalues.shape[-1] == 0:
+        return eigenvalues, whitened.square(), *turned
+    floored = torch.maximum(eigenvalues, eigenvalues.amax(-1, keepdim=True).clamp_min(VANISHING) * 1e-12)
+    return eigenvalues, coordinates.square() / (degrees * floored[..., None, :]), *turned

@@ -1,0 +1,150 @@
+"""The reference moments of a Fréchet distance, checked, with their eigenbasis."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from optimist.metrics.fid.finite import FiniteReference
+from optimist.metrics.spectra import pair_sum, symmetric_product
+from optimist.numerics.moments import check_lowest, check_moments
+
+RANK_CUTOFF = 1e-10
+VANISHING = 1e-100
+"""Largest eigenvalue up to which a covariance counts as zero: the square of a smaller one underflows in float64."""
+
+
+class Reference:
+    """Mean (d) and covariance (d, d) of the real features, float64 on one device.
+
+    They are regarded as exact, except in differences of distances where `finite` is known.
+
+    The eigenvectors of Σ_r are in descending order: `rank` of them have eigenvalues above 1e-10 · λ_max
+    (decisions.md §2), `support` ≥ `rank` of them above rounding. Estimators divide by eigenvalues and use the first
+    `rank`; the plug-in uses all of the support, so that a set's distance to itself is zero however ill-conditioned.
+
+    samples: how many real features there were, if that is known; some_rows: some of them (k, d), if they are kept.
+    Raises FixError, as the checks in `numerics.moments` do.
+    """
+
+    def __init__(
+        self,
+        mean: ArrayLike | Tensor,
+        covariance: ArrayLike | Tensor,
+        device: torch.device | str = "cpu",
+        *,
+        samples: int | None = None,
+        some_rows: NDArray[np.floating] | None = None,
+    ) -> None:
+        checked = _array(mean), _array(covariance)
+        scale = check_moments(*checked)
+        self.mean, self.covariance = (torch.from_numpy(part).to(device, copy=True) for part in checked)
+        eigenvalues, eigenvectors = (part.flip(-1) for part in torch.linalg.eigh(self.covariance))
+        check_lowest(float(eigenvalues[-1]), scale)
+        largest = float(eigenvalues[0]) if eigenvalues[0] > VANISHING else torch.inf
+        rounding = self.dimension * torch.finfo(torch.float64).eps
+        self.rank = int((eigenvalues > RANK_CUTOFF * largest).sum())
+        self.support = max(self.rank, int((eigenvalues > rounding * largest).sum()))
+        self._eigenvalues = eigenvalues.clamp_min(0.0)
+        self._eigenvectors = eigenvectors.contiguous()
+        self._samples = samples
+        self._some_rows = None if some_rows is None else torch.from_numpy(some_rows).to(device)
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return len(self.mean)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its tensors, including those computed on demand so far."""
+        # The two factors may be one tensor.
+        own = {id(each): each.nbytes for each in list(vars(self).values()) if isinstance(each, Tensor)}
+        finite = vars(self).get("finite")
+        return sum(own.values()) + (0 if finite is None else finite.bytes)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of its tensors."""
+        return self.mean.device
+
+    @property
+    def eigenvalues(self) -> Tensor:
+        """The `rank` eigenvalues above the cut, descending (rank)."""
+        return self._eigenvalues[: self.rank]
+
+    @property
+    def basis(self) -> Tensor:
+        """Their eigenvectors as columns (d, rank)."""
+        return self._eigenvectors[:, : self.rank]
+
+    @cached_property
+    def root(self) -> Tensor:
+        """Eigenvectors times √eigenvalue, over the whole support (d, support): x·root is S x in the eigenbasis."""
+        return self._eigenvectors[:, : self.support] * self._eigenvalues[: self.support].sqrt()
+
+    @cached_property
+    def factor(self) -> Tensor:
+        """Upper trapezoidal R (rank, d) with RᵀR = Σ_r over `basis`: R Σ Rᵀ has the eigenvalues of S Σ S."""
+        return torch.linalg.qr((self.basis * self.eigenvalues.sqrt()).T, mode="r").R
+
+    @cached_property
+    def whole_factor(self) -> Tensor:
+        """The same over the whole support (support, d)."""
+        return self.factor if self.rank == self.support else torch.linalg.qr(self.root.T, mode="r").R
+
+    @cached_property
+    def square(self) -> Tensor:
+        """R Σ_r Rᵀ (rank, rank), R = `factor`: Σ_r² in the basis of R Σ Rᵀ."""
+        gram = symmetric_product(self.factor, self.factor.T)
+        return symmetric_product(gram, gram)
+
+    def square_norms(self, rows: Tensor) -> Tensor:
+        """‖Bᵀx‖² (k) of rows x (k, d), B = `basis`."""
+        inside = rows if self.rank == self.dimension else rows @ self.basis
+        return inside.square().sum(-1)
+
+    @cached_property
+    def projector(self) -> Tensor:
+        """Onto the span of `basis` (d, d)."""
+        return self.basis @ self.basis.T
+
+    @cached_property
+    def trace(self) -> float:
+        """Tr Σ_r."""
+        return float(self.covariance.trace())
+
+    @cached_property
+    def root_trace(self) -> float:
+        """Tr Σ_r^{1/2}."""
+        return float(self._eigenvalues[: self.support].sqrt().sum())
+
+    @cached_property
+    def square_trace(self) -> float:
+        """Tr Σ_r² over `basis`."""
+        return float(self.eigenvalues.square().sum())
+
+    @cached_property
+    def pair_sum(self) -> float:
+        """Σ_ij (r_i r_j / (r_i + r_j))² over `eigenvalues` r: the reference's own second-order variance."""
+        return pair_sum(self.eigenvalues)
+
+    @cached_property
+    def finite(self) -> FiniteReference | None:
+        """What the choice of the real features does to distances; None if their number is not known."""
+        return None if self._samples is None else FiniteReference.of(self, self._samples, self._some_rows)
+
+    @property
+    def norm(self) -> float:
+        """‖Σ_r‖₂, its largest eigenvalue."""
+        return float(self._eigenvalues[0])
+
+
+def _array(values: ArrayLike | Tensor) -> NDArray[np.float64]:
+    """A float64 copy of the values, in row-major order."""
+    source = values.detach().double().cpu().numpy() if isinstance(values, Tensor) else values
+    return np.array(source, dtype=np.float64, order="C")

@@ -1,0 +1,191 @@
+"""The Fréchet distance between a generator's features and the reference's (equations.md §1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from weakref import WeakKeyDictionary
+
+from torch import Tensor
+
+from optimist.metrics.fid.blends import FrechetBlends
+from optimist.metrics.fid.distance import FrechetTerms, Route, terms_of
+from optimist.metrics.fid.influence import FrechetAnalysis, FrechetInfluence
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.statistic import GaussianStatistic
+from optimist.metrics.mixtures.objective import Common, Half
+from optimist.metrics.rows import copied
+from optimist.metrics.score import BaseScore
+from optimist.metrics.spectra import SMALLEST_WIDTH, TraceFollower, centre, congruence, increments, largest_eigenvalue
+from optimist_client.errors import FixError
+from optimist_client.metrics import FID
+
+
+class FrechetDistance(BaseScore):
+    """FID̃ = ‖μ̂ − μ_r‖² + Tr[Σ̂ + Σ_r − 2 (Σ̂Σ_r)^{1/2}], lower is better.
+
+    The trace of the root is computed from the n × n Gram matrix of the rows while n ≤ rank, which is as long as the
+    statistic keeps them, and then from the symmetric eigenproblem of S Σ̂ S, S = Σ_r^{1/2}.
+    """
+
+    declared = FID
+
+    def __init__(self, reference: Reference) -> None:
+        self.reference = reference
+        self._influence = FrechetInfluence(reference)
+        self._followed: WeakKeyDictionary[GaussianStatistic, _Followed] = WeakKeyDictionary()
+
+    @property
+    def dimension(self) -> int:
+        """d, the reference's."""
+        return self.reference.dimension
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """d columns of "features"."""
+        return {"features": self.dimension}
+
+    def statistic(self, scatter: bool = False) -> GaussianStatistic:
+        """An empty statistic on the reference's device that keeps all rows while n ≤ rank."""
+        reference = self.reference
+        return GaussianStatistic(reference.dimension, keep=reference.rank, scatter=scatter, device=reference.device)
+
+    def restore(self, tensors: dict[str, Tensor]) -> GaussianStatistic:
+        """The statistic whose `state` was `tensors`, on the reference's device. Raises KeyError on missing tensors."""
+        return GaussianStatistic.from_tensors(tensors, self.reference.device)
+
+    def check(self, statistic: GaussianStatistic) -> None:
+        """Raises FixError unless the statistic has samples and the layout that `statistic` gives."""
+        if (statistic.dimension, statistic.keep) != (self.dimension, self.reference.rank):
+            raise FixError("the statistic is laid out for another metric or reference; make it with metric.statistic()")
+        if statistic.samples < 1:
+            raise FixError("a Fréchet distance needs at least 1 sample")
+
+    def follow(self, statistic: GaussianStatistic) -> None:
+        """Keep a cache that makes the plug-in of this statistic cheap; call it again after every batch.
+
+        Does nothing if a plain eigenproblem costs less.
+        """
+        if self.reference.support >= SMALLEST_WIDTH and statistic.samples:
+            self._followed.setdefault(statistic, _Followed(self.reference)).catch_up(statistic)
+
+    def forget(self, statistic: GaussianStatistic) -> None:
+        """Drop the cache of `follow`: its next call starts again from the statistic alone."""
+        self._followed.pop(statistic, None)
+
+    def followed_bytes(self, statistic: GaussianStatistic) -> int:
+        """Bytes of memory that `follow` takes for this statistic."""
+        followed = self._followed.get(statistic)
+        return 0 if followed is None else followed.trace.bytes
+
+    def largest_eigenvalue(self, statistic: GaussianStatistic) -> float | None:
+        """λ_max of the scatter (to 1e-10), None unless it is followed, up to date and held."""
+        followed = self._followed.get(statistic)
+        if followed is None or followed.samples != statistic.samples or not statistic.holds_scatter:
+            return None
+        value, followed.top = largest_eigenvalue(statistic.triangle, followed.top)
+        return value
+
+    def plug_in(self, statistic: GaussianStatistic, unbiased: bool = False) -> float:
+        """The distance with the 1/n covariance, or the 1/(n − 1) one if `unbiased`; never negative.
+
+        Raises FixError on no samples, on 1 sample if `unbiased`, and on a statistic of another metric.
+        """
+        return self.terms(statistic).distance(statistic.samples - int(unbiased))
+
+    def terms(
+        self, statistic: GaussianStatistic, *, route: Route | None = None, spectrum: Tensor | None = None
+    ) -> FrechetTerms:
+        """The distance's terms: those that `follow` keeps if they are up to date, otherwise those of `terms_of`.
+
+        With a `route` or a `spectrum`, always those of `terms_of`, which explains these arguments. Raises FixError
+        on no samples, on a statistic of another metric, and as `terms_of` does.
+        """
+        self.check(statistic)
+        reference, followed = self.reference, self._followed.get(statistic)
+        if followed is not None and followed.samples == statistic.samples and route is None and spectrum is None:
+            root = followed.trace.value
+            if root is not None:
+                gap = float((statistic.mean - reference.mean).square().sum())
+                return FrechetTerms(gap, statistic.scatter_trace, root, reference.trace)
+        return terms_of(reference, statistic, route=route, spectrum=spectrum)
+
+    def analyse(self, statistic: GaussianStatistic) -> FrechetAnalysis:
+        """The de-biased distance, from n ≥ 2 samples. Raises FixError on fewer, or on another metric's statistic."""
+        self.check(statistic)
+        return self._influence.analyse(statistic)
+
+    def analyse_paired(self, statistic: GaussianStatistic, common: Mapping[str, Tensor]) -> FrechetAnalysis:
+        """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
+        self.check(statistic)
+        return self._influence.analyse(statistic, copied(common["features"], self.reference.device))
+
+    def objective(
+        self,
+        statistics: Sequence[GaussianStatistic],
+        half: Half | None = None,
+        common: Sequence[Common | None] = (),
+    ) -> FrechetBlends:
+        """The loss of blends. Raises FixError on fewer than 4 samples, and on another metric's statistic."""
+        for statistic in statistics:
+            self.check(statistic)
+        rows = [None if each is None else copied(each["features"], self.reference.device) for each in common]
+        return FrechetBlends(self.reference, statistics, half, rows)
+
+    def warnings(self, statistic: GaussianStatistic) -> tuple[str, ...]:
+        """Warnings if there are few samples for the reference's rank, or if they lie outside its span."""
+        samples, rank = statistic.samples, self.reference.rank
+        found: list[str] = []
+        if samples <= rank:
+            found.append(f"fewer samples than dimensions: {samples} samples, and the reference has rank {rank}")
+        share = self.outside_share(statistic)
+        if share > 0.01:
+            found.append(f"{share:.1%} of the variance lies outside the reference's span and counts in full")
+        return tuple(found)
+
+    def outside_share(self, statistic: GaussianStatistic) -> float:
+        """The share of Tr Σ̂ outside the span of Σ_r, 0 to 1: it counts in full, for any reference."""
+        basis = self.reference.basis
+        if self.reference.rank == self.dimension or statistic.scatter_trace == 0.0:
+            return 0.0
+        rows = statistic.rows
+        if rows is None or statistic.holds_scatter:
+            inside = statistic.triangle.inner(self.reference.projector)
+        else:
+            inside = float((centre(rows)[1] @ basis).square().sum())
+        return min(max(1.0 - inside / statistic.scatter_trace, 0.0), 1.0)
+
+
+class _Followed:
+    """Tr (S · scatter · S)^{1/2} of one growing statistic, and the largest eigenvalue of its scatter."""
+
+    def __init__(self, reference: Reference) -> None:
+        self.samples = 0
+        self.top: Tensor | None = None
+        self._factor = reference.whole_factor
+        self._restart()
+
+    def catch_up(self, statistic: GaussianStatistic) -> None:
+        """Add the new rows, or start from the scatter if the statistic no longer has all of them."""
+        fresh = statistic.samples - self.samples
+        if fresh == 0:
+            return
+
+        def scatter() -> Tensor:
+            return congruence(self._factor, statistic.scatter)
+
+        rows = statistic.latest(fresh)
+        if rows is None and statistic.rows is not None:
+            self._restart()
+            rows = statistic.rows
+        if rows is None:
+            self._restart()
+            self.trace.start(statistic.samples, scatter)
+        else:
+            added = increments(self.samples, self._mean, rows)
+            if len(added):
+                self.trace.append(added, scatter)
+        self.samples, self._mean = statistic.samples, statistic.mean
+
+    def _restart(self) -> None:
+        self.samples, self._mean = 0, self._factor.new_zeros(self._factor.shape[-1])
+        self.trace = TraceFollower(0.5, len(self._factor), self._factor)

@@ -1,0 +1,231 @@
+"""The Gaussian statistic of a feature stream: samples, mean, scatter, and the few rows that estimators need."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from optimist.metrics.fid.halves import EvenHalf, Moments
+from optimist.metrics.rows import LastRows, Rows, check_rows
+from optimist.metrics.spectra import centre
+from optimist.metrics.statistic import Statistic
+from optimist.metrics.symmetric import SymmetricSum
+from optimist_client.errors import FixError
+
+BLOCK = 4096
+"""Rows of a batch that are processed at once, which limits the additional memory."""
+
+
+class GaussianStatistic(Statistic):
+    """Mean and scatter of a stream of feature rows, updated one batch at a time by Chan's formula in float64.
+
+    While `samples` ≤ `keep` it holds all rows and no d × d matrix, unless `scatter=True` requests that from the start;
+    the batch that exceeds `keep` builds the scatter and the moments of the samples in even places of the log, one
+    triangle more, and drops the rows. The state is a function of the sequence of batches alone:
+    reading a property never changes it. Tensors handed out are views of the state: do not write to them.
+    """
+
+    def __init__(
+        self,
+        dimension: int,
+        *,
+        keep: int = 0,
+        first: int = 300,
+        last: int = 512,
+        scatter: bool = False,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        if dimension < 1 or min(keep, first, last) < 0:
+            raise FixError(f"need dimension ≥ 1 and keep, first, last ≥ 0, not {(dimension, keep, first, last)}")
+        self.dimension = dimension
+        self.keep = keep
+        self.first = first
+        self.last = last
+        self.device = torch.device(device)
+        self.samples = 0
+        self._mean = self._zeros(dimension)
+        self._trace = self._zeros()
+        self._scatter = SymmetricSum(dimension, self.device) if scatter else None
+        self._head = Rows(self._zeros(0, dimension), limit=max(keep, first))
+        self._tail = LastRows(self._zeros(0, dimension), last)
+        self._even: EvenHalf | None = None
+
+    @property
+    def mean(self) -> Tensor:
+        """Mean of the rows (d,); zeros before the first."""
+        return self._mean
+
+    @property
+    def scatter(self) -> Tensor:
+        """Σ (x − μ)(x − μ)ᵀ (d, d), built on demand: from the triangle that is held, or from the rows."""
+        if self._scatter is not None:
+            return self._scatter.dense()
+        centred = self._head.view() - self._mean
+        return centred.T @ centred
+
+    @property
+    def triangle(self) -> SymmetricSum:
+        """The scatter as a triangle, as which it is held: for readers of every batch. From rows, built on demand."""
+        return SymmetricSum.pack(self.scatter) if self._scatter is None else self._scatter
+
+    @property
+    def scatter_trace(self) -> float:
+        """Σ ‖x − μ‖²."""
+        return float(self._trace)
+
+    @property
+    def rows(self) -> Tensor | None:
+        """All rows (samples, d) in log order while samples ≤ keep, else None."""
+        return self._head.view() if self.holds_rows else None
+
+    @property
+    def first_rows(self) -> Tensor:
+        """The first min(samples, `first`) rows, in log order."""
+        return self._head.view()[: self.first]
+
+    @property
+    def last_rows(self) -> Tensor:
+        """The last min(samples, `last`) rows, in log order."""
+        # A copy: the last bit of a sum depends on where its rows begin in memory.
+        return self._head.tail(self.last) if self.holds_rows else self._tail.copy()
+
+    def latest(self, count: int) -> Tensor | None:
+        """A copy of the last `count` rows, in log order; None where not so many are kept."""
+        held = self._head if self.holds_rows else self._tail
+        return held.tail(count) if count <= len(held) else None
+
+    def half(self, parity: int) -> Moments:
+        """The moments of the samples in even (0) or odd (1) places of the log.
+
+        Raises FixError where there are none.
+        """
+        if self.holds_rows:
+            rows = self._head.view()[parity::2]
+            if not len(rows):
+                raise FixError("a half needs at least 1 sample")
+            mean, centred = centre(rows)
+            return Moments(len(rows), mean, centred.T @ centred)
+        assert self._even is not None
+        even = self._even.moments()
+        return even if parity == 0 else Moments(self.samples, self._mean, self.scatter).without(even)
+
+    def last_of_half(self, parity: int) -> Tensor:
+        """Those of `last_rows` that are in even (0) or odd (1) places of the log, in its order."""
+        last = self.last_rows
+        return last[(self.samples - len(last) + parity) % 2 :: 2]
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether all rows are held."""
+        return self.samples <= self.keep
+
+    @property
+    def holds_scatter(self) -> bool:
+        """Whether the scatter is held, so that reading it costs no product of rows."""
+        return self._scatter is not None
+
+    def update(self, batch: Tensor) -> None:
+        """Add a batch (b, d) of any real dtype, b ≥ 1. Raises FixError, changing nothing, on anything else."""
+        check_rows("features", batch, self.dimension)
+        for block in batch.split(BLOCK):
+            self._take(block.to(self.device, torch.float64))
+
+    def _take(self, batch: Tensor) -> None:
+        self._take_even(batch)
+        rows = batch
+        if self._scatter is None and self.samples + len(batch) > self.keep:
+            # One pass over all rows, so that the scatter does not depend on the batches: just past `keep` the smallest
+            # eigenvalues magnify differences of rounding.
+            rows = torch.cat([self._head.view(), batch])
+            self.samples, self._mean, self._trace = 0, self._zeros(self.dimension), self._zeros()
+            self._scatter = SymmetricSum(self.dimension, self.device)
+        # Means are taken about the first row, so that identical rows have a scatter of exactly zero.
+        centred = rows - rows[0]
+        offset = centred.mean(0)
+        self._absorb(len(rows), rows[0] + offset, centred - offset)
+        self._remember(batch)
+
+    def _take_even(self, batch: Tensor) -> None:
+        """Add the rows of even places to their half, which begins with the batch that exceeds `keep`."""
+        if self.samples + len(batch) <= self.keep:
+            return
+        if self._even is None:
+            self._even = EvenHalf(self.dimension, self.device)
+            self._even.add(torch.cat([self._head.view(), batch])[::2])
+        else:
+            self._even.add(batch[self.samples % 2 :: 2])
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of memory."""
+        return sum(tensor.nbytes for tensor in self.state().values())
+
+    def state(self) -> dict[str, Tensor]:
+        """The whole state by name, views where that can be: `layout` (int64), the rest float64."""
+        tensors = {
+            "layout": torch.tensor(self._layout(), dtype=torch.int64),
+            "mean": self._mean,
+            "trace": self._trace,
+            "head": self._head.view(),
+        }
+        if self._scatter is not None:
+            tensors["scatter"] = self._scatter.packed
+        if self.samples > self.keep:
+            tensors["tail"] = self.last_rows
+        if self._even is not None:
+            tensors["even_mean"], tensors["even_scatter"] = self._even.mean, self._even.scatter.packed
+        return tensors
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device | str = "cpu") -> GaussianStatistic:
+        """A copy of the statistic whose `state` this is, bit for bit, for every later update too.
+
+        Raises KeyError on missing tensors.
+        """
+        samples, dimension, keep, first, last = tensors["layout"].tolist()
+        statistic = cls(dimension, keep=keep, first=first, last=last, device=device)
+        state = {name: tensor.to(device, copy=True) for name, tensor in tensors.items()}
+        statistic.samples = samples
+        statistic._mean = state["mean"]
+        statistic._trace = state["trace"]
+        statistic._head = Rows(state["head"], limit=max(keep, first))
+        scatter = state.get("scatter")
+        statistic._scatter = None if scatter is None else SymmetricSum(dimension, packed=scatter)
+        if samples > keep:
+            statistic._tail = LastRows(state["tail"], last)
+            even = (state["even_mean"], state["even_scatter"])
+            statistic._even = EvenHalf.from_state((samples + 1) // 2, *even)
+        return statistic
+
+    def _layout(self) -> tuple[int, ...]:
+        return (self.samples, self.dimension, self.keep, self.first, self.last)
+
+    def _zeros(self, *shape: int) -> Tensor:
+        return torch.zeros(shape, dtype=torch.float64, device=self.device)
+
+    def _absorb(self, count: int, mean: Tensor, centred: Tensor) -> None:
+        """Chan's update of the moments by `count` rows: their mean (d,), and the rows minus it (count, d)."""
+        total = self.samples + count
+        shift = mean - self._mean
+        # The distance between the two means is one more row of the same GEMM.
+        between = math.sqrt(self.samples * count / total) * shift
+        centred = torch.cat([centred, between[None]])
+        if self._scatter is not None:
+            self._scatter.add(centred)
+        self._trace = self._trace + centred.square().sum()
+        self._mean = self._mean + shift * (count / total)
+        self.samples = total
+
+    def _remember(self, batch: Tensor) -> None:
+        """Keep the rows of the newest batch that must be kept."""
+        before = self.samples - len(batch)
+        if self.holds_rows:
+            self._head.append(batch)
+            return
+        if before <= self.keep:
+            self._tail = LastRows(self._head.tail(self.last), self.last)
+            self._head = Rows(self._head.view()[: self.first].clone(), limit=self.first)
+        self._head.append(batch[: self.first - len(self._head)])
+        self._tail.append(batch)

@@ -1,0 +1,1 @@
+"""The best blend by samples: weights from one half, scores from the other; a family computes an `Objective` for it."""

@@ -1,0 +1,119 @@
+"""Coverage at a common number of samples, and its errors (decisions.md §2, Coverage)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from optimist.metrics.score import Analysis, linear_share
+from optimist_client.errors import FixError
+
+LARGEST_OVERLAP = 3.0
+"""Largest y of decisions.md §2 that is believed."""
+FEW = 5.0
+"""1 + 5/n is the factor of a variance from few samples."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoverageAnalysis(Analysis):
+    """The numbers of one analysis."""
+
+    jackknife_error: float
+    """That of the delete-one jackknife, which is too large where the share is far from linear in the samples."""
+
+
+def missed(counts: Tensor, n: int, draws: int) -> Tensor:
+    """C(n − c, draws)/C(n, draws) for counts c (m,) ≤ n: the chance that `draws` ≤ n of the n samples miss a ball."""
+    most = torch.arange(int(counts.max()), dtype=torch.float64, device=counts.device)
+    # Each further sample in a ball takes one factor away; the product has no cancellation.
+    factors = ((n - draws - most) / (n - most)).clamp_min(0.0)
+    table = torch.cat([factors.new_ones(1), factors.cumprod(0)])
+    return table[counts]
+
+
+def extrapolated(counts: Tensor, n: int, at: int) -> tuple[float, float, float]:
+    """The coverage expected at `at` ≥ n samples, and a lower and an upper bound of it, from counts (m,) of n samples.
+
+    By Chao's estimate of what is still to be found. Coverage rises with the samples, and ever more slowly: it lies
+    between that of the n samples and a line whose slope is what the last sample brought.
+    """
+    m = len(counts)
+    found, once, twice = (int(each) for each in ((counts > 0).sum(), (counts == 1).sum(), (counts == 2).sum()))
+    further = at - n
+    left = (n - 1) / n * (once**2 / (2.0 * twice) if twice else 0.5 * once * (once - 1))
+    left = min(left, m - found)
+    gained = left * -math.expm1(further * math.log1p(-once / (n * left + once))) if left > 0.0 else 0.0
+    upper = min(found + further * once / n, m)
+    return min(found + gained, upper) / m, found / m, upper / m
+
+
+def analyse_coverage(
+    counts: Tensor, n: int, at: int, neighbours: int, last: Tensor, common: Tensor | None = None
+) -> CoverageAnalysis:
+    """The analysis of n ≥ 2 samples with `counts` (m,) in the balls.
+
+    last: which balls the last samples are inside (b ≤ n, m), bool, and common: the same of rows whose influence is
+    wanted. Raises FixError on fewer samples.
+    """
+    if n < 2:
+        raise FixError("the error of 1 sample is not defined")
+    m = len(counts)
+    plug_in = float((counts > 0).double().mean())
+    estimate, bracket, systematic, warnings = plug_in, None, 0.0, ()
+    if n >= at:
+        estimate = 1.0 - float(missed(counts, n, at).mean())
+    else:
+        estimate, *ends = extrapolated(counts, n, at)
+        bracket = (ends[0], ends[1])
+        systematic = 0.5 * (bracket[1] - bracket[0])
+        warnings = (f"fewer samples than {at}, for which coverage is asked: {n} samples; the rest is extrapolated",)
+    draws = max(1, min(at, n - 2))
+    single = _lost(counts, n - 1, draws, 1)
+    influence = last.double() @ single
+    first, mean = n * float(influence.square().mean()), float(counts.double() @ single) / n
+    # One more sample, which is where no other is and in as many balls as a real one: none inside is no proof of 0.
+    first += (neighbours * draws / (n - 1)) ** 2
+    both = _pairs(last, _lost(counts, max(n - 2, 1), draws, 2), n) if n > 3 else 0.0
+    # Few samples of a kind may by chance all have come twice: alone they then lose nothing, and only pairs show them.
+    first = max(first, 2.0 * both / LARGEST_OVERLAP)
+    overlap = 2.0 * both / first
+    of_mean = n * mean**2
+    variance = first * (-math.expm1(-overlap) / overlap if overlap > 0.0 else 1.0)
+    linear = first * math.exp(-overlap)
+    few = 1.0 + FEW / n
+    variance, linear = (max(each - of_mean, 0.05 * each) / m**2 * few for each in (variance, linear))
+    return CoverageAnalysis(
+        plug_in=plug_in,
+        estimate=estimate,
+        jackknife_error=math.sqrt(max(first - of_mean, 0.0)) / m,
+        selection_error=math.sqrt(variance + systematic**2),
+        stopping_error=math.sqrt(variance + systematic**2),
+        bracket=bracket,
+        first_order=linear_share(linear, variance),
+        systematic_selection=systematic,
+        systematic_stopping=systematic,
+        influence=None if common is None else common.double() @ single * ((n - 1) / m),
+        recent=None if common is None else influence * ((n - 1) / m),
+        warnings=warnings,
+    )
+
+
+def _lost(counts: Tensor, n: int, draws: int, order: int) -> Tensor:
+    """The difference of this order of `missed`, (m,): what a ball with c samples loses without one, or without two.
+
+    n: the samples that are left. 0 where the ball has fewer samples than are taken away.
+    """
+    steps = [missed((counts - taken).clamp_min(0).clamp_max(n), n, draws) for taken in range(order + 1)]
+    lost = steps[1] - steps[0] if order == 1 else steps[2] - 2.0 * steps[1] + steps[0]
+    return torch.where(counts >= order, lost, 0.0)
+
+
+def _pairs(last: Tensor, lost: Tensor, n: int) -> float:
+    """Σ over all pairs of samples of the square of what both together lose, from the pairs of the last ones (b, m)."""
+    shared = last[:, last.sum(0) >= 2].double()
+    products = (shared * lost[last.sum(0) >= 2]) @ shared.T
+    squares = float(products.square().sum() - products.diagonal().square().sum())
+    return 0.5 * n * (n - 1) * squares / (len(last) * (len(last) - 1))

@@ -1,0 +1,133 @@
+"""The statistic of prompted samples: kernel statistics of outputs, of prompts, and of both together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from optimist.metrics.feature_maps import GaussianFourier
+from optimist.metrics.rows import check_rows
+from optimist.metrics.statistic import Statistic
+from optimist.metrics.vendi.listed import ListedPrompts
+from optimist.metrics.vendi.statistic import KernelStatistic
+from optimist_client.errors import FixError
+
+Part = str
+"""An entropy by its statistic: "joint", "prompts" or "features"."""
+PARTS: tuple[Part, ...] = ("joint", "prompts", "features")
+"""The kernel statistics a `JointStatistic` holds, as its tensors name them."""
+
+
+def joint_map(features: GaussianFourier, prompts: GaussianFourier) -> GaussianFourier:
+    """φ_XT of rows [x, t] (n, d + d_t): frequency i is (ω_X,i, ω_T,i) (equations.md §4).
+
+    Raises FixError unless both maps have the same r.
+    """
+    if features.width != prompts.width:
+        counts = f"{features.width // 2} and {prompts.width // 2}"
+        raise FixError(f"features and prompts need the same number of frequencies, not {counts}")
+    return GaussianFourier(torch.cat([features.omegas, prompts.omegas.to(features.device)]), features.device)
+
+
+class JointStatistic(Statistic):
+    """Σ φφᵀ of φ_XT, of φ_T and, unless `marginal` is False, of φ_X, over a stream of pairs (x, t) (equations.md §4).
+
+    Each is a `KernelStatistic` of the same pairs in the same order, with the same `last` and `halves`. Without the
+    marginal `features` is None: Conditional-Vendi does not need it, and it is a third of the work and the memory.
+    `joint` is the `joint_map` of both where it is made already: statistics of one metric share it. `list_length`: of
+    the list that the prompts are, if they are one. Raises FixError on maps of different r, or on `last` below 0.
+    """
+
+    def __init__(
+        self,
+        features: GaussianFourier,
+        prompts: GaussianFourier,
+        *,
+        last: int = 512,
+        halves: bool = False,
+        marginal: bool = True,
+        joint: GaussianFourier | None = None,
+        list_length: int | None = None,
+    ) -> None:
+        self.joint = KernelStatistic(
+            joint or joint_map(features, prompts), last=last, halves=halves, prompts=list_length
+        )
+        self.prompts = KernelStatistic(prompts, last=last, halves=halves, prompts=list_length)
+        self.features = KernelStatistic(features, last=last, halves=halves, prompts=list_length) if marginal else None
+        self.list_length = list_length
+
+    @property
+    def prompt_dimension(self) -> int:
+        """d_t, the columns of a prompt."""
+        return self.prompts.dimension
+
+    @property
+    def dimension(self) -> int:
+        """d, the columns of an output."""
+        return self.joint.dimension - self.prompts.dimension
+
+    @property
+    def width(self) -> int:
+        """2r, the columns of every φ."""
+        return self.joint.width
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """d, d_t and the columns of every φ, which a metric compares with its own."""
+        return (self.dimension, self.prompt_dimension, self.width)
+
+    @property
+    def listed(self) -> ListedPrompts | None:
+        """Which prompt of a fixed list each pair belongs to, if there is one."""
+        return self.joint.listed
+
+    def update(self, features: Tensor, prompts: Tensor, *, listed: Tensor | None = None) -> None:
+        """Add a batch of pairs: rows (b, d) and (b, d_t) of any real dtype, b ≥ 1; `listed` as in `KernelStatistic`.
+
+        Raises FixError, changing nothing, on anything else.
+        """
+        check_rows("features", features, self.dimension)
+        check_rows("prompts", prompts, self.prompt_dimension)
+        if len(features) != len(prompts):
+            raise FixError(f"expected as many prompts as features, not {len(prompts)} for {len(features)}")
+        # Converted to float64 here, so that neither is rounded to the other's dtype.
+        features, prompts = (rows.to(self.joint.feature_map.device, torch.float64) for rows in (features, prompts))
+        self.joint.update(torch.cat([features, prompts], -1), listed=listed)
+        self.prompts.update(prompts, listed=listed)
+        if self.features is not None:
+            self.features.update(features, listed=listed)
+        self.samples = self.joint.samples
+
+    def state(self) -> dict[str, Tensor]:
+        """The state of each `KernelStatistic`, as `joint.layout` etc.; the feature maps are left out."""
+        return {f"{part}.{name}": tensor for part, held in self._parts() for name, tensor in held.state().items()}
+
+    @classmethod
+    def from_tensors(
+        cls,
+        tensors: Mapping[str, Tensor],
+        features: GaussianFourier,
+        prompts: GaussianFourier,
+        joint: GaussianFourier | None = None,
+    ) -> JointStatistic:
+        """A copy of the statistic whose `state` this is, bit for bit, for every later update too, on the maps' device.
+
+        Raises KeyError on missing tensors, FixError on maps of other sizes.
+        """
+        split: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
+        for key, tensor in tensors.items():
+            part, name = key.split(".")
+            split[part][name] = tensor
+        statistic = cls(features, prompts, marginal=bool(split["features"]), joint=joint)
+        statistic.joint = KernelStatistic.from_tensors(split["joint"], statistic.joint.feature_map)
+        statistic.prompts = KernelStatistic.from_tensors(split["prompts"], prompts)
+        if statistic.features is not None:
+            statistic.features = KernelStatistic.from_tensors(split["features"], features)
+        statistic.samples, statistic.list_length = statistic.joint.samples, statistic.joint.list_length
+        return statistic
+
+    def _parts(self) -> list[tuple[str, KernelStatistic]]:
+        held = zip(PARTS, (self.joint, self.prompts, self.features), strict=True)
+        return [(name, part) for name, part in held if part is not None]

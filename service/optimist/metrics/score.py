@@ -1,0 +1,248 @@
+"""What computes a metric: the interface for bounds, tracks and the scorer, and the defaults that most metrics share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from optimist.metrics.mixtures.objective import Blendable, Common, Half, Objective
+from optimist.metrics.modes import Mode, PromptGroup
+from optimist.metrics.reservoir import Reservoir
+from optimist.numerics.estimate import Scale
+from optimist_client.errors import FixError
+from optimist_client.metrics import Metric
+
+Identity = list[tuple[str, tuple[Tensor, ...]]]
+"""Names, each with tensors of any shape and dtype."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """What a metric finds in a statistic of 2 samples or more, on the metric's scale.
+
+    The errors are standard deviations, before any floor. A metric may return a subclass with further numbers.
+    """
+
+    plug_in: float
+    """The published formula on the samples as they are."""
+    estimate: float
+    """The de-biased value."""
+    selection_error: float
+    """sd_select of decisions.md §2, by which policies rank."""
+    stopping_error: float
+    """sd_stop of decisions.md §2, of which the interval is made."""
+    bracket: tuple[float, float] | None = None
+    """Two values between which the true one lies on average; None if the metric knows none."""
+    first_order: float = 1.0
+    """Share of the sampling variance that is linear in the samples, V₁/(V₁ + V₂) (decisions.md §2), in [0, 1]."""
+    systematic_selection: float = 0.0
+    """The part of `selection_error` that is not from sampling, a standard deviation; the errors add in squares."""
+    systematic_stopping: float = 0.0
+    """The same of `stopping_error`."""
+    systematic_sign: int = 0
+    """1 or −1: systematic parts of the same sign are errors in the same direction, as far as the generators' chance is
+    the same, so that they partly cancel in a difference. 0: those of any two generators are independent."""
+    influence: Tensor | None = None
+    """Influence on the estimate of each row of `common` (m,), float64, up to an additive constant; None without."""
+    recent: Tensor | None = None
+    """The same of the newest samples, as many as the metric keeps (b,), in log order, up to the same constant; None
+    without `common`, and where the metric keeps none or weighs the values by their prompts."""
+    reference: Tensor | None = None
+    """Influence of some rows of the reference (k,), the same ones for every generator, up to a constant, divided by the
+    root of the number of all rows. The variance of a difference of two generators' values is that of the difference of
+    their scores by the choice of the reference. None: the reference is taken as exact."""
+    skewness: float | None = None
+    """Skewness of the rows' influences, by which `InfluenceBound` widens the sampling part of `stopping_error`, and
+    policies that of differences; None: errors are taken as they are."""
+    value_skewness: float | None = None
+    """Skewness of the samples' values, where the estimate is their mean; None where it is not. Comparisons take from it
+    what rare values may be missing (decisions.md §3)."""
+    jackknife: Tensor | None = None
+    """`Pairing.jackknife` (10,), float64; None from fewer than 10 samples, and where the metric makes none."""
+    warnings: tuple[str, ...] = ()
+    """Warnings that only the analysis can give; `Score.warnings` gives the others."""
+
+
+def linear_share(linear: float, variance: float) -> float:
+    """`Analysis.first_order` of a sampling variance whose part that is linear in the samples is known."""
+    return min(linear / variance, 1.0) if variance > 0.0 else 1.0
+
+
+class Score(Blendable, Protocol):
+    """What computes a declared metric: its streaming statistic, the value of one, and what else follows from one."""
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """The columns of each tensor that a batch must hold, by name, in the order that the statistic takes them."""
+        ...
+
+    @property
+    def offers_modes(self) -> bool:
+        """Whether `modes` has an answer. A reservoir of samples is kept beside the statistic only then."""
+        ...
+
+    @property
+    def offers_prompt_groups(self) -> bool:
+        """Whether `prompt_groups` has an answer; never without modes."""
+        ...
+
+    def statistic(self) -> Any:
+        """An empty `Statistic`, laid out for `analyse`."""
+        ...
+
+    def restore(self, tensors: dict[str, Tensor]) -> Any:
+        """The statistic whose `state` was `tensors`, bit for bit. Raises KeyError or ValueError on other tensors."""
+        ...
+
+    def check(self, statistic: Any) -> None:
+        """Raise FixError unless the statistic has samples and the layout of this metric."""
+        ...
+
+    def plug_in(self, statistic: Any) -> float:
+        """The published formula on 1 sample or more. Raises FixError as `check` does."""
+        ...
+
+    def analyse(self, statistic: Any) -> Analysis:
+        """The de-biased value and its errors, from 2 samples on. Raises FixError on fewer and as `check` does."""
+        ...
+
+    def analyse_paired(self, statistic: Any, common: Mapping[str, Tensor]) -> Analysis:
+        """The analysis with the `influence` of `common`, by which generators of the same seeds can be compared.
+
+        common: rows (m, …) by the names of `widths`, among those that the statistic has seen. Raises as `analyse` does.
+        """
+        ...
+
+    def warnings(self, statistic: Any) -> tuple[str, ...]:
+        """Warnings about the samples, for every estimate, from 1 sample on."""
+        ...
+
+    def follow(self, statistic: Any) -> None:
+        """Keep a cache that makes the plug-in of this statistic cheap; call it again after every batch.
+
+        The plug-in then differs by at most 1e-7 (and rounding) from that of a statistic that is not followed.
+        """
+        ...
+
+    def forget(self, statistic: Any) -> None:
+        """Drop the cache of `follow`: its next call starts again from the statistic alone."""
+        ...
+
+    def followed_bytes(self, statistic: Any) -> int:
+        """Bytes of memory that `follow` takes for this statistic."""
+        ...
+
+    def modes(self, statistic: Any, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
+        """The `count` modes of the largest share, each with the `samples` of the reservoir that show it best.
+
+        Raises FixError where the metric offers none, on counts below 1 and where there are no samples.
+        """
+        ...
+
+    def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroup]:
+        """The `count` largest types of prompt, each with its score and the `samples` whose prompts show it best.
+
+        Raises FixError where the metric offers none, on counts below 1 and where there are no samples.
+        """
+        ...
+
+    def identity(self) -> Identity:
+        """What a statistic's numbers depend on beside name, widths and layout, such as feature maps.
+
+        A snapshot is refused where this differs from that of the metric it was made under.
+        """
+        ...
+
+
+class BaseScore:
+    """Defaults for the score of a metric without cache, warnings, modes and identity.
+
+    A subclass defines the other six: `declared`, `widths`, `statistic`, `restore`, `plug_in` and `analyse`.
+    """
+
+    declared: type[Metric] | Metric
+    """What this computes, which holds the name and the facts: the declared class, or the object of one where settings
+    decide facts."""
+
+    @property
+    def name(self) -> str:
+        """The declared name."""
+        return self.declared.name
+
+    @property
+    def scale(self) -> Scale:
+        """The declared scale."""
+        return self.declared.scale
+
+    @property
+    def lower_is_better(self) -> bool:
+        """The declared direction."""
+        return self.declared.lower_is_better
+
+    @property
+    def floor(self) -> float | None:
+        """The declared least value that is shown."""
+        return self.declared.floor
+
+    @property
+    def offers_modes(self) -> bool:
+        """Whether modes are declared."""
+        return "modes" in self.declared.offers
+
+    @property
+    def offers_prompt_groups(self) -> bool:
+        """Whether groups of prompts are declared."""
+        return "prompt groups" in self.declared.offers
+
+    def check(self, statistic: Any) -> None:
+        """Raise FixError unless the statistic has samples."""
+        if statistic.samples < 1:
+            raise FixError(f"the metric {self.name!r} needs at least 1 sample")
+
+    def analyse(self, statistic: Any) -> Analysis:
+        """To be defined by the subclass."""
+        raise NotImplementedError
+
+    def analyse_paired(self, statistic: Any, common: Mapping[str, Tensor]) -> Analysis:
+        """The plain analysis: influences are not known, so generators are compared as if they were independent."""
+        return self.analyse(statistic)
+
+    def warnings(self, statistic: Any) -> tuple[str, ...]:
+        """No warnings."""
+        return ()
+
+    def follow(self, statistic: Any) -> None:
+        """Keep nothing: the plug-in is cheap as it is."""
+
+    def forget(self, statistic: Any) -> None:
+        """Do nothing, as nothing is kept."""
+
+    def followed_bytes(self, statistic: Any) -> int:
+        """0, as nothing is kept."""
+        return 0
+
+    def modes(self, statistic: Any, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
+        """Raise FixError: the metric has no modes."""
+        raise FixError(f"the metric {self.name!r} has no kernel, hence no modes")
+
+    def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroup]:
+        """Raise FixError: the metric has no prompts."""
+        raise FixError(f"the metric {self.name!r} has no prompts")
+
+    @property
+    def offers_mixture(self) -> bool:
+        """Whether a mixture is declared."""
+        return "mixture" in self.declared.offers
+
+    def objective(
+        self, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()
+    ) -> Objective:
+        """Raise FixError: blends have no score of their own."""
+        raise FixError(f"the metric {self.name!r} has no score of blends")
+
+    def identity(self) -> Identity:
+        """Nothing beside name, widths and layout."""
+        return []

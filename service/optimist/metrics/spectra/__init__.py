@@ -1,0 +1,42 @@
+"""Functions of a spectrum: traces, exactly and as rows keep coming, and de-biased by the leave-one-out map. Torch, any
+device.
+"""
+
+from optimist.metrics.spectra.eigen import centre, double_centre, eigen_basis, eigen_coordinates, pair_sum, root_trace
+from optimist.metrics.spectra.following import SMALLEST_WIDTH, TraceFollower
+from optimist.metrics.spectra.increments import increments
+from optimist.metrics.spectra.largest import largest_eigenvalue
+from optimist.metrics.spectra.leave_one_out import (
+    DebiasedTrace,
+    LeaveOneOutCurve,
+    RowWeights,
+    debiased_root_trace,
+    leave_one_out_curve,
+    residuals,
+)
+from optimist.metrics.spectra.products import congruence, gram_square_sum, symmetric_product, times_lower
+from optimist.metrics.spectra.same_index import SameIndex
+
+__all__ = [
+    "SMALLEST_WIDTH",
+    "DebiasedTrace",
+    "LeaveOneOutCurve",
+    "RowWeights",
+    "SameIndex",
+    "TraceFollower",
+    "centre",
+    "congruence",
+    "debiased_root_trace",
+    "double_centre",
+    "eigen_basis",
+    "eigen_coordinates",
+    "gram_square_sum",
+    "increments",
+    "largest_eigenvalue",
+    "leave_one_out_curve",
+    "pair_sum",
+    "residuals",
+    "root_trace",
+    "symmetric_product",
+    "times_lower",
+]

@@ -1,0 +1,288 @@
+"""Entropies of a population's spectrum, between the sample's own and a leave-one-out cross entropy (decisions.md §1).
+
+φ_i are n rows of norm 1 and width p, C = (1/n) Σ φφᵀ their covariance with eigenpairs (g_k, v_k), and
+C_{−i} = C − φ_iφ_iᵀ/n the same without row i, whose resolvents follow from one eigenproblem:
+
+    Q_i(w) = φ_iᵀ (C_{−i} + w)⁻¹ φ_i = n l_i/r_i
+    l_i = Σ_k s_ik g_k/(g_k + w),   r_i = 1 − l_i,   s_ik = (v_kᵀφ_i)²/(n g_k)
+
+Q = mean Q_i is unbiased for any law of the rows, repeats and unequal clusters included. From it come
+
+- the curve of the population's degrees of freedom: D₋ at the ridge x = w Q/D₋. Its entropy is the *ridge* estimate L;
+- the cross entropy h + K of the rows with a model of the others, (C_{−i} + wI)/trace, at the w = λ where it is least.
+
+On average the population's entropy lies between the sample's, h, which is too low (concavity), and the cross entropy,
+which is too high (Klein's inequality).
+
+The estimate is L less a part of K, which was fitted on real and synthetic features, as is its systematic error.
+
+Rows of a blend have unequal shares ω_i of C = Σ ω_i φ_iφ_iᵀ. Then C_{−i} = C − ω_i φ_iφ_iᵀ, n l_i is l_i/ω_i, means are
+weighted, and n is the effective number 1/Σ ω_i².
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from optimist.metrics.spectra.curves import entropy_of_curve
+
+POINTS, LOWEST, HIGHEST = 121, 1e-5, 1e4
+"""The grid of w: geometric, from LOWEST/p to HIGHEST times the largest eigenvalue."""
+SEEN_PART = 0.8
+"""The curve is used where D₋ ≤ SEEN_PART · n; beyond that a power law takes its place."""
+LEAST_POINTS = 12
+"""At least so many points of the grid are used."""
+PULL, POWER = 0.33, 8
+"""E = L − PULL · u (1 − t^POWER) K. Fitted."""
+SEEN_DOUBT, UNSEEN_DOUBT, LOW_ORDER_DOUBT = 0.03, 0.07, 1.2
+"""The systematic error over K. Fitted."""
+
+
+@dataclass(frozen=True)
+class BracketedEntropy:
+    """An entropy with what it was made of, in log."""
+
+    estimate: float
+    plug_in: float
+    """h, of the sample."""
+    gap: float
+    """K: the cross entropy is h + K. Of other orders than 1 it is scaled as L − h."""
+    ridge: float
+    """L."""
+    unseen: float
+    """u: how much of a further sample lies outside the span of the others, 0 … 1."""
+    evenness: float
+    """t: the weight of the uniform law in the best model, 0 … 1; near 1 if the rows are nearly orthogonal."""
+    systematic: float
+    """The standard deviation of the error that further repeats of the sample would not show."""
+    influence: Tensor
+    """The out-of-sample influence of each row (b), up to a constant."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Rows (b) of unequal weight."""
+
+    shares: Tensor
+    """ω (b,), > 0: the weight of each row in C."""
+    means: Tensor
+    """(b,) of sum 1: the weight of each row in means; ω where all rows are kept."""
+    keeps_all: bool
+    """Whether all rows of C are kept."""
+    spans: bool
+    """Whether the s_ik of each row sum to 1, as entries of a Gram matrix's eigenvectors do."""
+    left: Tensor
+    """(b,): what the trace of C loses with each row, by those that leave it together with this one; else ω."""
+    raised: Callable[[Tensor], Tensor] | None = None
+    """By how much Q_i (b, W) is larger because of these, at ridges w (W,)."""
+
+
+class LeaveOneOut:
+    """The resolvents of n rows, and everything that depends on them alone.
+
+    `eigenvalues` g (k), descending, > 0, k = min(n, `rank`); `weights` s (b, k) of the last b rows; `count` = n;
+    `rank` = p. `blended`: the shares of these rows where they are not equal, s_ik = ω_i (v_kᵀφ_i)²/g_k; `count` is then
+    the effective number.
+    """
+
+    def __init__(
+        self, eigenvalues: Tensor, weights: Tensor, count: float, rank: int, blended: Shares | None = None
+    ) -> None:
+        self.eigenvalues, self.weights, self.count, self.rank = eigenvalues, weights, count, rank
+        self._blended = blended
+        self._keeps_all = len(weights) == count if blended is None else blended.keeps_all
+        self._spans_rows = len(eigenvalues) >= count if blended is None else blended.spans
+        g = eigenvalues[:, None]
+        low, high = math.log(LOWEST / rank), math.log(HIGHEST * float(eigenvalues[0]))
+        self.logs = torch.linspace(low, high, POINTS, dtype=g.dtype, device=g.device)
+        self.w = w = self.logs.exp()
+        self._held, self._free = held, free = g / (g + w), w / (g + w)
+        leverage, rest = self._leverage(weights)
+        self.each = self._per_share(leverage) / rest
+        """Q_i (b, W)."""
+        if blended is not None and blended.raised is not None:
+            self.each = self.each + blended.raised(w)
+        self.mean = self._mean(self.each)
+        freedom = held.sum(0)
+        # The kept rows need not have the mean leverage of all rows, which is D/n.
+        fit = freedom / self._mean_per_share(leverage)
+        self.freedom = (freedom - fit * self._mean((weights @ (held * free)) / rest)).clamp_min(1e-9)
+        """D₋ (W), of n − 1 rows."""
+        self.x = (w * fit * self.mean / self.freedom).cummax(0).values
+        """The ridge (W) at which the population has these degrees of freedom."""
+        self.unseen = min(1.0, float(w[0] * self.mean[0]))
+
+    @cached_property
+    def best(self) -> tuple[int, float, float]:
+        """Where the cross entropy is least: the grid's point, λ and the cross entropy there, between the points."""
+        w, logs = self.w, self.logs
+        change = (self.mean - 1.0 / (1.0 + w)) * w
+        above = torch.cumulative_trapezoid(change.flip(0), -logs.flip(0))
+        integral = torch.cat([above.flip(0), above.new_zeros(1)]) + math.log1p(1.0 / float(w[-1]))
+        values = (integral - w.log1p() + self._mean_log_trace(w)).tolist()
+        at = min(range(POINTS), key=values.__getitem__)
+        log, least = float(logs[at]), values[at]
+        if 0 < at < POINTS - 1:
+            before, after = values[at - 1], values[at + 1]
+            curvature = before - 2.0 * least + after
+            if curvature > 0.0:
+                offset = 0.5 * (before - after) / curvature
+                log, least = log + offset * float(logs[1] - logs[0]), least - 0.25 * (before - after) * offset
+        return at, math.exp(log), least
+
+    def ridge(self, order: float) -> float:
+        """L of the order, 0 < α < 2, not clipped."""
+        reliable = (self.freedom <= SEEN_PART * self.count).to(torch.uint8)
+        start = min(int(reliable.argmax()), POINTS - LEAST_POINTS)
+        freedom, x = self.freedom[start:], self.x[start:]
+        return entropy_of_curve(freedom, x, self.rank, order)
+
+    @cached_property
+    def first(self) -> BracketedEntropy:
+        """The entropy of order 1."""
+        g = self.eigenvalues
+        total = g / g.sum()
+        plug_in = -float((total * total.log()).sum())
+        _, penalty, least = self.best
+        inside = plug_in if self._keeps_all else -float(self._mean_per_share(self.weights @ (g * g.log())))
+        gap = max(least - inside, 0.0)
+        top = min(plug_in + gap, math.log(self.rank))
+        evenness = self.rank * penalty / (1.0 + self.rank * penalty)
+        ridge = _within(plug_in, self.ridge(1.0), top)
+        pulled = PULL * self.unseen * (1.0 - evenness**POWER) * gap
+        return BracketedEntropy(
+            estimate=_within(plug_in, ridge - pulled, top),
+            plug_in=plug_in,
+            gap=gap,
+            ridge=ridge,
+            unseen=self.unseen,
+            evenness=evenness,
+            systematic=self._doubt * gap,
+            influence=self._influence(1.0, 0.0, self.each, self._left),
+        )
+
+    def entropy(self, order: float) -> BracketedEntropy:
+        """The entropy of order α, 0 < α < 2: the estimate divides h … L as that of order 1 does."""
+        first = self.first
+        if order == 1.0:
+            return first
+        plug_in = math.log(float((self.eigenvalues**order).sum())) / (1.0 - order)
+        ridge = _within(plug_in, self.ridge(order), math.log(self.rank))
+        part, gap = 1.0, 0.0
+        if first.ridge > first.plug_in:
+            part = (first.estimate - first.plug_in) / (first.ridge - first.plug_in)
+            gap = first.gap * (ridge - plug_in) / (first.ridge - first.plug_in)
+        estimate = plug_in + part ** min(1.0, 2.0 - order) * (ridge - plug_in)
+        return BracketedEntropy(
+            estimate=estimate,
+            plug_in=plug_in,
+            gap=gap,
+            ridge=ridge,
+            unseen=self.unseen,
+            evenness=first.evenness,
+            systematic=self._doubt * (1.0 + LOW_ORDER_DOUBT * max(0.0, 1.0 - order)) * gap,
+            influence=self._influence(order, estimate, self.each, self._left),
+        )
+
+    def influence(self, order: float, estimate: float, weights: Tensor) -> Tensor:
+        """`BracketedEntropy.influence` (m) of any of the n rows, by their weights (m, k); `estimate` is that found."""
+        leverage, rest = self._leverage(weights)
+        return self._influence(order, estimate, self._per_share(leverage) / rest, self._left)
+
+    def influence_of_kept(self, order: float, estimate: float) -> Tensor:
+        """The same (b,) of the rows that this was made of."""
+        return self._influence(order, estimate, self.each, self._left)
+
+    def influence_in_blend(
+        self, order: float, estimate: float, seen: Tensor, share: float, left: float, raised: Tensor | None = None
+    ) -> Tensor:
+        """The same of any rows of a blend by their squares (v_kᵀφ)² (m, k); `share`: ω, 0 of rows that are not in C.
+
+        left, raised (W,): as in `Shares`, of each of these rows.
+        """
+        beyond = (1.0 - seen.sum(-1)).clamp_min(0.0)
+        each = (seen @ (self._held / self.eigenvalues[:, None])).addcdiv(beyond[:, None], self.w)
+        each = each / (1.0 - share * each).clamp_min(1e-9)
+        each = each if raised is None else each + raised
+        return self._influence(order, estimate, each, torch.full_like(beyond, left))
+
+    def _influence(self, order: float, estimate: float, each: Tensor, left: Tensor | None) -> Tensor:
+        """The influence of rows from their Q_i (m, W) and what leaves the trace with them (m,), None: all the same."""
+        if order == 1.0:
+            at, penalty, _ = self.best
+            found = each.new_zeros(len(each))
+            if at < POINTS - 1:
+                found = torch.trapezoid(each[:, at:] * self.w[at:], self.logs[at:])
+            # Of equal rows the trace is a constant.
+            return found if left is None else found + (1.0 - left + self.rank * penalty).log()
+        if order > 1.0:
+            power = self._power_above_1(order - 1.0, each, left)
+        else:
+            power = self._power_below_1(1.0 - order, each, left)
+        return order / (1.0 - order) * math.exp((order - 1.0) * estimate) * power
+
+    def _leverage(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """l_i and r_i (m, W) of rows with these weights (m, k)."""
+        leverage = weights @ self._held
+        if self._spans_rows:
+            return leverage, (weights @ self._free).clamp_min(1e-15)
+        return leverage, (1.0 - leverage).clamp_min(1e-9)
+
+    @property
+    def _left(self) -> Tensor | None:
+        return None if self._blended is None else self._blended.left
+
+    def _mean(self, each: Tensor) -> Tensor:
+        """Of the kept rows (b, …)."""
+        return each.mean(0) if self._blended is None else self._blended.means @ each
+
+    def _per_share(self, each: Tensor) -> Tensor:
+        """Values of the kept rows (b, W), each divided by the row's share."""
+        return self.count * each if self._blended is None else each / self._blended.shares[:, None]
+
+    def _mean_per_share(self, each: Tensor) -> Tensor:
+        """The mean of values of the kept rows (b, …), each divided by the row's share."""
+        if self._blended is None:
+            return self.count * each.mean(0)
+        return (self._blended.means / self._blended.shares) @ each
+
+    def _mean_log_trace(self, ridge: Tensor) -> Tensor:
+        """The mean of log tr(C_{−i} + wI) at ridges w (W)."""
+        if self._blended is None:
+            return ((self.count - 1) / self.count + self.rank * ridge).log()
+        return self._mean(((1.0 - self._blended.left)[:, None] + self.rank * ridge).log())
+
+    @property
+    def _doubt(self) -> float:
+        return math.hypot(SEEN_DOUBT, UNSEEN_DOUBT * self.unseen)
+
+    def _power_above_1(self, s: float, each: Tensor, left: Tensor | None) -> Tensor:
+        """φ_iᵀ C_{−i}^s φ_i (b), 0 < s < 1, for C_{−i} of trace 1."""
+        w, seen = self.w, 1.0 - self.w * each
+        inner = torch.trapezoid(seen * w**s, self.logs)
+        ends = seen[:, 0] * w[0] ** s / s + seen[:, -1] * w[-1] ** s / (1.0 - s)
+        whole = self.count / (self.count - 1) if left is None else 1.0 / (1.0 - left)
+        return math.sin(math.pi * s) / math.pi * whole**s * (inner + ends)
+
+    def _power_below_1(self, s: float, each: Tensor, left: Tensor | None) -> Tensor:
+        """φ_iᵀ (C_{−i} + λI)^{−s} φ_i (b), 0 < s < 1, for C_{−i} + λI of trace 1: the model of the cross entropy."""
+        w, (_, penalty, _) = self.w, self.best
+        place = ((w + penalty).log() - self.logs[0]) / (self.logs[1] - self.logs[0])
+        place = place.clamp(0.0, POINTS - 1.0)
+        before = place.long().clamp_max(POINTS - 2)
+        logs = each.log()
+        shifted = torch.lerp(logs[:, before], logs[:, before + 1], place - before).exp()
+        inner = torch.trapezoid(shifted * w ** (1.0 - s), self.logs)
+        ends = shifted[:, 0] * w[0] ** (1.0 - s) / (1.0 - s) + shifted[:, -1] * w[-1] ** (1.0 - s) / s
+        trace = ((self.count - 1) / self.count if left is None else 1.0 - left) + self.rank * penalty
+        return math.sin(math.pi * s) / math.pi * trace**s * (inner + ends)
+
+
+def _within(low: float, value: float, high: float) -> float:
+    return min(max(value, low), high)

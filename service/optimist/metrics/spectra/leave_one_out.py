@@ -1,0 +1,174 @@
+"""tr √M of a population from the spectrum of a sample, by the leave-one-out map (decisions.md §1).
+
+The sample's degrees of freedom tr[M̂(M̂ + wI)⁻¹] become the population's, D(x), at another ridge x(w); each row's
+leave-one-out leverage, known in closed form, carries the map, which holds for rows of very unequal size. Then
+
+    tr √M = (1/π) ∫₀^∞ x^{-1/2} D(x) dx
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from optimist.metrics.spectra.same_index import SameIndex
+
+GRID_POINTS = 161
+BISECTIONS = 45
+
+
+@dataclass(frozen=True)
+class DebiasedTrace:
+    """De-biased tr √M (…), and the extrapolated part of it (…), on the scale of the Fréchet distance."""
+
+    value: Tensor
+    extrapolated: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """The rows of a blend, which differ in weight; the weights of all rows of its samples sum to 1."""
+
+    share: Tensor
+    """(rows): the weight of each, > 0."""
+    copies: Tensor
+    """(rows): how many rows of the samples each one stands for, where not all are kept."""
+    places: Tensor
+    """(rows): the place of the generator of each among those of `same`."""
+    same: SameIndex | None = None
+    """Rows of the same indices, where generators have some in common."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOutCurve:
+    """The population's degrees of freedom by ridge, with the sample's ridges that they are read at."""
+
+    w: Tensor
+    """The sample's ridges (…, W), ascending."""
+    x: Tensor
+    """The population's ridges (…, W), not descending."""
+    freedom: Tensor
+    """D(x) (…, W)."""
+    residual: Tensor
+    """1 less the leave-one-out leverage of each row (…, rows, W)."""
+    below: Tensor
+    """∫ x^{-1/2} D dx (…) below the grid."""
+    flat: Tensor
+    """The same (…) if D were constant there."""
+    apart: Tensor | None = None
+    """Factors (S + O, W) of zᵀ(M̂₋ + w)⁻¹z where rows of one index are alike, by generator (`SameIndex`)."""
+
+    @property
+    def value(self) -> Tensor:
+        """De-biased tr √M (…)."""
+        integrand = self.freedom * self.x.sqrt()
+        inner = torch.trapezoid(integrand, self.x.log(), dim=-1)
+        return (self.below + inner + 2.0 * integrand[..., -1]) / math.pi
+
+    @property
+    def extrapolated(self) -> Tensor:
+        """The part of it (…) that is extrapolated, on the scale of the Fréchet distance."""
+        return 2.0 * (self.below - self.flat) / math.pi
+
+    @property
+    def quadrature(self) -> Tensor:
+        """Weights (…, W) by which (1/π) ∫ x^{-1/2} f dx is a sum over f (…, W) that ends on both sides as D does."""
+        steps = 0.5 * self.x.log().diff(dim=-1)
+        found = torch.zeros_like(self.x)
+        found[..., 1:] += steps
+        found[..., :-1] += steps
+        found[..., 0] += 2.0 * torch.where(self.flat > 0.0, self.below / self.flat, 1.0)
+        found[..., -1] += 2.0
+        return found * self.x.sqrt() / math.pi
+
+
+def debiased_root_trace(
+    eigenvalues: Tensor, shares: Tensor, degrees: int, reference: Tensor, weights: RowWeights | None = None
+) -> DebiasedTrace:
+    """De-biased tr √M, M = S Σ S, from its unbiased estimate; arguments as of `leave_one_out_curve`."""
+    curve = leave_one_out_curve(eigenvalues, shares, degrees, reference, weights)
+    return DebiasedTrace(curve.value, curve.extrapolated)
+
+
+def leave_one_out_curve(
+    eigenvalues: Tensor, shares: Tensor, degrees: int, reference: Tensor, weights: RowWeights | None = None
+) -> LeaveOneOutCurve:
+    """The curve of M = S Σ S, from its unbiased estimate with `degrees` = n − 1 degrees of freedom.
+
+    `eigenvalues` (…, k): the k = min(degrees, rank) largest sample eigenvalues, the largest of them > 0;
+    `shares` (…, rows, k): U2 of decisions.md §1; `reference` (rank): the eigenvalues of Σ_r, all > 0, whose shape
+    stands in below the grid while degrees < rank. Leading dimensions are batches. `weights`: for a blend, whose rows
+    differ in weight; without leading dimensions.
+    """
+    count = eigenvalues.shape[-1]
+    largest = eigenvalues.amax(-1, keepdim=True)
+    g = torch.maximum(eigenvalues, largest * 1e-12)[..., None]
+    few, least = degrees < len(reference), g.amin(-2)
+    if few and weights is not None:
+        # Below the smallest eigenvalue that is no rounding, 1 less the leverage is lost in that, too.
+        least = torch.where(g > largest[..., None] * 1e-12, g, torch.inf).amin(-2)
+    low = (least * (1e-3 if count < degrees else 1e-4)).log()
+    steps = torch.linspace(0.0, 1.0, GRID_POINTS, dtype=g.dtype, device=g.device)
+    w = torch.exp(low + ((largest * 1e4).log() - low) * steps)[..., None, :]
+
+    inverse = 1.0 / (g + w)
+    held = g * inverse
+    free = w * inverse
+    leverage = shares @ held
+    variance = shares @ (held * free)
+    own = 1.0 / (degrees + 1) if weights is None else weights.share[:, None]
+    # By a covariance the smallest eigenvalues may be rounding, as where rows are equal: their shares are not known.
+    by_gram = few and weights is None
+    residual = (shares @ free).clamp_min(1e-15) if by_gram else _residuals(leverage, own)
+    apart = None
+    if weights is None:
+        freedom = held.sum(-2) - (variance / residual).mean(-2)
+        mean_leverage = leverage.mean(-2)
+        stretch = (leverage / residual).mean(-2) / mean_leverage
+    else:
+        mass = weights.share * weights.copies
+        taken = (mass / mass.sum()) @ (variance / residual)
+        mean_leverage = weights.copies @ leverage
+        outside = leverage / residual
+        if weights.same is not None:
+            apart, more = weights.same.ratios(held, free)
+            taken, outside = taken * more, outside * apart[weights.places]
+        freedom = held.sum(-2) - taken
+        stretch = (weights.copies @ outside) / mean_leverage
+    # If all rows are at the mean, the map is unknown: use the identity.
+    x = (w[..., 0, :] * torch.where(mean_leverage > 0.0, stretch, 1.0)).cummax(-1).values
+    flat = 2.0 * freedom[..., 0] * x[..., 0].sqrt()
+    below = _tail_by_shape(freedom[..., 0], x[..., 0], reference) if few else flat
+    return LeaveOneOutCurve(w[..., 0, :], x, freedom, residual, below, flat, apart)
+
+
+def residuals(eigenvalues: Tensor, shares: Tensor, w: Tensor, own: Tensor) -> Tensor:
+    """1 less the leave-one-out leverage (rows, W) of further rows, by their `shares` (rows, k) and weights (rows, 1).
+
+    `eigenvalues` (k) and ridges `w` (W) as in the curve.
+    """
+    g = torch.maximum(eigenvalues, eigenvalues[-1] * 1e-12)[:, None]
+    return _residuals(shares @ (g / (g + w)), own)
+
+
+def _residuals(leverage: Tensor, own: Tensor | float) -> Tensor:
+    return (1.0 - own - leverage).clamp_min(1e-9)
+
+
+def _tail_by_shape(freedom: Tensor, start: Tensor, reference: Tensor) -> Tensor:
+    """∫₀^start x^{-1/2} D dx (…) for D shaped as the reference's, where Σ r²/(r² + c) = D(start) fixes its scale c."""
+    rank = len(reference)
+    # D(start) ≤ 0, or full, has no c: take the nearest value that has one, where the tail is 0 or flat.
+    target = freedom.clamp(1e-18, rank * (1.0 - 1e-9))[..., None]
+    squares = reference.square()
+    ratio = rank / target - 1.0
+    low, high = (squares.min() * ratio).log(), (squares.max() * ratio).log()
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        too_small = (squares / (squares + middle.exp())).sum(-1, keepdim=True) > target
+        low, high = torch.where(too_small, middle, low), torch.where(too_small, high, middle)
+    root = (0.25 * (low + high)).exp()
+    return (2.0 * reference * torch.arctan(root / reference)).sum(-1) * (start.sqrt() / root[..., 0])

@@ -1,0 +1,236 @@
+"""The de-biased log score of one blend and the influences of its rows, for every finite order but 2 (decisions.md §1).
+
+Rows of generator i have the share ω_i = α_i/n_i of C = Σ α_i C_i, and n is the effective number 1/Σ_i α_i²/n_i. For one
+generator it is the metric's own estimate. H changes along C_i by the mean of N over the rows of i:
+
+    q = 1: ∂H/∂α_i = N_i, N = −log C          q ≠ 1: ∂H/∂α_i = q/(1 − q) N_i/tr C^q, N = C^{q−1}
+
+φᵀNφ of each row is taken without it: `LeaveOneOut`, for q > 2 to first order in ω. N_i then has a bias only because C
+is that of samples, which is nearly the same for all generators. It was tried to divide it among them, by perturbation
+theory and by how N_i changes with half of the samples: weights became better in some beds and worse in others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.metrics.spectra.cross_entropy import LeaveOneOut, Shares
+from optimist.metrics.spectra.differences import differences
+from optimist.metrics.vendi.blended_spectrum import BlendedSpectrum
+from optimist.metrics.vendi.entropy import log_vendi
+from optimist.metrics.vendi.influence import few_rows_inflation
+from optimist.metrics.vendi.same_index import SameIndex
+from optimist.numerics.mixtures.quadratic import Floats
+
+
+class BlendedEntropy(Protocol):
+    """What is known of the log score H of one blend."""
+
+    estimate: float
+    """De-biased."""
+    systematic: float
+    """Standard deviation of the error that further repeats of the samples would not show."""
+    count: float
+    """The effective number of samples."""
+    inflation: float
+    """κ, by which the variance is larger with few samples."""
+    ridge: float
+    """λ ≥ 0, what eigenvalues are raised by where slopes would be infinite at 0."""
+
+    def influence(self, place: int) -> Tensor:
+        """∂H in the direction φφᵀ (b,) of the kept rows of a generator, from the others, up to a number all share."""
+        ...
+
+    def influence_of(self, squares: Tensor, place: int | None) -> Tensor:
+        """The same of any rows by their (v_kᵀφ)² (m, k): of samples of a generator, None: of rows that are not in C."""
+        ...
+
+
+@dataclass(frozen=True)
+class Alone:
+    """How much of its gap K one generator's estimate makes up for, of an order below 2."""
+
+    gap: float
+    """K, of order 1."""
+    correction: float
+    """The estimate less the plug-in."""
+    systematic: float
+
+
+class BelowTwo:
+    """Orders below 2: the plug-in, and that part of the gap K which the estimates of the generators alone make up for.
+
+    alone: that of each generator of the support. The estimate from the curve of the blend's own degrees of freedom
+    would jump where a generator comes in with a small weight: its rows fill the spectrum as if they were whole ones.
+    Below order 1 what is missing falls faster than K; its power (1 + 1/q)/2 was fitted at 0.5, on four beds.
+    """
+
+    def __init__(
+        self,
+        spectrum: BlendedSpectrum,
+        order: float,
+        width: int,
+        alone: Callable[[int], Alone] | None = None,
+        same: SameIndex | None = None,
+    ) -> None:
+        self._spectrum, self._order, self._same = spectrum, order, same
+        support = spectrum.support
+        leverages = [spectrum.leverages(place) for place in support]
+        sizes = [len(each) for each in leverages]
+        shares = [spectrum.share(place) for place in support]
+        means = [float(spectrum.weights[place]) / size for place, size in zip(support, sizes, strict=True)]
+        blended = Shares(
+            shares=_repeated(shares, leverages),
+            means=_repeated(means, leverages),
+            keeps_all=all(spectrum.parts[place].keeps_all for place in support),
+            spans=spectrum.by_rows,
+            left=_repeated([self._left(place) for place in support], leverages),
+            raised=None if same is None else partial(_raised, same, support, sizes),
+        )
+        rows = torch.cat(leverages)
+        self._outside = LeaveOneOut(spectrum.values, rows, spectrum.count, width, blended)
+        plug_in, gap = log_vendi(spectrum.raw, order), self._outside.first.gap
+        if len(support) == 1 or alone is None:
+            found = self._outside.entropy(order)
+            self.alone = Alone(gap, found.estimate - found.plug_in, found.systematic)
+            part = self.alone
+        else:
+            each = [alone(place) for place in support]
+            weights = [float(spectrum.weights[place]) for place in support]
+            gaps = sum(weight * one.gap for weight, one in zip(weights, each, strict=True))
+            scale = (gap / gaps) ** max(1.0, 0.5 + 0.5 / order) if gaps > 0.0 else 0.0
+            correction = sum(weight * one.correction for weight, one in zip(weights, each, strict=True))
+            systematic = sum(weight * one.systematic for weight, one in zip(weights, each, strict=True))
+            part = Alone(gap, scale * correction, scale * systematic)
+        self.estimate = min(plug_in + part.correction, math.log(width))
+        self.systematic = part.systematic
+        self.count = spectrum.count if same is None else same.count
+        self.inflation = 1.0 + 400.0 / self.count**2
+        self.ridge = self._outside.best[1] if order <= 1.0 else 0.0
+        self._influences = self._outside.influence_of_kept(order, self.estimate).split(sizes)
+
+    def influence(self, place: int) -> Tensor:
+        """Of the kept rows."""
+        if place in self._spectrum.support:
+            return self._influences[self._spectrum.support.index(place)]
+        return self.influence_of(self._spectrum.squares(place), place)
+
+    def influence_of(self, squares: Tensor, place: int | None) -> Tensor:
+        """Of any rows."""
+        share = 0.0 if place is None else self._spectrum.share(place)
+        left = 0.0 if place is None else self._left(place)
+        raised = None if self._same is None or place is None else self._same.raised(place, self._outside.w)
+        return self._outside.influence_in_blend(self._order, self.estimate, squares, share, left, raised)
+
+    def _left(self, place: int) -> float:
+        """What leaves the trace of C with a row of a generator."""
+        others = 0.0 if self._same is None else self._same.left(place)
+        return self._spectrum.share(place) + others
+
+
+class AboveTwo:
+    """Orders above 2, by C over its largest eigenvalue, so that no power underflows.
+
+    E tr C^q − tr (EC)^q is B = ½ Σ ω² D²F[φφᵀ, φφᵀ] over the rows, but for what the mean of each generator makes. With
+    few rows log(1 + B/F) is more robust than B/F: of rows with nothing in common it is what halving the samples shows.
+    """
+
+    def __init__(self, spectrum: BlendedSpectrum, order: float, width: int, same: SameIndex | None = None) -> None:
+        self._spectrum, self._order, self._same = spectrum, order, same
+        self._top = float(spectrum.values[0])
+        values = spectrum.values / self._top
+        trace = float((values**order).sum())
+        self._powers, self._curvature = values ** (order - 1.0), differences(values, order - 1.0)
+        self._of_others: dict[int, float] = {}
+        bias, variance = 0.0, 0.0
+        for place in spectrum.support:
+            weight, n = float(spectrum.weights[place]), spectrum.parts[place].count
+            squares, mean = spectrum.squares(place) / self._top, spectrum.leading[place] / self._top
+            leads = len(mean)
+            within = float((mean.square() * self._curvature[:leads, :leads]).sum())
+            bias += 0.5 * order * weight**2 / (n - 1) * max(float(self._second(squares).mean()) - within, 0.0)
+            variance += (order * weight / trace) ** 2 * float((squares @ self._powers).var()) / n
+            if same is not None:
+                bias += 0.5 * order * weight * self._second_of_others(place)
+                variance += order**2 * weight / trace**2 * same.sum_over(place, self._covariance)
+        bias, variance = max(bias, 0.0), max(variance, 0.0)
+        plug_in = log_vendi(spectrum.raw, order)
+        correction = (0.5 * variance - math.log1p(bias / trace)) / (1.0 - order)
+        self.estimate = min(max(plug_in + correction, 0.0), math.log(width))
+        self.systematic = 0.5 * abs(correction)
+        self.count = spectrum.count if same is None else same.count
+        self.inflation, self.ridge = few_rows_inflation(self.count), 0.0
+        self._rate = order / (1.0 - order) / (trace * math.exp((1.0 - order) * (self.estimate - plug_in)))
+
+    def influence(self, place: int) -> Tensor:
+        """Of the kept rows."""
+        return self.influence_of(self._spectrum.squares(place), place)
+
+    def influence_of(self, squares: Tensor, place: int | None) -> Tensor:
+        """Of any rows, without their own part in C, nor that of their index, to first order."""
+        scaled = squares / self._top
+        found = scaled @ self._powers
+        if place is not None:
+            found = found - self._spectrum.share(place) * self._second(scaled) - self._second_of_others(place)
+        return self._rate * found
+
+    def _second(self, squares: Tensor) -> Tensor:
+        """D²F[φφᵀ, φφᵀ]/q (b,) of rows by their squares (b, k)."""
+        return ((squares @ self._curvature) * squares).sum(-1)
+
+    def _second_of_others(self, place: int) -> float:
+        """Σ_j ω_j D²F[φ_iφ_iᵀ, φ_jφ_jᵀ]/q of rows of one index, beyond that of independent ones."""
+        if place not in self._of_others:
+            self._of_others[place] = 0.0 if self._same is None else self._same.sum_over(place, self._apart)
+        return self._of_others[place]
+
+    def _apart(self, mine: Tensor, theirs: Tensor) -> float:
+        count, size = len(mine), len(self._curvature)
+        mine, theirs = mine[:, :size], theirs[:, :size]
+        same = float(self._second(mine * theirs).mean())
+        among = float(((mine.T @ mine) * (theirs.T @ theirs) * self._curvature).sum()) / count**2
+        return (same - among) * count / (count - 1) / self._top**2
+
+    def _covariance(self, mine: Tensor, theirs: Tensor) -> float:
+        one, other = mine.square() @ self._powers, theirs.square() @ self._powers
+        return float((one - one.mean()) @ (other - other.mean())) / (len(one) - 1) / self._top**2
+
+
+def slopes_of(spectrum: BlendedSpectrum, entropy: BlendedEntropy) -> Floats:
+    """∂H/∂α (G,) from rows that C is not of, at order 1 up to a number that all share.
+
+    Of a generator that has more rows than are kept, that of C_i, and of the kept rows the difference that leaving out
+    makes.
+    """
+    kept = [entropy.influence(place) for place in range(len(spectrum.parts))]
+    found = np.array([float(each.mean()) for each in kept])
+    more = [place for place, part in enumerate(spectrum.parts) if not part.keeps_all]
+    if not more:
+        return found
+    size = len(spectrum.values)
+    each = entropy.influence_of(torch.eye(size, dtype=kept[0].dtype, device=kept[0].device), None)
+    beyond = float(entropy.influence_of(kept[0].new_zeros(1, size), None))
+    for place, mean in zip(more, spectrum.means(more, each, beyond), strict=True):
+        squares = spectrum.squares(place)
+        inside = squares @ each + beyond * (1.0 - squares.sum(-1)).clamp_min(0.0)
+        found[place] += mean - float(inside.mean())
+    return found
+
+
+def _repeated(values: list[float], rows: list[Tensor]) -> Tensor:
+    """Each value once for each row of its block."""
+    return torch.cat([each.new_full((len(each),), value) for value, each in zip(values, rows, strict=True)])
+
+
+def _raised(same: SameIndex, places: Sequence[int], sizes: Sequence[int], ridges: Tensor) -> Tensor:
+    """`SameIndex.raised` (b, W) of the kept rows of these generators."""
+    each = [same.raised(place, ridges).expand(size, -1) for place, size in zip(places, sizes, strict=True)]
+    return torch.cat(each)

@@ -1,0 +1,186 @@
+"""The covariance of a blend, C = Σ α_i C_i, in its eigenbasis; by the Gram matrix of weighted rows if it is smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.metrics.mixtures.objective import Half
+from optimist.metrics.spectra import eigen_coordinates, symmetric_product
+from optimist.metrics.vendi.spectrum import floored_at
+from optimist.metrics.vendi.statistic import KernelStatistic
+from optimist.numerics.mixtures.quadratic import Floats
+from optimist_client.errors import FixError
+
+KEPT = 512
+"""Last rows of each generator by which influences are found, as in an estimate of one."""
+NEGLIGIBLE = 1e-6
+"""Weights below count as 0: such rows are lost in the rounding of the others."""
+LEADING = 512
+"""Eigenvectors, those of the largest eigenvalues, in which second derivatives are computed."""
+
+
+class Part:
+    """Some samples of one generator, by all their φ (n, width) in log order, or by the last ones and their moment."""
+
+    def __init__(
+        self, kept: Tensor, rows: Tensor | None, count: int, total: Callable[[], Tensor] | None = None
+    ) -> None:
+        self.kept = kept
+        """φ of the last rows (b, width)."""
+        self.rows = rows
+        """All φ, where they are kept."""
+        self.count = count
+        """n."""
+        self._total = total
+
+    @classmethod
+    def of(cls, statistic: KernelStatistic, half: Half | None) -> Part:
+        """One half of a log, None: all. Raises FixError where halves were not kept."""
+        rows, samples, last = statistic.rows, statistic.samples, statistic.last_rows
+        count = samples if half is None else (samples + 1 - half) // 2
+        if half is not None:
+            rows = None if rows is None else rows[half::2].clone()
+            last = last[(samples - len(last) + half) % 2 :: 2].clone()
+        if rows is None and len(last) < count:
+            if half is not None and not statistic.halves:
+                raise FixError("the halves of the stream are kept only with halves=True")
+            return cls(last, None, count, lambda: statistic.moment if half is None else statistic.half_moment(half))
+        rows = last if rows is None else rows
+        return cls(rows[-KEPT:], rows, count)
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether `kept` are all rows."""
+        return len(self.kept) == self.count
+
+    def moment(self) -> Tensor:
+        """C_i (width, width)."""
+        if self.rows is not None:
+            return symmetric_product(self.rows.T, self.rows) / self.count
+        assert self._total is not None
+        return self._total() / self.count
+
+
+class BlendedSpectrum:
+    """Eigenvalues of the blend of some parts, and their rows in its eigenbasis.
+
+    The Gram matrix's eigenvectors span the rows of the generators with a weight, and only a part of others' rows.
+    vectors: whether anything is asked but `kept` and `leverages` of these generators, which costs up to twice as much.
+    """
+
+    def __init__(self, parts: Sequence[Part], weights: Floats, *, vectors: bool = True) -> None:
+        weights = np.where(weights < NEGLIGIBLE, 0.0, weights)
+        self.parts, self.weights = parts, weights / weights.sum()
+        self._kept: dict[int, Tensor] = {}
+        self.support: list[int] = np.flatnonzero(weights).tolist()
+        """Places of the generators with a weight above 0."""
+        total = sum(parts[place].count for place in self.support)
+        is_held = all(parts[place].rows is not None for place in self.support)
+        self.by_rows = is_held and total <= parts[0].kept.shape[1]
+        """Whether by the Gram matrix."""
+        if self.by_rows or vectors:
+            values, found = torch.linalg.eigh(self._gram() if self.by_rows else self._covariance())
+        else:
+            kept = [parts[place].kept for place in self.support]
+            values, rotated = eigen_coordinates(self._covariance(), torch.cat(kept))
+            self._kept = dict(zip(self.support, rotated.flip(-1).split([len(rows) for rows in kept]), strict=True))
+            found = values.new_zeros(0, 0)
+        self._vectors = found.flip(-1)
+        """(N, k) of the Gram matrix, (width, k) of C."""
+        self.raw = values.flip(-1).clamp_min(0.0)
+        """Eigenvalues (k), descending."""
+        self.values = floored_at(self.raw)
+        """The same, none below `FLOOR` times the largest."""
+
+    def share(self, place: int) -> float:
+        """ω of a row of this generator: its weight in C."""
+        return float(self.weights[place]) / self.parts[place].count
+
+    @cached_property
+    def count(self) -> float:
+        """The effective number of samples, 1/Σ ω²."""
+        return 1.0 / sum(float(self.weights[place]) * self.share(place) for place in self.support)
+
+    def squares(self, place: int) -> Tensor:
+        """(v_kᵀφ)² (b, k) of the kept rows of a generator."""
+        return self.kept(place).square()
+
+    def coordinates(self, features: Tensor) -> Tensor:
+        """v_kᵀφ (m, k) of any rows φ (m, width)."""
+        if not self.by_rows:
+            return features @ self._vectors
+        return (features @ self._weighted.T) @ (self._vectors / self.values.sqrt())
+
+    def kept(self, place: int) -> Tensor:
+        """v_kᵀφ (b, k) of the kept rows of a generator."""
+        if place not in self._kept:
+            self._kept[place] = self._rotated(place, all_rows=False)
+        return self._kept[place]
+
+    def leverages(self, place: int) -> Tensor:
+        """ω (v_kᵀφ)²/g_k (b, k) of the kept rows of a generator of the support, known where g_k is 0, too."""
+        if self.by_rows:
+            return self._entries(place)[-KEPT:].square()
+        return self.squares(place) * (self.share(place) / self.values)
+
+    def means(self, places: Sequence[int], values: Tensor, beyond: float) -> list[float]:
+        """tr C_i f(C) of these generators, for f with these values (k), and `beyond` outside the eigenvectors' span."""
+        needs_matrix = any(self.parts[place].rows is None for place in places)
+        matrix = (self._vectors * values) @ self._vectors.T if needs_matrix else values
+        found: list[float] = []
+        for place in places:
+            if self.parts[place].rows is None:
+                found.append(float((self.parts[place].moment() * matrix).sum()))
+            else:
+                seen = self._rotated(place, all_rows=True).square().mean(0)
+                found.append(float(seen @ values) + beyond * max(1.0 - float(seen.sum()), 0.0))
+        return found
+
+    @cached_property
+    def leading(self) -> list[Tensor]:
+        """Each C_i (m, m) in the first m ≤ `LEADING` eigenvectors."""
+        return [self._leading(place) for place in range(len(self.parts))]
+
+    def _leading(self, place: int) -> Tensor:
+        part = self.parts[place]
+        if part.rows is None:
+            vectors = self._vectors[:, :LEADING]
+            return vectors.T @ (part.moment() @ vectors)
+        rows = self._rotated(place, all_rows=True)[:, :LEADING]
+        return symmetric_product(rows.T, rows) / part.count
+
+    def _rotated(self, place: int, all_rows: bool) -> Tensor:
+        """v_kᵀφ of the kept rows of a generator, or of all it holds."""
+        part = self.parts[place]
+        if self.by_rows and place in self.support:
+            entries = self._entries(place) if all_rows else self._entries(place)[-KEPT:]
+            return entries * (self.raw / self.share(place)).sqrt()
+        rows = part.rows if all_rows else part.kept
+        assert rows is not None
+        return self.coordinates(rows)
+
+    def _entries(self, place: int) -> Tensor:
+        """The Gram matrix's eigenvectors (n, k) at all rows of a generator of the support."""
+        start = sum(self.parts[before].count for before in self.support if before < place)
+        return self._vectors[start : start + self.parts[place].count]
+
+    @cached_property
+    def _weighted(self) -> Tensor:
+        """√ω φ (N, width) of all rows of the support."""
+        held = [(place, self.parts[place].rows) for place in self.support]
+        return torch.cat([rows * self.share(place) ** 0.5 for place, rows in held if rows is not None])
+
+    def _gram(self) -> Tensor:
+        return symmetric_product(self._weighted, self._weighted.T)
+
+    def _covariance(self) -> Tensor:
+        first, *others = self.support
+        total = float(self.weights[first]) * self.parts[first].moment()
+        for place in others:
+            total += float(self.weights[place]) * self.parts[place].moment()
+        return total

@@ -1,0 +1,202 @@
+"""log Vendi of blends, of every finite order but 2: the loss, the programme, influences (docs/mixtures.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor
+
+from optimist.metrics.mixtures.objective import Blended, Common, Half
+from optimist.metrics.mixtures.shared_chance import SharedChance
+from optimist.metrics.rows import copied
+from optimist.metrics.vendi.blended_entropy import AboveTwo, Alone, BelowTwo, BlendedEntropy, slopes_of
+from optimist.metrics.vendi.blended_influences import Influences
+from optimist.metrics.vendi.blended_spectrum import BlendedSpectrum, Part
+from optimist.metrics.vendi.entropy import log_vendi
+from optimist.metrics.vendi.influence import has_collapsed
+from optimist.metrics.vendi.pair_objective import checked, places_in
+from optimist.metrics.vendi.same_index import SameIndex
+from optimist.metrics.vendi.spectral_loss import Covariances, Spectral, spectral_model
+from optimist.metrics.vendi.statistic import KernelStatistic
+from optimist.numerics.mixtures.programme import minimise
+from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+
+if TYPE_CHECKING:
+    from optimist.metrics.vendi.score import VendiScore
+
+ROUNDS = 2
+"""Times that the programme is corrected. More would end where slopes are equal, but with 20 samples of each generator
+they do not settle."""
+COLLAPSED_SLOPE = 30.0
+"""By how much −log of an eigenvalue that should be 0 is larger than that of one that is 1."""
+
+
+class EntropyObjective:
+    """The `Objective` of log Vendi.
+
+    Weights are fitted by the entropy of the samples (`spectral_loss`), which is too low by an amount that depends on
+    the weights: uncorrected, it prefers to mix. The correction is linear in the weights: near its solution, value and
+    gradient are those of the leave-one-out score.
+    """
+
+    def __init__(
+        self,
+        metric: VendiScore,
+        statistics: Sequence[KernelStatistic],
+        half: Half | None = None,
+        common: Sequence[Common | None] = (),
+    ) -> None:
+        for statistic in statistics:
+            metric.check(statistic)
+        checked([statistic.samples for statistic in statistics])
+        self._order, self._width, self._loss = metric.order, metric.width, Spectral(metric.order)
+        self._parts = [Part.of(statistic, half) for statistic in statistics]
+        self._alone: dict[int, Alone] = {}
+        self.samples = tuple(part.count for part in self._parts)
+        self._common = [None if rows is None else self._seen(metric, rows, half) for rows in common]
+        self._share = SharedChance.of([statistic.samples for statistic in statistics], common).share
+
+    def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
+        """The plug-in's model with the correction; published: without."""
+        return self.plug_in(weights, 0.0) if published else self.corrected(weights, *self._correction)
+
+    def scaled(self, value: float) -> float:
+        """Minus the log score."""
+        return self._loss.in_log(value)
+
+    def deviations(self, weights: Floats) -> Floats:
+        """From the influences on the slopes."""
+        found = self.analyse(weights, slopes=True)
+        own = [float(rows[:, place].std()) for place, rows in enumerate(found.slope_rows)]
+        return self._loss.rate(-found.loss) * np.array(own)
+
+    def analyse(self, weights: Floats, *, slopes: bool = False) -> Blended:
+        """The loss by leave-one-out, or for orders above 2 to second order, and the influences of the last rows.
+
+        Slopes are NaN unless they are asked for.
+        """
+        needs_vectors = slopes or self._order > 2.0 or any(rows is not None for rows in self._common)
+        spectrum = BlendedSpectrum(self._parts, weights, vectors=needs_vectors)
+        places = range(len(weights))
+        if has_collapsed(spectrum.raw):
+            return self._collapsed(BlendedSpectrum(self._parts, weights))
+        entropy = self._entropy(spectrum)
+        found = Influences(spectrum, entropy, self._order)
+        given = list(enumerate(self._common))
+        return Blended(
+            loss=-found.estimate,
+            slopes=found.slopes if slopes else np.full(len(weights), np.nan),
+            rows=tuple(found.of_rows(place) for place in places),
+            extra=found.beyond,
+            common=tuple(None if rows is None else found.of_common(place, *rows) for place, rows in given),
+            slope_rows=tuple(found.of_rows_on_slopes(place) for place in places) if slopes else (),
+            common_slopes=tuple(
+                None if rows is None or not slopes else found.of_common_on_slopes(place, *rows) for place, rows in given
+            ),
+        )
+
+    def _entropy(self, spectrum: BlendedSpectrum) -> BlendedEntropy:
+        if self._order > 2.0:
+            return AboveTwo(spectrum, self._order, self._width, self._same(spectrum))
+        found = BelowTwo(spectrum, self._order, self._width, self._alone_of, self._same(spectrum))
+        if len(spectrum.support) == 1:
+            self._alone[spectrum.support[0]] = found.alone
+        return found
+
+    def _same(self, spectrum: BlendedSpectrum) -> SameIndex | None:
+        """The samples among the common rows, where there are some of two generators or more."""
+        known = {place: rows[0][rows[1]] for place, rows in enumerate(self._common) if rows is not None}
+        if len(known) < 2 or min(len(rows) for rows in known.values()) < 2 or self._share == 0.0:
+            return None
+        return SameIndex(spectrum, known, self._share)
+
+    def _alone_of(self, place: int) -> Alone:
+        if place not in self._alone:
+            spectrum = BlendedSpectrum(self._parts, np.eye(len(self._parts))[place], vectors=False)
+            if has_collapsed(spectrum.raw):
+                self._alone[place] = Alone(0.0, 0.0, 0.0)
+            else:
+                self._entropy(spectrum)
+        return self._alone[place]
+
+    def _collapsed(self, spectrum: BlendedSpectrum) -> Blended:
+        """A blend of identical rows: no error is known. Any generator but these would help."""
+        count, same = len(self._parts), (spectrum.raw > 0.5).to(spectrum.raw.dtype)
+        others = 1.0 - np.array([float((spectrum.squares(place) @ same).mean()) for place in range(count)])
+        none = [part.kept.new_zeros(len(part.kept)) for part in self._parts]
+        common = tuple(None if rows is None else rows[0].new_zeros(len(rows[0])) for rows in self._common)
+        return Blended(
+            loss=-log_vendi(spectrum.raw, self._order),
+            slopes=-COLLAPSED_SLOPE * others,
+            rows=tuple(none),
+            extra=np.zeros(count * (count + 1)),
+            common=common,
+            slope_rows=tuple(rows[:, None].expand(-1, count) for rows in none),
+            common_slopes=tuple(None if rows is None else rows[:, None].expand(-1, count) for rows in common),
+        )
+
+    @cached_property
+    def _covariances(self) -> Covariances:
+        return Covariances.of(self._even.leading, len(self._even.values))
+
+    @cached_property
+    def _ridge(self) -> float:
+        return 0.0 if has_collapsed(self._even.raw) else self._entropy(self._even).ridge
+
+    @cached_property
+    def _even(self) -> BlendedSpectrum:
+        """The spectrum of the blend of equal weights."""
+        count = len(self._parts)
+        return BlendedSpectrum(self._parts, np.full(count, 1.0 / count))
+
+    @cached_property
+    def _correction(self) -> tuple[Floats, float]:
+        """What is added to the linear part (G,), and to the constant."""
+        found = np.zeros(len(self._parts)), 0.0
+        for _ in range(ROUNDS):
+            weights = minimise(_Corrected(self, *found))
+            spectrum = BlendedSpectrum(self._parts, weights)
+            if has_collapsed(spectrum.raw):
+                break
+            entropy = self._entropy(spectrum)
+            plug_in = self.plug_in(weights, self._ridge)
+            linear = -self._loss.rate(entropy.estimate) * slopes_of(spectrum, entropy) - plug_in.gradient(weights)
+            constant = self._loss.of_score(entropy.estimate) - plug_in.value(weights) - float(linear @ weights)
+            found = linear, constant
+        return found
+
+    def plug_in(self, weights: Floats, ridge: float) -> Quadratic:
+        """The model of the samples as they are."""
+        return spectral_model(self._order, self._covariances, weights, ridge)
+
+    def corrected(self, weights: Floats, linear: Floats, constant: float) -> Quadratic:
+        """The model with these additions."""
+        found = self.plug_in(weights, self._ridge)
+        return Quadratic(found.matrix, found.linear + linear, found.constant + constant)
+
+    @staticmethod
+    def _seen(metric: VendiScore, rows: Common, half: Half | None) -> tuple[Tensor, Tensor]:
+        """φ of common rows, and whether each is among the samples: places in the log count as those of the indices."""
+        features = metric.feature_map(copied(rows["features"], metric.feature_map.device))
+        return features, places_in(len(features), len(features), half, features.device)
+
+
+@dataclass(frozen=True)
+class _Corrected:
+    """The programme with a correction."""
+
+    objective: EntropyObjective
+    linear: Floats
+    constant: float
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        return self.objective.samples
+
+    def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
+        del published
+        return self.objective.corrected(weights, self.linear, self.constant)

@@ -1,0 +1,248 @@
+"""De-biased kernel scores and their errors, all in log (decisions.md §2, RKE and Vendi).
+
+There is one recipe for each range of orders. C has eigenvalues g_1 … g_k with eigenvectors u_i, H is the log score.
+
+- **Order 2** (RKE): ‖C‖_F² without its diagonal terms is unbiased for tr C²; for a list of prompts see `listed`.
+- **Orders 0 < α < 2**: `LeaveOneOut`, with its bracket. The sampling variance is the larger one of two influence
+  functions': that of the plug-in, φᵀ f(C) φ with f the derivative of H in each eigenvalue, and that of the cross
+  entropy, which sees each sample from outside. At n = 20 the first alone would be 3.7 times too small. The common φ
+  have the second one.
+- **Orders α > 2, α = ∞, and every truncated score**: H is smooth enough that its bias is B/n + o(1/n), which the halves
+  A and B of the stream show twice over: 2 H(A + B) − ½ (H(A) + H(B)). IF = Σ_{i≤t} (f_i − mean f)(u_iᵀφ)², f taken on
+  the truncated spectrum, whose common shift is what subtracts the mean; for α = ∞, f is −1/λ_max at the largest alone.
+  ½ |correction| is added to the error, for the bias that halving does not show.
+
+Estimates lie in 0 … log ceiling, as every score does; RKE's alone is as decisions.md has it, at most 6 log 10.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from optimist.metrics.rows import copied
+from optimist.metrics.score import Analysis, linear_share
+from optimist.metrics.spectra.cross_entropy import LeaveOneOut
+from optimist.metrics.vendi.entropy import log_vendi, truncated
+from optimist.metrics.vendi.listed import ListedPrompts
+from optimist.metrics.vendi.spectrum import floored_at, second_order, shares_of, slopes, weights_of
+from optimist.metrics.vendi.statistic import KernelStatistic
+from optimist_client.errors import FixError
+
+if TYPE_CHECKING:
+    from optimist.metrics.vendi.score import VendiScore
+
+PAIR_BUFFER = 256
+"""Number of last φ whose pairs give the second-order variance of RKE."""
+COLLAPSED = 1e-12
+"""Samples count as identical, without error, if the largest eigenvalue, or ‖C‖_F², is this close to 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelAnalysis(Analysis):
+    """The numbers of one analysis, in log."""
+
+    plain_error: float
+    """The error from the influence function and the second order only, without the factor κ for few samples."""
+
+
+@dataclass(frozen=True)
+class EntropyInfluence:
+    """The result of a recipe for one entropy, before errors are computed; sums of entropies combine these."""
+
+    plug_in: float
+    estimate: float
+    influence: Tensor
+    """IF of each of the statistic's last φ (b), in log order, up to a constant; of several (m, b) the one that varies
+    most counts."""
+    inflation: float = 1.0
+    """κ, by which the variance is larger with few samples."""
+    second_order: float = 0.0
+    """Variance of the second-order term, times n²."""
+    pairs: Tensor | None = None
+    """The second-order terms that it was taken from, one for each ordered pair of the last φ, at order 2."""
+    doubt: float = 0.0
+    """The uncertain part of the correction, with the correction's sign."""
+    systematic: float = 0.0
+    """For sd_stop, an error that is independent of those of other entropies."""
+    systematic_sign: int = 0
+    """`Analysis.systematic_sign` of it."""
+    bracket: tuple[float, float] | None = None
+    """Between which the population's entropy lies on average; None if unknown."""
+    common: Sequence[Tensor] = ()
+    """IF of the common φ (m,), where these were given."""
+
+
+def with_errors(
+    found: EntropyInfluence,
+    n: int,
+    warnings: tuple[str, ...] = (),
+    listed: ListedPrompts | None = None,
+    prompts: Tensor | None = None,
+) -> KernelAnalysis:
+    """The errors of a recipe's result for n ≥ 2 samples: independent errors add in squares.
+
+    listed: the prompts of the samples, if they are a fixed list; prompts: those of the common rows (m,), if known.
+    """
+    influence, recent = (found.common[0], None) if found.common else (None, None)
+    if listed is None:
+        # Of several influences the common φ have the last one.
+        recent = None if influence is None else torch.atleast_2d(found.influence)[-1]
+        first_order = max(float(each.var()) for each in torch.atleast_2d(found.influence)) / n
+    else:
+        first_order = listed.variance(found.influence, n)
+        if influence is not None:
+            influence = listed.weighed(influence, prompts, len(found.influence))
+    variance = first_order + found.second_order / n**2
+    known = variance * found.inflation
+    return KernelAnalysis(
+        plug_in=found.plug_in,
+        estimate=found.estimate,
+        plain_error=math.sqrt(variance),
+        selection_error=math.sqrt(known + found.doubt**2),
+        stopping_error=math.sqrt(known + found.doubt**2 + found.systematic**2),
+        bracket=found.bracket,
+        first_order=linear_share(first_order, variance),
+        systematic_selection=abs(found.doubt),
+        systematic_stopping=math.sqrt(found.doubt**2 + found.systematic**2),
+        systematic_sign=found.systematic_sign,
+        influence=influence,
+        recent=recent,
+        warnings=warnings,
+    )
+
+
+def few_rows(order: float, n: int, width: int) -> tuple[str, ...]:
+    """The warning of an estimate of order < 2 from n samples, which extrapolates while n < width."""
+    if order >= 2.0 or n >= width:
+        return ()
+    return (f"fewer samples than features: {n} samples for {width}; the rest is extrapolated",)
+
+
+def entropy_influence(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
+    """The recipe of the metric's order, from n ≥ 2 samples, with the influence of the rows `common` (m, d) if given.
+
+    Raises FixError as `VendiScore.analyse` does.
+    """
+    metric.check(statistic)
+    if statistic.samples < 2:
+        raise FixError("the influence of 1 sample is not defined")
+    features = [metric.feature_map(copied(rows, metric.feature_map.device)) for rows in common]
+    if metric.order == 2.0 and metric.truncation is None:
+        return _by_pairs(metric, statistic, *features)
+    if metric.needs_halves:
+        return _by_halves(metric, statistic, *features)
+    return _by_leave_one_out(metric, statistic, *features)
+
+
+def pair_variance(pairs: Tensor) -> float:
+    """`EntropyInfluence.second_order` of `pairs`."""
+    return 2.0 * float(pairs.var())
+
+
+def _by_pairs(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
+    n, rows, plug_in = statistic.samples, statistic.rows, metric.plug_in(statistic)
+    square = math.exp(-plug_in)
+    mean_square = (n * n * square - n) / (n * (n - 1))
+    if statistic.listed is not None:
+        mean_square = statistic.listed.mean_square(n * n * square - n, n, rows)
+    mean_square = max(mean_square, 1e-6)
+    if square >= 1.0 - COLLAPSED:
+        return _collapsed(plug_in, statistic, *common)
+
+    def influence_of(features: Tensor) -> Tensor:
+        seen = statistic.times(features) if rows is None else features @ rows.T
+        quadratic = (seen * (features if rows is None else seen)).sum(-1)
+        return -2.0 / mean_square * (quadratic - 1.0) / (n - 1)
+
+    buffer = statistic.last_rows
+    influence = influence_of(buffer)
+    if n == 2:
+        # There is only one pair, so the spread is unknown: take the largest that k² in [0, 1] with this mean can have.
+        spread = math.sqrt(2.0 * (1.0 - mean_square) / mean_square)
+        influence = torch.tensor([spread, -spread], dtype=torch.float64, device=buffer.device)
+    squares = (buffer[-PAIR_BUFFER:] @ buffer[-PAIR_BUFFER:].T).square()
+    apart = ~torch.eye(len(squares), dtype=torch.bool, device=squares.device)
+    pairs = squares[apart] / -mean_square
+    return EntropyInfluence(
+        plug_in=plug_in,
+        estimate=-math.log(mean_square),
+        influence=influence,
+        inflation=few_rows_inflation(n),
+        second_order=pair_variance(pairs),
+        pairs=pairs,
+        common=[influence_of(features) for features in common],
+    )
+
+
+def _by_leave_one_out(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
+    n, order = statistic.samples, metric.order
+    eigenvalues, weights, *of_common = weights_of(statistic, *common)
+    plug_in = log_vendi(eigenvalues, order)
+    if has_collapsed(eigenvalues):
+        return replace(_collapsed(plug_in, statistic, *common), bracket=(plug_in, plug_in))
+    floored = floored_at(eigenvalues)
+    outside = LeaveOneOut(floored, weights, n, metric.width)
+    found = outside.entropy(order)
+    derivative = slopes(floored, order)
+    cross_entropy = min(found.plug_in + found.gap, metric.log_ceiling)
+    return EntropyInfluence(
+        plug_in=plug_in,
+        estimate=found.estimate,
+        influence=torch.stack([n * (weights * floored) @ derivative, found.influence]),
+        inflation=1.0 + 400.0 / n**2,
+        second_order=second_order(floored, derivative, order),
+        systematic=found.systematic,
+        # More or less of the same correction: of generators alike it is off in the same direction. Orders below 1 are
+        # not calibrated well enough for that.
+        systematic_sign=1 if order >= 1.0 else 0,
+        bracket=(plug_in, max(cross_entropy, found.estimate)),
+        common=[outside.influence(order, found.estimate, each) for each in of_common],
+    )
+
+
+def _by_halves(metric: VendiScore, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
+    order, truncation = metric.order, metric.truncation
+    eigenvalues, *shares = shares_of(statistic, *common)
+    plug_in = log_vendi(eigenvalues, order, truncation)
+    if has_collapsed(eigenvalues):
+        return _collapsed(plug_in, statistic, *common)
+    halves = [log_vendi(half, order, truncation) for half in metric.half_spectra(statistic)]
+    correction = plug_in - 0.5 * sum(halves)
+    spectrum = truncated(eigenvalues, truncation)
+    derivative = slopes(floored_at(spectrum), order)
+    influence, *of_common = (each[:, : len(spectrum)] @ (derivative - derivative.mean()) for each in shares)
+    return EntropyInfluence(
+        plug_in=plug_in,
+        estimate=_inside(metric, plug_in + correction),
+        influence=influence,
+        inflation=few_rows_inflation(statistic.samples),
+        doubt=0.5 * correction,
+        common=of_common,
+    )
+
+
+def few_rows_inflation(n: float) -> float:
+    """κ = 1 + 20/n of all recipes but `_by_leave_one_out`."""
+    return 1.0 + 20.0 / n
+
+
+def has_collapsed(eigenvalues: Tensor) -> bool:
+    """Whether samples with these eigenvalues (k), descending, count as identical."""
+    return bool(eigenvalues[0] >= 1.0 - COLLAPSED)
+
+
+def _collapsed(plug_in: float, statistic: KernelStatistic, *common: Tensor) -> EntropyInfluence:
+    """The result of every recipe for identical samples: the plug-in, without error."""
+    none, *of_common = (each.new_zeros(len(each)) for each in (statistic.last_rows, *common))
+    return EntropyInfluence(plug_in, plug_in, none, common=of_common)
+
+
+def _inside(metric: VendiScore, estimate: float) -> float:
+    """The estimate within what the score can be."""
+    return min(max(estimate, 0.0), metric.log_ceiling)

@@ -1,0 +1,250 @@
+"""Samples whose prompts are a fixed list: the score on exactly these prompts, at order 2 (decisions.md §2).
+
+Passes through a list of M prompts use each of them equally often; independent draws do not. So the mean of k² over all
+pairs of samples has too few pairs of one prompt, and how often each prompt came adds nothing to the error of a mean.
+Samples whose prompt is not known count as independent draws: where no prompt is known, all is as without a list.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.metrics.rows import LastRows
+from optimist_client.errors import FixError
+
+UNKNOWN = -1
+"""The index of a prompt that is not known."""
+TRACKED = 256
+"""Prompts, a random choice, whose pairs are still counted when a statistic no longer holds all φ."""
+FEWEST = 10
+"""Degrees of freedom below which nothing is known of the variance within prompts."""
+
+
+def reweighted_mean(total: float, pairs: float, of_one: float, same: float, length: int) -> float:
+    """The mean of k² over the pairs of a list of `length` prompts: (1 − 1/M) of different ones + (1/M) of one prompt.
+
+    total: the sum over all `pairs`; of_one: the mean over those of one prompt, of which there are `same`.
+    """
+    if same >= pairs:
+        return total / pairs
+    apart = (total - same * of_one) / (pairs - same)
+    return (1.0 - 1.0 / length) * apart + of_one / length
+
+
+def mean_variance(influence: Tensor, prompts: Tensor, n: int, unevenness: float) -> float:
+    """Var of the mean of n influence values: (W + (T − W)·unevenness)/n, from the last ones (b) with their prompts (b).
+
+    T is their variance, W ≤ T the part within prompts. `unevenness` is 1 for independent draws, 0 after whole passes.
+    """
+    total = float(influence.var())
+    known = prompts != UNKNOWN
+    freedom = _freedom(prompts)
+    if freedom < FEWEST:
+        return total / n
+    values = influence[known]
+    within = min(total, float((values - _prompt_means(values, prompts[known])).square().sum()) / freedom)
+    return (within + (total - within) * unevenness) / n
+
+
+def list_influence(influence: Tensor, prompts: Tensor, unevenness: float) -> Tensor:
+    """Influence values (m) with their prompts (m), weighted so that they vary as the mean over a list does.
+
+    Variances and covariances of the result are W + (T − W)·unevenness of the values, as in `mean_variance`: the mean of
+    each prompt counts by the root of the unevenness, what is left is stretched by as much as the means took of it.
+    """
+    known = prompts != UNKNOWN
+    values, freedom = influence[known], _freedom(prompts)
+    means, mean = _prompt_means(values, prompts[known]), values.mean()
+    stretch = math.sqrt(max(len(values) - unevenness * (len(values) - freedom), 0.0) / freedom)
+    found = influence - mean
+    found[known] = stretch * (values - means) + math.sqrt(unevenness) * (means - mean)
+    return found
+
+
+def _freedom(prompts: Tensor) -> int:
+    """Degrees of freedom within prompts of values with these prompts (b)."""
+    known = prompts[prompts != UNKNOWN]
+    return len(known) - len(torch.unique(known))
+
+
+def _prompt_means(values: Tensor, prompts: Tensor) -> Tensor:
+    """For each value (b) the mean over those of its prompt."""
+    seen, place, counts = torch.unique(prompts, return_inverse=True, return_counts=True)
+    sums = torch.zeros(len(seen), dtype=values.dtype, device=values.device).index_add_(0, place, values)
+    return (sums / counts)[place]
+
+
+class ListedPrompts:
+    """Which prompt of a list each sample of a stream belongs to, and the mean of k² over pairs of one prompt.
+
+    While the statistic holds all φ, all pairs of one prompt count. From then on, a φ is paired with the one before it
+    of its prompt, for `TRACKED` prompts at most: the mean enters with a weight of 1/n only.
+    """
+
+    def __init__(self, length: int, width: int, last: int, device: torch.device) -> None:
+        if length < 1:
+            raise FixError(f"a list has at least one prompt, not {length}")
+        self.length = length
+        self._last = last
+        self.counts = torch.zeros(length, dtype=torch.int64)
+        """Samples of each prompt (length,)."""
+        self.unknown = 0
+        """Samples whose prompt is not known."""
+        self._held: Tensor | LastRows = torch.zeros(0, 1, dtype=torch.int64)
+        self._sums = torch.zeros(2, dtype=torch.float64)  # of k² over pairs of one prompt, and their number
+        self._latest = torch.zeros(0, width, dtype=torch.float64, device=device)
+        self._has = torch.zeros(0, dtype=torch.bool)
+        chosen = np.random.default_rng(0).permutation(length)[:TRACKED]
+        self._slots = torch.full((length,), UNKNOWN)
+        self._slots[torch.from_numpy(chosen)] = torch.arange(len(chosen))
+
+    @property
+    def last(self) -> Tensor:
+        """The prompts (b) of the last samples, in log order, `UNKNOWN` among them."""
+        held = self._held[-self._last :] if isinstance(self._held, Tensor) else self._held.copy()
+        return held[:, 0]
+
+    @property
+    def known(self) -> int:
+        """Samples whose prompt is known."""
+        return int(self.counts.sum())
+
+    @property
+    def unevenness(self) -> float:
+        """Σ (c − m/M)²/n over the counts c of the m samples with known prompts, each unknown one adding 1."""
+        known = self.known
+        uneven = float((self.counts.double() - known / self.length).square().sum())
+        return (uneven + self.unknown) / (known + self.unknown)
+
+    def check(self, prompts: Tensor | None, rows: int) -> Tensor:
+        """The prompts (rows,) of a batch as int64; None stands for unknown ones. Raises FixError for others."""
+        if prompts is None:
+            return torch.full((rows,), UNKNOWN)
+        if prompts.shape != (rows,) or prompts.dtype.is_floating_point or len(prompts) == 0:
+            raise FixError(f"prompt_indices: expected {rows} whole numbers, got {tuple(prompts.shape)}")
+        low, high = (int(end) for end in torch.aminmax(prompts))
+        if not UNKNOWN <= low <= high < self.length:
+            raise FixError(f"prompt_indices: expected 0 to {self.length - 1}, got {low if low < 0 else high}")
+        return prompts.to(torch.int64)
+
+    def add(self, prompts: Tensor, features: Tensor) -> None:
+        """Take the prompts (b) of φ (b, width) that follow the samples so far."""
+        known = prompts[prompts != UNKNOWN]
+        self.counts += torch.bincount(known, minlength=self.length)
+        self.unknown += len(prompts) - len(known)
+        if isinstance(self._held, Tensor):
+            self._held = torch.cat([self._held, prompts[:, None]])
+        else:
+            self._held.append(prompts[:, None])
+            self._pair(prompts, features)
+
+    def drop_rows(self, rows: Tensor) -> None:
+        """Go on without all φ: `rows` (n, width) are those so far."""
+        assert isinstance(self._held, Tensor)
+        prompts = self._held[:, 0]
+        self._sums = torch.tensor(self._all_pairs(rows), dtype=torch.float64)
+        slots = min(self.length, TRACKED)
+        self._latest = self._latest.new_zeros(slots, self._latest.shape[1])
+        self._has = torch.zeros(slots, dtype=torch.bool)
+        self._remember(prompts, rows)
+        self._held = LastRows(self._held[-self._last :].clone(), self._last)
+
+    def mean_square(self, total: float, n: int, rows: Tensor | None) -> float:
+        """θ, the mean of k² over pairs of a list, from its sum over all n(n − 1) ordered pairs.
+
+        rows: all φ while they are held. Before two samples of each prompt are known, it is the mean over all pairs.
+        """
+        known, everything = self.known, n * (n - 1.0)
+        squares, number = self._sums.tolist() if rows is None else self._all_pairs(rows)
+        if known < 2 * self.length or not number:
+            return total / everything
+        same = float((self.counts.double() * (self.counts - 1)).sum())
+        # A sample of unknown prompt is of the same prompt as another one with probability 1/M.
+        same += (everything - known * (known - 1.0)) / self.length
+        return reweighted_mean(total, everything, squares / number, same, self.length)
+
+    def variance(self, influence: Tensor, n: int) -> float:
+        """Var of the mean of n influence values, of which the last ones (b) are given."""
+        return mean_variance(influence, self._of_last(len(influence)).to(influence.device), n, self.unevenness)
+
+    def weighed(self, influence: Tensor, prompts: Tensor | None, last: int) -> Tensor:
+        """The influence (m) of rows with these prompts (m), by which the means of two generators' lists compare.
+
+        As it is while nothing is known of the variance within prompts of the `last` samples, as in `variance`. Zero
+        where that is known, but not for these rows: then nothing is known of how they vary together.
+        """
+        if _freedom(self._of_last(last)) < FEWEST:
+            return influence
+        if prompts is None or _freedom(prompts) < FEWEST:
+            return torch.zeros_like(influence)
+        return list_influence(influence, prompts.to(influence.device), self.unevenness)
+
+    def _of_last(self, count: int) -> Tensor:
+        """The prompts (count,) of the last samples."""
+        return self.last[len(self.last) - count :]
+
+    def state(self) -> dict[str, Tensor]:
+        """The whole state by name."""
+        held = self._held if isinstance(self._held, Tensor) else self._held.copy()
+        return {
+            "prompts_layout": torch.tensor([self.length], dtype=torch.int64),
+            "prompts_counts": torch.cat([self.counts, torch.tensor([self.unknown])]),
+            "prompts_held": held,
+            "prompts_sums": self._sums,
+            "prompts_latest": self._latest,
+            "prompts_has": self._has,
+        }
+
+    @classmethod
+    def from_tensors(
+        cls, tensors: dict[str, Tensor], width: int, last: int, device: torch.device, *, holds_rows: bool
+    ) -> ListedPrompts:
+        """The inverse of `state`. Raises KeyError on missing tensors."""
+        listed = cls(int(tensors["prompts_layout"]), width, last, device)
+        state = {name: tensor.cpu().clone() for name, tensor in tensors.items() if name.startswith("prompts_")}
+        *counts, listed.unknown = state["prompts_counts"].tolist()
+        listed.counts = torch.tensor(counts, dtype=torch.int64)
+        held = state["prompts_held"]
+        listed._held = held if holds_rows else LastRows(held, last)
+        listed._sums, listed._has = state["prompts_sums"], state["prompts_has"]
+        listed._latest = state["prompts_latest"].to(device)
+        return listed
+
+    def _all_pairs(self, rows: Tensor) -> tuple[float, float]:
+        """Σ k² over the ordered pairs of one prompt among all φ, and how many there are."""
+        assert isinstance(self._held, Tensor)
+        prompts = self._held[:, 0]
+        squares, number = 0.0, 0
+        for prompt in torch.nonzero(self.counts > 1)[:, 0].tolist():
+            group = rows[(prompts == prompt).to(rows.device)]
+            gram = (group @ group.T).square()
+            squares += float(gram.sum() - gram.diagonal().sum())
+            number += len(group) * (len(group) - 1)
+        return squares, float(number)
+
+    def _pair(self, prompts: Tensor, features: Tensor) -> None:
+        """Pair each φ of a tracked prompt with the one before it of the same prompt."""
+        slots = torch.where(prompts == UNKNOWN, UNKNOWN, self._slots[prompts.clamp_min(0)])
+        order = torch.argsort(slots, stable=True)
+        order = order[slots[order] != UNKNOWN]
+        if not len(order):
+            return
+        slots, rows = slots[order], features[order.to(features.device)]
+        follows = torch.zeros(len(order), dtype=torch.bool)
+        follows[1:] = slots[1:] == slots[:-1]
+        before = torch.where(follows[:, None].to(rows.device), rows.roll(1, 0), self._latest[slots.to(rows.device)])
+        pairs = follows | self._has[slots]
+        squares = (rows * before).sum(-1).square()[pairs.to(rows.device)]
+        self._sums += torch.tensor([2.0 * float(squares.sum()), 2.0 * int(pairs.sum())], dtype=torch.float64)
+        self._remember(prompts, features)
+
+    def _remember(self, prompts: Tensor, features: Tensor) -> None:
+        """Keep the last φ of each tracked prompt."""
+        for prompt, row in {prompt: row for row, prompt in enumerate(prompts.tolist())}.items():
+            slot = UNKNOWN if prompt == UNKNOWN else int(self._slots[prompt])
+            if slot != UNKNOWN:
+                self._latest[slot], self._has[slot] = features[row], True

@@ -1,0 +1,267 @@
+"""Vendi scores and RKE: how many kinds of sample a generator makes, by a kernel (equations.md §3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from weakref import WeakKeyDictionary
+
+from torch import Tensor
+
+from optimist.metrics.feature_maps import FeatureMap
+from optimist.metrics.mixtures.objective import Common, Half, Objective
+from optimist.metrics.modes import Mode
+from optimist.metrics.reservoir import Reservoir
+from optimist.metrics.score import BaseScore, Identity
+from optimist.metrics.spectra import SMALLEST_WIDTH, TraceFollower
+from optimist.metrics.vendi.blends import renyi_objective
+from optimist.metrics.vendi.entropy import check_order, eigenvalues_of, log_vendi, spectrum_of_rows
+from optimist.metrics.vendi.entropy_objective import EntropyObjective
+from optimist.metrics.vendi.influence import EntropyInfluence, KernelAnalysis, entropy_influence, few_rows, with_errors
+from optimist.metrics.vendi.modes import modes_of
+from optimist.metrics.vendi.statistic import KernelStatistic
+from optimist_client.errors import FixError
+from optimist_client.metrics import RKE, Metric, Vendi
+
+
+class VendiScore(BaseScore):
+    """log Vendi_α of the covariance C = (1/n) Σ φφᵀ of unit-norm features, for any order α ≥ 1e-6; higher is better.
+
+    α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at
+    most log width. The eigenvalues are those of the n × n Gram matrix of the φ while n ≤ width, then those of C itself.
+    At order 2, `prompts` is the length of the list that the samples' prompts are, if the score is that on these. Raises
+    FixError on an order below 1e-6, or a truncation outside 1 … width.
+    """
+
+    declared: type[Metric] | Metric = Vendi
+
+    def __init__(
+        self,
+        feature_map: FeatureMap,
+        order: float = 1.0,
+        truncation: int | None = None,
+        prompts: int | None = None,
+    ) -> None:
+        self.feature_map = feature_map
+        self.prompts = prompts
+        self.order = check_order(order)
+        if truncation is not None and not 1 <= truncation <= feature_map.width:
+            raise FixError(f"truncation must lie between 1 and the {feature_map.width} features, not {truncation!r}")
+        self.truncation = truncation
+        self._followed: WeakKeyDictionary[KernelStatistic, _Followed] = WeakKeyDictionary()
+
+    @property
+    def offers_modes(self) -> bool:
+        """Always: φ has principal directions at every order."""
+        return True
+
+    @property
+    def offers_prompt_groups(self) -> bool:
+        """Never: there are no prompts in φ."""
+        return False
+
+    @property
+    def offers_mixture(self) -> bool:
+        """Where the score is a smooth function of the whole spectrum."""
+        return self.truncation is None and self.order < math.inf
+
+    @property
+    def dimension(self) -> int:
+        """d, the columns of a batch."""
+        return self.feature_map.dimension
+
+    @property
+    def width(self) -> int:
+        """The columns of φ."""
+        return self.feature_map.width
+
+    @property
+    def ceiling(self) -> int:
+        """The largest value on the natural scale: t of a truncated score, otherwise the width."""
+        return self.width if self.truncation is None else self.truncation
+
+    @property
+    def log_ceiling(self) -> float:
+        """The largest value in log."""
+        return math.log(self.ceiling)
+
+    @property
+    def needs_halves(self) -> bool:
+        """Whether its de-biased estimate reads the two half-streams (decisions.md §2)."""
+        return self.truncation is not None or self.order > 2.0
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """d columns of "features"."""
+        return {"features": self.dimension}
+
+    def statistic(self, halves: bool = True) -> KernelStatistic:
+        """An empty statistic on the feature map's device.
+
+        halves: whether it keeps the half-streams apart past n = width, which mixtures read, and the analysis where
+        `needs_halves` says so.
+        """
+        return KernelStatistic(self.feature_map, halves=halves, prompts=self.prompts)
+
+    def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
+        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""
+        return KernelStatistic.from_tensors(tensors, self.feature_map)
+
+    def check(self, statistic: KernelStatistic) -> None:
+        """Raises FixError unless the statistic has samples and a feature map of this one's sizes."""
+        if statistic.sizes != (self.dimension, self.width):
+            raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
+        if statistic.samples < 1:
+            raise FixError("a kernel score needs at least 1 sample")
+
+    def follow(self, statistic: KernelStatistic) -> None:
+        """Keep a cache that makes the plug-in of this statistic cheap; call it again after every batch.
+
+        Does nothing for scores that are not a function of one trace (orders below 1, ∞, truncated ones), or if a plain
+        eigenproblem costs less.
+        """
+        has_trace = self.truncation is None and 1.0 <= self.order < math.inf
+        if has_trace and self.width >= SMALLEST_WIDTH and statistic.samples:
+            self._followed.setdefault(statistic, _Followed(self.order, self.width)).catch_up(statistic)
+
+    def forget(self, statistic: KernelStatistic) -> None:
+        """Drop the cache of `follow`: its next call starts again from the statistic alone."""
+        self._followed.pop(statistic, None)
+
+    def followed_bytes(self, statistic: KernelStatistic) -> int:
+        """Bytes of memory that `follow` takes for this statistic."""
+        followed = self._followed.get(statistic)
+        return 0 if followed is None else followed.follower.bytes
+
+    def plug_in(self, statistic: KernelStatistic) -> float:
+        """The log score of the samples as they are, 0 … log ceiling. Raises FixError on no samples."""
+        self.check(statistic)
+        n = statistic.samples
+        followed = self._followed.get(statistic)
+        trace = followed.trace if followed is not None and followed.samples == n else None
+        if self.order == 2.0 and self.truncation is None:
+            square_sum = statistic.square_sum if trace is None else trace
+            return max(2.0 * math.log(n) - math.log(square_sum), 0.0)
+        if trace is not None and self.order == 1.0:
+            return max(math.log(n) - trace / n, 0.0)
+        if trace is not None:
+            return max((math.log(trace) - self.order * math.log(n)) / (1.0 - self.order), 0.0)
+        return log_vendi(self.spectrum(statistic), self.order, self.truncation)
+
+    def analyse(self, statistic: KernelStatistic) -> KernelAnalysis:
+        """The de-biased log score, from n ≥ 2 samples.
+
+        Raises FixError on fewer, on a statistic of another metric, and on missing halves.
+        """
+        return self._with_errors(statistic, entropy_influence(self, statistic))
+
+    def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> KernelAnalysis:
+        """The same with the influence of the rows "features" (m, d).
+
+        Where the prompts are a list, "listed" (m, int64) are the prompts of these rows, and values are weighted as
+        `ListedPrompts.weighed` does. Raises as `analyse` does.
+        """
+        found = entropy_influence(self, statistic, common["features"])
+        return self._with_errors(statistic, found, common.get("listed"))
+
+    def _with_errors(
+        self, statistic: KernelStatistic, found: EntropyInfluence, prompts: Tensor | None = None
+    ) -> KernelAnalysis:
+        n = statistic.samples
+        if self.truncation is None:
+            few = few_rows(self.order, n, self.width)
+            return with_errors(found, n, few, statistic.listed, prompts)
+        few = f"fewer samples than twice the truncation: {n} samples for {self.truncation} eigenvalues"
+        return with_errors(found, n, (few,) if n < 2 * self.truncation else ())
+
+    def modes(self, statistic: KernelStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
+        """The modes of φ over all samples seen, shown by those of the reservoir; `modes_of` says which.
+
+        Raises FixError on a statistic without samples or of another metric, and as `modes_of` does.
+        """
+        self.check(statistic)
+        return modes_of(statistic, reservoir, self.widths, count, samples)
+
+    def objective(
+        self, statistics: Sequence[KernelStatistic], half: Half | None = None, common: Sequence[Common | None] = ()
+    ) -> Objective:
+        """The loss of blends: at order 2 by means over pairs, otherwise by spectra. Raises as `Score.objective`."""
+        if not self.offers_mixture:
+            raise FixError("a truncated Vendi score, or one of infinite order, has no score of blends")
+        if self.order == 2.0:
+            return renyi_objective(self, statistics, half, common)
+        return EntropyObjective(self, statistics, half, common)
+
+    def identity(self) -> Identity:
+        """The feature map."""
+        return [(self.feature_map.name, self.feature_map.tensors())]
+
+    def spectrum(self, statistic: KernelStatistic) -> Tensor:
+        """The min(n, width) largest eigenvalues of C, descending and ≥ 0. Raises FixError on no samples."""
+        self.check(statistic)
+        rows = statistic.rows
+        if rows is not None:
+            return spectrum_of_rows(rows)
+        return eigenvalues_of(statistic.moment / statistic.samples)
+
+    def half_spectra(self, statistic: KernelStatistic) -> tuple[Tensor, Tensor]:
+        """The same for the samples of even and of odd index, separately. Raises FixError on fewer than 2 samples.
+
+        Past n = width it needs a statistic made with `halves`, and raises FixError on another.
+        """
+        self.check(statistic)
+        if statistic.samples < 2:
+            raise FixError("halves of a stream need at least 2 samples")
+        rows = statistic.rows
+        if rows is not None:
+            return spectrum_of_rows(rows[::2]), spectrum_of_rows(rows[1::2])
+        counts = ((statistic.samples + 1) // 2, statistic.samples // 2)
+        even, odd = (eigenvalues_of(statistic.half_moment(parity) / count) for parity, count in enumerate(counts))
+        return even, odd
+
+
+class _Followed:
+    """Tr f(S) of one growing statistic: f = x^α, or x log x at order 1."""
+
+    def __init__(self, order: float, width: int) -> None:
+        self.samples = 0
+        self._order = order
+        self._width = width
+        self._square = 0.0
+        self.follower = TraceFollower(order, width)
+
+    @property
+    def trace(self) -> float | None:
+        """Tr f(S); None if only the eigenvalues themselves are accurate enough."""
+        return self._square if self._order == 2.0 else self.follower.value
+
+    def catch_up(self, statistic: KernelStatistic) -> None:
+        """Add the new φ, or start from the moment if the statistic no longer has all of them."""
+        fresh = statistic.samples - self.samples
+        if fresh == 0:
+            return
+        self.samples = statistic.samples
+        rows = statistic.rows
+        if self._order == 2.0:
+            # ‖S + UUᵀ‖² = ‖S‖² + 2 tr UᵀSU + ‖UᵀU‖² on rows; one pass over S is as cheap once there is S.
+            if rows is None:
+                self._square = statistic.square_sum
+            else:
+                products = rows[-fresh:] @ rows.T
+                self._square += float(products.square().sum() + products[:, :-fresh].square().sum())
+            return
+        latest = statistic.latest(fresh)
+        if latest is None:
+            self.follower = TraceFollower(self._order, self._width)
+            self.follower.start(statistic.samples, lambda: statistic.moment)
+        else:
+            self.follower.append(latest, lambda: statistic.moment)
+
+
+class RenyiKernelEntropy(VendiScore):
+    """log RKE = −log ‖C‖_F², which is log Vendi of order 2 and needs no eigenvalues; higher is better."""
+
+    declared = RKE
+
+    def __init__(self, feature_map: FeatureMap, prompts: int | None = None) -> None:
+        super().__init__(feature_map, order=2.0, prompts=prompts)

@@ -1,0 +1,210 @@
+"""The kernel statistic of a feature stream: samples, Σ φφᵀ, and the few φ that estimators need."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from optimist.metrics.feature_maps import FeatureMap
+from optimist.metrics.mixtures.objective import Half
+from optimist.metrics.rows import LastRows, Rows, check_rows
+from optimist.metrics.statistic import Statistic
+from optimist.metrics.symmetric import SymmetricSum
+from optimist.metrics.vendi.listed import ListedPrompts
+from optimist.metrics.vendi.second_moment import SecondMoment
+from optimist_client.errors import FixError
+
+BLOCK = 1024
+"""Rows of a batch whose φ are computed at once: enough for the GEMM's full rate, and 64 MiB at a width of 8000."""
+
+
+class KernelStatistic(Statistic):
+    """The second moment S = Σ φφᵀ of a stream of rows with a feature map, a batch at a time in float64.
+
+    While `samples` ≤ `width` it holds all φ and no width × width matrix; the batch that exceeds `width` builds S and
+    drops all but the last `last` φ. S is stored as a triangle; with `halves` as two sums, of the samples of even and
+    of odd index in the log. The state is a function of the sequence of batches alone: reading a property never
+    changes it. Tensors handed out are views of the state: do not write to them. `prompts`: the length of the list that
+    the samples' prompts are, if they are one.
+    """
+
+    def __init__(
+        self, feature_map: FeatureMap, *, last: int = 512, halves: bool = False, prompts: int | None = None
+    ) -> None:
+        if last < 0:
+            raise FixError(f"need last ≥ 0, not {last}")
+        self.feature_map = feature_map
+        self.last = last
+        self.halves = halves
+        self.samples = 0
+        self._rows = Rows(self._no_rows(), limit=self.width)
+        self._tail = LastRows(self._no_rows(), last)
+        self._moments: tuple[SymmetricSum, ...] | None = None
+        self.list_length = prompts
+        self.listed = None if prompts is None else ListedPrompts(prompts, self.width, last, feature_map.device)
+
+    @property
+    def dimension(self) -> int:
+        """d, the columns of a batch."""
+        return self.feature_map.dimension
+
+    @property
+    def width(self) -> int:
+        """The columns of φ."""
+        return self.feature_map.width
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """d and the columns of φ, which a metric compares with its own."""
+        return (self.dimension, self.width)
+
+    @property
+    def moment(self) -> Tensor:
+        """S = Σ φφᵀ (width, width), built on demand; `times` and `square_sum` do not need it."""
+        rows = self.rows
+        return self._whole().dense() if rows is None else rows.T @ rows
+
+    @property
+    def square_sum(self) -> float:
+        """‖S‖_F²."""
+        rows = self.rows
+        return self._whole().square_sum() if rows is None else float((rows @ rows.T).square().sum())
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether all φ are held."""
+        return self._moments is None
+
+    @property
+    def rows(self) -> Tensor | None:
+        """All φ (samples, width) in log order while samples ≤ width, else None."""
+        return self._rows.view() if self._moments is None else None
+
+    @property
+    def last_rows(self) -> Tensor:
+        """The last min(samples, `last`) φ, in log order."""
+        # A copy: the last bit of a sum depends on where its rows begin in memory.
+        return self._rows.tail(self.last) if self._moments is None else self._tail.copy()
+
+    def times(self, rows: Tensor) -> Tensor:
+        """Rows (b, width) times S (b, width)."""
+        held = self.rows
+        return self._whole().times(rows) if held is None else (rows @ held.T) @ held
+
+    def latest(self, count: int) -> Tensor | None:
+        """A copy of the last `count` φ, in log order; None where not so many are kept."""
+        held = self._rows if self._moments is None else self._tail
+        return held.tail(count) if count <= len(held) else None
+
+    def half_moment(self, parity: int) -> Tensor:
+        """Σ φφᵀ (width, width) over the samples of even (0) or odd (1) index. Raises FixError where not kept."""
+        if self._moments is None:
+            half = self._rows.view()[parity::2]
+            return half.T @ half
+        if not self.halves:
+            raise FixError("the halves of the stream are kept only with halves=True")
+        return self._moments[parity].dense()
+
+    def part(self, half: Half | None = None) -> SecondMoment:
+        """Σ φφᵀ over the samples of even (0) or odd (1) index, None: over all. Raises FixError where not kept."""
+        if self._moments is None:
+            rows = self._rows.view()
+            return SecondMoment(rows if half is None else rows[half::2].clone())
+        if half is None:
+            return SecondMoment(sums=self._moments, count=self.samples)
+        if not self.halves:
+            raise FixError("the halves of the stream are kept only with halves=True")
+        return SecondMoment(sums=(self._moments[half],), count=(self.samples + 1 - half) // 2)
+
+    def update(self, batch: Tensor, *, listed: Tensor | None = None) -> None:
+        """Add a batch (b, d) of any real dtype, b ≥ 1; `listed` (b): the prompts in the list, None where not known.
+
+        Raises FixError, changing nothing, on anything else, and on rows that the feature map does not take.
+        """
+        check_rows("features", batch, self.dimension)
+        prompts = None if self.listed is None else self.listed.check(listed, len(batch)).split(BLOCK)
+        blocks = (block.to(self.feature_map.device, torch.float64) for block in batch.split(BLOCK))
+        features = map(self.feature_map, blocks)
+        # If the map may refuse a row, all φ are computed before the first is added: an error changes nothing.
+        for place, block in enumerate(features if self.feature_map.takes_every_row else list(features)):
+            if self.listed is not None and prompts is not None:
+                self.listed.add(prompts[place], block)
+            self._add(block)
+
+    def state(self) -> dict[str, Tensor]:
+        """The whole state by name but the feature map, views where that can be: `layout` (int64), the rest float64."""
+        tensors = {
+            "layout": torch.tensor(self._layout(), dtype=torch.int64),
+            "rows": self._rows.view() if self._moments is None else self.last_rows,
+        }
+        for index, moment in enumerate(self._moments or ()):
+            tensors[f"moment_{index}"] = moment.packed
+        return tensors if self.listed is None else {**tensors, **self.listed.state()}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], feature_map: FeatureMap) -> KernelStatistic:
+        """A copy of the statistic whose `state` this is, bit for bit, for every later update too, on the map's device.
+
+        Raises KeyError on missing tensors, FixError on a feature map of other sizes.
+        """
+        samples, dimension, width, last, halves = tensors["layout"].tolist()
+        if (dimension, width) != (feature_map.dimension, feature_map.width):
+            sizes = (feature_map.dimension, feature_map.width)
+            raise FixError(f"the statistic is of a feature map of sizes {(dimension, width)}, not {sizes}")
+        statistic = cls(feature_map, last=last, halves=bool(halves))
+        state = {name: tensor.to(feature_map.device, copy=True) for name, tensor in tensors.items()}
+        statistic.samples = samples
+        if "prompts_layout" in state:
+            listed = ListedPrompts.from_tensors(state, width, last, feature_map.device, holds_rows=samples <= width)
+            statistic.listed, statistic.list_length = listed, listed.length
+        if samples <= width:
+            statistic._rows = Rows(state["rows"], limit=width)
+            return statistic
+        statistic._tail = LastRows(state["rows"], last)
+        moments = [state[f"moment_{index}"] for index in range(2 if halves else 1)]
+        statistic._moments = tuple(SymmetricSum(width, packed=moment) for moment in moments)
+        return statistic
+
+    def _layout(self) -> tuple[int, int, int, int, int]:
+        return (self.samples, self.dimension, self.width, self.last, int(self.halves))
+
+    def _no_rows(self) -> Tensor:
+        return torch.zeros(0, self.width, dtype=torch.float64, device=self.feature_map.device)
+
+    def _add(self, features: Tensor) -> None:
+        """Take φ (b, width) that follow the samples so far."""
+        total = self.samples + len(features)
+        if self._moments is None:
+            self._rows.append(features)
+            self.samples = total
+            if total > self.width:
+                # One pass over all rows, so that S does not depend on the batches.
+                self._build()
+            return
+        self._accumulate(features, self.samples)
+        self.samples = total
+        self._tail.append(features)
+
+    def _build(self) -> None:
+        """Turn the rows into the sums, keeping the last of them."""
+        device = self.feature_map.device
+        if self.listed is not None:
+            self.listed.drop_rows(self._rows.view())
+        self._moments = tuple(SymmetricSum(self.width, device) for _ in range(2 if self.halves else 1))
+        self._accumulate(self._rows.view(), 0)
+        self._tail = LastRows(self._rows.tail(self.last), self.last)
+        self._rows = Rows(self._no_rows(), limit=self.width)
+
+    def _accumulate(self, features: Tensor, start: int) -> None:
+        """Add φ whose first has index `start` in the log."""
+        assert self._moments is not None
+        for parity, moment in enumerate(self._moments):
+            part = features[(start + parity) % 2 :: 2] if self.halves else features
+            moment.add(part)
+
+    def _whole(self) -> SymmetricSum:
+        """S, once the rows are dropped."""
+        assert self._moments is not None
+        if not self.halves:
+            return self._moments[0]
+        return SymmetricSum(self.width, packed=self._moments[0].packed + self._moments[1].packed)

@@ -1,0 +1,264 @@
+"""The table of an experiment that routes prompts: which generator wins which prompts, and what routing gains."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.numerics.routing.contexts import ContextSettings
+from optimist.numerics.routing.features import Floats
+from optimist.numerics.routing.rows import RoutedRows
+from optimist.policies.routing import RoutePolicy, calls_of
+from optimist.routing_gain.gain import RouteGain, route_gain
+from optimist.routing_gain.prompt_types import PromptType, types_of
+from optimist.routing_gain.scored_prompts import FEWEST, ScoredPrompts
+from optimist_client.errors import FixError
+from optimist_client.metrics import Scale
+from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType
+
+TYPES = 8
+EXAMPLES = 3
+FEWEST_PICKS = 2
+"""Picks that a generator must have had: what is said of one prompt is learned from others."""
+LEAST_SUCCESS = 0.01
+"""Success below which no further calls are counted on."""
+
+
+@dataclass(frozen=True)
+class _Bed:
+    """The rows as prompts: one for each pick."""
+
+    known: ScoredPrompts
+    able: list[int]
+    """Places in the experiment of the generators in `known`."""
+    texts: list[str]
+    sign: float
+
+
+def route_table(
+    rows: RoutedRows,
+    *,
+    names: Sequence[str],
+    lower_is_better: bool,
+    policy: str,
+    price: float = 0.0,
+    costs: Sequence[float] | None = None,
+    retired: Collection[str] = (),
+    tries: int = 1,
+    contexts: ContextSettings | None = None,
+    seed: int = 0,
+    title: str = "Score",
+    scale: Scale = "linear",
+    types: int = TYPES,
+) -> Routes:
+    """What is known of routing among the generators `names` (G,) from told rows; `positions` are left to the caller.
+
+    retired: names of generators of which there are no rows any more.
+    contexts: how those of the experiment become columns; by default fixed by these. A pick of several rows counts by
+    its first one: the others are there only if the first ones failed, so that from them is learned, but no gain is
+    judged by them. Raises FixError without rows, and unless there is a name, and a cost, for each generator.
+    """
+    count = len(rows.samples)
+    if len(names) != count or (costs is not None and len(costs) != count):
+        raise FixError(f"expected {count} names, and as many costs if any, got {len(names)} names")
+    if not len(rows.score):
+        raise FixError("a table needs at least one sample of a generator")
+    if contexts is None:
+        contexts = ContextSettings(rows.contexts.shape[1], 256).fitted([rows.contexts.astype(np.float64)])
+    paid = None if costs is None else np.asarray(costs, dtype=np.float64)
+    has_chances = RoutePolicy.named(policy).has_chances
+    bed = _bed(rows, names, paid, -1.0 if lower_is_better else 1.0, has_chances)
+    prompts = len(np.unique(rows.pick))
+    warnings = _missing(rows, names, retired)
+    if bed is None:
+        few = f"{prompts} prompts are too few: {FEWEST}, and two generators with {FEWEST_PICKS} each, are needed"
+        return _few(rows, names, paid, prompts, lower_is_better, title, scale, price, tries, (*warnings, few))
+    found = route_gain(bed.known, price=price, contexts=contexts, seed=seed)
+    sigma = float(contexts.bandwidth)
+    kinds = types_of(bed.known, found, count=types, examples=4 * EXAMPLES, bandwidth=sigma, seed=seed)
+    if found.error is None and has_chances:
+        warnings.append(
+            "too few prompts were given by chance to the generators that are compared, so that the gain is by the model"
+        )
+    single = names.index(found.best)
+    routed = np.zeros(count)
+    routed[bed.able] = list(found.shares.values())
+    return Routes(
+        title=title,
+        lower_is_better=lower_is_better,
+        scale=scale,
+        best=found.best,
+        best_score=bed.sign * found.single_value,
+        score=bed.sign * found.value,
+        gain=found.gain,
+        error=found.error,
+        lower=found.lower,
+        upper=found.upper,
+        basis="model" if found.error is None else "doubly robust",
+        price=price,
+        costs=None if paid is None else paid.tolist(),
+        prompts=prompts,
+        types=[_type(kind, bed, names) for kind in kinds],
+        shares=_shares(rows, names, routed),
+        savings=None if paid is None else _savings(rows, paid, single, tries, _success(bed, found, count)),
+        positions=[],
+        samples=int(rows.samples.sum()),
+        warnings=tuple(warnings),
+    )
+
+
+def _bed(rows: RoutedRows, names: Sequence[str], paid: Floats | None, sign: float, has_chances: bool) -> _Bed | None:
+    """The prompts of generators that can be compared; None where there are too few."""
+    _, first, prompt = np.unique(rows.pick, return_index=True, return_inverse=True)
+    picks = np.bincount(rows.generator[first], minlength=len(names))
+    able = np.flatnonzero(picks >= FEWEST_PICKS)
+    kept = np.isin(rows.generator[first], able)
+    if len(able) < 2 or int(kept.sum()) < FEWEST:
+        return None
+    places = np.cumsum(kept) - 1
+    is_in = kept[prompt]
+    is_first = np.zeros(len(rows.score), dtype=np.bool_)
+    # Policies without chance draw by chance only until the first model: those few prompts would judge the gain of all.
+    is_first[first] = has_chances
+    known = ScoredPrompts(
+        names=tuple(names[place] for place in able.tolist()),
+        contexts=rows.contexts[first[kept]].astype(np.float64),
+        prompt=places[prompt[is_in]],
+        generator=np.searchsorted(able, rows.generator[is_in]),
+        scores=sign * rows.score[is_in],
+        probability=np.where(is_first, rows.probability, np.nan)[is_in],
+        costs=None if paid is None else paid[able],
+    )
+    return _Bed(known, able.tolist(), [rows.prompts[place] for place in first[kept]], sign)
+
+
+def _type(kind: PromptType, bed: _Bed, names: Sequence[str]) -> RouteType:
+    had = sum(score.samples for score in kind.scores.values())
+    scores: list[RouteScore] = []
+    for name in names:
+        score = kind.scores.get(name)
+        scores.append(
+            RouteScore(
+                generator=name,
+                score=None if score is None or score.score is None else bed.sign * score.score,
+                error=None if score is None else score.error,
+                traffic=0.0 if score is None else score.samples / max(had, 1),
+            )
+        )
+    # Every generator of a log has a predicted score, so that there is a winner.
+    winner = kind.winner or bed.known.names[0]
+    shown = dict.fromkeys(text for place in kind.examples if (text := bed.texts[place]))
+    return RouteType(
+        share=kind.share,
+        examples=list(shown)[:EXAMPLES],
+        winner=winner,
+        lead=kind.lead,
+        lead_error=kind.lead_error,
+        gain=kind.gain,
+        gain_error=kind.gain_error,
+        scores=scores,
+    )
+
+
+def _shares(rows: RoutedRows, names: Sequence[str], routed: Floats) -> list[RouteShare]:
+    told = max(int(rows.samples.sum()), 1)
+    return [
+        RouteShare(generator=name, samples=int(samples), traffic=int(samples) / told, routed=float(share))
+        for name, samples, share in zip(names, rows.samples, routed, strict=True)
+    ]
+
+
+def _success(bed: _Bed, found: RouteGain, count: int) -> Floats:
+    """The expected score (m, G) on each prompt; NaN for generators that cannot be compared."""
+    predicted = np.full((len(found.predicted), count), np.nan)
+    predicted[:, bed.able] = bed.sign * found.predicted
+    return predicted
+
+
+def _savings(rows: RoutedRows, paid: Floats, single: int, tries: int, success: Floats | None) -> RouteSavings:
+    """What prompts cost, of which each is called until success, at most `tries` times."""
+    calls = len(rows.score) / len(np.unique(rows.pick))
+    prompts = float(rows.samples.sum()) / calls
+    cost = float(rows.samples @ paid) / prompts
+    # Of those that prompts can be given to: neither retired nor without samples.
+    dearest = int(np.argmax(np.where(rows.samples > 0, paid, -np.inf)))
+    alone, most = (float(paid[place]) * _calls(success, place, tries, calls) for place in (single, dearest))
+    return RouteSavings(
+        cost=cost,
+        single_cost=alone,
+        dearest_cost=most,
+        saved=(alone - cost) * prompts,
+        saved_dearest=(most - cost) * prompts,
+    )
+
+
+def _calls(success: Floats | None, place: int, tries: int, usual: float) -> float:
+    """Expected calls (1 − (1 − q)^τ)/q of a generator for one prompt; those that prompts had where q is not known."""
+    if tries == 1:
+        return 1.0
+    if success is None or np.isnan(success[0, place]):
+        return usual
+    return float(calls_of(np.maximum(success[:, place], LEAST_SUCCESS), tries).mean())
+
+
+def _missing(rows: RoutedRows, names: Sequence[str], retired: Collection[str]) -> list[str]:
+    """Warnings about generators of which too little is known."""
+    untold = [name for name, samples in zip(names, rows.samples, strict=True) if not samples and name not in retired]
+    picks = _picks(rows, len(names))
+    rare = [
+        name for name, samples, had in zip(names, rows.samples, picks, strict=True) if samples and had < FEWEST_PICKS
+    ]
+    said: list[str] = []
+    if untold:
+        said.append(f"nothing is known of {', '.join(untold)}: no samples")
+    if rare:
+        said.append(f"{', '.join(rare)} had too few of these prompts to be compared")
+    return said
+
+
+def _picks(rows: RoutedRows, count: int) -> NDArray[np.int64]:
+    _, first = np.unique(rows.pick, return_index=True)
+    return np.bincount(rows.generator[first], minlength=count)
+
+
+def _few(
+    rows: RoutedRows,
+    names: Sequence[str],
+    paid: Floats | None,
+    prompts: int,
+    lower_is_better: bool,
+    title: str,
+    scale: Scale,
+    price: float,
+    tries: int,
+    warnings: tuple[str, ...],
+) -> Routes:
+    """The table of too few prompts: means of all samples."""
+    sign = -1.0 if lower_is_better else 1.0
+    told = rows.samples > 0
+    means = np.where(told, rows.sums / np.maximum(rows.samples, 1), np.nan)
+    worth = np.where(told, sign * means - (0.0 if paid is None else price * paid), -np.inf)
+    single = int(np.argmax(worth))
+    return Routes(
+        title=title,
+        lower_is_better=lower_is_better,
+        scale=scale,
+        best=names[single],
+        best_score=float(means[single]),
+        score=float(rows.sums.sum() / rows.samples.sum()),
+        gain=None,
+        error=None,
+        basis="model",
+        price=price,
+        costs=None if paid is None else paid.tolist(),
+        prompts=prompts,
+        types=[],
+        shares=_shares(rows, names, np.eye(len(names))[single]),
+        savings=None if paid is None else _savings(rows, paid, single, tries, None),
+        positions=[],
+        samples=int(rows.samples.sum()),
+        warnings=warnings,
+    )
