@@ -25,6 +25,50 @@ def test_imports_point_one_way():
     assert contracts.returncode == 0, contracts.stdout
 
 
+TORCH, REDIS = "torch", "redis"
+MAY_LOAD: dict[str, set[str]] = {
+    "records": set(),
+    "numerics": set(),
+    "policies": set(),
+    "experiments": set(),
+    "routing_gain": set(),
+    "metrics": {TORCH},
+    "estimation": {TORCH},
+    "local": {TORCH},
+    "insight": set(),
+    "store": {REDIS},
+    "archive": {REDIS},
+    "dispatch": {REDIS},
+    "api": {REDIS},
+    "scoring": {TORCH, REDIS},
+    "server": {REDIS},
+    "commands": set(),
+    "simulation": {TORCH, REDIS},
+}
+"""Which of the two large libraries each room may load."""
+LOADED = """
+import pkgutil, sys
+from importlib import import_module
+package = import_module(sys.argv[1])
+for found in pkgutil.walk_packages(package.__path__, f"{sys.argv[1]}."):
+    if not found.name.endswith(".__main__"):
+        import_module(found.name)
+print(*({"torch", "redis"} & sys.modules.keys()))
+"""
+
+
+@pytest.mark.parametrize("room", [room for room, loaded in MAY_LOAD.items() if loaded != {TORCH, REDIS}])
+def test_a_room_loads_only_what_it_may(room: str):
+    done = subprocess.run([sys.executable, "-c", LOADED, f"optimist.{room}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert {*done.stdout.split()} <= MAY_LOAD[room]
+
+
+def test_every_room_has_its_place():
+    rooms = {path.parent.name for path in (ROOT / "service" / "optimist").glob("*/__init__.py")}
+    assert rooms == MAY_LOAD.keys()
+
+
 def test_wrong_input_has_one_error():
     """What callers give is refused by FixError; ValueError is for what Redis holds, and what parts of it are given."""
     code = [path for folder in ("service/optimist", "clients/python") for path in (ROOT / folder).rglob("*.py")]
