@@ -76,7 +76,7 @@ NOT_EMPTY = Field(exclude_if=lambda value: not value)
 
 
 class ArchivedRetraction(Wire):
-    """A retraction; see `store.state.Retraction`."""
+    """A retraction; see `records.Retraction`."""
 
     seq: Position
     position: Count
@@ -92,7 +92,7 @@ class ArchivedRetraction(Wire):
 
 
 class ArchivedAcceptance(Wire):
-    """An acceptance; see `store.state.Acceptance`."""
+    """An acceptance; see `records.Acceptance`."""
 
     position: Count
     until: Position

@@ -1,4 +1,4 @@
-"""Reads request bodies as named arrays from safetensors or JSON. Their sizes are limited by `door.limits`."""
+"""Reads request bodies as named arrays from safetensors or JSON. Their sizes are limited by `middleware.limits`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from optimist.numerics.estimate import Scale, natural
 from optimist.numerics.mixtures.quadratic import Quadratic
 
 LEAST_SAMPLES = 4
-"""Samples that each generator of a mixture needs: two in each half. As in `store.state.LEAST_MIXED`."""
+"""Samples that each generator of a mixture needs: two in each half. As in `records.LEAST_MIXED`."""
 
 
 @dataclass(frozen=True, eq=False)
