@@ -13,8 +13,8 @@ import torch
 from made import Made, scoring, settled, until
 
 from optimist.estimation import stored
+from optimist.metrics import implementations
 from optimist.metrics.fid.reference import Reference
-from optimist.numerics import registry
 from optimist.scoring.experiments import References
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client import tensors
@@ -74,13 +74,13 @@ async def test_metrics_share_what_they_make_of_equal_data(store: Store, monkeypa
     for name in ("one", "another"):
         await store.references.put(name, "{}", tensors.encode(real))
     made: list[str] = []
-    make = registry.implementation
+    make = implementations.implementation
 
     def noted(name: str) -> Any:
         made.append(name)
         return make(name)
 
-    monkeypatch.setattr(registry, "implementation", noted)
+    monkeypatch.setattr(implementations, "implementation", noted)
 
     async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.to_thread(function, *arguments)
@@ -113,4 +113,4 @@ async def test_a_reference_without_rows_is_refused_where_they_are_needed(store: 
     assert found is not None
     data = stored.stored_reference(found[1])
     with pytest.raises(ValueError, match="rows"):
-        registry.make_reference(KID(reference="moments"), data)
+        implementations.make_reference(KID(reference="moments"), data)
