@@ -134,7 +134,7 @@ ATTACKS = (
     ),
     Attack(
         "everything",
-        "one tenant, all at once: eight slow bodies, asks for 1000 picks, uploads of d = 2048, batches of 16 MiB",
+        "one tenant, all at once: eight slow bodies, asks for 250 picks, uploads of d = 2048, batches of 16 MiB",
         "all of these; target: p99 at most 5 × quiet",
         starving.everything,
     ),

@@ -21,6 +21,7 @@ import httpx
 import numpy as np
 
 from optimist_client import tensors
+from optimist_client.models.picks import MOST_PICKS
 
 from .tenants import Tenants
 
@@ -250,7 +251,7 @@ def attacking(
 def hammering(tenants: Tenants, scale: Scale, *only: str) -> Iterator[Counter[str]]:
     """Tenant `noisy` does all of it at once during the context; counts the answers by kind of request.
 
-    It sends slow bodies, which start first, as many asks for 1000 picks as one connection can make, uploads of
+    It sends slow bodies, which start first, as many asks for 250 picks as one connection can make, uploads of
     references, and large batches of a pick that does not exist. `only`: some of "slow", "ask", "upload" and "tell", to
     measure each alone.
     """
@@ -268,7 +269,7 @@ def hammering(tenants: Tenants, scale: Scale, *only: str) -> Iterator[Counter[st
         return f"slow body {found}"
 
     def ask(client: httpx.Client) -> str:
-        reply = client.post("/v1/experiments/noisy/picks", json={"count": 1000})
+        reply = client.post("/v1/experiments/noisy/picks", json={"count": MOST_PICKS})
         return f"ask {reply.status_code}"
 
     def upload(client: httpx.Client) -> str:

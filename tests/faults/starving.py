@@ -14,6 +14,7 @@ import httpx
 import numpy as np
 
 from optimist_client import tensors
+from optimist_client.models.picks import MOST_PICKS
 
 from .figures import Outcome
 from .hostile import (
@@ -149,11 +150,11 @@ def open_picks(scale: Scale) -> Outcome:
         time.sleep(5.0)
 
         def ask(name: str, worker: str | None) -> None:
-            asked = {"worker": worker, "count": 1000}
+            asked = {"worker": worker, "count": MOST_PICKS}
             status(lambda: tenants.noisy.post(f"/v1/experiments/{name}/picks", json=asked, timeout=5.0))
 
         begun = time.monotonic()
-        named = {"one worker": ["one"] * 15, "many workers": [f"{n}" for n in range(15)], "no name": [None] * 15}
+        named = {"one worker": ["one"] * 60, "many workers": [f"{n}" for n in range(60)], "no name": [None] * 60}
         for what, workers in named.items():
             name, deadline = what.replace(" ", "-"), time.monotonic() + scale.hold / 3
             config = {"name": name, "generators": ["a"], "metric": {"name": "is", "dimension": 10}, "lease": 3600}
@@ -264,7 +265,7 @@ def watched(scale: Scale) -> Outcome:
 
 
 def everything(scale: Scale) -> Outcome:
-    """Everything at once: eight slow bodies, asks for 1000 picks, uploads of references, large batches."""
+    """Everything at once: eight slow bodies, asks for 250 picks, uploads of references, large batches."""
     outcome = Outcome()
     for make, size in ((moments, scale.dimension), (large, scale.rows // 4)):
         make(size)  # before anything is timed

@@ -18,9 +18,9 @@ PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 HEAVY = {"torch", "redis", "fastapi", "uvicorn", "scipy", "pandas", "matplotlib", "tqdm", "rich", "transformers"}
 
 
-def test_the_base_install_requires_four_packages():
+def test_the_base_install_requires_three_packages():
     required = tomllib.loads(PROJECT.read_text())["project"]["dependencies"]
-    assert {re.match(r"[\w-]+", line)[0] for line in required} == {"httpx", "numpy", "pydantic", "safetensors"}
+    assert {re.match(r"[\w-]+", line)[0] for line in required} == {"httpx", "numpy", "pydantic"}
 
 
 def test_importing_the_sdk_loads_nothing_heavy():

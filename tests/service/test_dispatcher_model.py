@@ -23,6 +23,7 @@ from optimist.experiments.state import PolicyState
 from optimist.records import Batch, ExperimentState, Measures, StoreError
 from optimist.store import Store, connect, start_embedded
 from optimist_client.models import AskReply, AskRequest, Pick
+from optimist_client.models.picks import MOST_PICKS
 
 KERNEL = {"name": "gaussian", "sigma": 1.0, "features": 8}
 PAIRS = {
@@ -59,8 +60,8 @@ def comparable(state: PolicyState) -> tuple[object, ...]:
     """All that picks and reports are made from. Deadlines are known only roughly, bytes in the log not at all."""
     stored, open_picks = state.stored, state.open_picks
     picks = [open_picks[leased.number] for leased in stored.open_picks]
-    owned = [open_picks.owned(AskRequest(worker=worker, count=1000)) for worker in WORKERS if worker is not None]
-    owned += [open_picks.owned(AskRequest(request_id=pick.request_id, count=1000)) for pick in picks]
+    owned = [open_picks.owned(AskRequest(worker=worker, count=MOST_PICKS)) for worker in WORKERS if worker is not None]
+    owned += [open_picks.owned(AskRequest(request_id=pick.request_id, count=MOST_PICKS)) for pick in picks]
     counts = [open_picks.of_key[""], len(open_picks), *map(open_picks.of_worker, filter(None, WORKERS))]
     cost_left = None if state.cost_left is None else pytest.approx(state.cost_left - state.pending_cost)
     plain: ExperimentState = replace(

@@ -67,7 +67,7 @@ RETRACTION = (
 )
 A, ALL = "generators/0.json", "experiment.json"
 HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
-    "400,000 slices": ({A: setting(returned=slices(400_000), handed=10**6)}, "expected at most 131072 values"),
+    "400,000 slices": ({A: setting(returned=slices(400_000), handed=10**6)}, "expected at most 131,072 values"),
     "slices": ({A: setting(returned=slices(SLICES + 1), handed=10**6)}, "at most 8192"),
     "slices of two generators": (
         {
@@ -91,7 +91,7 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
     "no acceptances": ({A: setting(acceptances=["{}"])}, "the archive is inconsistent"),
     "indices": (
         {"logs/1.json": lambda page: page[0].update(indices=[0] * (2**17 + 1))},
-        "expected at most 131072",
+        "expected at most 131,072",
     ),
     "indices without a length": (
         {"logs/1.json": lambda page: page[0].update(indices=[0, 2, 4])},
@@ -152,7 +152,7 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
     ),
     "not finite": ({A: estimate(value=float("nan"))}, "an estimate of 'a' is not valid"),
     "wrong values": ({A: setting(returned=[[]] * 50_000)}, "returned.0.0: expected a value"),
-    "millions of values": ({A: setting(x=[[]] * 10**6)}, "expected at most 131072 values"),
+    "millions of values": ({A: setting(x=[[]] * 10**6)}, "expected at most 131,072 values"),
     "fields": ({ALL: setting(controls={f"x{n}": "" for n in range(1017)})}, "controls: expected at most 1016"),
     "controls": ({ALL: setting(controls={"cost:z": "1"})}, "controls: expected those of the experiment"),
     "waiting": ({ALL: setting(controls={"max_wait": "1e9"})}, "less than or equal to 60"),
@@ -192,11 +192,14 @@ def test_each_is_refused_with_what_was_expected_and_changes_nothing(service: Ser
     wrong: dict[str, str] = {}
     with httpx.Client(base_url=service.url, timeout=60) as http:
         for case, (body, said) in bodies.items():
+            # After a large one others of the same sender must wait.
+            until(lambda: http.post("/v1/import", content=b"").status_code == 422)
             answer = http.post("/v1/import", params={"name": f"{name}-again"}, content=body)
             if answer.status_code != 422 or said not in answer.json()["detail"] or len(answer.content) > 3000:
                 wrong[case] = f"expected {said!r}, got {answer.status_code}: {answer.text[:500]}"
             assert everything(service) == before, case
         assert not wrong, "\n".join(map(str, wrong.items()))
+        until(lambda: http.post("/v1/import", content=b"").status_code == 422)
         assert http.post("/v1/import", params={"name": f"{name}-again"}, content=changed(whole, {})).is_success
 
 
@@ -221,6 +224,19 @@ def temporary(service: Service) -> list[str]:
     return [path for path in found if path.endswith("(deleted)") and "tmp" in path]
 
 
+def test_after_a_large_one_was_refused_its_sender_waits_for_the_next(client: Optimist, tmp_path: Path, name: str):
+    small = exported(client, name)
+    large = changed(small, HOSTILE["400,000 slices"][0])
+    with guarded(tmp_path, "--no-scoring") as (service, key), client_of(service, key) as http:
+        assert http.post("/v1/import", content=small[:-1]).status_code == 422
+        assert http.post("/v1/import", content=large).status_code == 422, "a small one may be followed at once"
+        refused = http.post("/v1/import", content=small)
+        assert (refused.status_code, refused.json()["action"]) == (429, "retry")
+        with client_of(service, new_key(service.directory, "admin", "elsewhere")) as elsewhere:
+            assert elsewhere.post("/v1/import", content=small).is_success
+        until(lambda: http.post("/v1/import", content=small).is_success)
+
+
 def test_an_upload_that_breaks_off_leaves_nothing_and_lets_the_next_one_in(tmp_path: Path):
     with guarded(tmp_path, "--no-scoring") as (service, key), client_of(service, key) as http:
         other = new_key(service.directory, "admin", "elsewhere")
@@ -229,7 +245,7 @@ def test_an_upload_that_breaks_off_leaves_nothing_and_lets_the_next_one_in(tmp_p
         until(lambda: len(temporary(service)) > open_before)
         refused = http.post("/v1/import", content=b"")
         assert (refused.status_code, refused.json()["action"]) == (429, "retry")
-        assert "another archive is imported with the same access key" in refused.json()["detail"]
+        assert "another archive is imported" in refused.json()["detail"]
         with client_of(service, other) as elsewhere:
             assert elsewhere.post("/v1/import", content=b"").status_code == 422, "of another key one at a time, too"
         connection.close()

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, deserialize
 
 from optimist_client.errors import FixError
+from optimist_client.validation import brief
 
 MEDIA_TYPE = "application/x-safetensors"
 IDS = "ids"
@@ -27,9 +28,11 @@ LONGEST_HEADER = 2**16
 """Maximum bytes of a body's header. A header of 50 MB with a million tensors takes 2 GB and up to a minute to read."""
 _BLOCK = 2**17
 """Number of values to hash at a time: one megabyte as float64."""
+_PIECE = 2**20
+"""Bytes that are written at a time: a copy of all of them would hold the interpreter, and a server's other threads."""
 _FLOATS = {"F16": np.float16, "F32": np.float32, "F64": np.float64}
-_READ = {kind: np.dtype(dtype).newbyteorder("<") for kind, dtype in _FLOATS.items()}
-_BYTES = {"U8": 1, "F16": 2, "F32": 4, "F64": 8}
+_READ = {kind: np.dtype(dtype).newbyteorder("<") for kind, dtype in (_FLOATS | {"U8": np.uint8, "BF16": "u2"}).items()}
+_BYTES = {kind: dtype.itemsize for kind, dtype in _READ.items()}
 _KINDS = {np.dtype(dtype): kind for kind, dtype in _FLOATS.items()}
 
 
@@ -45,8 +48,13 @@ def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
         if kind is None:
             raise FixError(f"{name}: expected float16, float32 or float64, got {array.dtype}")
         kinds[name] = kind, array.shape
-        buffers.append(np.ascontiguousarray(array).reshape(-1).data)
-    return b"".join([head_of(kinds), *buffers])
+        buffers.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    body = BytesIO()
+    body.write(head_of(kinds))
+    for buffer in buffers:
+        for start in range(0, len(buffer), _PIECE):
+            body.write(buffer[start : start + _PIECE].data)
+    return body.getvalue()
 
 
 def head_of(kinds: Mapping[str, tuple[str, Sequence[int]]]) -> bytes:
@@ -116,28 +124,34 @@ def shapes(body: bytes) -> dict[str, tuple[int, ...]]:
 
     The shapes are not checked against the data; `decode` does that.
     """
-    header = int.from_bytes(body[:8], "little")
     try:
-        entries = json.loads(body[8 : 8 + min(header, LONGEST_HEADER)])
-        found = {name: tuple(entry["shape"]) for name, entry in entries.items() if name != "__metadata__"}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {name: shape for name, (_, shape, _, _) in _entries(body).items()}
+    except FixError:
         return {}
-    return found if all(type(side) is int for shape in found.values() for side in shape) else {}
 
 
 def decode(body: bytes) -> dict[str, NDArray[Any]]:
     """Decode the arrays of a safetensors body. bfloat16 becomes float32. Raises FixError for an invalid body.
 
-    All arrays are floats, except for `IDS` and `TEXTS`, whose packed rows are bytes.
+    All arrays are floats, except for `IDS` and `TEXTS`, whose packed rows are bytes. They are copies that numpy makes
+    without holding the interpreter, so that a server's other threads go on; `safetensors.deserialize` would hold it.
     """
-    header = int.from_bytes(body[:8], "little")
-    if header > LONGEST_HEADER:
-        raise FixError(f"expected a safetensors body with a header of at most {LONGEST_HEADER} bytes, got {header}")
-    try:
-        tensors = deserialize(body)
-    except (SafetensorError, UnicodeDecodeError) as error:
-        raise FixError(f"expected a safetensors body: {error}") from None
-    return {name: _array(name, tensor) for name, tensor in tensors}
+    base = 8 + int.from_bytes(body[:8], "little")
+    arrays, end = {}, 0
+    for name, (kind, shape, start, stop) in sorted(_entries(body).items(), key=lambda item: item[1][2:]):
+        if start != end or stop - start != prod(shape) * _BYTES[kind]:
+            raise FixError(f"{name}: expected a safetensors body whose offsets follow one another and match the shapes")
+        if base + stop > len(body):
+            raise FixError(f"{name}: expected a safetensors body of {base + stop} bytes or more, got {len(body)}")
+        end = stop
+        numbers = np.frombuffer(body, _READ[kind], prod(shape), base + start)
+        try:
+            arrays[name] = _widened(numbers, kind).reshape(shape)
+        except ValueError as error:  # more axes than numpy has, or longer ones
+            raise FixError(f"{name}: {error}") from None
+    if base + end != len(body):
+        raise FixError(f"expected a safetensors body of {base + end} bytes by its header, got {len(body)}")
+    return arrays
 
 
 def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -174,18 +188,35 @@ def _blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield numbers[start : start + _BLOCK]
 
 
-def _array(name: str, tensor: Mapping[str, object]) -> NDArray[Any]:
-    kind, shape, data = tensor["dtype"], tensor["shape"], tensor["data"]
-    assert isinstance(shape, list)
-    assert isinstance(data, bytes | bytearray)
-    if name in (IDS, TEXTS):
-        if kind != "U8":
-            raise FixError(f"{name}: expected U8, UTF-8 text padded with zeros, got {kind}")
-        return np.frombuffer(data, np.uint8).reshape(shape)
-    if kind == "BF16":  # numpy has no bfloat16: its bits are the upper half of a float32
-        upper = np.frombuffer(data, "<u2").astype("<u4")
-        upper <<= 16
-        return upper.view("<f4").reshape(shape)
-    if kind not in _FLOATS:
-        raise FixError(f"{name}: expected F16, BF16, F32 or F64, got {kind}")
-    return np.frombuffer(data, _READ[str(kind)]).reshape(shape)
+def _entries(body: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]]:
+    """The type, shape, first byte and end of each tensor by the header of a safetensors body.
+
+    Raises FixError if it cannot be read, or names a type that is not read.
+    """
+    header = int.from_bytes(body[:8], "little")
+    if header > LONGEST_HEADER:
+        raise FixError(f"expected a safetensors body with a header of at most {LONGEST_HEADER} bytes, got {header}")
+    try:
+        tensors = json.loads(body[8 : 8 + header])
+        tensors.pop("__metadata__", None)
+        found = {
+            name: (entry["dtype"], tuple(entry["shape"]), *entry["data_offsets"]) for name, entry in tensors.items()
+        }
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise FixError(f"expected a safetensors body, whose header cannot be read: {error!r}"[:500]) from None
+    for name, (kind, shape, *offsets) in found.items():
+        if len(offsets) != 2 or any(type(number) is not int or number < 0 for number in (*shape, *offsets)):
+            raise FixError(f"{name}: expected a safetensors body whose shapes and offsets are whole numbers from 0 on")
+        expected = "U8, UTF-8 text padded with zeros" if name in (IDS, TEXTS) else "F16, BF16, F32 or F64"
+        if type(kind) is not str or kind not in _READ or (kind == "U8") != (name in (IDS, TEXTS)):
+            raise FixError(f"{name}: expected {expected}, got {brief(kind)}")
+    return found  # pyright: ignore[reportReturnType]  # of two offsets, as checked
+
+
+def _widened(numbers: NDArray[Any], kind: str) -> NDArray[Any]:
+    """A copy of numbers as they are in a body, with bfloat16, which numpy does not have, as float32."""
+    if kind != "BF16":
+        return numbers.copy()
+    upper = numbers.astype("<u4")  # its bits are the upper half of a float32
+    upper <<= 16
+    return upper.view("<f4")

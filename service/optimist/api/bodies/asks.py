@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
 from optimist.api.bodies.aside import LARGE, aside
-from optimist.api.bodies.objects import JSON_WORK, MOST_VALUES, check_size
+from optimist.api.bodies.objects import JSON_WORK
 from optimist.api.middleware.headers import header
 from optimist.api.middleware.limits import Body
 from optimist.api.problems import ApiError, invalid
 from optimist.api.routes.parameters import parameters_in_openapi
 from optimist.experiments.contexts import AskedContexts
+from optimist.json_sizes import MOST_VALUES, check_size
 from optimist_client import tensors
 from optimist_client.errors import FixError
 from optimist_client.models import AskRequest, Experiment, Identifier

@@ -14,42 +14,10 @@ from fastapi.routing import APIRoute
 
 from optimist.api.bodies.aside import LARGE, aside
 from optimist.api.middleware.limits import Body
-from optimist_client.errors import FixError
+from optimist.json_sizes import MOST_VALUES, check_size
 
-MOST_VALUES = 2**16
-"""Values of a body: numbers, texts, lists and objects. The prompts of an experiment are the most, 20,000."""
-MOST_FIELDS = 2000
-"""Fields of all objects of a body. The costs of an experiment are the most, one for each generator."""
 JSON_WORK = 8
 """How much longer a byte of JSON takes than one of other bodies."""
-_LEAST_VALUE, _LEAST_FIELD = 2, 5
-"""Bytes of `0,` and `"":0,`."""
-_PIECE = 2**16
-
-
-def check_size(body: bytes, most: int = MOST_VALUES) -> None:
-    """Raise FixError if a JSON text has more than `most` values, or more than `MOST_FIELDS` fields.
-
-    It counts what stands outside of texts, a piece at a time, so that other threads go on.
-    """
-    if len(body) < min(_LEAST_VALUE * most, _LEAST_FIELD * MOST_FIELDS):
-        return
-    values, fields, in_text, left = 1, 0, False, b""
-    for start in range(0, len(body), _PIECE):
-        piece = left + body[start : start + _PIECE]
-        left = b"\\" if (len(piece) - len(piece.rstrip(b"\\"))) % 2 else b""  # it belongs to what comes next
-        piece = piece[: len(piece) - len(left)]
-        if b"\\" in piece:
-            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
-        parts = piece.split(b'"')
-        outside = b" ".join(parts[in_text::2])
-        in_text ^= len(parts) % 2 == 0
-        values += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
-        fields += outside.count(b":")
-        if values > most:
-            raise FixError(f"expected at most {most:,} values in JSON")
-        if fields > MOST_FIELDS:
-            raise FixError(f"expected at most {MOST_FIELDS:,} fields in JSON")
 
 
 def parsed(body: bytes, most: int = MOST_VALUES) -> Any:

@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from io import BytesIO
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -159,15 +160,17 @@ class Body:
     async def whole(self) -> bytes:
         """All of it. Raises ClientDisconnect, and what reading it raises.
 
-        It is collected in one growing block: many small pieces would leave memory that malloc does not return.
+        It is collected in one growing block: many small pieces would leave memory that malloc does not return. Unlike
+        a bytearray, a BytesIO hands its block over without copying it, which would hold the loop.
         """
         if self._whole is None:
             whole = await self._piece()
             if self._more:
-                block = bytearray(whole)
+                block = BytesIO()
+                block.write(whole)
                 while self._more:
-                    block += await self._piece()
-                whole = bytes(block)
+                    block.write(await self._piece())
+                whole = block.getvalue()
             self._whole = whole
         return self._whole
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,6 +31,8 @@ from optimist_client.models import Experiment, Identifier
 router = APIRouter(prefix="/v1", tags=["archives"])
 
 IMPORT = "/v1/import"
+REFUSED_WEIGHT = 4
+"""How many times as long as it took to find the fault of a large archive its sender must wait with the next one."""
 _PIECE = 2**20
 _FILE = {"schema": {"type": "string", "format": "binary"}}
 _FILE_IN_OPENAPI: dict[str, Any] = {"requestBody": {"required": True, "content": {MEDIA_TYPE: _FILE}}}
@@ -79,14 +82,16 @@ async def import_experiment(
 
     409 if the name of the experiment or of its reference is taken by a different one; 422 with the reason if the file
     is damaged, of an unknown version, or not an archive, or holds what no experiment can have. 429 while another
-    archive is imported with the same access key. A repeated request with the same idempotency key returns the same
-    result.
+    archive is imported with the same access key, and for some seconds after a large one was refused. A repeated request
+    with the same idempotency key returns the same result.
     """
     instance = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32] if idempotency_key else uuid.uuid4().hex
-    with _alone(request.app.state.importing, caller.key), TemporaryFile() as file:
+    importing: set[str] = request.app.state.importing
+    with _alone(importing, caller.key), TemporaryFile() as file:
         size = await _spool(request, context.vitals, file)
         share: Share = request.scope["memory"]
         share.hold(memory_to_open(size))
+        begun = time.monotonic()
         try:
             archive = await asyncio.to_thread(Archive, file)
             share.hold(archive.memory)
@@ -96,6 +101,8 @@ async def import_experiment(
             room_for = partial(context.vitals.room_for, reserve=2.0)
             made = await import_archive(context.store, context.settings, archive, name, instance, room_for)
         except FixError as error:
+            if size > _PIECE:
+                _keep_out(importing, caller.key, REFUSED_WEIGHT * (time.monotonic() - begun))
             raise invalid(str(error)) from None
         (controls,) = await context.store.labels([made])
         return labelled(await context.experiment(made), controls)
@@ -104,14 +111,21 @@ async def import_experiment(
 @contextmanager
 def _alone(importing: set[str], key: str) -> Iterator[None]:
     """Raises `ApiError` 429 while another import with this access key is under way."""
-    if key in importing:
-        detail = "another archive is imported with the same access key, or by a caller without one: wait for its end"
+    if importing & {key, f"{key} again"}:
+        detail = "another archive is imported with the same access key, or without one, or was just refused: try later"
         raise ApiError(429, "importing", "One import at a time", detail, "retry", {"connection": "close"})
     importing.add(key)
     try:
         yield
     finally:
         importing.remove(key)
+
+
+def _keep_out(importing: set[str], key: str, seconds: float) -> None:
+    """Refuse other imports with this access key for so long: one that was refused must not cost others their time."""
+    again = f"{key} again"
+    importing.add(again)
+    asyncio.get_running_loop().call_later(seconds, importing.discard, again)
 
 
 async def _spool(request: Request, vitals: Vitals, file: BinaryIO) -> int:

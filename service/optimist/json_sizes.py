@@ -1,0 +1,38 @@
+"""Counts what JSON holds before it is parsed: to parse millions of values takes memory, and holds all threads."""
+
+from __future__ import annotations
+
+from optimist_client.errors import FixError
+
+MOST_VALUES = 2**16
+"""Values of a request body: numbers, texts, lists and objects. The prompts of an experiment are the most, 20,000."""
+MOST_FIELDS = 2000
+"""Fields of all objects of a request body. The costs of an experiment are the most, one for each generator."""
+_LEAST_VALUE, _LEAST_FIELD = 2, 5
+"""Bytes of `0,` and `"":0,`."""
+_PIECE = 2**16
+
+
+def check_size(body: bytes, most: int = MOST_VALUES, most_fields: int = MOST_FIELDS) -> None:
+    """Raise FixError if a JSON text has more than `most` values, or more than `most_fields` fields.
+
+    It counts what stands outside of texts, a piece at a time, so that other threads go on.
+    """
+    if len(body) < min(_LEAST_VALUE * most, _LEAST_FIELD * most_fields):
+        return
+    values, fields, in_text, left = 1, 0, False, b""
+    for start in range(0, len(body), _PIECE):
+        piece = left + body[start : start + _PIECE]
+        left = b"\\" if (len(piece) - len(piece.rstrip(b"\\"))) % 2 else b""  # it belongs to what comes next
+        piece = piece[: len(piece) - len(left)]
+        if b"\\" in piece:
+            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = piece.split(b'"')
+        outside = b" ".join(parts[in_text::2])
+        in_text ^= len(parts) % 2 == 0
+        values += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
+        fields += outside.count(b":")
+        if values > most:
+            raise FixError(f"expected at most {most:,} values in JSON")
+        if fields > most_fields:
+            raise FixError(f"expected at most {most_fields:,} fields in JSON")
