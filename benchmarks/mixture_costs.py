@@ -26,7 +26,7 @@ from rich.table import Table
 from optimist.estimation.mixtures import mixture_of
 from optimist.estimation.question import Question, prepared, with_real_data
 from optimist.estimation.track import Track
-from optimist.experiments.mixture_curve import curve_point
+from optimist.experiments.curves import curve_point
 from optimist.metrics.threads import limit_threads
 from optimist.records import LogEntry
 from optimist.scoring.warm import WarmGenerator

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from optimist.estimation.track import Track
-from optimist.experiments.prompts import prompt_order
+from optimist.experiments.slices import prompt_order
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import GaussianFourier
 from optimist.metrics.pairs.score import ConditionalVendi

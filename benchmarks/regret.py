@@ -23,7 +23,7 @@ from rich.table import Table
 
 from calibration import BATCH, results
 from optimist import Evaluation, score
-from optimist.experiments.prompts import prompt_order
+from optimist.experiments.slices import prompt_order
 from optimist.simulation.digits.prompted import TEXTS
 from optimist.simulation.digits.world import Digits, load
 

@@ -11,9 +11,9 @@ from configs import config_of, experiment_of
 
 from optimist.api.entities import Body
 from optimist.api.polls import BODIES, Polls
+from optimist.experiments.anomalies import NOTHING, Anomalous
 from optimist.experiments.outlines import Outline
 from optimist.experiments.state import PolicyState
-from optimist.experiments.suspects import NOTHING, Anomalous
 from optimist.records import AskGroup, NewPick, NotFound, Opened, Opening, StoreError
 from optimist.store import Store
 from optimist_client.models import Experiment, ExperimentPage, Pick, Report

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.experiments.progress_curve import MOST_CHECKPOINTS, MOST_POINTS, REMEMBERED, ProgressCurve, stride_of
+from optimist.experiments.curves import MOST_CHECKPOINTS, MOST_POINTS, REMEMBERED, ProgressCurve, stride_of
 from optimist.records import HISTORY, CurvePoint
 
 

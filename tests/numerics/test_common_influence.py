@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from stand_in import stand_in
 from torch import Tensor
 
-from optimist.experiments.prompts import prompt_order
+from optimist.experiments.slices import prompt_order
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.fid.reference import Reference

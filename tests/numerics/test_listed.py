@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from optimist.experiments.prompts import prompt_order
+from optimist.experiments.slices import prompt_order
 from optimist.metrics.feature_maps import GaussianFourier
 from optimist.metrics.pairs.score import ConditionalVendi, InformationVendi
 from optimist.metrics.vendi.listed import UNKNOWN, ListedPrompts, mean_variance, reweighted_mean

@@ -19,7 +19,7 @@ from optimist import Evaluation
 from optimist.estimation.mixtures import mixture_of
 from optimist.estimation.question import Question
 from optimist.estimation.stored import metric_of
-from optimist.experiments.mixture_curve import curve_point
+from optimist.experiments.curves import curve_point
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.records import StoredMixture, Unavailable
 from optimist.scoring import Scorer, lending

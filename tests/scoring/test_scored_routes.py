@@ -17,8 +17,8 @@ from made import Made, held_by_another, scoring, until
 from redis.asyncio import Redis
 from routed import ROUTES, WIDTH, has_model, is_exact, moments, prompts, table_of_now, tell_routed, tracks_of
 
+from optimist.experiments.curves import route_point
 from optimist.experiments.goals.route import ForRoutes, LoadedModel
-from optimist.experiments.route_curve import route_point
 from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
 from optimist.records import COST, ExperimentState, Part, Superseded

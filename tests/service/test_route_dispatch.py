@@ -16,7 +16,7 @@ from optimist.dispatch import route_models
 from optimist.dispatch.dispatcher import DRAINING, Dispatcher
 from optimist.dispatch.report import report_of
 from optimist.experiments.assignment import MostOpen
-from optimist.experiments.contexts import AskedContexts
+from optimist.experiments.goals import AskedContexts
 from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.told import RoutedPrompt
 from optimist.policies import RoutePolicy

@@ -13,8 +13,8 @@ from configs import config_of, experiment_of
 
 from optimist.dispatch.report import report_of
 from optimist.experiments.decision import decision_cost
+from optimist.experiments.standings import WatchedEstimates
 from optimist.experiments.state import PolicyState
-from optimist.experiments.watched import WatchedEstimates
 from optimist.numerics.estimate import Estimate
 from optimist.records import ExperimentState, GeneratorState, Unit, WatchedState
 

@@ -21,13 +21,11 @@ from optimist.api.vitals import Vitals
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.latching import read_anomalous
 from optimist.dispatch.report import report_of
+from optimist.experiments.anomalies import NOTHING, Anomalous, SuspectLog, repeats
 from optimist.experiments.assignment import MostOpen
-from optimist.experiments.mixtures import KnownMixture, mixture_of
 from optimist.experiments.outlines import Outline
-from optimist.experiments.shown_routes import shown_routes
+from optimist.experiments.standings import KnownMixture, WatchedEstimates, mixture_of, shown_routes
 from optimist.experiments.state import PolicyState
-from optimist.experiments.suspects import NOTHING, Anomalous, SuspectLog, repeats
-from optimist.experiments.watched import WatchedEstimates
 from optimist.insight.counting import count_tell
 from optimist.records import NotFound, Settled
 from optimist.settings import Settings

@@ -14,13 +14,11 @@ from optimist.api.newest import Newest
 from optimist.api.pages import page_of
 from optimist.dispatch.latching import with_decision_latched
 from optimist.dispatch.report import report_of
-from optimist.experiments.mixture_curve import mixture_curve
+from optimist.experiments.anomalies import Anomalous
+from optimist.experiments.curves import PRIMARY, ProgressCurve, mixture_curve, route_curve
 from optimist.experiments.outlines import Outline
-from optimist.experiments.progress_curve import PRIMARY, ProgressCurve
-from optimist.experiments.route_curve import route_curve
+from optimist.experiments.standings import WatchedEstimates
 from optimist.experiments.state import PolicyState
-from optimist.experiments.suspects import Anomalous
-from optimist.experiments.watched import WatchedEstimates
 from optimist.records import HISTORY, ExperimentState, MixturePoint, NotFound, RoutePoint, Unavailable
 from optimist.store import Store
 from optimist.store.index import Indexed
@@ -195,7 +193,7 @@ class Polls:
     ) -> Body:
         """The newest experiments, or those after a place; of `only` these, if any.
 
-        tag, search: of those that `labels.matches` finds. old: as of at most a second ago, else as they are now.
+        tag, search: of those that `outlines.matches` finds. old: as of at most a second ago, else as they are now.
         """
         if not old:
             return await self._page(limit, after, only, tag, search)

@@ -15,9 +15,9 @@ from optimist.archive.file import Archive
 from optimist.archive.references import check_columns, checked_references
 from optimist.dispatch.report import report_of
 from optimist.experiments.admission import check_fitted, check_maps, too_wide
-from optimist.experiments.labels import labels_of
+from optimist.experiments.outlines import labels_of
+from optimist.experiments.standings import WatchedEstimates
 from optimist.experiments.state import PolicyState
-from optimist.experiments.watched import WatchedEstimates
 from optimist.numerics.estimate import Estimate
 from optimist.policies import check_policy
 from optimist.records import (

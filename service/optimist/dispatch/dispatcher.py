@@ -23,7 +23,7 @@ from optimist.dispatch.planning import Plan, planned
 from optimist.dispatch.route_models import RouteModels
 from optimist.dispatch.waiting import Ask, Tell, resolve
 from optimist.experiments.assignment import Assignment, MostOpen
-from optimist.experiments.contexts import MANY, AskedContexts
+from optimist.experiments.goals import MANY, AskedContexts
 from optimist.experiments.goals.route import ForRoutes
 from optimist.experiments.state import PolicyState
 from optimist.insight.counting import count_ask

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from optimist.experiments.anomalous import anomalous_among, arrays_with_levels
-from optimist.experiments.decision import latched_text
+from optimist.experiments.anomalies import NOTHING, Anomalous
+from optimist.experiments.decision import anomalous_among, arrays_with_levels, latched_text
 from optimist.experiments.state import PolicyState
-from optimist.experiments.suspects import NOTHING, Anomalous
 from optimist.store import Store
 
 

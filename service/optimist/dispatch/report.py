@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from optimist.experiments.anomalous import with_anomalies
-from optimist.experiments.decision import decision_cost, explained_decision
-from optimist.experiments.hint import hint_of
-from optimist.experiments.labels import labels_of
-from optimist.experiments.mixtures import mixture_of
-from optimist.experiments.retractions import acceptances_of, retractions_of
-from optimist.experiments.standings import aside_warnings, standing_of
+from optimist.experiments.anomalies import (
+    NOTHING,
+    Anomalous,
+    acceptances_of,
+    retractions_of,
+    standing_warnings,
+    suspects_among,
+)
+from optimist.experiments.decision import decision_cost, explained_decision, hint_of, with_anomalies
+from optimist.experiments.outlines import labels_of
+from optimist.experiments.standings import WatchedEstimates, aside_warnings, mixture_of, standing_of, watched_reports
 from optimist.experiments.state import PolicyState
-from optimist.experiments.suspects import NOTHING, Anomalous, standing_warnings, suspects_among
-from optimist.experiments.watched import WatchedEstimates, watched_reports
 from optimist.policies import Arm, contrast
 from optimist.policies.reports import report_on
 from optimist.records import NotFound

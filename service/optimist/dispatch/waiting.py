@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from optimist.experiments.contexts import AskedContexts
+from optimist.experiments.goals import AskedContexts
 from optimist.experiments.goals.goal import Awaited
 from optimist.experiments.state import PolicyState
 from optimist.records import Batch, Settled

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from optimist.experiments.contexts import AskedContext, AskedContexts
+from optimist.experiments.goals import AskedContext, AskedContexts
 from optimist.experiments.slices import Slice, next_slice, pick_seed, slice_seed
 from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.told import RoutedPrompt

@@ -1,12 +1,144 @@
-"""One generator in the standings of a report, by the metric that decides or a watched one. No I/O."""
+"""Standings of a report by the metric that decides and by watched ones, and its mixture and table of routes. No I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from optimist.policies import Arm, reports
-from optimist.records import GeneratorState
-from optimist_client.models import Standing
+from optimist.experiments.state import PolicyState, needed_to_fit
+from optimist.numerics.estimate import Estimate
+from optimist.numerics.mixtures.mixture import Mixture
+from optimist.policies import Arm, reports, shown_mixture
+from optimist.policies.reports import watched_report
+from optimist.records import GeneratorState, Part, StoredMixture, StoredRoutes, Unit, WatchedState
+from optimist_client import models
+from optimist_client.metrics import Metric
+from optimist_client.models import Routes, Standing, WatchedReport
+
+
+class WatchedEstimates:
+    """What the store has of every generator by every watched metric, with the estimates."""
+
+    def __init__(self, stored: Mapping[Unit, WatchedState], known: WatchedEstimates | None = None) -> None:
+        """known: an earlier one, from which unchanged estimates are taken instead of being parsed again.
+
+        Raises ValueError, KeyError or TypeError if an estimate cannot be read.
+        """
+        self.stored = stored
+        self._parsed: dict[Unit, Estimate] = {}
+        for unit, state in stored.items():
+            if state.estimate is None:
+                continue
+            before = None if known is None else known.stored.get(unit)
+            if known is not None and before is not None and before.estimate == state.estimate:
+                self._parsed[unit] = known._parsed[unit]
+            else:
+                self._parsed[unit] = Estimate.from_dict(json.loads(state.estimate))
+
+    def of(self, generator: int, label: str) -> tuple[WatchedState, Estimate | None]:
+        """What is known of a generator by a metric: as it is stored, and the estimate."""
+        return self.stored.get((generator, label), _NOTHING), self._parsed.get((generator, label))
+
+
+_NOTHING = WatchedState()
+
+
+def watched_reports(state: PolicyState, watched: WatchedEstimates) -> dict[str, WatchedReport]:
+    """The standings by each watched metric, and whether it would decide, in the order of the config."""
+    _, *metrics = state.config.metrics.items()
+    return {label: _report(state, label, metric, watched) for label, metric in metrics}
+
+
+def _report(state: PolicyState, label: str, metric: Metric, watched: WatchedEstimates) -> WatchedReport:
+    found = [watched.of(generator.ordinal, label) for generator in state.contenders]
+    arms = [replace(arm, estimate=estimate) for arm, (_, estimate) in zip(state.arms, found, strict=True)]
+    counted = state.stored.counted
+    return watched_report(
+        label,
+        metric,
+        arms,
+        [
+            standing_of(arm, generator, counted, damage=stored.damage)
+            for arm, generator, (stored, _) in zip(arms, state.contenders, found, strict=True)
+        ],
+        delta=state.config.delta,
+        told=state.stored.told,
+        scored=_is_scored(state, metric, [stored.estimate_seq for stored, _ in found]),
+    )
+
+
+def _is_scored(state: PolicyState, metric: Metric, positions: Sequence[int]) -> bool:
+    """Whether every estimate that is due and can be made has been made."""
+    needed = 0 if any(positions) else needed_to_fit(metric, len(state.stored.active))
+    if any(generator.samples < needed for generator in state.stored.active):
+        return True
+    return all(seq >= generator.due_seq for generator, seq in zip(state.contenders, positions, strict=True))
+
+
+def shown_routes(state: PolicyState, parts: Mapping[int, Part], table: str) -> Routes:
+    """The table made of these parts, with their positions, and whether samples have grown much, or costs have changed,
+    since.
+
+    Raises pydantic's ValidationError if it cannot be read.
+    """
+    made = Routes.model_validate_json(table)
+    return made.model_copy(
+        update={
+            "experiment": state.config.name,
+            "positions": [parts[g.ordinal].seq if g.ordinal in parts else 0 for g in state.stored.generators],
+            "stale": state.stored.has_outgrown(StoredRoutes("", parts), OLD) or has_other_costs(state, made),
+        }
+    )
+
+
+def has_other_costs(state: PolicyState, made: Routes) -> bool:
+    """Whether costs have changed since this table was made."""
+    names = [generator.name for generator in state.stored.generators]
+    known = [state.costs[name] for name in names] if state.costs.keys() >= set(names) else None
+    return made.costs != known
+
+
+OLD = 0.25
+"""By which part the samples have grown when a mixture is shown as stale."""
+
+
+@dataclass(frozen=True)
+class KnownMixture:
+    """A mixture as it is stored, and what it holds."""
+
+    stored: StoredMixture
+    mixture: Mixture
+
+    @classmethod
+    def of(cls, stored: StoredMixture | None, known: KnownMixture | None = None) -> KnownMixture | None:
+        """The stored one, None without one; `known` if that is the same, which is then not parsed again.
+
+        Raises ValueError, KeyError or TypeError if it cannot be read.
+        """
+        if stored is None or (known is not None and known.stored.made == stored.made):
+            return None if stored is None else known
+        return cls(stored, Mixture.from_dict(json.loads(stored.payload)))
+
+
+def mixture_of(state: PolicyState, known: KnownMixture | None = None, label: str = "") -> models.Mixture | None:
+    """A mixture by the metric of this label, as users see it; without `known` the one that picks are made from."""
+    if known is None and state.goal.mixture is not None and state.stored.mixture is not None:
+        known = KnownMixture(state.stored.mixture, state.goal.mixture)
+    if known is None:
+        return None
+    parts = known.stored.parts
+    metric = state.config.metrics[label] if label else state.config.metric
+    return shown_mixture(
+        known.mixture,
+        metric,
+        state.goal.stopping,
+        state.stored.told,
+        experiment=state.config.name,
+        label=metric.shown_label,
+        positions=[parts[g.ordinal].seq if g.ordinal in parts else 0 for g in state.stored.generators],
+        stale=state.stored.has_outgrown(known.stored, OLD),
+    )
 
 
 def standing_of(

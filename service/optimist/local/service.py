@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.experiments.prompts import first_seed, prompt_order
+from optimist.experiments.slices import first_seed, prompt_order
 from optimist.local.evaluation import Evaluation
 from optimist_client import models, tensors
 from optimist_client.errors import ConflictError, FixError

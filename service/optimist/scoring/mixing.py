@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from optimist.estimation.mixtures import mixture_of
 from optimist.estimation.track import Track
-from optimist.experiments.mixture_curve import curve_point
+from optimist.experiments.curves import curve_point
 from optimist.insight.metrics import SCORING_SECONDS
 from optimist.records import GeneratorState
 from optimist.scoring.catching_up import timed

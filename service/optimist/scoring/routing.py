@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from optimist.estimation.routes import model_of, rows_of
 from optimist.estimation.stored import metric_of
 from optimist.estimation.track import Track
+from optimist.experiments.curves import route_point
 from optimist.experiments.goals.route import ForRoutes, LoadedModel
-from optimist.experiments.route_curve import route_point
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import SCORING_FAILURES, SCORING_SECONDS
 from optimist.numerics.routing.contexts import ContextSettings

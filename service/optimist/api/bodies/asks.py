@@ -17,7 +17,7 @@ from optimist.api.middleware.headers import header
 from optimist.api.middleware.limits import Body
 from optimist.api.problems import ApiError, invalid
 from optimist.api.routes.parameters import parameters_in_openapi
-from optimist.experiments.contexts import AskedContexts
+from optimist.experiments.goals import AskedContexts
 from optimist.json_sizes import MOST_VALUES, check_size
 from optimist_client import tensors
 from optimist_client.errors import FixError

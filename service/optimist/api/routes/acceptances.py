@@ -11,7 +11,7 @@ from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.keys import Caller
-from optimist.experiments.retractions import acceptance
+from optimist.experiments.anomalies import acceptance
 from optimist_client.models import AcceptanceRequest, AcceptReply, Identifier
 
 router = APIRouter(prefix="/v1/experiments/{name}", tags=["acceptances"], route_class=ModelRoute)

@@ -23,7 +23,7 @@ from optimist.api.vitals import Vitals
 from optimist.archive.exporting import Exporter
 from optimist.archive.file import MEDIA_TYPE, Archive, ArchiveWriter, memory_to_open
 from optimist.archive.importing import import_archive
-from optimist.experiments.labels import labelled
+from optimist.experiments.outlines import labelled
 from optimist.records import Damaged
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment, Identifier

@@ -18,8 +18,8 @@ from optimist.api.references import check_embeddings, check_rows_kept, stored_re
 from optimist.dispatch.latching import with_decision_latched
 from optimist.dispatch.report import contrast_of
 from optimist.experiments.admission import check_maps, columns_of, fits_contexts, kernels_of, too_wide
-from optimist.experiments.labels import label_controls, labelled
-from optimist.experiments.suspects import suspects_among
+from optimist.experiments.anomalies import suspects_among
+from optimist.experiments.outlines import label_controls, labelled
 from optimist.policies import check_policy
 from optimist.records import Conflict
 from optimist_client import tensors

@@ -16,7 +16,7 @@ from optimist.api.context import Context, ContextDep, context_of
 from optimist.api.middleware.service import Straight
 from optimist.api.problems import invalid
 from optimist.api.routes.parameters import parameters_in_openapi, read_parameters
-from optimist.experiments.contexts import AskedContexts
+from optimist.experiments.goals import AskedContexts
 from optimist.records import Batch, NotFound
 from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply
 from optimist_client.wire import EmbeddingName, GeneratorName, WorkerName

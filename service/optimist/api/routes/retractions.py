@@ -13,7 +13,7 @@ from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.keys import Caller
 from optimist.api.problems import invalid
 from optimist.experiments.admission import kernels_of
-from optimist.experiments.retractions import retracted_batch
+from optimist.experiments.anomalies import retracted_batch
 from optimist_client.models import Identifier, RetractionRequest, RetractReply
 
 router = APIRouter(prefix="/v1/experiments/{name}", tags=["retractions"], route_class=ModelRoute)

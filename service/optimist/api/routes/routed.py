@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from optimist.api.context import Context, ContextDep
 from optimist.api.problems import invalid
 from optimist.api.requested import missing, requested
-from optimist.experiments.shown_routes import has_other_costs
+from optimist.experiments.standings import has_other_costs
 from optimist.experiments.state import PolicyState
 from optimist.records import LEAST_ROUTED, Conflict, NotFound
 from optimist_client.models import Experiment, Identifier, Routes

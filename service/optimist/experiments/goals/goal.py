@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from optimist.experiments.contexts import AskedContext
-from optimist.experiments.goals.choice import Basis, Choice, positions_of
+from optimist.experiments.goals import AskedContext, Basis, Choice, positions_of
 from optimist.experiments.goals.route import ForRoutes, route_goal
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.policies import (

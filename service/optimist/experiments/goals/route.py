@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from optimist.experiments.contexts import AskedContext
-from optimist.experiments.goals.choice import Basis, Choice, positions_of
+from optimist.experiments.goals import AskedContext, Basis, Choice, positions_of
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.routing.features import Floats
 from optimist.numerics.routing.model import RouteModel

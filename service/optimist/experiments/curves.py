@@ -1,22 +1,109 @@
-"""How an experiment went, small enough to be drawn: counts at checkpoints, estimates as they were made. No I/O.
+"""An experiment over time, small enough to be drawn: counts and estimates, mixtures, gains of routing. No I/O.
 
-It takes the history as it grows, so that a report on a million rounds costs what came since the last one.
+`ProgressCurve` takes the history as it grows, so that a report on a million rounds costs what came since the last one.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.records import HISTORY, CurvePoint
-from optimist_client.models import Curve, GeneratorProgress
+from optimist.numerics.estimate import natural
+from optimist.numerics.mixtures.mixture import Mixture
+from optimist.records import HISTORY, CurvePoint, MixturePoint, RoutePoint
+from optimist_client.models import Curve, GeneratorProgress, MixtureCurve, RouteCurve, Routes
+
+MOST_ROUTE_POINTS = 2000
+"""Points drawn: of more, every second, third, … one."""
+
+
+def route_point(table: Routes) -> str:
+    """What is kept of a table for charts: JSON, to six digits, with null for what is not known.
+
+    [gain, two ends of its interval, expected score of routed prompts, best single generator, its score], on the scale
+    of the metric.
+    """
+    numbers = [_short(number) for number in (table.gain, table.lower, table.upper, table.score, table.best_score)]
+    gain, lower, upper, score, best_score = numbers
+    return json.dumps([gain, lower, upper, score, table.best, best_score], separators=(",", ":"))
+
+
+def route_curve(points: Sequence[RoutePoint], after: int) -> RouteCurve:
+    """The points made after so many batches were told, and the last one before, thinned out."""
+    points = points[max(0, bisect_left(points, after, key=lambda point: point.told) - 1) :]
+    every = -(-len(points) // MOST_ROUTE_POINTS) or 1
+    points = points[::-every][::-1]
+    found: list[list[Any]] = [json.loads(point.point) for point in points]
+    return RouteCurve(
+        told=[point.told for point in points],
+        samples=[point.samples for point in points],
+        gains=[point[0] for point in found],
+        lower=[point[1] for point in found],
+        upper=[point[2] for point in found],
+        scores=[point[3] for point in found],
+        best=[point[4] for point in found],
+        best_scores=[point[5] for point in found],
+    )
+
+
+MOST_WEIGHTS = 20_000
+"""Weights drawn in all: of more, every second, third, … mixture."""
+
+
+def curve_point(mixture: Mixture, delta: float) -> str:
+    """What is kept of a mixture for charts: JSON, to six digits, with null for what is infinite.
+
+    [score, lower and upper end of its 1 − δ interval, place of the best single generator, its score, gain, its error,
+    gap, weights], all by place in the mixture; scores are on the natural scale.
+    """
+    z = -NormalDist().inv_cdf(delta / 2.0)
+    ends = (mixture.value - z * mixture.error, mixture.value + z * mixture.error)
+    scores = [natural(value, mixture.scale, mixture.floor) for value in (mixture.value, *ends, mixture.best_value)]
+    score, lower, upper, best = map(_short, scores)
+    gains = [_short(number) for number in (mixture.gain, mixture.gain_error, mixture.gap)]
+    weights = [_short(weight) for weight in mixture.weights]
+    place = mixture.generators.index(mixture.best)
+    return json.dumps([score, lower, upper, place, best, *gains, weights], separators=(",", ":"))
+
+
+def mixture_curve(points: Sequence[MixturePoint], names: Sequence[str], after: int) -> MixtureCurve:
+    """The points made after so many batches were told, and the last one before, thinned out; names: by ordinal."""
+    points = points[max(0, bisect_left(points, after, key=lambda point: point.told) - 1) :]
+    every = -(-len(points) * len(names) // MOST_WEIGHTS) or 1
+    points = points[::-every][::-1]
+    found: list[list[Any]] = [json.loads(point.point) for point in points]
+    weights: dict[str, list[float]] = {name: [0.0] * len(points) for name in names}
+    ordinals = [list(point.parts) for point in points]
+    for at, (point, parts) in enumerate(zip(found, ordinals, strict=True)):
+        for ordinal, weight in zip(parts, point[8], strict=True):
+            weights[names[ordinal]][at] = weight
+    return MixtureCurve(
+        told=[point.told for point in points],
+        samples=[point.samples for point in points],
+        weights=weights,
+        scores=[point[0] for point in found],
+        lower=[point[1] for point in found],
+        upper=[point[2] for point in found],
+        best=[f"{names[parts[point[3]]]}" for point, parts in zip(found, ordinals, strict=True)],
+        best_scores=[point[4] for point in found],
+        gains=[point[5] for point in found],
+        gain_errors=[point[6] for point in found],
+        gaps=[point[7] for point in found],
+    )
+
+
+def _short(number: float | None) -> float | None:
+    return None if number is None or not math.isfinite(number) else float(f"{number:.6g}")
+
 
 MOST_CHECKPOINTS = 256
 MOST_POINTS = 4000
