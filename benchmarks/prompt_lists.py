@@ -28,7 +28,7 @@ from optimist.estimation.track import Track
 from optimist.experiments.slices import prompt_order
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import GaussianFourier
-from optimist.metrics.pairs.score import ConditionalVendi
+from optimist.metrics.pairs.declared import ConditionalVendi
 from optimist.metrics.threads import limit_threads
 from optimist.metrics.vendi.score import RenyiKernelEntropy
 from optimist.numerics.estimate import Estimate

@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 
-from optimist.metrics.kid.reference import cubic
-from optimist.metrics.kid.score import KernelDistance
-from optimist.metrics.mmd.score import MeanDiscrepancy
+from optimist.metrics.kid.declared import KernelDistance, cubic
+from optimist.metrics.mmd.declared import MeanDiscrepancy
 from optimist.metrics.score import Score
 
 PIECE = 500

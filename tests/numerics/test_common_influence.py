@@ -20,9 +20,8 @@ from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
-from optimist.metrics.inception.score import InceptionScore
-from optimist.metrics.inception.statistic import entropy
-from optimist.metrics.pairs.score import ConditionalVendi, InformationVendi
+from optimist.metrics.inception.declared import InceptionScore, entropy
+from optimist.metrics.pairs.declared import ConditionalVendi, InformationVendi
 from optimist.metrics.score import Analysis, BaseScore
 from optimist.metrics.vendi.entropy import log_vendi
 from optimist.metrics.vendi.influence import entropy_influence

@@ -11,8 +11,12 @@ from torch import Tensor
 
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import GaussianFourier
-from optimist.metrics.pairs.exact import exact_spectra
-from optimist.metrics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
+from optimist.metrics.pairs.declared import (
+    ConditionalVendi,
+    ConditionedScore,
+    InformationVendi,
+    exact_spectra,
+)
 from optimist.metrics.pairs.statistic import JointStatistic
 from optimist.metrics.vendi.entropy import log_vendi
 from optimist.metrics.vendi.exact import exact_spectrum

@@ -10,9 +10,13 @@ from streams import assert_bit_identical
 from torch import Tensor
 
 from optimist.metrics.bound import InfluenceBound
-from optimist.metrics.inception.bounds import InceptionNaiveBound, InceptionTheoremBound
-from optimist.metrics.inception.score import InceptionScore
-from optimist.metrics.inception.statistic import ClassStatistic, normalised
+from optimist.metrics.inception.declared import (
+    ClassStatistic,
+    InceptionNaiveBound,
+    InceptionScore,
+    InceptionTheoremBound,
+    normalised,
+)
 from optimist.numerics.estimate import Estimate
 
 BOUNDS = {"theorem": InceptionTheoremBound, "naive": InceptionNaiveBound, "influence": InfluenceBound}

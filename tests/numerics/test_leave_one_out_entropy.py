@@ -14,7 +14,7 @@ from optimist.estimation.question import Question, declared_of
 from optimist.estimation.track import Track
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
-from optimist.metrics.pairs.score import ConditionalVendi, InformationVendi
+from optimist.metrics.pairs.declared import ConditionalVendi, InformationVendi
 from optimist.metrics.spectra.cross_entropy import LeaveOneOut
 from optimist.metrics.vendi.entropy import log_vendi
 from optimist.metrics.vendi.score import VendiScore

@@ -11,8 +11,12 @@ from torch import Tensor
 
 from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier
 from optimist.metrics.modes import Mode
-from optimist.metrics.pairs.modes import prompt_groups
-from optimist.metrics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
+from optimist.metrics.pairs.declared import (
+    ConditionalVendi,
+    ConditionedScore,
+    InformationVendi,
+    prompt_groups,
+)
 from optimist.metrics.pairs.statistic import JointStatistic
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.vendi.entropy import log_vendi, spectrum_of_rows

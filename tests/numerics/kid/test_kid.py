@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 from streams import assert_bit_identical, fed, rows_of
 
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.metrics.kid.reference import RealRows, cubic
-from optimist.metrics.kid.score import KernelDistance
-from optimist.metrics.kid.statistic import KEPT
+from optimist.metrics.kid.declared import KEPT, KernelDistance, RealRows, cubic
 from optimist.metrics.pair_sums import PairSums, PooledMean, standard_error
 from optimist.numerics.real_data import RealData
 from optimist_client.metrics import KID

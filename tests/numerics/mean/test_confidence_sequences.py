@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimist.metrics.implementations import Setting, make_bound, make_metric
-from optimist.metrics.mean.bounds import CONTRADICTED
-from optimist.metrics.mean.sequences import GRID, Betting, ConfidenceSequence, EmpiricalBernstein
+from optimist.metrics.mean.declared import CONTRADICTED, GRID, Betting, ConfidenceSequence, EmpiricalBernstein
 from optimist_client.metrics import Mean, WinRate
 
 KINDS = (EmpiricalBernstein, Betting)

@@ -1,18 +1,305 @@
-"""Makes the scores of the declared metrics of pairs."""
+"""Scores of pairs of a sample and its prompt: Conditional-Vendi and Information-Vendi (equations.md §4).
+
+A score is a signed sum of entropies (equations.md §4), and each entropy is de-biased by the recipe of its order (see
+`vendi.influence`). The estimate is the signed sum of theirs. Its errors:
+
+- First order: the influence function of a sum is the sum of the influence functions. All entropies see the same pairs
+  in the same order, so IF_i = Σ ± IF_i of each over the last 512, and Var(IF)/n includes all covariances.
+- Second order: at order 2 the same, over the pairs of the last φ. The other recipes give only a variance: they add.
+- The part of each correction that is in doubt, e, above order 2: H(X, T) and H(X) miss the same rare outputs, so the
+  errors of their corrections are nearly equal and cancel in H(X) − H(X, T); that of H(T) does not. Squared:
+  (Σ_outputs ± e)² + e_T², plus the square of a tenth of every e, because the cancellation is not exact.
+- Systematic, below order 2: the errors of the entropies add in squares.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
+import torch
 from torch import Tensor
 
+from optimist.metrics.feature_maps import FeatureMap, GaussianFourier
 from optimist.metrics.implementations import Setting
-from optimist.metrics.pairs.exact import exact_spectra
-from optimist.metrics.pairs.maps import pair_maps
-from optimist.metrics.pairs.score import ConditionalVendi, ConditionedScore, InformationVendi
+from optimist.metrics.modes import Mode, PromptGroup
+from optimist.metrics.pairs.statistic import JointStatistic, Part, joint_map, pair_maps
+from optimist.metrics.reservoir import Reservoir
+from optimist.metrics.score import BaseScore, Identity
 from optimist.metrics.vendi.declared import of_exact
+from optimist.metrics.vendi.entropy import check_order, eigenvalues_of, log_vendi, spectrum_of_rows
+from optimist.metrics.vendi.exact import ExactKernel, exact_kernel
+from optimist.metrics.vendi.influence import (
+    EntropyInfluence,
+    KernelAnalysis,
+    entropy_influence,
+    few_rows,
+    pair_variance,
+    with_errors,
+)
+from optimist.metrics.vendi.modes import check_counts, largest, leading, modes_of, rows_of
+from optimist.metrics.vendi.score import VendiScore
+from optimist.metrics.vendi.statistic import KernelStatistic
+from optimist_client import metrics
 from optimist_client.errors import FixError
 from optimist_client.metrics.pairs import OfPairs
+
+
+def prompt_groups(
+    features_map: FeatureMap,
+    prompts_map: FeatureMap,
+    reservoir: Reservoir,
+    order: float = 1.0,
+    count: int = 5,
+    samples: int = 8,
+) -> list[PromptGroup]:
+    """The `count` largest types of prompt with the Vendi_α of their outputs, α = `order` > 0 (equations.md §4).
+
+    K_T/n = Σ λ_i v_i v_iᵀ, and group i is scored on K_X ⊙ v_i v_iᵀ, whose eigenvalues are those of
+    Σ_j v_ij² φ_X(x_j) φ_X(x_j)ᵀ, of trace 1: sample j counts v_ij². Everything is over the reservoir's pairs, with
+    their bias: a small group shows fewer kinds of output than it gets, so compare generators more than groups. Groups
+    of no share are left out, so there may be fewer; groups of equal share may be any basis of the space that they
+    span. Raises FixError on a reservoir without samples, on an order that is not positive, and on counts below 1;
+    KeyError where the reservoir lacks features or prompts.
+    """
+    check_counts(count, samples)
+    features, prompts = rows_of(reservoir, "features", "prompts")
+    features, prompts = features_map(features.to(features_map.device)), prompts_map(prompts.to(prompts_map.device))
+    n, ids = len(features), reservoir.ids
+    shares, vectors = leading(prompts @ prompts.T / n, count)
+    groups: list[PromptGroup] = []
+    for share, weights in zip(shares.tolist(), vectors.square().T.to(features.device), strict=True):
+        spectrum = spectrum_of_rows((n * weights).sqrt()[:, None] * features)
+        groups.append(PromptGroup(share, log_vendi(spectrum, order), largest(ids, weights, samples)))
+    return groups
+
+
+UNSHARED = 0.1
+"""The part of every doubt that does not cancel between entropies."""
+
+
+def analyse_conditioned(
+    metric: ConditionedScore, statistic: JointStatistic, common: Mapping[str, Tensor] | None = None
+) -> KernelAnalysis:
+    """The analysis of n ≥ 2 pairs, in log, with the influence of the pairs `common` as `analyse_paired` takes them.
+
+    Raises FixError on fewer, on a statistic of another metric, and on missing halves.
+    """
+    parts = metric.parts(statistic)
+    rows = {part: [] for part in parts} if common is None else _rows_of_parts(common)
+    found = {part: entropy_influence(metric.entropies[part], of_part, *rows[part]) for part, of_part in parts.items()}
+    whole, n = _signed_sum(found, metric.terms), statistic.samples
+    few = few_rows(metric.order, n, metric.width)
+    return with_errors(whole, n, few, statistic.listed, None if common is None else common.get("listed"))
+
+
+def _rows_of_parts(common: Mapping[str, Tensor]) -> dict[Part, list[Tensor]]:
+    """The rows that each part's map takes, of pairs "features" (m, d) and "prompts" (m, d_t)."""
+    # In float64 first, so that neither is rounded to the other's dtype.
+    features, prompts = common["features"].double(), common["prompts"].double()
+    return {"features": [features], "prompts": [prompts], "joint": [torch.cat([features, prompts], -1)]}
+
+
+def _signed_sum(found: Mapping[Part, EntropyInfluence], signs: Mapping[Part, float]) -> EntropyInfluence:
+    """The recipes' results combined for Σ ± H; the doubt is now without sign."""
+    terms = [(signs[part], entropy) for part, entropy in found.items()]
+    pairs = [sign * entropy.pairs for sign, entropy in terms if entropy.pairs is not None]
+
+    return EntropyInfluence(
+        plug_in=sum(sign * entropy.plug_in for sign, entropy in terms),
+        estimate=sum(sign * entropy.estimate for sign, entropy in terms),
+        influence=torch.stack(torch.broadcast_tensors(*(sign * entropy.influence for sign, entropy in terms))).sum(0),
+        inflation=max(entropy.inflation for _, entropy in terms),
+        second_order=(
+            pair_variance(torch.stack(pairs).sum(0)) if pairs else sum(entropy.second_order for _, entropy in terms)
+        ),
+        doubt=_doubt_of_sum({part: signs[part] * entropy.doubt for part, entropy in found.items()}),
+        systematic=math.hypot(*(entropy.systematic for _, entropy in terms)),
+        bracket=_signed_bracket(terms),
+        common=[
+            torch.stack(each).sum(0)
+            for each in zip(*([sign * part for part in entropy.common] for sign, entropy in terms), strict=True)
+        ],
+    )
+
+
+def _doubt_of_sum(doubts: dict[Part, float]) -> float:
+    """That of Σ ± H, from those of the signed entropies."""
+    unshared = UNSHARED**2 * sum(each**2 for each in doubts.values())
+    of_outputs = sum(doubt for part, doubt in doubts.items() if part != "prompts")
+    return math.sqrt(doubts["prompts"] ** 2 + of_outputs**2 + unshared)
+
+
+def _signed_bracket(terms: Sequence[tuple[float, EntropyInfluence]]) -> tuple[float, float] | None:
+    """The bracket of Σ ± H, as wide as those of all H together; None if one of them has none."""
+    low = high = 0.0
+    for sign, entropy in terms:
+        if entropy.bracket is None:
+            return None
+        least, most = sorted(sign * end for end in entropy.bracket)
+        low, high = low + least, high + most
+    return low, high
+
+
+class ConditionedScore(BaseScore):
+    """A signed sum of entropies H_α of order α > 0, inf included, in log; higher is better.
+
+    Each entropy is a `VendiScore` through its own map. Of the exact kernels, H_α(X, T) is at least H_α(T) and H_α(X)
+    for every α (its spectrum is majorized by theirs), but only for α = 1 is it at most their sum: Information-Vendi of
+    another order may be below 1. The joint map's kernel is the product of the two others only as r → ∞, so with random
+    features no inequality holds exactly, and no sum is clamped. At order 2, `prompts` is the length of the list that
+    the prompts are, if the score is that on these. Raises FixError on an order that is not positive, or on maps of
+    different r.
+    """
+
+    terms: ClassVar[Mapping[Part, float]]
+    """The entropies in the sum, with their signs."""
+
+    def __init__(
+        self,
+        features_map: GaussianFourier,
+        prompts_map: GaussianFourier,
+        order: float = 1.0,
+        prompts: int | None = None,
+    ) -> None:
+        self.prompts = prompts
+        self.features_map = features_map
+        self.prompts_map = prompts_map
+        self.order = check_order(order)
+        self.joint_map = joint_map(features_map, prompts_map)
+        maps = {"joint": self.joint_map, "prompts": prompts_map, "features": features_map}
+        self.entropies = {part: VendiScore(maps[part], order) for part in self.terms}
+
+    @property
+    def dimension(self) -> int:
+        """d, the columns of an output."""
+        return self.features_map.dimension
+
+    @property
+    def prompt_dimension(self) -> int:
+        """d_t, the columns of a prompt."""
+        return self.prompts_map.dimension
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """d columns of "features" and d_t of "prompts"."""
+        return {"features": self.dimension, "prompts": self.prompt_dimension}
+
+    @property
+    def width(self) -> int:
+        """2r, the columns of every φ."""
+        return self.features_map.width
+
+    @property
+    def needs_halves(self) -> bool:
+        """Whether its de-biased estimate reads the two half-streams (decisions.md §2)."""
+        return self.entropies["joint"].needs_halves
+
+    def statistic(self) -> JointStatistic:
+        """An empty statistic of the parts in `terms`, which keeps half-streams past n = width if the analysis does."""
+        return JointStatistic(
+            self.features_map,
+            self.prompts_map,
+            halves=self.needs_halves,
+            marginal="features" in self.terms,
+            joint=self.joint_map,
+            list_length=self.prompts,
+        )
+
+    def restore(self, tensors: dict[str, Tensor]) -> JointStatistic:
+        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""
+        return JointStatistic.from_tensors(tensors, self.features_map, self.prompts_map, self.joint_map)
+
+    def check(self, statistic: JointStatistic) -> None:
+        """Raises FixError unless the statistic has samples, the parts in `terms`, and maps of these ones' sizes."""
+        own = (self.dimension, self.prompt_dimension, self.width)
+        if statistic.sizes != own or ("features" in self.terms and statistic.features is None):
+            raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
+        if statistic.samples < 1:
+            raise FixError("a kernel score needs at least 1 sample")
+
+    def parts(self, statistic: JointStatistic) -> dict[Part, KernelStatistic]:
+        """The statistic of each entropy in `terms`. Raises FixError as `check` does."""
+        self.check(statistic)
+        held = {"joint": statistic.joint, "prompts": statistic.prompts, "features": statistic.features}
+        return {part: of_part for part, of_part in held.items() if of_part is not None and part in self.terms}
+
+    def plug_in(self, statistic: JointStatistic) -> float:
+        """The log score of the samples as they are. Raises FixError on no samples or another layout."""
+        parts = self.parts(statistic)
+        return sum(sign * self.entropies[part].plug_in(parts[part]) for part, sign in self.terms.items())
+
+    def analyse(self, statistic: JointStatistic) -> KernelAnalysis:
+        """The log score without its bias, from n ≥ 2 pairs. Raises FixError as `analyse_conditioned` does."""
+        return analyse_conditioned(self, statistic)
+
+    def analyse_paired(self, statistic: JointStatistic, common: Mapping[str, Tensor]) -> KernelAnalysis:
+        """The same with the influence of the pairs "features" (m, d) and "prompts" (m, d_t).
+
+        "listed" and what is raised are as in `VendiScore.analyse_paired`.
+        """
+        return analyse_conditioned(self, statistic, common)
+
+    def modes(self, statistic: JointStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
+        """The modes of the pairs, through the joint map φ_XT; `modes_of` says which.
+
+        Raises FixError on a statistic without samples or of another metric, and as `modes_of` does.
+        """
+        self.check(statistic)
+        return modes_of(statistic.joint, reservoir, self.widths, count, samples)
+
+    def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroup]:
+        """The largest types of prompt with the score of their outputs; raises as the function `prompt_groups` does."""
+        return prompt_groups(self.features_map, self.prompts_map, reservoir, self.order, count, samples)
+
+    def identity(self) -> Identity:
+        """The feature maps of samples and of prompts."""
+        return [(each.name, each.tensors()) for each in (self.features_map, self.prompts_map)]
+
+    @classmethod
+    def of_spectra(cls, spectra: Mapping[Part, Tensor], order: float = 1.0) -> float:
+        """The log score of eigenvalues (k) of sum 1 by part, as `exact_spectra` gives them.
+
+        Raises FixError on an order that is not positive, KeyError on a missing part.
+        """
+        return sum(sign * log_vendi(spectra[part], order) for part, sign in cls.terms.items())
+
+
+class ConditionalVendi(ConditionedScore):
+    """log Conditional-Vendi_α = H_α(X, T) − H_α(T): the diversity that the model adds to its prompts'."""
+
+    declared = metrics.ConditionalVendi
+    terms: ClassVar[Mapping[Part, float]] = {"joint": 1.0, "prompts": -1.0}
+
+
+class InformationVendi(ConditionedScore):
+    """log Information-Vendi_α = H_α(X) + H_α(T) − H_α(X, T): how much the outputs tell of their prompts."""
+
+    declared = metrics.InformationVendi
+    terms: ClassVar[Mapping[Part, float]] = {"features": 1.0, "prompts": 1.0, "joint": -1.0}
+
+
+def exact_spectra(
+    features: Tensor,
+    prompts: Tensor,
+    *,
+    kernel: ExactKernel = "gaussian",
+    sigma: float = 1.0,
+    prompt_kernel: ExactKernel = "gaussian",
+    prompt_sigma: float = 1.0,
+) -> dict[str, Tensor]:
+    """Eigenvalues (n) of K_X/n, K_T/n and K_X ⊙ K_T/n of pairs of rows (n, d) and (n, d_t) (equations.md §4).
+
+    They stand under "features", "prompts" and "joint", as `ConditionedScore.of_spectra` takes them. Each side has its
+    kernel and bandwidth as in `exact_spectrum`. Raises FixError as that does, and unless there are as many prompts.
+    """
+    if len(features) != len(prompts):
+        raise FixError(f"expected as many prompts as features, not {len(prompts)} for {len(features)}")
+    of_features, of_prompts = exact_kernel(features, kernel, sigma), exact_kernel(prompts, prompt_kernel, prompt_sigma)
+    kernels = {"features": of_features, "prompts": of_prompts, "joint": of_features * of_prompts}
+    return {part: eigenvalues_of(matrix / len(matrix)) for part, matrix in kernels.items()}
+
 
 _SCORES: tuple[type[ConditionedScore], ...] = (ConditionalVendi, InformationVendi)
 

@@ -1,8 +1,9 @@
-"""The statistic of prompted samples: kernel statistics of outputs, of prompts, and of both together."""
+"""The feature maps and the statistic of pairs: kernel statistics of outputs, of prompts, and of both together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,8 +12,31 @@ from optimist.metrics.feature_maps import GaussianFourier
 from optimist.metrics.rows import check_rows
 from optimist.metrics.statistic import Statistic
 from optimist.metrics.vendi.listed import ListedPrompts
+from optimist.metrics.vendi.maps import Device, feature_map_of
+from optimist.metrics.vendi.settings import KernelSettings
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist_client.errors import FixError
+from optimist_client.metrics import Kernel
+
+
+def pair_maps(
+    kernel: Kernel | Mapping[str, Any],
+    prompt_kernel: Kernel | Mapping[str, Any],
+    dimension: int,
+    prompt_dimension: int,
+    device: Device = "cpu",
+) -> tuple[GaussianFourier, GaussianFourier]:
+    """The feature maps of samples and of prompts, each with its own number of frequencies, drawn apart.
+
+    Raises FixError as `make_feature_map` does, and on kernels that are not gaussian.
+    """
+    features = feature_map_of(KernelSettings.of(kernel), dimension, device)
+    # With one stream of normals the frequencies of samples and prompts would be dependent.
+    prompts = feature_map_of(KernelSettings.of(prompt_kernel, "prompt_kernel"), prompt_dimension, device, 1)
+    if not (isinstance(features, GaussianFourier) and isinstance(prompts, GaussianFourier)):
+        raise FixError("kernel: scores of pairs need gaussian kernels, whose product is gaussian, too")
+    return features, prompts
+
 
 Part = str
 """An entropy by its statistic: "joint", "prompts" or "features"."""

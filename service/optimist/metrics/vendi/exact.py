@@ -10,10 +10,10 @@ from optimist.metrics.feature_maps import Cosine, gaussian_kernel
 from optimist.metrics.vendi.entropy import eigenvalues_of, spectrum_of_rows
 from optimist_client.errors import FixError
 
-Kernel = Literal["gaussian", "cosine"]
+ExactKernel = Literal["gaussian", "cosine"]
 
 
-def exact_spectrum(rows: Tensor, kernel: Kernel = "gaussian", sigma: float = 1.0) -> Tensor:
+def exact_spectrum(rows: Tensor, kernel: ExactKernel = "gaussian", sigma: float = 1.0) -> Tensor:
     """Eigenvalues of K/n, descending and ≥ 0, of finite float64 rows (n ≥ 1, d): n of them, min(n, d) for `cosine`.
 
     `log_vendi` scores them. `sigma` is the bandwidth of `gaussian`. Raises FixError on an unknown kernel, no rows, a
@@ -25,7 +25,7 @@ def exact_spectrum(rows: Tensor, kernel: Kernel = "gaussian", sigma: float = 1.0
     return eigenvalues_of(exact_kernel(rows, kernel, sigma) / len(rows))
 
 
-def exact_kernel(rows: Tensor, kernel: Kernel = "gaussian", sigma: float = 1.0) -> Tensor:
+def exact_kernel(rows: Tensor, kernel: ExactKernel = "gaussian", sigma: float = 1.0) -> Tensor:
     """K (n, n), its diagonal 1, of finite float64 rows (n ≥ 1, d). Raises FixError as `exact_spectrum` does."""
     _check(rows)
     if kernel == "gaussian":

@@ -1,1 +1,0 @@
-"""The Inception score: class probabilities (equations.md §2)."""

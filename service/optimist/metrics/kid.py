@@ -1,0 +1,309 @@
+"""KID: MMD² by the cubic kernel, from blocks of consecutive rows (equations.md §6)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from optimist.metrics.implementations import Setting
+from optimist.metrics.pair_sums import PairSums, PooledMean, standard_error
+from optimist.metrics.rows import Rows, check_rows, copied
+from optimist.metrics.score import Analysis, BaseScore, linear_share
+from optimist.metrics.statistic import Statistic
+from optimist.numerics.pairing import COMMON, LATER
+from optimist.numerics.real_data import RealData
+from optimist.numerics.skewness import skewness
+from optimist_client.errors import FixError
+from optimist_client.metrics import KID
+from optimist_client.references import some_places
+
+LARGEST = 1e20
+"""Largest entry of a row: squares of the kernel then fit a float64."""
+REAL_PIECE = 4096
+"""Real rows whose kernels with other rows are computed at once."""
+
+
+def cubic(rows: Tensor, others: Tensor) -> Tensor:
+    """The kernel (xᵀy/d + 1)³ (n, m) of rows (n, d) and (m, d)."""
+    found = (rows @ others.T).div_(rows.shape[1]).add_(1.0)
+    return found.square() * found
+
+
+class RealRows:
+    """Real rows (m, d), float64, m ≥ 2, and their mean kernel. Raises FixError on fewer rows, or on huge entries.
+
+    `similarity` is the mean kernel over different rows, unbiased. Like the mean over samples, it is taken within blocks
+    of `block` consecutive rows, in an order that `seed` 0 draws: its cost is linear in m.
+    """
+
+    def __init__(self, rows: NDArray[np.float64], device: torch.device | str, block: int) -> None:
+        if len(rows) < 2:
+            raise FixError("reference: expected at least 2 rows of real features, got 1")
+        self.rows = torch.from_numpy(rows).to(device, torch.float64)
+        check_size("reference", self.rows)
+        order = torch.from_numpy(np.random.default_rng(0).permutation(len(rows)))
+        total, pairs = 0.0, 0
+        means: list[Tensor] = []
+        for chosen in order.split(block):
+            part = self.rows[chosen.to(self.rows.device)]
+            by_row = cubic(part, part).fill_diagonal_(0.0).sum(1)
+            total += float(by_row.sum())
+            pairs += len(part) * (len(part) - 1)
+            if len(part) == min(block, len(rows)):
+                means.append(by_row / (len(part) - 1))
+        self.similarity = total / pairs
+        self.skewness = float(skewness(torch.cat(means).cpu().numpy()))
+        """Of the mean kernel of a real row with others: as large as that of rows which are rare among the samples."""
+        self.some = self.rows[torch.from_numpy(some_places(len(rows))).to(self.rows.device)]
+        """A random choice of the rows (k, d)."""
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return self.rows.shape[1]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its tensors."""
+        return self.rows.nbytes + self.some.nbytes
+
+    @property
+    def device(self) -> torch.device:
+        """Where the rows are."""
+        return self.rows.device
+
+    def witness(self, rows: Tensor) -> Tensor:
+        """The mean kernel (b,) of rows (b, d) with the real ones."""
+        return torch.stack([cubic(rows, some).sum(1) for some in self.rows.split(REAL_PIECE)]).sum(0) / len(self.rows)
+
+
+def check_size(name: str, rows: Tensor) -> None:
+    """Raise FixError if an entry is so large that squares of the kernel would overflow."""
+    low, high = (float(end) for end in torch.aminmax(rows))
+    if not -LARGEST <= low <= high <= LARGEST:
+        raise FixError(f"{name}: the cubic kernel takes entries of at most {LARGEST:g} in size: scale them")
+
+
+BLOCK = 2000
+"""Rows of a block: all their pairs count. Pairs of rows of different blocks do not."""
+PIECE = 256
+"""Rows whose kernels with others are computed at once."""
+KEPT = 512
+"""Last rows of the block before the open one that are kept, to know the mean kernel of a row with the samples."""
+
+
+class BlockStatistic(Statistic):
+    """Sums of q_ab = k_ab − h_a − h_b + c over the pairs of each block; h: mean kernel with real rows, c: among these.
+
+    A row costs (rows of the open block + real rows) · d multiplications, a statistic at most (block + 512) · d numbers.
+    The state is a function of the sequence of batches alone. Tensors handed out are views: do not write to them.
+    """
+
+    def __init__(self, real: RealRows, block: int = BLOCK) -> None:
+        if block < 4:
+            raise FixError(f"need a block of at least 4 rows, not {block}")
+        self.real = real
+        self.block = block
+        self.samples = 0
+        self._closed: list[PairSums] = []
+        self._before, self._means_before = self._zeros(0, real.dimension), self._zeros(0)
+        self._with_some = self._zeros(len(real.some))
+        self._open()
+
+    @property
+    def blocks(self) -> list[PairSums]:
+        """The sums of all blocks, the open one last."""
+        sums = self._row_sums
+        square = float(sums.square().sum())
+        return [*self._closed, PairSums(len(self._rows), float(sums.sum()), square, float(self._squares))]
+
+    @property
+    def rows(self) -> Tensor:
+        """The rows (k, d) of the open block, in log order."""
+        return self._rows.view()
+
+    @property
+    def last_rows(self) -> Tensor:
+        """The rows of the open block, after the last ones of the block before it."""
+        return torch.cat([self._before, self.rows])
+
+    @property
+    def row_means(self) -> Tensor:
+        """The mean q of each of `last_rows` (k,) with the others of its block, half its influence."""
+        return torch.cat([self._means_before, self._row_sums / max(len(self._rows) - 1, 1)])
+
+    @property
+    def with_some(self) -> Tensor:
+        """The mean kernel (k,) of each of the reference's `some` rows with all samples."""
+        return self._with_some / self.samples
+
+    def update(self, batch: Tensor) -> None:
+        """Add a batch (b, d) of any real dtype, b ≥ 1. Raises FixError, changing nothing, on anything else."""
+        check_rows("features", batch, self.real.dimension)
+        check_size("features", batch)
+        rows = copied(batch, self.real.device)
+        while len(rows):
+            take = min(PIECE, self.block - len(self._rows))
+            self._add(rows[:take].clone())
+            rows = rows[take:]
+
+    def state(self) -> dict[str, Tensor]:
+        """The whole state by name, views where that can be: `layout` (int64), the rest float64."""
+        closed = [(block.n, block.total, block.row_squares, block.squares) for block in self._closed]
+        return {
+            "layout": torch.tensor([self.samples, self.real.dimension, self.block], dtype=torch.int64),
+            "rows": self.rows,
+            "witness": self._witness,
+            "row_sums": self._row_sums,
+            "squares": self._squares,
+            "closed": torch.tensor(closed, dtype=torch.float64).reshape(-1, 4),
+            "before": self._before,
+            "means_before": self._means_before,
+            "with_some": self._with_some,
+        }
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], real: RealRows) -> BlockStatistic:
+        """A copy of the statistic whose `state` this is, bit for bit, for every later update too.
+
+        Raises KeyError on missing tensors, FixError on another dimension.
+        """
+        samples, dimension, block = tensors["layout"].tolist()
+        if dimension != real.dimension:
+            raise FixError(f"the statistic is of {dimension} columns, not {real.dimension}")
+        statistic = cls(real, block)
+        state = {name: tensor.to(real.device, copy=True) for name, tensor in tensors.items()}
+        statistic.samples = samples
+        statistic._closed = [PairSums(int(n), *rest) for n, *rest in state["closed"].tolist()]
+        statistic._before, statistic._means_before = state["before"], state["means_before"]
+        statistic._with_some = state["with_some"]
+        statistic._rows = Rows(state["rows"], limit=block)
+        statistic._witness, statistic._row_sums = state["witness"], state["row_sums"]
+        statistic._squares = state["squares"]
+        return statistic
+
+    def _zeros(self, *shape: int) -> Tensor:
+        return torch.zeros(shape, dtype=torch.float64, device=self.real.device)
+
+    def _open(self) -> None:
+        """Begin a block."""
+        self._rows = Rows(self._zeros(0, self.real.dimension), limit=self.block)
+        self._witness, self._row_sums = self._zeros(0), self._zeros(0)
+        self._squares = self._zeros()
+
+    def _add(self, rows: Tensor) -> None:
+        """Take rows (p, d) that the open block has room for."""
+        witness, c = self.real.witness(rows), self.real.similarity
+        across = cubic(rows, self.rows) - witness[:, None] - self._witness + c
+        within = cubic(rows, rows) - witness[:, None] - witness + c
+        within.fill_diagonal_(0.0)
+        self._row_sums = torch.cat([self._row_sums + across.sum(0), across.sum(1) + within.sum(1)])
+        self._squares = self._squares + 2.0 * across.square().sum() + within.square().sum()
+        self._witness = torch.cat([self._witness, witness])
+        self._with_some = self._with_some + cubic(rows, self.real.some).sum(0)
+        self._rows.append(rows)
+        self.samples += len(rows)
+        if len(self._rows) == self.block:
+            self._closed.append(self.blocks[-1])
+            self._before, self._means_before = self._rows.tail(KEPT), self.row_means[-KEPT:].clone()
+            self._open()
+
+
+class KernelDistance(BaseScore):
+    """KID to real rows, lower is better: unbiased, hence also below 0, with the exact variance of every block."""
+
+    declared = KID
+
+    def __init__(self, real: RealRows, block: int = BLOCK) -> None:
+        self.real = real
+        self.block = block
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """d columns of "features"."""
+        return {"features": self.real.dimension}
+
+    def statistic(self) -> BlockStatistic:
+        """An empty statistic on the reference's device."""
+        return BlockStatistic(self.real, self.block)
+
+    def restore(self, tensors: dict[str, Tensor]) -> BlockStatistic:
+        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""
+        return BlockStatistic.from_tensors(tensors, self.real)
+
+    def check(self, statistic: BlockStatistic) -> None:
+        """Raises FixError unless the statistic has samples and the layout that `statistic` gives."""
+        super().check(statistic)
+        if (statistic.real.dimension, statistic.block) != (self.real.dimension, self.block):
+            raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
+
+    def plug_in(self, statistic: BlockStatistic) -> float:
+        """The published formula, which is unbiased; of 1 sample the biased one. Raises as `check` does."""
+        self.check(statistic)
+        if statistic.samples > 1:
+            return PooledMean.of(statistic.blocks).mean
+        row = statistic.rows
+        return float(cubic(row, row) - 2.0 * self.real.witness(row)) + self.real.similarity
+
+    def analyse(self, statistic: BlockStatistic) -> Analysis:
+        """The value and its error, from n ≥ 2 samples. Raises FixError on fewer and as `check` does."""
+        self.check(statistic)
+        if statistic.samples < 2:
+            raise FixError("KID needs at least 2 samples")
+        found = PooledMean.of(statistic.blocks)
+        variance = found.linear + found.quadratic
+        error = standard_error(variance, statistic.samples)
+        # Rows that are too rare for the samples to have any are among the real ones.
+        skewed = float(skewness(statistic.row_means.cpu().numpy())), self.real.skewness
+        return Analysis(
+            plug_in=found.mean,
+            estimate=found.mean,
+            selection_error=error,
+            stopping_error=error,
+            first_order=linear_share(found.linear, variance),
+            skewness=max(skewed, key=abs),
+        )
+
+    def analyse_paired(self, statistic: BlockStatistic, common: Mapping[str, Tensor]) -> Analysis:
+        """The same with the influence of the rows "features" (m, d), by the rows that the statistic still holds."""
+        held = statistic.last_rows
+        newest = held[-LATER:] if statistic.samples > COMMON else held[:0]  # before that all have common indices
+        influence, recent = (
+            2.0 * (_mean_kernel(rows, held) - self.real.witness(rows))
+            for rows in (copied(common["features"], self.real.device), newest)
+        )
+        return replace(
+            self.analyse(statistic),
+            influence=influence,
+            recent=recent,
+            reference=-2.0 / math.sqrt(len(self.real.rows)) * statistic.with_some,
+        )
+
+
+def _mean_kernel(rows: Tensor, samples: Tensor) -> Tensor:
+    """The mean kernel (m,) of rows (m, d) with samples (n, d), without the sample that a row itself is."""
+    norms = samples.square().sum(1)
+    nearest = (norms - 2.0 * rows @ samples.T).argmin(1)
+    itself = (samples[nearest] == rows).all(1)
+    kernel = cubic(rows, samples)
+    own = torch.where(itself, kernel.gather(1, nearest[:, None])[:, 0], 0.0)
+    return (kernel.sum(1) - own) / (len(samples) - itself.to(kernel.dtype)).clamp_min(1.0)
+
+
+def make(declared: KID, setting: Setting) -> KernelDistance:
+    """The distance to the metric's reference, which determines the width. Raises FixError without a reference."""
+    del setting
+    if not isinstance(declared.reference, RealRows):
+        raise FixError(f"the metric {declared.name!r} needs a reference: real features (n, d)")
+    return KernelDistance(declared.reference)
+
+
+def reference(declared: KID, data: RealData, device: torch.device | str) -> RealRows:
+    """The real rows and their mean kernel. Raises FixError without rows, and on huge ones."""
+    return RealRows(data.rows_for(declared.name), device, BLOCK)

@@ -1,0 +1,414 @@
+"""Means of one number for each sample, with confidence sequences (decisions.md §2, mean).
+
+Source: Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting (2024), theorems 2 and 3.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from optimist.metrics.bound import InfluenceBound, check_delta, with_strict_interval
+from optimist.metrics.implementations import Setting
+from optimist.metrics.rows import check_rows, copied
+from optimist.metrics.score import Analysis, BaseScore
+from optimist.metrics.statistic import Statistic
+from optimist.numerics.estimate import Estimate
+from optimist_client.errors import FixError
+from optimist_client.metrics.mean import OfValues
+
+GRID = 1001
+"""Candidate means of the betting sequence, equally spaced from the least to the largest value."""
+_MOST = 0.5
+"""Largest bet of both sequences, as a part of what may be lost."""
+_ROWS = 64
+"""Rows that are added at a time. Few, because the betting sequence leaves out the candidates excluded before them."""
+
+
+class ConfidenceSequence(ABC):
+    """The interval of the mean of values between two limits, after each of them, intersected over time.
+
+    With probability 1 − `delta` the mean lies in it at all times, if each value has the same mean given those before.
+    Values that contradict this, so that no mean is left, leave the interval as it was before.
+    """
+
+    kind: ClassVar[int]
+    """What a state is recognised by."""
+
+    def __init__(self, limits: tuple[float, float], delta: float) -> None:
+        self._limits = limits
+        self._delta = delta
+        self._level = math.log(2.0 / delta)
+        self._count = 0
+        self._sum = 0.0
+        self._spread = 0.0  # of the scaled values, each about the running mean with itself
+        self._ends = (0.0, 1.0)
+        self.is_contradicted = False
+        """Whether the values left no mean, which has probability `delta` if they are alike."""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval as it is now, on the values' scale."""
+        low, high = self._limits
+        lower, upper = (low + end * (high - low) for end in self._ends)
+        return max(lower, low), min(upper, high)
+
+    def add(self, values: Tensor) -> None:
+        """Add values (b,), float64, in their order. Raises FixError, changing nothing, outside the limits."""
+        low, high = self._limits
+        if not low <= float(values.min()) <= float(values.max()) <= high:
+            raise FixError(f"values: expected numbers from {low:g} to {high:g}")
+        for part in ((values - low) / (high - low)).split(_ROWS):
+            self._add(part)
+
+    def _add(self, x: Tensor) -> None:
+        """Add scaled values (b,), each in [0, 1]."""
+        t = torch.arange(self._count + 1, self._count + len(x) + 1, dtype=torch.float64)
+        sums = self._sum + x.cumsum(0)
+        spreads = self._spread + (x - (0.5 + sums) / (t + 1.0)).square().cumsum(0)
+        # Bets on a value use what was known before it.
+        means = (0.5 + _before(self._sum, sums)) / t
+        variances = (0.25 + _before(self._spread, spreads)) / t
+        bets = (2.0 * self._level / (variances * t * torch.log1p(t))).sqrt()
+        lower, upper = self._step(x, bets, means)
+        self._count, self._sum, self._spread = self._count + len(x), float(sums[-1]), float(spreads[-1])
+        self._narrow(lower, upper)
+
+    @abstractmethod
+    def _step(self, x: Tensor, bets: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
+        """Add scaled values (b,) with their bets and the means before them; the ends (b,) after each of them."""
+
+    def _narrow(self, lower: Tensor, upper: Tensor) -> None:
+        if self.is_contradicted:
+            return
+        lower = lower.clamp_min(self._ends[0]).cummax(0).values
+        upper = upper.clamp_max(self._ends[1]).cummin(0).values
+        left = int((lower < upper).sum())  # after the first contradiction there are only more
+        if left:
+            self._ends = float(lower[left - 1]), float(upper[left - 1])
+        self.is_contradicted = left < len(lower)
+
+    def state(self) -> dict[str, Tensor]:
+        """The whole state by name."""
+        numbers = [*self._limits, self._delta, self._sum, self._spread, *self._ends]
+        return {
+            "sequence_layout": torch.tensor([self.kind], dtype=torch.int64),
+            "sequence_counts": torch.tensor([self._count, int(self.is_contradicted)], dtype=torch.int64),
+            "sequence": torch.tensor(numbers, dtype=torch.float64),
+            "sums": self._sums().clone(),
+        }
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take over a `state`, bit for bit. Raises KeyError on missing tensors."""
+        self._count, contradicted = tensors["sequence_counts"].tolist()
+        self.is_contradicted = bool(contradicted)
+        _, _, _, self._sum, self._spread, *ends = tensors["sequence"].tolist()
+        self._ends = ends[0], ends[1]
+        self._take(tensors["sums"].clone())
+
+    @abstractmethod
+    def _sums(self) -> Tensor:
+        """The sums that a kind of its own keeps, float64."""
+
+    @abstractmethod
+    def _take(self, sums: Tensor) -> None:
+        """Take over `_sums`."""
+
+
+class EmpiricalBernstein(ConfidenceSequence):
+    """The predictable plug-in empirical Bernstein sequence (theorem 2)."""
+
+    kind = 1
+
+    def __init__(self, limits: tuple[float, float], delta: float) -> None:
+        super().__init__(limits, delta)
+        self._totals = torch.zeros(3, dtype=torch.float64)  # of the bets λ, of λx, and of the variances that they cost
+
+    def _step(self, x: Tensor, bets: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
+        bets = bets.clamp_max(_MOST)
+        costs = (x - means).square() * (-torch.log1p(-bets) - bets)
+        totals = self._totals[:, None] + torch.stack([bets, bets * x, costs]).cumsum(1)
+        self._totals = totals[:, -1].clone()
+        centre, half = totals[1] / totals[0], (self._level + totals[2]) / totals[0]
+        return centre - half, centre + half
+
+    def _sums(self) -> Tensor:
+        return self._totals
+
+    def _take(self, sums: Tensor) -> None:
+        self._totals = sums
+
+
+class Betting(ConfidenceSequence):
+    """The hedged capital sequence (theorem 3): what a gambler would own who bets against each candidate mean.
+
+    Betting that the mean is above m earns the less, the larger m is, and the other way round. So the means that are
+    left form an interval, and its ends lie between two candidates: the one that is excluded is taken, which is safe.
+    """
+
+    kind = 2
+
+    def __init__(self, limits: tuple[float, float], delta: float) -> None:
+        super().__init__(limits, delta)
+        self._grid = torch.arange(GRID, dtype=torch.float64) / (GRID - 1)
+        self._wealth = torch.zeros(2, GRID, dtype=torch.float64)  # logarithms: of bets above, and below, each candidate
+
+    def _step(self, x: Tensor, bets: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
+        del means
+        # Candidates outside of the ends stay excluded, whatever they would win or lose from here on.
+        first, last = (round(end * (GRID - 1)) for end in self._ends)
+        grid, wealth = self._grid[first : last + 1], self._wealth[:, first : last + 1]
+        gain, bets = x[:, None] - grid, bets[:, None]
+        above = torch.log1p(bets.minimum(_MOST / grid) * gain).cumsum(0) + wealth[0]
+        below = torch.log1p(-bets.minimum(_MOST / (1.0 - grid)) * gain).cumsum(0) + wealth[1]
+        wealth[0], wealth[1] = above[-1], below[-1]
+        too_low, too_high = (above >= self._level).sum(1), (below >= self._level).sum(1)
+        return grid[(too_low - 1).clamp_min(0)], grid[(len(grid) - too_high).clamp_max(len(grid) - 1)]
+
+    def _sums(self) -> Tensor:
+        return self._wealth
+
+    def _take(self, sums: Tensor) -> None:
+        self._wealth = sums
+
+
+def restored(tensors: Mapping[str, Tensor]) -> ConfidenceSequence | None:
+    """The confidence sequence in the state of a statistic, None where there is none. Raises KeyError as `restore`."""
+    if "sequence_layout" not in tensors:
+        return None
+    kinds = {kind.kind: kind for kind in (EmpiricalBernstein, Betting)}
+    low, high, delta = tensors["sequence"][:3].tolist()
+    sequence = kinds[int(tensors["sequence_layout"])]((low, high), delta)
+    sequence.restore(tensors)
+    return sequence
+
+
+def _before(start: float, running: Tensor) -> Tensor:
+    """The running sums (b,) before each value instead of after it."""
+    return torch.cat([torch.tensor([start], dtype=torch.float64), running[:-1]])
+
+
+_CPU = torch.device("cpu")
+
+
+class MeanStatistic(Statistic):
+    """Mean and sums of powers of deviations, updated one batch at a time in float64, on the CPU.
+
+    Deviations are never taken as Σx² − (Σx)²/n, so that equal values have a variance of exactly zero. Sources: Chan et
+    al. (1979) for the squares, Pébay (2008) for the cubes.
+    """
+
+    def __init__(self, sequence: ConfidenceSequence | None = None) -> None:
+        """sequence: an empty confidence sequence, which is given all values in their order."""
+        self.samples = 0
+        self.mean = 0.0
+        self.squares = 0.0
+        """Σ (x − mean)²."""
+        self.cubes = 0.0
+        """Σ (x − mean)³."""
+        self.sequence = sequence
+
+    @property
+    def variance(self) -> float:
+        """The variance with 1/(n − 1). Raises FixError on fewer than 2 samples."""
+        if self.samples < 2:
+            raise FixError(f"the variance of {self.samples} samples is not defined")
+        return self.squares / (self.samples - 1)
+
+    @property
+    def skewness(self) -> float:
+        """Σ (x − mean)³/n over the deviation³ by 1/n; 0 where all values are equal, or too large for their cubes."""
+        scale = self.squares * math.sqrt(self.squares / self.samples) if self.samples else 0.0
+        found = self.cubes / scale if scale > 0.0 else 0.0
+        return found if math.isfinite(found) else 0.0
+
+    def update(self, values: Tensor) -> None:
+        """Add a batch (b ≥ 1, 1) of any real dtype.
+
+        Raises FixError, changing nothing, on another shape, on numbers that are not finite or too large, and outside
+        the limits of the confidence sequence.
+        """
+        check_rows("values", values, 1)
+        rows = copied(values, _CPU).flatten()
+        if self.sequence is not None:
+            self.sequence.add(rows)
+        # About the first value, so that equal values vary by exactly zero.
+        mean = float(rows[0] + (rows - rows[0]).mean())
+        known, count, shift = self.samples, len(rows), mean - self.mean
+        total, deviations = known + count, rows - mean
+        squares, cubes = (float(deviations.pow(power).sum()) for power in (2, 3))
+        self.cubes += cubes + shift * shift * shift * (known * count / total * ((known - count) / total))
+        self.cubes += 3.0 * shift * ((known * squares - count * self.squares) / total)
+        self.squares += squares + shift * shift * (known * count / total)
+        self.mean += shift * (count / total)
+        self.samples = total
+
+    def state(self) -> dict[str, Tensor]:
+        """`counts` (1,), int64, and `moments` (3,), float64: mean, squares and cubes; then the state of a sequence."""
+        own = {
+            "counts": torch.tensor([self.samples], dtype=torch.int64),
+            "moments": torch.tensor([self.mean, self.squares, self.cubes], dtype=torch.float64),
+        }
+        return own if self.sequence is None else own | self.sequence.state()
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> MeanStatistic:
+        """A copy of the statistic whose `state` this is, bit for bit. Raises KeyError on missing tensors."""
+        statistic = cls(restored(tensors))
+        (statistic.samples,) = tensors["counts"].tolist()
+        statistic.mean, statistic.squares, statistic.cubes = tensors["moments"].tolist()
+        return statistic
+
+
+FEW = 5.0
+"""The variance of the mean is 1 + 5/n times the usual one, because the standard deviation is estimated, too: errors of
+Student's distribution are as far from 0 at z = 3."""
+_WARNED = 20
+"""Samples from which on it is said that rare values may be missing; no decision is made with fewer."""
+_RARE = 0.2
+"""γ²/n above which rare values decide: for values of two points, one of them with fewer than about five samples."""
+
+
+class MeanScore(BaseScore):
+    """The mean of one number for each sample, which has no bias."""
+
+    def __init__(self, declared: OfValues) -> None:
+        self.declared = declared
+        self.limits = declared.limits.get(declared.first_array())
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """One column of "values"."""
+        return {"values": 1}
+
+    def statistic(self, sequence: ConfidenceSequence | None = None) -> MeanStatistic:
+        """An empty statistic, which also feeds an empty `sequence` if there is one."""
+        return MeanStatistic(sequence)
+
+    def restore(self, tensors: dict[str, Tensor]) -> MeanStatistic:
+        """The statistic whose `state` was `tensors`. Raises KeyError on missing tensors."""
+        return MeanStatistic.from_tensors(tensors)
+
+    def plug_in(self, statistic: MeanStatistic) -> float:
+        """The mean. Raises FixError on no samples."""
+        self.check(statistic)
+        return statistic.mean
+
+    def analyse(self, statistic: MeanStatistic) -> Analysis:
+        """The mean and its error, from n ≥ 2 samples. Raises FixError on fewer."""
+        return self._analysis(statistic, None)
+
+    def analyse_paired(self, statistic: MeanStatistic, common: Mapping[str, Tensor]) -> Analysis:
+        """The same with the influence of the rows "values" (m, 1): their distance from the mean."""
+        rows = copied(common["values"], torch.device("cpu")).flatten()
+        found = self._analysis(statistic, rows - statistic.mean)
+        # Values that repeat may be equal in all pairs of two generators; one more pair could differ by a step.
+        step = min(step_of(rows) / (math.sqrt(2.0) * statistic.samples), found.selection_error)
+        return replace(found, systematic_selection=step, systematic_stopping=step)
+
+    def _analysis(self, statistic: MeanStatistic, influence: Tensor | None) -> Analysis:
+        n, mean = statistic.samples, statistic.mean
+        error = math.sqrt(statistic.variance / n * (1.0 + FEW / n))
+        if statistic.squares == 0.0 and self.limits is not None:
+            # Equal values have no spread; one sample at the farther limit would have had about this one.
+            error = max(mean - self.limits[0], self.limits[1] - mean) / n
+        return Analysis(
+            plug_in=mean,
+            estimate=mean,
+            selection_error=error,
+            stopping_error=error,
+            influence=influence,
+            value_skewness=statistic.skewness,
+            warnings=self._rare_values(statistic),
+        )
+
+    def _rare_values(self, statistic: MeanStatistic) -> tuple[str, ...]:
+        """What is said where rare values may decide the mean that have not come yet."""
+        n, skewness = statistic.samples, statistic.skewness
+        if n < _WARNED:
+            return ()
+        if statistic.squares == 0.0:
+            return () if self.limits else (f"all {n:,} values are equal: rare other ones may decide the mean",)
+        if skewness**2 <= _RARE * n:
+            return ()
+        return (f"rare values decide the mean (skewness {skewness:.1f} of {n:,} samples): more of them may come",)
+
+
+def step_of(values: Tensor) -> float:
+    """By how much a value of `values` (m,) differs from the nearest other one, as a root mean square over all of them.
+
+    A value that occurs once counts as 0: continuous values are not equal by chance. 0 where all values are equal.
+    """
+    levels, counts = torch.unique(values, return_counts=True)
+    if len(levels) < 2:
+        return 0.0
+    gaps, end = levels.diff(), levels.new_full((1,), math.inf)
+    nearest = torch.minimum(torch.cat([end, gaps]), torch.cat([gaps, end]))
+    return math.sqrt(float((nearest.square() * counts * (counts > 1)).sum()) / len(values))
+
+
+CONTRADICTED = "the values contradict their own earlier interval: their mean may have changed"
+"""The warning of a confidence sequence that no mean is left to."""
+
+
+@dataclass(frozen=True)
+class _SequenceBound:
+    """The interval of a confidence sequence at level δ around the mean, with the standard error of `influence`.
+
+    Raises FixError on δ outside [1e-12, 1), or a metric without limits.
+    """
+
+    metric: MeanScore
+    delta: float = 0.05
+    sequence: ClassVar[type[ConfidenceSequence]]
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
+        self._empty()
+
+    def _empty(self) -> ConfidenceSequence:
+        if self.metric.limits is None:
+            raise FixError("range: a confidence sequence needs the least and the largest value")
+        return self.sequence(self.metric.limits, self.delta)
+
+    def statistic(self) -> MeanStatistic:
+        """An empty statistic with an empty confidence sequence."""
+        return self.metric.statistic(self._empty())
+
+    def estimate(self, statistic: MeanStatistic) -> Estimate:
+        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
+        found, sequence = InfluenceBound(self.metric, self.delta).estimate(statistic), statistic.sequence
+        if sequence is None:
+            raise FixError("the statistic has no confidence sequence; make it with bound.statistic()")
+        return with_strict_interval(found, *sequence.interval, (CONTRADICTED,) if sequence.is_contradicted else ())
+
+
+@dataclass(frozen=True)
+class EmpiricalBernsteinBound(_SequenceBound):
+    """The interval of the empirical Bernstein sequence."""
+
+    sequence = EmpiricalBernstein
+    name: str = field(default="empirical-bernstein", init=False)
+
+
+@dataclass(frozen=True)
+class BettingBound(_SequenceBound):
+    """The interval of the betting sequence, which is narrower and takes a grid of candidate means."""
+
+    sequence = Betting
+    name: str = field(default="betting", init=False)
+
+
+BOUNDS = {"empirical-bernstein": EmpiricalBernsteinBound, "betting": BettingBound}
+
+
+def make(declared: OfValues, setting: Setting) -> MeanScore:
+    """The score of the values. Its sums are a few numbers, which stay on the CPU whatever the device."""
+    del setting
+    return MeanScore(declared)

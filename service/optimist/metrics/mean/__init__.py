@@ -1,1 +1,0 @@
-"""Means of one number for each sample, with confidence sequences (decisions.md §2)."""

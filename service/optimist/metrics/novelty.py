@@ -1,0 +1,235 @@
+"""KEN: what a generator makes more often than it occurs in real data (equations.md §8)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from optimist.metrics.feature_maps import FeatureMap
+from optimist.metrics.implementations import Setting
+from optimist.metrics.modes import Mode
+from optimist.metrics.reservoir import Reservoir
+from optimist.metrics.rows import copied
+from optimist.metrics.score import Analysis, BaseScore, Identity
+from optimist.metrics.vendi.maps import LARGEST_FIT, feature_map_of, fit_kernel
+from optimist.metrics.vendi.modes import SMALLEST_SHARE, check_counts, shown
+from optimist.metrics.vendi.statistic import KernelStatistic
+from optimist.numerics.real_data import RealData
+from optimist_client.errors import FixError
+from optimist_client.metrics import KEN
+
+BLOCK = 1024
+"""Rows whose φ are computed at once."""
+
+
+class RealMoment:
+    """C_Y = (1/m) Σ φφᵀ over real rows (m, d), float64, m ≥ 1. Raises FixError on rows that have no φ."""
+
+    def __init__(self, feature_map: FeatureMap, rows: NDArray[np.float64]) -> None:
+        self.feature_map = feature_map
+        width, device = feature_map.width, feature_map.device
+        total = torch.zeros(width, width, dtype=torch.float64, device=device)
+        for start in range(0, len(rows), BLOCK):
+            features = feature_map(torch.from_numpy(rows[start : start + BLOCK]).to(device))
+            total.addmm_(features.T, features)
+        self.moment = total.div_(len(rows))
+        """(width, width)"""
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return self.feature_map.dimension
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the moment and of the feature map's tensors."""
+        return self.moment.nbytes + sum(tensor.nbytes for tensor in self.feature_map.tensors())
+
+
+ROUNDING = 1e-12
+"""Eigenvalues up to this count as zero. The trace of C_X is 1."""
+
+
+@dataclass(frozen=True)
+class Novel:
+    """The positive eigenvalues (k), descending, of a difference D (w, w) with their eigenvectors (w, k)."""
+
+    values: Tensor
+    vectors: Tensor
+
+    @classmethod
+    def of(cls, difference: Tensor) -> Novel:
+        """The positive part of a symmetric matrix."""
+        values, vectors = (part.flip(-1) for part in torch.linalg.eigh(difference))
+        kept = int((values > ROUNDING).sum())
+        return cls(values[:kept], vectors[:, :kept])
+
+    @property
+    def score(self) -> float:
+        """KEN of these eigenvalues."""
+        return ken(self.values)
+
+    @cached_property
+    def slopes(self) -> Tensor:
+        """log(S/λ) (k), the derivative of KEN in each eigenvalue; S is their sum."""
+        return (self.values.sum() / self.values).log()
+
+    def along(self, features: Tensor) -> Tensor:
+        """⟨G, φφᵀ⟩ (b,) of φ (b, w), where G is the gradient of KEN: the influence of a sample, up to a constant."""
+        return (features @ self.vectors).square() @ self.slopes
+
+    def linear(self, difference: Tensor) -> float:
+        """⟨G, D⟩ of another difference: KEN of it, linearised here. That of this one itself is KEN."""
+        return float(((difference @ self.vectors) * self.vectors).sum(0) @ self.slopes)
+
+
+def ken(eigenvalues: Tensor) -> float:
+    """Σ λ log(S/λ) over the positive ones of eigenvalues (k), S their sum; 0 where none is."""
+    positive = eigenvalues[eigenvalues > ROUNDING]
+    return float((positive * (positive.sum() / positive).log()).sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoveltyAnalysis(Analysis):
+    """The numbers of one analysis. Both errors are one."""
+
+    sampling_error: float
+    """The part of the error that the influence function gives."""
+
+
+def analyse_novelty(statistic: KernelStatistic, known: Tensor, common: Tensor | None = None) -> NoveltyAnalysis:
+    """The analysis of n ≥ 2 samples against `known`, η C_Y (width, width).
+
+    The estimate is 2 KEN − ½ (KEN of each half of the stream), and a sample's influence 2 q − q of its own half, where
+    q = φᵀGφ with the gradient G. Each half's gradient also predicts KEN from the samples of the other half, which is
+    too low on average where KEN of the samples is too high: the two make the bracket. common: φ (m, width) whose
+    influence is wanted. Raises FixError on fewer samples.
+    """
+    n = statistic.samples
+    if n < 2:
+        raise FixError("the influence of 1 sample is not defined")
+    whole = Novel.of(statistic.moment / n - known)
+    counts = ((n + 1) // 2, n // 2)
+    differences = [statistic.half_moment(parity) / count - known for parity, count in enumerate(counts)]
+    halves = [Novel.of(difference) for difference in differences]
+    plug_in = whole.score
+    estimate = 2.0 * plug_in - 0.5 * sum(half.score for half in halves)
+    predicted = 0.5 * (halves[0].linear(differences[1]) + halves[1].linear(differences[0]))
+    width = max(plug_in - predicted, 0.0)
+    # Measured: what is left of the bias is below the square of the bracket's width, relative to the score.
+    systematic = width * min(0.5 * width / plug_in, 1.0) if plug_in > 0.0 else 0.0
+    last = statistic.last_rows
+    parity = torch.arange(n - len(last), n, device=last.device) % 2
+    own = torch.where(parity == 0, halves[0].along(last), halves[1].along(last))
+    recent = whole.along(last)
+    variance = float((2.0 * recent - own).var()) / n
+    error = math.hypot(math.sqrt(variance), systematic)
+    biased = (
+        f"few samples for what they show: of {n} samples KEN is too high by an unknown part of {width:.2g}, which is "
+        "removed by an estimate"
+    )
+    return NoveltyAnalysis(
+        plug_in=plug_in,
+        estimate=estimate,
+        sampling_error=math.sqrt(variance),
+        selection_error=error,
+        stopping_error=error,
+        bracket=(max(min(predicted, estimate), 0.0), max(plug_in, estimate)),
+        systematic_selection=systematic,
+        systematic_stopping=systematic,
+        influence=None if common is None else whole.along(common),
+        recent=None if common is None else recent,
+        warnings=(biased,) if systematic**2 > variance else (),
+    )
+
+
+class NoveltyScore(BaseScore):
+    """KEN of the positive eigenvalues of C_X − η C_Y, the second moments of φ of samples and of real data."""
+
+    declared = KEN
+
+    def __init__(self, real: RealMoment, eta: float) -> None:
+        self.real = real
+        self.eta = eta
+        self.feature_map = real.feature_map
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """d columns of "features"."""
+        return {"features": self.feature_map.dimension}
+
+    def statistic(self) -> KernelStatistic:
+        """An empty statistic that keeps the two half-streams apart."""
+        return KernelStatistic(self.feature_map, halves=True)
+
+    def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
+        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""
+        return KernelStatistic.from_tensors(tensors, self.feature_map)
+
+    def check(self, statistic: KernelStatistic) -> None:
+        """Raise FixError unless the statistic has samples and a feature map of this one's sizes."""
+        if statistic.sizes != (self.feature_map.dimension, self.feature_map.width):
+            raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
+        super().check(statistic)
+
+    def plug_in(self, statistic: KernelStatistic) -> float:
+        """KEN of the samples as they are, which is too high on average; from 1 sample or more."""
+        self.check(statistic)
+        return ken(torch.linalg.eigvalsh(statistic.moment / statistic.samples - self._known()))
+
+    def analyse(self, statistic: KernelStatistic) -> NoveltyAnalysis:
+        """The de-biased KEN, from n ≥ 2 samples. Raises FixError on fewer, or on another metric's statistic."""
+        self.check(statistic)
+        return analyse_novelty(statistic, self._known())
+
+    def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> NoveltyAnalysis:
+        """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
+        self.check(statistic)
+        rows = copied(common["features"], self.feature_map.device)
+        return analyse_novelty(statistic, self._known(), self.feature_map(rows))
+
+    def modes(self, statistic: KernelStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
+        """The novel modes: the eigenvectors of the `count` largest positive eigenvalues, with their shares of them all.
+
+        There may be fewer, or none. Raises FixError on a statistic without samples or of another metric, on a
+        reservoir without samples and on counts below 1.
+        """
+        self.check(statistic)
+        check_counts(count, samples)
+        novel = Novel.of(statistic.moment / statistic.samples - self._known())
+        shares = novel.values / novel.values.sum()
+        kept = int((shares[:count] > SMALLEST_SHARE).sum())
+        vectors = novel.vectors[:, :kept]
+        return shown(self.feature_map, reservoir, self.widths, shares[:kept], vectors, samples)
+
+    def identity(self) -> Identity:
+        """The feature map."""
+        return [(self.feature_map.name, self.feature_map.tensors())]
+
+    def _known(self) -> Tensor:
+        """η C_Y (width, width)."""
+        return self.eta * self.real.moment
+
+
+def make(declared: KEN, setting: Setting) -> NoveltyScore:
+    """The novelty against the reference, which determines width and kernel. Raises FixError without a reference."""
+    del setting
+    if not isinstance(declared.reference, RealMoment):
+        raise FixError(f"the metric {declared.name!r} needs a reference: real features (n, d)")
+    return NoveltyScore(declared.reference, declared.eta)
+
+
+def reference(declared: KEN, data: RealData, device: torch.device | str) -> RealMoment:
+    """The second moment of the real rows' φ. Raises FixError without rows, and on rows that have no φ."""
+    rows = data.rows_for(declared.name)
+    # Some rows of all, as real data may be in the order of their classes.
+    some = np.random.default_rng(0).permutation(len(rows))[: max(LARGEST_FIT, declared.kernel.features)]
+    settings = fit_kernel(declared.kernel, torch.from_numpy(rows[some]))
+    return RealMoment(feature_map_of(settings, rows.shape[1], device), rows)

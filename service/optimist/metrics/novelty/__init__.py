@@ -1,1 +1,0 @@
-"""KEN: what a generator makes more often than it occurs in real data (equations.md §8). Stands on kernel/."""
