@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from optimist.metrics.mean.declared import Betting, ConfidenceSequence, EmpiricalBernstein, MeanScore
+from optimist.metrics.mean import Betting, ConfidenceSequence, EmpiricalBernstein, MeanScore
 from optimist.metrics.threads import limit_threads
 from optimist_client.metrics import Mean
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from mixture_beds import Bed, Floats
-from optimist.metrics.mmd.declared import orthogonal_normals
+from optimist.metrics.mmd import orthogonal_normals
 
 METRICS = ("rke", "vendi", "vendi-2", "vendi-1.5", "mmd", "fid")
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.metrics.mean.declared import FEW
+from optimist.metrics.mean import FEW
 from optimist.numerics.skewness import against, against_widening
 from optimist.policies import Stopping
 from optimist.policies.correlation import CAP

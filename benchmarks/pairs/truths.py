@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from optimist.metrics.kid.declared import KernelDistance, cubic
-from optimist.metrics.mmd.declared import MeanDiscrepancy
+from optimist.metrics.kid import KernelDistance, cubic
+from optimist.metrics.mmd import MeanDiscrepancy
 from optimist.metrics.score import Score
 
 PIECE = 500

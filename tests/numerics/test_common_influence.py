@@ -20,7 +20,7 @@ from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
-from optimist.metrics.inception.declared import InceptionScore, entropy
+from optimist.metrics.inception import InceptionScore, entropy
 from optimist.metrics.pairs.declared import ConditionalVendi, InformationVendi
 from optimist.metrics.score import Analysis, BaseScore
 from optimist.metrics.vendi.entropy import log_vendi

@@ -10,7 +10,7 @@ from streams import assert_bit_identical
 from torch import Tensor
 
 from optimist.metrics.bound import InfluenceBound
-from optimist.metrics.inception.declared import (
+from optimist.metrics.inception import (
     ClassStatistic,
     InceptionNaiveBound,
     InceptionScore,

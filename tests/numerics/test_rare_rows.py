@@ -12,8 +12,8 @@ from torch import Tensor
 
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import GaussianFourier
-from optimist.metrics.kid.declared import KernelDistance, RealRows, cubic
-from optimist.metrics.mmd.declared import MeanDiscrepancy, MeanMap, RealMean
+from optimist.metrics.kid import KernelDistance, RealRows, cubic
+from optimist.metrics.mmd import MeanDiscrepancy, MeanMap, RealMean
 from optimist.metrics.score import Analysis
 from optimist.numerics.skewness import OF_SCORES, skewness
 from optimist_client.metrics import MMD

@@ -13,7 +13,7 @@ from optimist.metrics.feature_maps import Cosine, GaussianFourier, Nystrom
 from optimist.metrics.fid.bounds import FrechetTheoremBound
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
-from optimist.metrics.inception.declared import InceptionScore
+from optimist.metrics.inception import InceptionScore
 from optimist.metrics.pairs.declared import ConditionalVendi, InformationVendi
 from optimist.metrics.score import Score
 from optimist.metrics.vendi.bounds import KernelTheoremBound

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from streams import assert_bit_identical, fed, rows_of
 
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.metrics.kid.declared import KEPT, KernelDistance, RealRows, cubic
+from optimist.metrics.kid import KEPT, KernelDistance, RealRows, cubic
 from optimist.metrics.pair_sums import PairSums, PooledMean, standard_error
 from optimist.numerics.real_data import RealData
 from optimist_client.metrics import KID

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimist.metrics.implementations import Setting, make_bound, make_metric
-from optimist.metrics.mean.declared import CONTRADICTED, GRID, Betting, ConfidenceSequence, EmpiricalBernstein
+from optimist.metrics.mean import CONTRADICTED, GRID, Betting, ConfidenceSequence, EmpiricalBernstein
 from optimist_client.metrics import Mean, WinRate
 
 KINDS = (EmpiricalBernstein, Betting)

@@ -14,7 +14,7 @@ from streams import assert_bit_identical
 
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.implementations import Setting, make_bound, make_metric
-from optimist.metrics.mean.declared import MeanScore, step_of
+from optimist.metrics.mean import MeanScore, step_of
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON
 from optimist.policies.contrasts import Contrasts

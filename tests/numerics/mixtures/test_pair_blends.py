@@ -13,7 +13,7 @@ from torch import Tensor
 
 from optimist.metrics.feature_maps import GaussianFourier, Nystrom
 from optimist.metrics.implementations import Setting, make_metric
-from optimist.metrics.mmd.declared import MeanDiscrepancy, MeanMap, RealMean
+from optimist.metrics.mmd import MeanDiscrepancy, MeanMap, RealMean
 from optimist.metrics.vendi.score import RenyiKernelEntropy
 from optimist.numerics.mixtures.programme import least, minimise
 from optimist.numerics.mixtures.quadratic import Floats

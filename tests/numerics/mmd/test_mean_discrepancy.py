@@ -9,7 +9,7 @@ from optimist.estimation.arrays import check_arrays
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.metrics.mmd.declared import MeanDiscrepancy, MeanMap, RealMean, moments_of, orthogonal_normals, pair_sums
+from optimist.metrics.mmd import MeanDiscrepancy, MeanMap, RealMean, moments_of, orthogonal_normals, pair_sums
 from optimist.metrics.pair_sums import PairSums
 from optimist.numerics.real_data import RealData
 from optimist_client import FixError

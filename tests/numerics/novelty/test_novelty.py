@@ -16,7 +16,7 @@ from torch import Tensor
 
 from optimist.metrics.feature_maps import gaussian_kernel
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.metrics.novelty.declared import Novel, analyse_novelty, ken
+from optimist.metrics.novelty import Novel, analyse_novelty, ken
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.vendi.settings import KernelSettings
 from optimist.numerics.real_data import RealData
