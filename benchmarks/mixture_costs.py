@@ -23,7 +23,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from optimist.estimation.mixtures import mixture_of
+from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.question import Question, prepared, with_real_data
 from optimist.estimation.track import Track
 from optimist.experiments.curves import curve_point

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from optimist.estimation.common_rows import CommonRows, Indices
+from optimist.estimation.paired import CommonRows, Indices
 from optimist.estimation.track import Track
 from optimist.local.evaluation import Evaluation
 from optimist.metrics.bound import InfluenceBound

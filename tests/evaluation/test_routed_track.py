@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from optimist.estimation.artefacts import model_of, rows_of
 from optimist.estimation.question import Question
 from optimist.estimation.routed import Routed
-from optimist.estimation.routes import model_of, rows_of
 from optimist.estimation.stored import pack_kernels, take, unpack_kernels
 from optimist.estimation.track import Track
 from optimist.numerics.estimate import Estimate
@@ -175,7 +175,7 @@ def test_after_a_retraction_the_sums_are_as_if_the_batch_had_never_been_told():
 def test_batches_of_all_generators_are_one_uniform_sample_and_kept_whole(monkeypatch: pytest.MonkeyPatch):
     most = 400
     monkeypatch.setattr("optimist.estimation.routed.BATCHES", most)
-    monkeypatch.setattr("optimist.estimation.routes.BATCHES", most)
+    monkeypatch.setattr("optimist.estimation.artefacts.BATCHES", most)
     narrow, counts = ContextMap.drawn(1, 2, 1.0), (1500, 750, 0, 250)
     routed = [Routed(narrow, True, ordinal) for ordinal in range(4)]
     for ordinal, count in enumerate(counts):

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.estimation.common_rows import CommonRows
+from optimist.estimation.paired import CommonRows
 from optimist.estimation.stored import batch_of, prompt_indices_of
 from optimist.records import LogEntry
 from optimist_client import tensors

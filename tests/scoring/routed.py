@@ -10,7 +10,7 @@ import numpy as np
 from logs import entry
 from made import Made, until
 
-from optimist.estimation.routes import model_of
+from optimist.estimation.artefacts import model_of
 from optimist.estimation.stored import question_of, unpack_kernels
 from optimist.estimation.track import Track
 from optimist.numerics.routing.moments import Moments

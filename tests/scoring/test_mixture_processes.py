@@ -11,7 +11,7 @@ from made import Made, until
 from redis.asyncio import Redis
 from test_processes import scorer
 
-from optimist.estimation.mixtures import mixture_of
+from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.question import Question
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import EmbeddedRedis

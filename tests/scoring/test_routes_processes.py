@@ -22,7 +22,7 @@ from redis.asyncio import Redis
 from routed import ROUTES, has_model, moments, prompts, tell_routed, tracks_of
 from test_processes import scorer
 
-from optimist.estimation.routes import model_of
+from optimist.estimation.artefacts import model_of
 from optimist.numerics.routing.model import RouteModel
 from optimist.records import Part
 from optimist.store import ROUTES_MADE, EmbeddedRedis

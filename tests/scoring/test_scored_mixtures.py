@@ -16,7 +16,7 @@ from made import Made, held_by_another, scoring, until
 from redis.asyncio import Redis
 
 from optimist import Evaluation
-from optimist.estimation.mixtures import mixture_of
+from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.question import Question
 from optimist.estimation.stored import metric_of
 from optimist.experiments.curves import curve_point

@@ -8,7 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from optimist.archive.file import Archive
-from optimist.estimation.mixtures import mixture_of
+from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.question import Question
 from optimist.estimation.stored import Logged, take
 from optimist.estimation.track import Track

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.estimation.common_rows import Indices, runs_of
+from optimist.estimation.paired import Indices, runs_of
 from optimist.estimation.question import Question, prepared
 from optimist.estimation.track import Track
 from optimist.numerics.real_data import RealData, Reference

@@ -11,8 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from optimist.estimation.common_rows import Indexed, Indices
-from optimist.estimation.paired import Paired
+from optimist.estimation.paired import Indexed, Indices, Paired
 from optimist.estimation.routed import Routed
 from optimist.metrics.bound import Bound, InfluenceBound
 from optimist.metrics.modes import Mode, PromptGroup

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from optimist.estimation.arrays import Batch
-from optimist.estimation.mixtures import check_blends, mixture_of
+from optimist.estimation.artefacts import check_blends, mixture_of
 from optimist.estimation.question import Question, declared_of
 from optimist.local.sets import Samples, reader, seen, tracked
 from optimist.metrics.devices import find_device

@@ -9,8 +9,16 @@ from typing import Any, Literal
 
 from optimist.estimation.arrays import Batch, arrays_of, check_arrays, columns_of, reference_scales, tensors_of
 from optimist.estimation.question import Question, by_label, prepared, with_real_data
-from optimist.estimation.told import Start, Told, checked_costs, checked_prompts, checked_start, names_of
-from optimist.estimation.tracks import Tracks, score_due
+from optimist.estimation.tracks import (
+    Start,
+    Told,
+    Tracks,
+    checked_costs,
+    checked_prompts,
+    checked_start,
+    names_of,
+    score_due,
+)
 from optimist.local.goals import Plan
 from optimist.local.scales import Scales
 from optimist.local.session import Session

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.estimation.places import Arrays
+from optimist.estimation.tracks import Arrays
 from optimist.metrics.vendi.settings import KernelSettings
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError

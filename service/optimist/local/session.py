@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from optimist.estimation.arrays import columns_of
-from optimist.estimation.places import Arrays
+from optimist.estimation.tracks import Arrays
 from optimist.local.goals import Aim
 from optimist.local.readings import Readings
 from optimist.local.saving import metric_from, metric_parts, read, write

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from optimist.estimation.mixtures import mixture_of
+from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.track import Track
 from optimist.experiments.curves import curve_point
 from optimist.insight.metrics import SCORING_SECONDS

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from optimist.estimation.routes import model_of, rows_of
+from optimist.estimation.artefacts import model_of, rows_of
 from optimist.estimation.stored import metric_of
 from optimist.estimation.track import Track
 from optimist.experiments.curves import route_point

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from optimist.archive.file import Archive
-from optimist.estimation.common_rows import runs_of
+from optimist.estimation.paired import runs_of
 from optimist.estimation.question import Question
 from optimist.estimation.stored import batch_of, metric_of, question_of, stored_reference, unpack_kernels
 from optimist.numerics.real_data import RealData

@@ -1,4 +1,4 @@
-"""What is made of the tracks of all generators to route prompts: the model, and the rows for tables."""
+"""What is made of the streams of all generators: the mixture, the model of contexts, the rows of routing tables."""
 
 from __future__ import annotations
 
@@ -6,13 +6,35 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from optimist.estimation.paired import shared_rows
+from optimist.estimation.question import Question
 from optimist.estimation.routed import BATCHES, Routed
 from optimist.estimation.track import Track
+from optimist.metrics.mixtures.cross_fitted import cross_fitted
+from optimist.numerics.mixtures import mixture as known
 from optimist.numerics.routing.model import RouteModel
 from optimist.numerics.routing.ridge import Published, Regressions
 from optimist.numerics.routing.rows import RoutedRows
 from optimist.policies.routing import RoutePolicy
 from optimist_client.errors import FixError
+
+
+def check_blends(question: Question) -> None:
+    """Raise FixError unless blends of generators have a score."""
+    metric = question.metric
+    if "mixture" not in metric.offers:
+        with_these = ", with these settings," if "mixture" in type(metric).offers else ""
+        raise FixError(f"the metric {metric.name!r}{with_these} has no score of blends")
+    if question.prompts is not None:
+        raise FixError("a blend is scored on prompts like these; expected prompts_are='sample'")
+
+
+def mixture_of(tracks: Mapping[str, Track], published: bool = False) -> known.Mixture:
+    """The mixture of generators, by their tracks; `published` as of `cross_fitted`. Raises as that does."""
+    common = shared_rows([track.common for track in tracks.values()])
+    statistics = [track.statistic for track in tracks.values()]
+    score = next(iter(tracks.values())).metric
+    return cross_fitted(score, statistics, list(tracks), common, published=published)
 
 
 def model_of(tracks: Mapping[int, Track], policy: str, sampled: int = 0) -> RouteModel:
