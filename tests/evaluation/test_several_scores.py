@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from optimist import contrast, score
 from optimist.commands import app
-from optimist.commands.metrics import parsed
+from optimist.commands.shared import parsed
 from optimist_client.metrics import FID, RKE, Gaussian, Mean
 
 REAL = np.random.default_rng(0).standard_normal((300, 3))

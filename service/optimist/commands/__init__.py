@@ -7,20 +7,16 @@ from typing import Annotated
 import typer
 
 from optimist import __version__
-from optimist.commands import (
-    archive,
-    bandwidth,
-    batches,
-    compare,
-    contrast,
-    demo,
-    keys,
-    route,
-    score,
-    scorer,
-    serve,
-    simulate,
-)
+from optimist.commands import keys
+from optimist.commands.bandwidth import bandwidth
+from optimist.commands.compare import compare
+from optimist.commands.contrast import contrast
+from optimist.commands.demo import demo
+from optimist.commands.experiments import accept, export_experiment, import_experiment, retract, suspects
+from optimist.commands.route import route
+from optimist.commands.score import score
+from optimist.commands.serve import scorer, serve
+from optimist.commands.simulate import simulate
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -45,21 +41,10 @@ def optimist(
     """Find the best of several generative models with as few generated samples as possible."""
 
 
-for command in (
-    serve.serve,
-    scorer.scorer,
-    score.score,
-    compare.compare,
-    contrast.contrast,
-    bandwidth.bandwidth,
-    route.route,
-    simulate.simulate,
-    demo.demo,
-):
+for command in (serve, scorer, score, compare, contrast, bandwidth, route, simulate, demo):
     app.command()(command)
-app.command("export")(archive.export_experiment)
-app.command("import")(archive.import_experiment)
-app.command()(batches.suspects)
-app.command()(batches.retract)
-app.command()(batches.accept)
+app.command("export")(export_experiment)
+app.command("import")(import_experiment)
+for command in (suspects, retract, accept):
+    app.command()(command)
 app.add_typer(keys.app, name="keys")

@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from optimist.commands.metrics import real_data
 from optimist.commands.score import check_reference, kernels_of, progress
 from optimist.commands.shared import (
     ORDER,
@@ -26,6 +25,7 @@ from optimist.commands.shared import (
     Sigma,
     Truncation,
     extras,
+    real_data,
     said_plainly,
     settings_of,
 )

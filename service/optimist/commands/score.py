@@ -15,7 +15,6 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.metrics import MetricText, Watch, parsed, real_data, watched
 from optimist.commands.shared import (
     ORDER,
     AsJson,
@@ -23,15 +22,20 @@ from optimist.commands.shared import (
     Frequencies,
     KernelName,
     KernelSeed,
+    MetricText,
     PromptSigma,
     ReferenceFile,
     ReferenceSamples,
     Sigma,
     Truncation,
+    Watch,
     console,
     extras,
+    parsed,
+    real_data,
     said_plainly,
     settings_of,
+    watched,
 )
 from optimist_client.config import BoundName
 from optimist_client.errors import FixError

@@ -1,8 +1,8 @@
-"""Shared parts of the commands: the console, common options, and error messages without tracebacks."""
+"""Shared parts of the commands: the console, common options, metrics as text, error messages without tracebacks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,8 +13,13 @@ from rich.console import Console
 from rich.text import Text
 
 from optimist.settings import Settings, has_password
-from optimist_client.metrics import declared
+from optimist_client.errors import FixError
+from optimist_client.metrics import Metric, declared, find, texts
 from optimist_client.validation import each_in_words
+
+if TYPE_CHECKING:
+    from optimist.numerics.real_data import RealData
+
 
 console = Console(stderr=True)
 
@@ -44,6 +49,7 @@ RedisUrl = Annotated[
         callback=without_password,
     ),
 ]
+
 
 if TYPE_CHECKING:
     MetricName = str
@@ -99,6 +105,8 @@ AtLeast = Annotated[
     ),
 ]
 
+Url = Annotated[str, typer.Option(help="URL of the service.")]
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 
 
@@ -143,3 +151,52 @@ def said_plainly(*kinds: type[Exception]) -> Iterator[None]:
     except (StoreError, *kinds) as error:
         console.print(Text(str(error), "red"), soft_wrap=True)
         raise typer.Exit(1) from None
+
+
+FORM = "optionally with settings, as mean:reads=clipscore,higher_is_better=false or rke:kernel.sigma=10"
+MetricText = Annotated[str, typer.Option(help=f"The metric: one of {', '.join(declared())}; {FORM}.")]
+Watch = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A further metric of the same samples, in the form of --metric; may be given several times. It takes "
+        "--reference and the kernels' options where it has no such settings of its own. Files then hold the arrays of "
+        "all metrics by name."
+    ),
+]
+
+
+def real_data(reference: Path | None, samples: int | None) -> RealData | None:
+    """What --reference and --reference-samples say. Raises FixError for a file or a number that is not valid."""
+    if reference is None:
+        if samples is not None:
+            raise FixError("--reference-samples goes with --reference")
+        return None
+    from optimist.local.offline import read_reference
+
+    return read_reference(reference, samples)
+
+
+def parsed(text: str) -> tuple[str, dict[str, Any]]:
+    """As `texts.parsed`. The file of a `reference` is read."""
+    name, settings = texts.parsed(text)
+    if isinstance(reference := settings.get("reference"), str):
+        settings["reference"] = real_data(Path(reference), None)
+    return name, settings
+
+
+def watched(texts: Sequence[str], shared: Mapping[str, Any]) -> list[Metric]:
+    """The metrics of these texts; settings among `shared` are taken where a metric has, but is not given, them."""
+    from optimist.estimation.question import with_real_data
+
+    found: list[Metric] = []
+    for text in texts:
+        name, settings = parsed(text)
+        taken = {key: value for key, value in shared.items() if key in find(name).settings()}
+        found.append(with_real_data(name, **(taken | settings)))
+        if missing := sorted(
+            need
+            for need in find(name).needs - {"prompts", *find(name).arrays.values()}
+            if found[-1].setting(need) is None
+        ):
+            raise FixError(f"watch: metric {name!r} needs {', '.join(missing)}")
+    return found
