@@ -30,6 +30,7 @@ def test_the_loop_names_the_best_generator(client: Optimist, name: str, referenc
     assert report.decision.confidence > 0.95
     assert report.open_picks == 0
     assert report.samples == sum(row.samples for row in report.standings) < 5_000
+    assert experiment.url.endswith(f":{experiment._transport._http.base_url.port}/#/e/{name}")
     winner = next(row for row in report.standings if row.generator == "b")
     assert winner.lower <= 0.5
     assert report.optimal_pick_ratio == pytest.approx(winner.batches / report.rounds)

@@ -86,10 +86,19 @@ class BlockingTransport(Transport[httpx.Client]):
 
 
 def replicas(url: str | Sequence[str]) -> list[str]:
-    """The URLs of a service's replicas, without the slash at the end. Raises FixError if there is none."""
+    """The URLs of a service's replicas, without the slash at the end.
+
+    Raises FixError if there is none, or one is not of http: with another one every call would be retried in vain.
+    """
     urls = [one.rstrip("/") for one in ([url] if isinstance(url, str) else url)]
     if not urls:
         raise FixError("url: expected at least one")
+    for one in urls:
+        if not one.lower().startswith(("http://", "https://")):
+            scheme = one.partition("://")
+            raise FixError(
+                f"url: expected one that begins with http:// or https://, as http://{scheme[2] or one}; got {one!r}"
+            )
     return urls
 
 

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import quote
 
 from optimist_client import models
 from optimist_client.callbacks import Callback
@@ -39,6 +40,11 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
             return f"<{type(self).__name__} {self.name!r}>"
         best = self._seen.decision.leader or "none yet"
         return f"<{type(self).__name__} {self.name!r}: {self._seen.state}, leader {best}>"
+
+    @property
+    def url(self) -> str:
+        """The address of this experiment's page in the dashboard."""
+        return self._transport.page(f"e/{quote(self.name, safe='')}")
 
     @operation
     async def run(

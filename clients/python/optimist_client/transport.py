@@ -152,6 +152,10 @@ class Transport(ABC, Generic[Http]):
         """The URL of a path at the replica that calls go to."""
         return self._urls[self._at] + path
 
+    def page(self, path: str) -> str:
+        """The address of a page of the dashboard, at the replica that calls go to."""
+        return f"{self._urls[self._at]}/#/{path}"
+
     @abstractmethod
     async def _request(self, method: str, path: str, **sent: Any) -> httpx.Response:
         """Send one request, and read its reply into memory."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, computed_field
 
-from optimist_client import charts, display
+from optimist_client import charts, display, tables
 from optimist_client.goals import Goal
 from optimist_client.metrics import Scale
 from optimist_client.models.contrasts import Contrast
@@ -223,6 +223,15 @@ class Report(Answer):
         them is in `watched[label].to_pandas()`.
         """
         return display.as_frame(self, self.watched)
+
+    def table(self, format: tables.Format = "markdown", *, metrics: bool = False) -> str:
+        """The standings as a table for a paper or a page: generator, score, its interval, samples; best first.
+
+        format: "markdown", "latex" (a `tabular` with booktabs' rules), "csv" (unrounded, a column for each end of an
+        interval) or "html". metrics: whether the score and the interval by each watched metric follow. Raises FixError
+        for another format.
+        """
+        return tables.as_table(self, format, metrics=metrics)
 
     def plot(self, axes: Any = None, *, metric: str | None = None) -> Any:
         """Draw scores and intervals on matplotlib's `axes`, or on new ones, and return the axes. Needs matplotlib.

@@ -1,0 +1,102 @@
+"""The standings of a report as a table for a paper, a page or a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal, get_args
+
+from optimist_client import display
+from optimist_client.errors import FixError
+
+if TYPE_CHECKING:
+    from optimist_client.models import Report, Standing, WatchedReport
+
+Format = Literal["markdown", "latex", "csv", "html"]
+Cells = list[tuple[str, ...]]
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "∞": r"$\infty$",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+"""What stands for the characters that LaTeX reads as commands."""
+
+
+def as_table(report: Report, format: str, *, metrics: bool = False) -> str:
+    """The table of `Report.table`. Raises FixError for an unknown format."""
+    writers: dict[str, Callable[[Cells], str]] = {
+        "markdown": _markdown,
+        "latex": _latex,
+        "csv": _csv,
+        "html": partial(display.as_table, report.title),
+    }
+    if format not in writers:
+        raise FixError(f"format: expected one of {', '.join(get_args(Format))}; got {format!r}")
+    shown: list[Report | WatchedReport] = [report, *(report.watched.values() if metrics else ())]
+    return writers[format](_columns(report, shown, exact=format == "csv"))
+
+
+def _columns(report: Report, shown: Sequence[Report | WatchedReport], *, exact: bool) -> Cells:
+    """The header and a row for each generator. exact: numbers as they are, and each end of an interval by itself."""
+    names = [row.generator for row in report.ranking]
+    columns = [["generator", *names]]
+    for metric in shown:
+        rows = {row.generator: row for row in metric.standings}
+        found = [rows[name] for name in names]
+        if exact:
+            for what in ("score", "lower", "upper"):
+                title = metric.title if what == "score" else f"{metric.title} {what}"
+                columns.append([title, *(_exact(getattr(row, what)) for row in found)])
+        else:
+            columns.append([metric.title, *("–" if row.score is None else f"{row.score:.3f}" for row in found)])
+            columns.append(["interval", *map(_interval, found)])
+    counts = {row.generator: row.samples for row in report.standings}
+    columns.append(["samples", *(f"{counts[name]}" if exact else f"{counts[name]:,}" for name in names)])
+    return [*zip(*columns, strict=True)]
+
+
+def _interval(row: Standing) -> str:
+    if row.lower is None and row.upper is None:
+        return "–"
+    lower, upper = ("∞" if end is None else f"{end:.3f}" for end in (row.lower, row.upper))
+    return f"{'-' if row.lower is None else ''}{lower} to {upper}"
+
+
+def _exact(number: float | None) -> str:
+    return "" if number is None else repr(number)
+
+
+def _markdown(cells: Cells) -> str:
+    escaped = [[cell.replace("\\", "\\\\").replace("|", "\\|") for cell in line] for line in cells]
+    rule = ["---", *["---:"] * (len(cells[0]) - 1)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [escaped[0], rule, *escaped[1:]])
+
+
+def _latex(cells: Cells) -> str:
+    known = re.compile("|".join(map(re.escape, _LATEX)))
+    escaped = [
+        [known.sub(lambda found: _LATEX[found[0]], cell).replace("∞", r"$\infty$") for cell in line] for line in cells
+    ]
+    head, *lines = [f"{' & '.join(line)} \\\\" for line in escaped]
+    columns = "l" + "r" * (len(cells[0]) - 1)
+    rows = [
+        f"\\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        head,
+        r"\midrule",
+        *lines,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(rows)
+
+
+def _csv(cells: Cells) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(cells)
+    return text.getvalue().rstrip("\n")
