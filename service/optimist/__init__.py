@@ -10,10 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optimist.local.blends import mixture
     from optimist.local.compare import compare
     from optimist.local.compared import Compared
-    from optimist.local.comparison import Comparison, contrast
+    from optimist.local.comparison import Comparison, contrast, mixture
     from optimist.local.evaluation import Evaluation
     from optimist.local.run import run
     from optimist.local.single import score
@@ -45,7 +44,7 @@ _HOMES = {
     "Optimist": "optimist_client",
     "compare": "optimist.local.compare",
     "contrast": "optimist.local.comparison",
-    "mixture": "optimist.local.blends",
+    "mixture": "optimist.local.comparison",
     "run": "optimist.local.run",
     "score": "optimist.local.single",
     "simulate": "optimist.simulation.laboratory",

@@ -15,7 +15,7 @@ from optimist.commands.shared import AsJson, Frequencies, extras, said_plainly
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
-    from optimist.local.bandwidths import Bandwidths
+    from optimist.local.offline import Bandwidths
 
 KernelMetric = Literal["rke", "vendi"]
 
@@ -44,7 +44,7 @@ def bandwidth(
     many as an evaluation will have.
     """
     with extras("server,scoring"):
-        from optimist.local.bandwidths import choose_bandwidth
+        from optimist.local.offline import choose_bandwidth
     with said_plainly(ValueError, ArithmeticError):
         found = choose_bandwidth(
             file, metric, sigmas=_numbers(sigmas), subsets=subsets, size=size, features=frequencies or 1000, seed=seed

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from optimist.estimation.arrays import real_data_of
-from optimist.local.bar import Bar, Display
-from optimist.local.cache import BYTES, EmbeddingCache
-from optimist.local.compared import Compared
-from optimist.local.embedding import Embedding, embedder_of, kind_of
+from optimist.local.compared import Compared, loaded, place_of, save
+from optimist.local.embedding import BYTES, Embedding, EmbeddingCache, embedder_of, kind_of
 from optimist.local.evaluation import Evaluation
 from optimist.local.offline import read_reference
-from optimist.local.order import Order, order_of
 from optimist.local.question import kind_of as metric_kind
 from optimist.local.question import of_samples, real_data
-from optimist.local.saved import loaded, place_of, save
 from optimist.local.sources import Kind, Source, name_of, source_of
 from optimist.numerics.checks import check_number
 from optimist.numerics.real_data import RealData
@@ -36,11 +34,83 @@ from optimist_client.files import SUFFIXES
 from optimist_client.metrics import Metric
 from optimist_client.metrics.texts import split
 from optimist_client.models import Report
+from optimist_client.progress import Progress, shown
 from optimist_client.run import Reporting
 from optimist_client.tensors import IDS, LONGEST_ID, digest
 from optimist_client.tolerance import checked
 from optimist_client.validation import in_words
 from optimist_client.wire import GeneratorName
+
+
+class Display(Protocol):
+    """Shows how far a comparison is."""
+
+    def real(self, done: int, total: int) -> None:
+        """So many real samples have been embedded."""
+        ...
+
+    def report(self, report: Report, effort: str) -> None:
+        """The standings now, and what they took."""
+        ...
+
+
+class Bar:
+    """The display of scripts and notebooks: the progress bar of `run`."""
+
+    def __init__(self, wanted: bool | None, total: int) -> None:
+        self._stack, self._how = ExitStack(), (wanted, "compare", total)
+        self._progress: Progress | None = None
+        self._shown = 0.0
+
+    def real(self, done: int, total: int) -> None:
+        """Nothing is shown of it."""
+
+    def report(self, report: Report, effort: str) -> None:
+        """Update the bar, or the view of a notebook."""
+        if self._progress is None:
+            return
+        self._progress.update(report.samples, report.decision)
+        if self._progress.shows_reports and (report.ended or time.monotonic() - self._shown > Reporting.EVERY):
+            self._progress.show(report)
+            self._shown = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self._progress = self._stack.enter_context(shown(*self._how))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.close()
+
+
+@dataclass(frozen=True)
+class Order:
+    """The samples of every source, in a random order that depends on their names and the seed alone."""
+
+    names: Mapping[str, Sequence[str]]
+    """The names of the samples by source: first those that all sources have, in the same order, then the others."""
+    common: int
+    """How many samples all sources have by name. They are compared by index."""
+
+    @property
+    def total(self) -> int:
+        """Samples of all sources."""
+        return sum(map(len, self.names.values()))
+
+
+def order_of(names: Mapping[str, Sequence[str]], seed: int) -> Order:
+    """The order of these names by source.
+
+    It is random because files are often sorted by class or prompt, and estimates assume a random sample. Samples of one
+    name stand in the same place in every source, so that generators are compared on the same seed or prompt.
+    """
+    shared = set[str].intersection(*map(set, names.values()))
+
+    def place(name: str) -> bytes:
+        return hashlib.sha256(f"{seed}/{name}".encode()).digest()
+
+    ordered = {source: sorted(own, key=lambda name: (name not in shared, place(name))) for source, own in names.items()}
+    return Order(ordered, len(shared))
+
 
 _OF_FEATURES = tuple(suffix for suffix in SUFFIXES if suffix != ".parquet")
 """The endings of files of real features; a parquet file holds samples."""

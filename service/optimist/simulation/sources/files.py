@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from optimist.local.folders import in_folder, of_metric
+from optimist.local.sets import in_folder, of_metric
 from optimist.numerics.batches import as_matrices
 from optimist.simulation.sources.arrays import ArraySource
 from optimist.simulation.sources.base import Rows, Source
