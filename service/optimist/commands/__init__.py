@@ -7,16 +7,7 @@ from typing import Annotated
 import typer
 
 from optimist import __version__
-from optimist.commands import keys
-from optimist.commands.bandwidth import bandwidth
-from optimist.commands.compare import compare
-from optimist.commands.contrast import contrast
-from optimist.commands.demo import demo
-from optimist.commands.experiments import accept, export_experiment, import_experiment, retract, suspects
-from optimist.commands.route import route
-from optimist.commands.score import score
-from optimist.commands.serve import scorer, serve
-from optimist.commands.simulate import simulate
+from optimist.commands import bandwidth, compare, contrast, demo, experiments, keys, route, score, serve, simulate
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -41,10 +32,20 @@ def optimist(
     """Find the best of several generative models with as few generated samples as possible."""
 
 
-for command in (serve, scorer, score, compare, contrast, bandwidth, route, simulate, demo):
+for command in (
+    serve.serve,
+    serve.scorer,
+    score.score,
+    compare.compare,
+    contrast.contrast,
+    bandwidth.bandwidth,
+    route.route,
+    simulate.simulate,
+    demo.demo,
+):
     app.command()(command)
-app.command("export")(export_experiment)
-app.command("import")(import_experiment)
-for command in (suspects, retract, accept):
+app.command("export")(experiments.export_experiment)
+app.command("import")(experiments.import_experiment)
+for command in (experiments.suspects, experiments.retract, experiments.accept):
     app.command()(command)
 app.add_typer(keys.app, name="keys")

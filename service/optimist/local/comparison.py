@@ -1,4 +1,4 @@
-"""Sets of samples that are already there: `contrast`, their differences with intervals, and `mixture`, their best blend."""
+"""Sets of samples that are there: `contrast`, their differences with intervals, and `mixture`, their best blend."""
 
 from __future__ import annotations
 
