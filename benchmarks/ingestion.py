@@ -27,7 +27,7 @@ from torch import Tensor
 
 from optimist.metrics.feature_maps import GaussianFourier
 from optimist.metrics.fid.statistic import GaussianStatistic
-from optimist.metrics.vendi.entropy import log_vendi
+from optimist.metrics.vendi.spectrum import log_vendi
 from optimist.metrics.vendi.statistic import BLOCK, KernelStatistic
 
 DIMENSION = 768

@@ -32,7 +32,7 @@ from discrepancies import beds, truncations
 from optimist.estimation.track import Track
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.metrics.neighbours.balls import Balls
+from optimist.metrics.neighbours.statistic import Balls
 from optimist.metrics.threads import limit_threads
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.real_data import RealData

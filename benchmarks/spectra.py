@@ -35,7 +35,7 @@ from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.spectra import following
 from optimist.metrics.threads import limit_threads
-from optimist.metrics.vendi.maps import make_feature_map
+from optimist.metrics.vendi.kernels import make_feature_map
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
 
 BATCH = 5

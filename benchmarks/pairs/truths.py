@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from optimist.metrics.base import Score
 from optimist.metrics.kid import KernelDistance, cubic
 from optimist.metrics.mmd import MeanDiscrepancy
-from optimist.metrics.score import Score
 
 PIECE = 500
 """Rows whose kernels with others are computed at once."""

@@ -14,8 +14,8 @@ from rich.progress import track
 from settings import Settings, Study
 
 from optimist import score
-from optimist.metrics.vendi.entropy import log_vendi
-from optimist.metrics.vendi.exact import exact_spectrum
+from optimist.metrics.vendi.declared import exact_spectrum
+from optimist.metrics.vendi.spectrum import log_vendi
 
 SIGMA = 5.0
 """Half the median distance between samples."""

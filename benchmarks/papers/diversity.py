@@ -15,10 +15,10 @@ from rich.progress import track
 from settings import Settings, Study
 
 from optimist import score
-from optimist.metrics.vendi.entropy import log_vendi
-from optimist.metrics.vendi.exact import exact_spectrum
-from optimist.metrics.vendi.maps import make_feature_map
+from optimist.metrics.vendi.declared import exact_spectrum
+from optimist.metrics.vendi.kernels import make_feature_map
 from optimist.metrics.vendi.score import VendiScore
+from optimist.metrics.vendi.spectrum import log_vendi
 
 ORDERS = {"Vendi, order 1": 1.0, "Vendi, order 1.5": 1.5, "RKE": 2.0}
 FREQUENCIES = 1000

@@ -17,9 +17,8 @@ from torch import Tensor
 from optimist.estimation.paired import CommonRows, Indices
 from optimist.estimation.track import Track
 from optimist.local.evaluation import Evaluation
+from optimist.metrics.base import Analysis, BaseScore, Statistic
 from optimist.metrics.bound import InfluenceBound
-from optimist.metrics.score import Analysis, BaseScore
-from optimist.metrics.statistic import Statistic
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, COMMON_NUMBERS, LARGEST_INDEX, TRAIL, TRAIL_GROWTH, Pairing, intervals_of
 from optimist.numerics.past_influences import packed

@@ -10,8 +10,7 @@ from optimist import Evaluation, score
 from optimist.estimation.question import Question, declared_of
 from optimist.estimation.track import Track, first_rows
 from optimist.experiments.slices import prompt_order
-from optimist.metrics.vendi.maps import fit_kernel
-from optimist.metrics.vendi.settings import KernelSettings
+from optimist.metrics.vendi.kernels import KernelSettings, fit_kernel
 from optimist.numerics.open_kernels import rows_to_fit
 from optimist_client import NotFoundError
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from streams import fed
 
 from optimist.metrics.bound import FEW_ROWS_DECIDE
-from optimist.metrics.fid import bounds
+from optimist.metrics.fid import declared
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.implementations import make_bound
-from optimist.metrics.symmetric import SymmetricSum
+from optimist.metrics.spectra.symmetric import SymmetricSum
 from optimist.numerics.estimate import Estimate
 from optimist_client.metrics import FID
 
@@ -249,7 +249,7 @@ def test_an_option_left_out_or_none_takes_its_default():
 def test_what_the_theorem_keeps_of_a_covariance_is_that_of_the_whole_matrix():
     rows = torch.randn(40, 300, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     scatter, weights = rows.T @ rows, rows[:20].T @ rows[:20]
-    found = bounds._kept_sums(SymmetricSum.pack(scatter), 40, 0.2, weights)
+    found = declared._kept_sums(SymmetricSum.pack(scatter), 40, 0.2, weights)
     kept = torch.where(scatter / 40 >= 0.2, scatter / 40, 0.0)
     assert found == pytest.approx((float(kept.sum()), float((kept * weights).sum())), rel=1e-10)
 

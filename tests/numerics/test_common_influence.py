@@ -16,17 +16,17 @@ from stand_in import stand_in
 from torch import Tensor
 
 from optimist.experiments.slices import prompt_order
+from optimist.metrics.base import Analysis, BaseScore
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.inception import InceptionScore, entropy
 from optimist.metrics.pairs.declared import ConditionalVendi, InformationVendi
-from optimist.metrics.score import Analysis, BaseScore
-from optimist.metrics.vendi.entropy import log_vendi
 from optimist.metrics.vendi.influence import entropy_influence
 from optimist.metrics.vendi.listed import UNKNOWN, list_influence, mean_variance
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
+from optimist.metrics.vendi.spectrum import log_vendi
 
 Arrays = dict[str, Tensor]
 D = 24

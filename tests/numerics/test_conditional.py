@@ -18,10 +18,10 @@ from optimist.metrics.pairs.declared import (
     exact_spectra,
 )
 from optimist.metrics.pairs.statistic import JointStatistic
-from optimist.metrics.vendi.entropy import log_vendi
-from optimist.metrics.vendi.exact import exact_spectrum
+from optimist.metrics.vendi.declared import exact_spectrum
 from optimist.metrics.vendi.influence import entropy_influence
 from optimist.metrics.vendi.score import VendiScore
+from optimist.metrics.vendi.spectrum import log_vendi
 from optimist.numerics.batches import LARGEST
 
 SCORES = (ConditionalVendi, InformationVendi)

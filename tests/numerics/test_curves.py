@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimist.metrics.spectra.curves import entropy_of_curve
-from optimist.metrics.vendi.entropy import log_vendi
+from optimist.metrics.spectra.cross_entropy import entropy_of_curve
+from optimist.metrics.vendi.spectrum import log_vendi
 
 
 def curve_of(spectrum: np.ndarray, x: np.ndarray) -> tuple[Tensor, Tensor]:

@@ -12,10 +12,10 @@ from optimist.metrics.spectra import (
     eigen_basis,
     eigen_coordinates,
     gram_square_sum,
-    products,
+    symmetric,
     symmetric_product,
 )
-from optimist.metrics.spectra.lapack import Tridiagonal
+from optimist.metrics.spectra.eigen import Tridiagonal
 
 SIZE = 90
 
@@ -116,7 +116,7 @@ def test_a_matrix_that_is_not_finite_is_refused(entry: float):
 
 @pytest.mark.parametrize("shape", [(1, 4), (9, 4), (10, 30), (25, 25)])
 def test_products_by_panels(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(products, "PANEL", 4)
+    monkeypatch.setattr(symmetric, "PANEL", 4)
     rows = drawn(*shape)
     gram = symmetric_product(rows, rows.T)
     assert torch.allclose(gram, rows @ rows.T, rtol=1e-12, atol=1e-12)
@@ -126,12 +126,12 @@ def test_products_by_panels(shape: tuple[int, int], monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 4), (9, 9), (10, 13)])
 def test_a_triangular_factor_on_both_sides(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(products, "PANEL", 4)
+    monkeypatch.setattr(symmetric, "PANEL", 4)
     factor, half = drawn(*shape).triu(), drawn(shape[1], shape[1], seed=1)
     matrix = half + half.T
     found = congruence(factor, matrix)
     assert torch.allclose(found, factor @ matrix @ factor.T, rtol=1e-12, atol=1e-12)
     assert torch.equal(found, found.T)
-    upper, lower = products.times_upper(half[:3, : shape[0]], factor), products.times_lower(half[:3], factor)
+    upper, lower = symmetric.times_upper(half[:3, : shape[0]], factor), symmetric.times_lower(half[:3], factor)
     assert torch.allclose(upper, half[:3, : shape[0]] @ factor, rtol=1e-12, atol=1e-12)
     assert torch.allclose(lower, half[:3] @ factor.T, rtol=1e-12, atol=1e-12)

@@ -9,9 +9,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from optimist.metrics.base import Analysis
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.metrics.score import Analysis
 from optimist.numerics.real_data import RealData
 from optimist_client.metrics import FID
 from optimist_client.references import SOME, some_places

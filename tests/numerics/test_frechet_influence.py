@@ -11,7 +11,7 @@ from torch import Tensor
 
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
-from optimist.metrics.spectra import debiased_root_trace, eigen, products
+from optimist.metrics.spectra import debiased_root_trace, eigen, symmetric
 
 D, N = 60, 150
 POWERS = {"flat": 0.0, "falling": 1.0, "steep": 2.0}
@@ -21,7 +21,7 @@ POWERS = {"flat": 0.0, "falling": 1.0, "steep": 2.0}
 def as_if_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """What serves large matrices serves these too."""
     monkeypatch.setattr(eigen, "TRIDIAGONAL_SIZE", 1)
-    monkeypatch.setattr(products, "PANEL", 16)
+    monkeypatch.setattr(symmetric, "PANEL", 16)
 
 
 def drawn(count: int, power: float, seed: int) -> Tensor:

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom
-from optimist.metrics.vendi.bounds import KernelTheoremBound
-from optimist.metrics.vendi.entropy import log_vendi
-from optimist.metrics.vendi.exact import exact_spectrum
+from optimist.metrics.vendi.declared import KernelTheoremBound, exact_spectrum
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
+from optimist.metrics.vendi.spectrum import log_vendi
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.batches import LARGEST
 

@@ -16,9 +16,8 @@ from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.pairs.declared import ConditionalVendi, InformationVendi
 from optimist.metrics.spectra.cross_entropy import LeaveOneOut
-from optimist.metrics.vendi.entropy import log_vendi
 from optimist.metrics.vendi.score import VendiScore
-from optimist.metrics.vendi.spectrum import floored_at, weights_of
+from optimist.metrics.vendi.spectrum import floored_at, log_vendi, weights_of
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.estimate import Estimate
 

@@ -19,8 +19,8 @@ from optimist.metrics.pairs.declared import (
 )
 from optimist.metrics.pairs.statistic import JointStatistic
 from optimist.metrics.reservoir import Reservoir
-from optimist.metrics.vendi.entropy import log_vendi, spectrum_of_rows
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
+from optimist.metrics.vendi.spectrum import log_vendi, spectrum_of_rows
 
 ORDERS = [0.5, 1.0, 2.0, math.inf]
 

@@ -10,11 +10,11 @@ import torch
 from streams import fed, rows_of
 from torch import Tensor
 
+from optimist.metrics.base import Analysis
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import GaussianFourier
 from optimist.metrics.kid import KernelDistance, RealRows, cubic
 from optimist.metrics.mmd import MeanDiscrepancy, MeanMap, RealMean
-from optimist.metrics.score import Analysis
 from optimist.numerics.skewness import OF_SCORES, skewness
 from optimist_client.metrics import MMD
 

@@ -18,17 +18,16 @@ from optimist.metrics.bound import Bound
 from optimist.metrics.fid import score as frechet
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
-from optimist.metrics.spectra import TraceFollower, following, increments, largest_eigenvalue, log_sums
-from optimist.metrics.spectra.log_sums import log_sum
-from optimist.metrics.spectra.low_rank import LowRankTrace, trace_of
-from optimist.metrics.symmetric import SymmetricSum
+from optimist.metrics.spectra import TraceFollower, following, increments, largest_eigenvalue, low_rank
+from optimist.metrics.spectra.low_rank import LowRankTrace, log_sum, trace_of
+from optimist.metrics.spectra.symmetric import SymmetricSum
 from optimist.metrics.vendi import score as vendi
-from optimist.metrics.vendi.maps import make_feature_map
+from optimist.metrics.vendi.kernels import make_feature_map
 from optimist.metrics.vendi.score import VendiScore
 from optimist_client.metrics import FID
 
 WIDTH = 40
-POINTS = log_sums.POINTS
+POINTS = low_rank.POINTS
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +37,8 @@ def small_borders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "GRAM_ROWS", 15)
     monkeypatch.setattr(following, "GRAM_LIMIT", 12)
     monkeypatch.setattr(following, "SCATTER_LIMIT", 30)
-    monkeypatch.setattr(log_sums, "COUNTS", (16, 27, 48))
-    monkeypatch.setattr(log_sums, "POINTS", POINTS // 2)
+    monkeypatch.setattr(low_rank, "COUNTS", (16, 27, 48))
+    monkeypatch.setattr(low_rank, "POINTS", POINTS // 2)
     for module in (frechet, vendi):
         monkeypatch.setattr(module, "SMALLEST_WIDTH", 8)
 
@@ -90,7 +89,7 @@ def test_no_eigenvalue_passes_the_fitted_range_unnoticed():
 
 @pytest.mark.parametrize(("order", "start"), [(0.5, 1e-4), (1.0, 0.0), (1.0, 1e-10), (1.5, 1e-4), (3.0, 1e-10)])
 def test_a_sum_of_logarithms_is_as_close_as_it_says(order: float, start: float, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(log_sums, "POINTS", POINTS)
+    monkeypatch.setattr(low_rank, "POINTS", POINTS)
     found = log_sum(order, start, 3e-9)
     assert found is not None
     x = np.random.default_rng(0).uniform(max(start, 1e-12) ** 0.125, 1.0, 3000) ** 8

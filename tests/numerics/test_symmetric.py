@@ -11,10 +11,9 @@ from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier
 from optimist.metrics.fid import statistic as gaussian_module
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.rows import LastRows
-from optimist.metrics.symmetric import PANEL, SymmetricSum
+from optimist.metrics.spectra.symmetric import PANEL, SymmetricSum
 from optimist.metrics.vendi import statistic as kernel_module
-from optimist.metrics.vendi.second_moment import SecondMoment, blended, inner_products
-from optimist.metrics.vendi.statistic import KernelStatistic
+from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, blended, inner_products
 
 
 @pytest.mark.parametrize("width", [1, PANEL - 1, PANEL, PANEL + 1, 2 * PANEL, 2 * PANEL + 77])

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from optimist.estimation.track import Track
+from optimist.metrics.base import Analysis, BaseScore, Statistic
 from optimist.metrics.bound import InfluenceBound
-from optimist.metrics.score import Analysis, BaseScore
-from optimist.metrics.statistic import Statistic
 from optimist.scoring.warm import WarmGenerator
 from optimist_client.metrics import Metric
 

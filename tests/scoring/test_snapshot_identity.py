@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
+from optimist.metrics.base import Score
 from optimist.metrics.bound import Bound, InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier, Nystrom
-from optimist.metrics.fid.bounds import FrechetTheoremBound
+from optimist.metrics.fid.declared import FrechetTheoremBound
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.inception import InceptionScore
 from optimist.metrics.pairs.declared import ConditionalVendi, InformationVendi
-from optimist.metrics.score import Score
-from optimist.metrics.vendi.bounds import KernelTheoremBound
+from optimist.metrics.vendi.declared import KernelTheoremBound
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
 from optimist.scoring.warm import _meaning
 

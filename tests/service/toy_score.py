@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import torch
 from toy_metric import ColumnMean
 
-from optimist.metrics.score import Analysis, BaseScore
-from optimist.metrics.statistic import Statistic
+from optimist.metrics.base import Analysis, BaseScore, Statistic
 
 
 class Sums(Statistic):

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.metrics.base import Statistic
 from optimist.metrics.bound import InfluenceBound
-from optimist.metrics.statistic import Statistic
 from optimist.metrics.vendi.listed import UNKNOWN
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import (

@@ -12,8 +12,7 @@ from torch import Tensor
 from optimist.estimation.arrays import real_data_of
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import Setting, make_bound, make_metric, make_reference
-from optimist.metrics.vendi.maps import fit_kernel
-from optimist.metrics.vendi.settings import KernelSettings, with_settings
+from optimist.metrics.vendi.kernels import KernelSettings, fit_kernel, with_settings
 from optimist.numerics.checks import check_number, check_text, check_whole
 from optimist.numerics.open_kernels import rows_to_fit
 from optimist.numerics.real_data import RealData, Reference

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.reservoir import Reservoir
-from optimist.metrics.symmetric import SymmetricSum
+from optimist.metrics.spectra.symmetric import SymmetricSum
 from optimist.numerics.change import Change
 from optimist.numerics.routing.drift import Drift
 from optimist.numerics.routing.features import ContextMap, checked_context

@@ -13,11 +13,10 @@ from torch import Tensor
 
 from optimist.estimation.paired import Indexed, Indices, Paired
 from optimist.estimation.routed import Routed
+from optimist.metrics.base import Score, Statistic
 from optimist.metrics.bound import Bound, InfluenceBound
 from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.reservoir import Reservoir
-from optimist.metrics.score import Score
-from optimist.metrics.statistic import Statistic
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.routing.features import ContextMap
 from optimist.numerics.routing.told import RoutedPrompt

@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from optimist.estimation.question import with_real_data
-from optimist.metrics.vendi.maps import fit_kernel
-from optimist.metrics.vendi.settings import KernelSettings
+from optimist.metrics.vendi.kernels import KernelSettings, fit_kernel
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find, texts

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.estimation.tracks import Arrays
-from optimist.metrics.vendi.settings import KernelSettings
+from optimist.metrics.vendi.kernels import KernelSettings
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from torch import Tensor
 
-from optimist.metrics.score import Analysis, Score
+from optimist.metrics.base import Analysis, Score
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Pairing
 from optimist.numerics.skewness import OF_SCORES, widening

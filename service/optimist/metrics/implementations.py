@@ -9,8 +9,8 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor
 
+from optimist.metrics.base import Score
 from optimist.metrics.bound import Bound, InfluenceBound
-from optimist.metrics.score import Score
 from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.registry import module_of
 from optimist_client.errors import FixError

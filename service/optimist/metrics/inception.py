@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from optimist.metrics.base import Analysis, BaseScore, Statistic, linear_share
 from optimist.metrics.bound import NO_INTERVAL, check_delta, one_sided
 from optimist.metrics.implementations import Setting
 from optimist.metrics.rows import LastRows, copied
-from optimist.metrics.score import Analysis, BaseScore, linear_share
-from optimist.metrics.statistic import Statistic
 from optimist.numerics.batches import SIMPLEX_TOLERANCE
 from optimist.numerics.estimate import Estimate
 from optimist_client.errors import FixError

@@ -11,11 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.metrics.base import Analysis, BaseScore, Statistic, linear_share
 from optimist.metrics.implementations import Setting
 from optimist.metrics.pair_sums import PairSums, PooledMean, standard_error
 from optimist.metrics.rows import Rows, check_rows, copied
-from optimist.metrics.score import Analysis, BaseScore, linear_share
-from optimist.metrics.statistic import Statistic
 from optimist.numerics.pairing import COMMON, LATER
 from optimist.numerics.real_data import RealData
 from optimist.numerics.skewness import skewness

@@ -14,11 +14,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from optimist.metrics.base import Analysis, BaseScore, Statistic
 from optimist.metrics.bound import InfluenceBound, check_delta, with_strict_interval
 from optimist.metrics.implementations import Setting
 from optimist.metrics.rows import check_rows, copied
-from optimist.metrics.score import Analysis, BaseScore
-from optimist.metrics.statistic import Statistic
 from optimist.numerics.estimate import Estimate
 from optimist_client.errors import FixError
 from optimist_client.metrics.mean import OfValues

@@ -12,16 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.metrics.base import Analysis, BaseScore, Identity, linear_share
 from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier
 from optimist.metrics.implementations import Setting
-from optimist.metrics.mixtures.objective import Common, Half
-from optimist.metrics.mixtures.shared_chance import SharedChance
+from optimist.metrics.mixtures.objective import Common, Half, SharedChance
 from optimist.metrics.pair_sums import PairSums, standard_error
 from optimist.metrics.rows import copied
-from optimist.metrics.score import Analysis, BaseScore, Identity, linear_share
-from optimist.metrics.vendi.maps import LARGEST_FIT, fit_kernel, make_feature_map
+from optimist.metrics.vendi.kernels import LARGEST_FIT, KernelSettings, fit_kernel, make_feature_map
 from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen, checked, places_in
-from optimist.metrics.vendi.settings import KernelSettings
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.mixtures.quadratic import Floats
 from optimist.numerics.real_data import RealData

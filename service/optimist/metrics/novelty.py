@@ -12,14 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.metrics.base import Analysis, BaseScore, Identity
 from optimist.metrics.feature_maps import FeatureMap
 from optimist.metrics.implementations import Setting
 from optimist.metrics.modes import Mode
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.rows import copied
-from optimist.metrics.score import Analysis, BaseScore, Identity
-from optimist.metrics.vendi.maps import LARGEST_FIT, feature_map_of, fit_kernel
-from optimist.metrics.vendi.modes import SMALLEST_SHARE, check_counts, shown
+from optimist.metrics.vendi.kernels import LARGEST_FIT, feature_map_of, fit_kernel
+from optimist.metrics.vendi.spectrum import SMALLEST_SHARE, check_counts, shown
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from optimist.metrics.feature_maps import GaussianFourier
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
-from optimist.metrics.mixtures.shared_chance import SharedChance
+from optimist.metrics.mixtures.objective import SharedChance
 from optimist.metrics.vendi.score import RenyiKernelEntropy
 from optimist.numerics.mixtures.mixture import Mixture
 from optimist.numerics.mixtures.programme import least, minimise

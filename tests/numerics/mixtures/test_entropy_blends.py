@@ -15,9 +15,9 @@ from torch import Tensor
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.metrics.mixtures.objective import Common, Half
-from optimist.metrics.spectra.differences import differences
+from optimist.metrics.spectra.eigen import differences
+from optimist.metrics.vendi.blended_spectrum import Covariances, spectral_model
 from optimist.metrics.vendi.score import VendiScore
-from optimist.metrics.vendi.spectral_loss import Covariances, spectral_model
 from optimist.numerics.mixtures.programme import minimise
 from optimist.numerics.mixtures.quadratic import Floats, Quadratic
 

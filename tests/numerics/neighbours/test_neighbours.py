@@ -17,11 +17,9 @@ from torch import Tensor
 from optimist.estimation.track import Track
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.metrics.neighbours import balls as balls_module
-from optimist.metrics.neighbours.balls import Balls
-from optimist.metrics.neighbours.coverage import analyse_coverage, extrapolated, missed
-from optimist.metrics.neighbours.score import CoverageScore
-from optimist.metrics.neighbours.statistic import LAST, pack, unpack
+from optimist.metrics.neighbours import statistic as balls_module
+from optimist.metrics.neighbours.declared import CoverageScore, analyse_coverage, extrapolated, missed
+from optimist.metrics.neighbours.statistic import LAST, Balls, pack, unpack
 from optimist.numerics.real_data import RealData
 from optimist.policies.contrasts import contrasts_of
 from optimist_client.metrics import Coverage, Density, Metric, Precision

@@ -18,7 +18,7 @@ from optimist.metrics.feature_maps import gaussian_kernel
 from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.metrics.novelty import Novel, analyse_novelty, ken
 from optimist.metrics.reservoir import Reservoir
-from optimist.metrics.vendi.settings import KernelSettings
+from optimist.metrics.vendi.kernels import KernelSettings
 from optimist.numerics.real_data import RealData
 from optimist_client.metrics import KEN, RKE, Cosine, Gaussian, Nystrom
 

@@ -1,16 +1,204 @@
-"""Makes the score of the declared metric FID."""
+"""Makes the score of the declared metric FID, and the papers' bounds of it (equations.md §1)."""
 
 from __future__ import annotations
 
-import torch
+import math
+from dataclasses import dataclass, field
 
-from optimist.metrics.fid.bounds import FrechetAuthorsBound, FrechetNaiveBound, FrechetTheoremBound
+import torch
+from torch import Tensor
+
+from optimist.metrics.bound import NO_INTERVAL, check_delta, one_sided
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
+from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.implementations import Setting
+from optimist.metrics.spectra.symmetric import SymmetricSum
+from optimist.numerics.estimate import Estimate
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError
 from optimist_client.metrics import FID
+
+BLOCK = 32
+"""Rows of a matrix that are read together: half a megabyte at d = 2048."""
+
+
+def _check(name: str, value: float, *, positive: bool = False) -> None:
+    if not (math.isfinite(value) and value >= 0.0 and (value > 0.0 or not positive)):
+        raise FixError(f"{name} must be finite and {'positive' if positive else 'not negative'}, not {value!r}")
+
+
+def _kept_sums(scatter: SymmetricSum, n: int, least: float, weights: Tensor) -> tuple[float, float]:
+    """Σ T and Σ T·`weights`, at least 0, where T (d, d) has those entries of scatter / n that are `least` ≥ 0 or more.
+
+    `weights` (d, d) is symmetric. In blocks that the processor's caches hold: one pass over the matrices. Entries below
+    zero are cut whatever their size, so Σ T is Σ |T|, and the second sum has no sign of its own.
+    """
+    entries = trace = 0.0
+    for part, rows, columns, times in scatter.parts():
+        for block, of_weights in zip(part.split(BLOCK), weights[rows, columns].split(BLOCK), strict=True):
+            kept = block / n
+            kept = torch.where(kept >= least, kept, 0.0).flatten()
+            entries += times * float(kept.sum())
+            trace += times * float(kept @ of_weights.flatten())
+    return entries, max(trace, 0.0)
+
+
+def _lower(
+    metric: FrechetDistance, statistic: GaussianStatistic, value: float, bonus: float, *warnings: str
+) -> Estimate:
+    """value − bonus is the only finite end of the interval, by which a policy ranks."""
+    return one_sided(metric, statistic.samples, value, value - bonus, (*warnings, *metric.warnings(statistic)))
+
+
+@dataclass(frozen=True)
+class FrechetTheoremBound:
+    """FID-UCB of the seed paper with its Appendix D.5 (equations.md §1a): value = FID̃, optimistic = FID̃ − B.
+
+    sigma2: σ², > 0; tau: the truncation of the covariance as a part of ‖Σ_r‖₂; mean_gap: ‖μ_g − μ_r‖, assumed.
+    Raises FixError on values that make no sense.
+    """
+
+    metric: FrechetDistance
+    delta: float = 0.05
+    sigma2: float = 1.0
+    tau: float = 0.075
+    mean_gap: float = 0.5
+    name: str = field(default="theorem", init=False)
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
+        _check("sigma2", self.sigma2, positive=True)
+        _check("tau", self.tau)
+        _check("mean_gap", self.mean_gap)
+
+    def statistic(self) -> GaussianStatistic:
+        """An empty statistic that holds the scatter, which this bound reads from the first sample on."""
+        return self.metric.statistic(scatter=True)
+
+    def estimate(self, statistic: GaussianStatistic) -> Estimate:
+        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
+        return _lower(self.metric, statistic, self.metric.plug_in(statistic), self.bonus(statistic))
+
+    def bonus(self, statistic: GaussianStatistic) -> float:
+        """B of equations.md §1a, from n ≥ 1 samples."""
+        n, d, delta, reference = statistic.samples, self.metric.dimension, self.delta, self.metric.reference
+        scatter = statistic.triangle
+        entries, trace = _kept_sums(scatter, n, self.tau * reference.norm, reference.covariance)
+        norm = float(scatter.diagonal().amax()) / n + math.sqrt(math.log(1.0 / delta) / n)
+        tail = math.sqrt(32.0 * math.log(24.0 * d / delta))
+        own_gap = math.sqrt(2.0 * entries / n) * math.sqrt(tail)
+        spread = math.sqrt(statistic.scatter_trace / n)
+        lipschitz = 2.0 * (self.mean_gap + own_gap + spread)
+        covariance_gap = 20.0 * self.sigma2 * norm * math.sqrt((4.0 * trace / norm + math.log(3.0 / delta)) / n)
+        return (
+            lipschitz * own_gap
+            + trace * math.sqrt(8.0 / n * math.log(6.0 * d / delta))
+            + reference.root_trace * math.sqrt(8.0 * (covariance_gap + 2.0 * entries / n * tail))
+        )
+
+
+@dataclass(frozen=True)
+class FrechetAuthorsBound:
+    """FD-UCB, the authors' later bonus (equations.md §1b), on the distance with the 1/(n − 1) covariance.
+
+    M: the threshold on the covariance's entries; kappa: κ. Raises FixError on values that make no sense.
+    One sample has no such covariance: the value is the 1/n distance and the interval is infinite.
+    """
+
+    metric: FrechetDistance
+    delta: float = 0.05
+    M: float = 0.0
+    kappa: float = 1.0
+    name: str = field(default="authors", init=False)
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
+        _check("M", self.M)
+        _check("kappa", self.kappa, positive=True)
+
+    def statistic(self) -> GaussianStatistic:
+        """An empty statistic that holds the scatter, which this bound reads from the first sample on."""
+        return self.metric.statistic(scatter=True)
+
+    def estimate(self, statistic: GaussianStatistic) -> Estimate:
+        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
+        if statistic.samples == 1:
+            return _lower(self.metric, statistic, self.metric.plug_in(statistic), math.inf, NO_INTERVAL)
+        plug_in = self.metric.plug_in(statistic, unbiased=True)
+        return _lower(self.metric, statistic, plug_in, self.bonus(statistic))
+
+    def bonus(self, statistic: GaussianStatistic) -> float:
+        """B of equations.md §1b, from n ≥ 2 samples."""
+        n, reference = statistic.samples, self.metric.reference
+        scatter, degrees = statistic.triangle, n - 1
+        trace = float(scatter.diagonal().sum()) / degrees
+        if self.M > 0.0:
+            covariance = statistic.scatter / degrees
+            deviations = covariance.diagonal().clamp_min(0.0).sqrt()
+            noise = self.M * math.sqrt(2.0 * math.log(self.metric.dimension) / n) * deviations[:, None] * deviations
+            covariance = torch.where(covariance.abs() < noise, 0.0, covariance)
+            norm, squares = float(torch.linalg.eigvalsh(covariance)[-1]), float(covariance.square().sum())
+        else:
+            largest = self.metric.largest_eigenvalue(statistic)
+            norm = (float(torch.linalg.eigvalsh(scatter.dense())[-1]) if largest is None else largest) / degrees
+            squares = scatter.square_sum() / degrees / degrees
+        norm = max(norm, 0.0)
+        level = math.log(1.0 / self.delta)
+        effective_rank = trace / norm if norm > 0.0 else 0.0
+        mean_gap = math.sqrt((math.sqrt(squares * level) + norm * level) / n)
+        covariance_gap = self.kappa**2 * norm * math.sqrt((effective_rank + level) / n) + mean_gap**2
+        distance = float((statistic.mean - reference.mean).norm())
+        return (
+            mean_gap * (mean_gap + distance)
+            + reference.root_trace * math.sqrt(covariance_gap)
+            + trace * math.sqrt(level / n)
+            + norm * level / n
+        )
+
+
+@dataclass(frozen=True)
+class FrechetNaiveBound:
+    """Naive-UCB of the seed paper (equations.md §1c), which uses only the dimension and the spread of the data.
+
+    sigma2: σ² > 0, or None for ‖Σ_r‖₂; mean_gap: ‖μ_g − μ_r‖, assumed. Raises FixError on values that make no sense.
+    """
+
+    metric: FrechetDistance
+    delta: float = 0.05
+    sigma2: float | None = None
+    mean_gap: float = 0.5
+    name: str = field(default="naive", init=False)
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
+        if self.sigma2 is not None:
+            _check("sigma2", self.sigma2, positive=True)
+        _check("mean_gap", self.mean_gap)
+
+    def statistic(self) -> GaussianStatistic:
+        """An empty statistic, which keeps rows at first: this bound reads no covariance."""
+        return self.metric.statistic()
+
+    def estimate(self, statistic: GaussianStatistic) -> Estimate:
+        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
+        return _lower(self.metric, statistic, self.metric.plug_in(statistic), self.bonus(statistic))
+
+    def bonus(self, statistic: GaussianStatistic) -> float:
+        """B of equations.md §1c, from n ≥ 1 samples."""
+        n, d, delta, reference = statistic.samples, self.metric.dimension, self.delta, self.metric.reference
+        sigma2 = reference.norm if self.sigma2 is None else self.sigma2
+        level = math.log(6.0 * d / delta)
+        own_gap = math.sqrt(sigma2 * d / n * level)
+        lipschitz = 2.0 * (self.mean_gap + own_gap + math.sqrt(statistic.scatter_trace / n))
+        ratio, tail = math.sqrt(d / n), math.sqrt(math.log(6.0 / delta) / (2.0 * n))
+        covariance_gap = reference.norm * (2.0 * ratio + 2.0 * tail + (ratio + tail) ** 2) + sigma2 * d / n * level
+        return (
+            lipschitz * own_gap
+            + reference.trace * math.sqrt(8.0 / n * level)
+            + reference.root_trace * math.sqrt(8.0 * covariance_gap)
+        )
+
 
 BOUNDS = {"theorem": FrechetTheoremBound, "authors": FrechetAuthorsBound, "naive": FrechetNaiveBound}
 

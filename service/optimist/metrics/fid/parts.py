@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.metrics.fid.halves import Moments
 from optimist.metrics.fid.reference import Reference
-from optimist.metrics.fid.statistic import GaussianStatistic
+from optimist.metrics.fid.statistic import GaussianStatistic, Moments
 from optimist.metrics.mixtures.objective import Half
 from optimist.metrics.spectra import centre, symmetric_product
 from optimist.numerics.mixtures.quadratic import Floats

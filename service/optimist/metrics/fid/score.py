@@ -7,14 +7,13 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
+from optimist.metrics.base import BaseScore
 from optimist.metrics.fid.blends import FrechetBlends
-from optimist.metrics.fid.distance import FrechetTerms, Route, terms_of
-from optimist.metrics.fid.influence import FrechetAnalysis, FrechetInfluence
+from optimist.metrics.fid.influence import FrechetAnalysis, FrechetInfluence, FrechetTerms, Route, terms_of
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.mixtures.objective import Common, Half
 from optimist.metrics.rows import copied
-from optimist.metrics.score import BaseScore
 from optimist.metrics.spectra import SMALLEST_WIDTH, TraceFollower, centre, congruence, increments, largest_eigenvalue
 from optimist_client.errors import FixError
 from optimist_client.metrics import FID

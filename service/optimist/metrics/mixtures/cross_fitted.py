@@ -18,8 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.metrics.mixtures.objective import Blendable, Blended, Common, Half, Objective
-from optimist.metrics.mixtures.shared_chance import SharedChance
+from optimist.metrics.mixtures.objective import Blendable, Blended, Common, Half, Objective, SharedChance
 from optimist.numerics.mixtures.improvement import Improvement
 from optimist.numerics.mixtures.mixture import LEAST_SAMPLES, Mixture
 from optimist.numerics.mixtures.programme import least, minimise

@@ -1,15 +1,289 @@
-"""Makes the scores of the declared metrics Precision, Density and Coverage."""
+"""Precision, density and coverage: higher is better (equations.md §7; decisions.md §2, Coverage)."""
 
 from __future__ import annotations
 
-import torch
+import hashlib
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
+import torch
+from torch import Tensor
+
+from optimist.metrics.base import Analysis, BaseScore, Identity, linear_share
 from optimist.metrics.implementations import Setting
-from optimist.metrics.neighbours.balls import Balls
-from optimist.metrics.neighbours.score import CoverageScore, DensityScore, NeighbourScore, PrecisionScore
+from optimist.metrics.neighbours.statistic import Balls, CoverageStatistic, HitStatistic, pack, unpack
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError
-from optimist_client.metrics import Coverage, Density, Precision
+from optimist_client.metrics import Coverage, Density, Metric, Precision
+
+LARGEST_OVERLAP = 3.0
+"""Largest y of decisions.md §2 that is believed."""
+FEW = 5.0
+"""1 + 5/n is the factor of a variance from few samples."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoverageAnalysis(Analysis):
+    """The numbers of one analysis."""
+
+    jackknife_error: float
+    """That of the delete-one jackknife, which is too large where the share is far from linear in the samples."""
+
+
+def missed(counts: Tensor, n: int, draws: int) -> Tensor:
+    """C(n − c, draws)/C(n, draws) for counts c (m,) ≤ n: the chance that `draws` ≤ n of the n samples miss a ball."""
+    most = torch.arange(int(counts.max()), dtype=torch.float64, device=counts.device)
+    # Each further sample in a ball takes one factor away; the product has no cancellation.
+    factors = ((n - draws - most) / (n - most)).clamp_min(0.0)
+    table = torch.cat([factors.new_ones(1), factors.cumprod(0)])
+    return table[counts]
+
+
+def extrapolated(counts: Tensor, n: int, at: int) -> tuple[float, float, float]:
+    """The coverage expected at `at` ≥ n samples, and a lower and an upper bound of it, from counts (m,) of n samples.
+
+    By Chao's estimate of what is still to be found. Coverage rises with the samples, and ever more slowly: it lies
+    between that of the n samples and a line whose slope is what the last sample brought.
+    """
+    m = len(counts)
+    found, once, twice = (int(each) for each in ((counts > 0).sum(), (counts == 1).sum(), (counts == 2).sum()))
+    further = at - n
+    left = (n - 1) / n * (once**2 / (2.0 * twice) if twice else 0.5 * once * (once - 1))
+    left = min(left, m - found)
+    gained = left * -math.expm1(further * math.log1p(-once / (n * left + once))) if left > 0.0 else 0.0
+    upper = min(found + further * once / n, m)
+    return min(found + gained, upper) / m, found / m, upper / m
+
+
+def analyse_coverage(
+    counts: Tensor, n: int, at: int, neighbours: int, last: Tensor, common: Tensor | None = None
+) -> CoverageAnalysis:
+    """The analysis of n ≥ 2 samples with `counts` (m,) in the balls.
+
+    last: which balls the last samples are inside (b ≤ n, m), bool, and common: the same of rows whose influence is
+    wanted. Raises FixError on fewer samples.
+    """
+    if n < 2:
+        raise FixError("the error of 1 sample is not defined")
+    m = len(counts)
+    plug_in = float((counts > 0).double().mean())
+    estimate, bracket, systematic, warnings = plug_in, None, 0.0, ()
+    if n >= at:
+        estimate = 1.0 - float(missed(counts, n, at).mean())
+    else:
+        estimate, *ends = extrapolated(counts, n, at)
+        bracket = (ends[0], ends[1])
+        systematic = 0.5 * (bracket[1] - bracket[0])
+        warnings = (f"fewer samples than {at}, for which coverage is asked: {n} samples; the rest is extrapolated",)
+    draws = max(1, min(at, n - 2))
+    single = _lost(counts, n - 1, draws, 1)
+    influence = last.double() @ single
+    first, mean = n * float(influence.square().mean()), float(counts.double() @ single) / n
+    # One more sample, which is where no other is and in as many balls as a real one: none inside is no proof of 0.
+    first += (neighbours * draws / (n - 1)) ** 2
+    both = _pairs(last, _lost(counts, max(n - 2, 1), draws, 2), n) if n > 3 else 0.0
+    # Few samples of a kind may by chance all have come twice: alone they then lose nothing, and only pairs show them.
+    first = max(first, 2.0 * both / LARGEST_OVERLAP)
+    overlap = 2.0 * both / first
+    of_mean = n * mean**2
+    variance = first * (-math.expm1(-overlap) / overlap if overlap > 0.0 else 1.0)
+    linear = first * math.exp(-overlap)
+    few = 1.0 + FEW / n
+    variance, linear = (max(each - of_mean, 0.05 * each) / m**2 * few for each in (variance, linear))
+    return CoverageAnalysis(
+        plug_in=plug_in,
+        estimate=estimate,
+        jackknife_error=math.sqrt(max(first - of_mean, 0.0)) / m,
+        selection_error=math.sqrt(variance + systematic**2),
+        stopping_error=math.sqrt(variance + systematic**2),
+        bracket=bracket,
+        first_order=linear_share(linear, variance),
+        systematic_selection=systematic,
+        systematic_stopping=systematic,
+        influence=None if common is None else common.double() @ single * ((n - 1) / m),
+        recent=None if common is None else influence * ((n - 1) / m),
+        warnings=warnings,
+    )
+
+
+def _lost(counts: Tensor, n: int, draws: int, order: int) -> Tensor:
+    """The difference of this order of `missed`, (m,): what a ball with c samples loses without one, or without two.
+
+    n: the samples that are left. 0 where the ball has fewer samples than are taken away.
+    """
+    steps = [missed((counts - taken).clamp_min(0).clamp_max(n), n, draws) for taken in range(order + 1)]
+    lost = steps[1] - steps[0] if order == 1 else steps[2] - 2.0 * steps[1] + steps[0]
+    return torch.where(counts >= order, lost, 0.0)
+
+
+def _pairs(last: Tensor, lost: Tensor, n: int) -> float:
+    """Σ over all pairs of samples of the square of what both together lose, from the pairs of the last ones (b, m)."""
+    shared = last[:, last.sum(0) >= 2].double()
+    products = (shared * lost[last.sum(0) >= 2]) @ shared.T
+    squares = float(products.square().sum() - products.diagonal().square().sum())
+    return 0.5 * n * (n - 1) * squares / (len(last) * (len(last) - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareAnalysis(Analysis):
+    """The numbers of one analysis of a mean."""
+
+    plain_error: float
+    """Standard deviation by 1/(n − 1), over √n."""
+
+
+class NeighbourScore(BaseScore):
+    """What the scores share: their balls, and the balls of common rows, which are found once."""
+
+    def __init__(self, balls: Balls) -> None:
+        self.balls = balls
+        self._known: WeakKeyDictionary[Any, dict[bytes, Tensor]] = WeakKeyDictionary()
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """d columns of "features"."""
+        return {"features": self.balls.dimension}
+
+    def check(self, statistic: Any) -> None:
+        """Raise FixError unless the statistic has samples, and counts in the same balls."""
+        mine, its = self.balls, statistic.balls
+        if mine.neighbours != its.neighbours or not torch.equal(mine.digest, its.digest):
+            raise FixError("the statistic is laid out for another reference; make it with metric.statistic()")
+        super().check(statistic)
+
+    def analyse(self, statistic: Any) -> Analysis:
+        """The score with its error, from n ≥ 2 samples. Raises FixError on fewer, or on another statistic."""
+        self._check_two(statistic)
+        return self._analysis(statistic, None)
+
+    def analyse_paired(self, statistic: Any, common: Mapping[str, Tensor]) -> Analysis:
+        """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
+        self._check_two(statistic)
+        return self._analysis(statistic, self._inside(statistic, common["features"]))
+
+    def identity(self) -> Identity:
+        """The rows of the reference."""
+        return [("reference", (self.balls.digest,))]
+
+    @abstractmethod
+    def _analysis(self, statistic: Any, common: Tensor | None) -> Analysis:
+        """The analysis; common: which balls the common rows are inside (·, m), bool."""
+
+    def _check_two(self, statistic: Any) -> None:
+        self.check(statistic)
+        if statistic.samples < 2:
+            raise FixError("the error of 1 sample is not defined")
+
+    def _inside(self, statistic: Any, rows: Tensor) -> Tensor:
+        """Which balls rows (b, d) are inside (b, m), bool; those of the last call are remembered."""
+        known = self._known.get(statistic, {})
+        names = [hashlib.blake2b(row.numpy().data, digest_size=16).digest() for row in rows.cpu().double().contiguous()]
+        fresh = {name: place for place, name in enumerate(names) if name not in known}
+        if fresh:
+            packed = torch.cat([pack(inside) for inside in self.balls.inside(rows[list(fresh.values())])])
+            known = known | dict(zip(fresh, packed, strict=True))
+        self._known[statistic] = {name: known[name] for name in names}
+        return unpack(torch.stack([known[name] for name in names]), self.balls.count)
+
+
+class MeanOfHits(NeighbourScore):
+    """The mean of s/`unit`, where s is the number of balls that a sample is inside, counted up to `most`."""
+
+    most: ClassVar[int]
+
+    @property
+    @abstractmethod
+    def unit(self) -> int:
+        """The value of s that counts as 1."""
+
+    def statistic(self) -> HitStatistic:
+        """An empty statistic."""
+        return HitStatistic(self.balls, self.most)
+
+    def restore(self, tensors: dict[str, Tensor]) -> HitStatistic:
+        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError on other tensors."""
+        return HitStatistic.from_tensors(tensors, self.balls)
+
+    def plug_in(self, statistic: HitStatistic) -> float:
+        """The mean, from 1 sample or more."""
+        self.check(statistic)
+        return int(statistic.sums[0]) / (statistic.samples * self.unit)
+
+    def _analysis(self, statistic: HitStatistic, common: Tensor | None) -> ShareAnalysis:
+        n, unit, mean = statistic.samples, self.unit, self.plug_in(statistic)
+        total, squares = statistic.sums.tolist()
+        # Whole numbers of any size: no cancellation.
+        variance = (n * squares - total**2) / (n * (n - 1) * unit**2)
+        # With two more samples, of 0 and of 1: a score is not certain because all samples so far are alike.
+        with_two = ((n + 2) * (squares + unit**2) - (total + unit) ** 2) / ((n + 2) ** 2 * unit**2)
+        error = math.sqrt(max(variance, with_two) / n * (1.0 + FEW / n))
+        # Scores of whole steps may be equal in all pairs of two generators; one more pair could differ by a step.
+        step = min(1.0 / (math.sqrt(2.0) * n * unit), error)
+        return ShareAnalysis(
+            plug_in=mean,
+            estimate=mean,
+            plain_error=math.sqrt(variance / n),
+            selection_error=error,
+            stopping_error=error,
+            systematic_selection=step,
+            systematic_stopping=step,
+            influence=None if common is None else common.sum(1).clamp_max(self.most).double() / unit,
+        )
+
+
+class PrecisionScore(MeanOfHits):
+    """The share of samples that are inside a ball."""
+
+    declared = Precision
+    most = 1
+
+    @property
+    def unit(self) -> int:
+        """1."""
+        return 1
+
+
+class DensityScore(MeanOfHits):
+    """The mean number of balls that a sample is inside, divided by k."""
+
+    declared: type[Metric] | Metric = Density
+    most = 2**31
+
+    @property
+    def unit(self) -> int:
+        """k."""
+        return self.balls.neighbours
+
+
+class CoverageScore(NeighbourScore):
+    """The share of balls that `at` samples reach."""
+
+    declared = Coverage
+
+    def __init__(self, balls: Balls, at: int) -> None:
+        super().__init__(balls)
+        self.at = at
+
+    def statistic(self) -> CoverageStatistic:
+        """An empty statistic."""
+        return CoverageStatistic(self.balls)
+
+    def restore(self, tensors: dict[str, Tensor]) -> CoverageStatistic:
+        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError on other tensors."""
+        return CoverageStatistic.from_tensors(tensors, self.balls)
+
+    def plug_in(self, statistic: CoverageStatistic) -> float:
+        """The share of balls that the n samples reach, which grows with n; from 1 sample or more."""
+        self.check(statistic)
+        return float((statistic.counts > 0).double().mean())
+
+    def _analysis(self, statistic: CoverageStatistic, common: Tensor | None) -> CoverageAnalysis:
+        n, k = statistic.samples, self.balls.neighbours
+        return analyse_coverage(statistic.counts, n, self.at, k, statistic.last, common)
 
 
 def make(declared: Precision | Density | Coverage, setting: Setting) -> NeighbourScore:

@@ -1,14 +1,120 @@
-"""The statistics of samples in balls around real samples: integers, so that neither order nor batches matter."""
+"""Balls around real samples, and the statistics of the samples in them (equations.md §7)."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
+
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
-from optimist.metrics.neighbours.balls import Balls
+from optimist.metrics.base import Statistic
 from optimist.metrics.rows import LastRows, check_rows
-from optimist.metrics.statistic import Statistic
 from optimist_client.errors import FixError
+
+ENTRIES = 2**21
+"""Distances that are held at a time, 16 MiB a matrix."""
+_PAIRS = 2**20
+"""Numbers of the pairs whose distances are computed again at a time."""
+
+
+class Balls:
+    """For each row of real features (m, d) a ball to its k-th nearest other row, k = `neighbours`, without its surface.
+
+    Distances are computed by matrix products of centred rows, in blocks. Where a product cannot tell whether a row is
+    inside, its distance is computed again from differences. So the answer does not depend on blocks, batches or BLAS,
+    and a copy of a real row is never inside a ball whose radius is the distance to that row.
+
+    Raises FixError unless there are more than k rows, finite and of sane size.
+    """
+
+    def __init__(self, rows: ArrayLike, neighbours: int, device: torch.device | str = "cpu") -> None:
+        given = np.ascontiguousarray(rows, dtype=np.float64)
+        if given.ndim != 2 or len(given) <= neighbours:
+            raise FixError(
+                f"reference: expected more rows than the {neighbours} neighbours of each, got shape {given.shape}"
+            )
+        check_rows("reference", torch.from_numpy(given), given.shape[1])
+        self.neighbours = neighbours
+        self.digest = torch.tensor(list(hashlib.sha256(given.data).digest()), dtype=torch.uint8)
+        """SHA-256 (32,) of the rows as they were given."""
+        self._centre = torch.from_numpy(given.mean(axis=0)).to(device)
+        self._rows = torch.from_numpy(given).to(device) - self._centre
+        self._squares = self._rows.square().sum(1)
+        self.radii = torch.cat([self._radii(start, block) for start, block in self._blocks(self._rows)])
+        """(m,)"""
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return self._rows.shape[1]
+
+    @property
+    def count(self) -> int:
+        """m."""
+        return len(self._rows)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of its tensors."""
+        return self._rows.device
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its tensors."""
+        return sum(value.nbytes for value in vars(self).values() if isinstance(value, Tensor))
+
+    def inside(self, rows: Tensor) -> Iterator[Tensor]:
+        """Which balls each row (b, d) is inside, some rows at a time: (≤ b, m), bool."""
+        for _, block in self._blocks(rows.to(self.device, torch.float64) - self._centre):
+            squares, doubt = self._square_distances(block)
+            limits = self.radii.square()
+            found = squares < limits
+            near = ((squares - limits).abs() <= doubt).nonzero()
+            found[near[:, 0], near[:, 1]] = self._exact(block, near) < self.radii[near[:, 1]]
+            yield found
+
+    def hits(self, rows: Tensor) -> Tensor:
+        """How many balls each row (b, d) is inside: (b,), int64."""
+        return torch.cat([found.sum(1) for found in self.inside(rows)])
+
+    def _blocks(self, rows: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Some rows (b, d) at a time, with the place of the first."""
+        size = max(1, ENTRIES // self.count)
+        return zip(range(0, len(rows), size), rows.split(size), strict=True)
+
+    def _square_distances(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Squared distances (b, m) of centred rows (b, d), and how far off they may be (b, m)."""
+        sizes = rows.square().sum(1)[:, None] + self._squares
+        # Twice the bound of the rounding of sums over d.
+        return torch.addmm(sizes, rows, self._rows.T, alpha=-2.0), sizes * (
+            4.0 * (self.dimension + 4) * torch.finfo(torch.float64).eps
+        )
+
+    def _exact(self, rows: Tensor, pairs: Tensor) -> Tensor:
+        """The distances (p,) of pairs (p, 2): a place in centred rows (b, d), and a real row."""
+        found = [
+            # By pairs of single rows: each sum then has one order, whatever else is computed.
+            torch.cdist(
+                rows[some[:, 0], None], self._rows[some[:, 1], None], compute_mode="donot_use_mm_for_euclid_dist"
+            ).flatten()
+            for some in pairs.split(max(1, _PAIRS // self.dimension))
+        ]
+        return torch.cat(found) if found else self._squares.new_zeros(0)
+
+    def _radii(self, start: int, rows: Tensor) -> Tensor:
+        """The radii (b,) of the balls around these centred rows, the first of which is the real row `start`."""
+        squares, doubt = self._square_distances(rows)
+        own = torch.arange(len(rows), device=rows.device)
+        squares[own, start + own] = torch.inf
+        nearest = squares.kthvalue(self.neighbours, dim=1).values
+        near = (squares <= (nearest + 2.0 * doubt.amax(1))[:, None]).nonzero()
+        distances = torch.full_like(squares, torch.inf)
+        distances[near[:, 0], near[:, 1]] = self._exact(rows, near)
+        return distances.kthvalue(self.neighbours, dim=1).values
+
 
 LAST = 256
 """Number of last samples whose balls are kept."""

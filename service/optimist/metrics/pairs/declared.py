@@ -21,15 +21,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from optimist.metrics.base import BaseScore, Identity
 from optimist.metrics.feature_maps import FeatureMap, GaussianFourier
 from optimist.metrics.implementations import Setting
 from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.pairs.statistic import JointStatistic, Part, joint_map, pair_maps
 from optimist.metrics.reservoir import Reservoir
-from optimist.metrics.score import BaseScore, Identity
-from optimist.metrics.vendi.declared import of_exact
-from optimist.metrics.vendi.entropy import check_order, eigenvalues_of, log_vendi, spectrum_of_rows
-from optimist.metrics.vendi.exact import ExactKernel, exact_kernel
+from optimist.metrics.vendi.declared import ExactKernel, exact_kernel, of_exact
 from optimist.metrics.vendi.influence import (
     EntropyInfluence,
     KernelAnalysis,
@@ -38,8 +36,18 @@ from optimist.metrics.vendi.influence import (
     pair_variance,
     with_errors,
 )
-from optimist.metrics.vendi.modes import check_counts, largest, leading, modes_of, rows_of
 from optimist.metrics.vendi.score import VendiScore
+from optimist.metrics.vendi.spectrum import (
+    check_counts,
+    check_order,
+    eigenvalues_of,
+    largest,
+    leading,
+    log_vendi,
+    modes_of,
+    rows_of,
+    spectrum_of_rows,
+)
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist_client import metrics
 from optimist_client.errors import FixError

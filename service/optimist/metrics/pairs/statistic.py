@@ -8,12 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from optimist.metrics.base import Statistic
 from optimist.metrics.feature_maps import GaussianFourier
 from optimist.metrics.rows import check_rows
-from optimist.metrics.statistic import Statistic
+from optimist.metrics.vendi.kernels import Device, KernelSettings, feature_map_of
 from optimist.metrics.vendi.listed import ListedPrompts
-from optimist.metrics.vendi.maps import Device, feature_map_of
-from optimist.metrics.vendi.settings import KernelSettings
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist_client.errors import FixError
 from optimist_client.metrics import Kernel

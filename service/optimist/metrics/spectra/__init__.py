@@ -4,18 +4,23 @@ device.
 
 from optimist.metrics.spectra.eigen import centre, double_centre, eigen_basis, eigen_coordinates, pair_sum, root_trace
 from optimist.metrics.spectra.following import SMALLEST_WIDTH, TraceFollower
-from optimist.metrics.spectra.increments import increments
-from optimist.metrics.spectra.largest import largest_eigenvalue
 from optimist.metrics.spectra.leave_one_out import (
     DebiasedTrace,
     LeaveOneOutCurve,
     RowWeights,
+    SameIndex,
     debiased_root_trace,
     leave_one_out_curve,
     residuals,
 )
-from optimist.metrics.spectra.products import congruence, gram_square_sum, symmetric_product, times_lower
-from optimist.metrics.spectra.same_index import SameIndex
+from optimist.metrics.spectra.symmetric import (
+    congruence,
+    gram_square_sum,
+    increments,
+    largest_eigenvalue,
+    symmetric_product,
+    times_lower,
+)
 
 __all__ = [
     "SMALLEST_WIDTH",

@@ -20,7 +20,7 @@ from torch import Tensor
 from optimist.metrics.rows import Rows
 from optimist.metrics.spectra.eigen import eigen_basis, root_trace
 from optimist.metrics.spectra.low_rank import LowRankTrace, trace_of
-from optimist.metrics.spectra.products import symmetric_product, times_lower, times_upper
+from optimist.metrics.spectra.symmetric import symmetric_product, times_lower, times_upper
 
 SMALLEST_WIDTH = 256
 PANEL = 128

@@ -25,12 +25,19 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from optimist.metrics.base import Analysis, linear_share
 from optimist.metrics.rows import copied
-from optimist.metrics.score import Analysis, linear_share
 from optimist.metrics.spectra.cross_entropy import LeaveOneOut
-from optimist.metrics.vendi.entropy import log_vendi, truncated
 from optimist.metrics.vendi.listed import ListedPrompts
-from optimist.metrics.vendi.spectrum import floored_at, second_order, shares_of, slopes, weights_of
+from optimist.metrics.vendi.spectrum import (
+    floored_at,
+    log_vendi,
+    second_order,
+    shares_of,
+    slopes,
+    truncated,
+    weights_of,
+)
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist_client.errors import FixError
 

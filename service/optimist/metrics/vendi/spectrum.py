@@ -1,14 +1,81 @@
-"""The spectrum of a kernel statistic, the coordinates of its last φ, and derivatives of log Vendi in eigenvalues."""
+"""The spectrum of a kernel statistic: its entropies (equations.md §3), their derivatives, and the modes it shows.
+
+Both are spectra of unit-norm features, shown by a bounded sample of the log (`Reservoir`), through the feature maps
+that the score itself uses.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
+from optimist.metrics.feature_maps import FeatureMap
+from optimist.metrics.modes import Mode, Shown
+from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.spectra import eigen_coordinates, symmetric_product
 from optimist.metrics.vendi.statistic import KernelStatistic
+from optimist.numerics.checks import check_number
+from optimist_client.errors import FixError
+
+SMALLEST_ORDER = 1e-6
+"""Smallest α. Its score nearly counts the eigenvalues; smaller orders drown in rounding."""
+
+
+def check_order(order: float) -> float:
+    """α as a float, exactly 1 if it differs by no more than 1e-7. Raises FixError unless it is in 1e-6 … inf."""
+    order = check_number("order", order)
+    if not order >= SMALLEST_ORDER:
+        raise FixError(f"the order must be positive, from {SMALLEST_ORDER:g} to inf, not {order!r}")
+    # 1/(1 − α) magnifies rounding.
+    return 1.0 if abs(order - 1.0) <= 1e-7 else order
+
+
+def log_vendi(eigenvalues: Tensor, order: float = 1.0, truncation: int | None = None) -> float:
+    """log Vendi_α of eigenvalues (k) of sum 1, in any order, t-truncated if asked; never negative (equations.md §3).
+
+    Eigenvalues up to k · ε · λ_max, ε of float64, count as zero: with a low order their noise would dominate.
+    Raises FixError on an order below 1e-6, or on a truncation below 1.
+    """
+    order = check_order(order)
+    eigenvalues = eigenvalues.sort(descending=True).values.clamp_min(0.0)
+    noise = len(eigenvalues) * torch.finfo(eigenvalues.dtype).eps * eigenvalues[0]
+    values = truncated(eigenvalues[eigenvalues > noise], truncation)
+    logs = values.log()
+    if order == 1.0:
+        return max(-float((values * logs).sum()), 0.0)
+    top = float(logs[0])
+    if math.isinf(order):
+        return max(-top, 0.0)
+    # By the largest, so that no power underflows.
+    powers = float(torch.logsumexp(order * (logs - top), 0))
+    return max(order / (1.0 - order) * top + powers / (1.0 - order), 0.0)
+
+
+def truncated(eigenvalues: Tensor, truncation: int | None) -> Tensor:
+    """The t largest of descending eigenvalues (k) with the rest spread evenly over them (min(k, t)).
+
+    Raises FixError on a truncation below 1.
+    """
+    if truncation is None:
+        return eigenvalues
+    if truncation < 1:
+        raise FixError(f"the truncation must be at least 1, not {truncation!r}")
+    return eigenvalues[:truncation] + eigenvalues[truncation:].sum() / truncation
+
+
+def spectrum_of_rows(features: Tensor) -> Tensor:
+    """The min(n, width) largest eigenvalues of (1/n) ΦᵀΦ, Φ (n, width), descending and ≥ 0, by the smaller matrix."""
+    count, width = features.shape
+    return eigenvalues_of((features @ features.T if count <= width else features.T @ features) / count)
+
+
+def eigenvalues_of(matrix: Tensor) -> Tensor:
+    """Eigenvalues (m) of a symmetric, positive semi-definite matrix (m, m), descending and ≥ 0."""
+    return torch.linalg.eigvalsh(matrix).flip(-1).clamp_min(0.0)
+
 
 FLOOR = 1e-12
 """Smallest eigenvalue relative to the largest: smaller ones are raised to it."""
@@ -81,3 +148,74 @@ def _divided_differences(values: Tensor, slopes: Tensor, order: float) -> Tensor
     derivative = slopes * (order - 1.0) / values if order != 1.0 else -1.0 / values
     ratios = (slopes[:, None] - slopes) / torch.where(equal, 1.0, gaps)
     return torch.where(equal, derivative[:, None], ratios)
+
+
+SMALLEST_SHARE = 1e-9
+"""Eigenvalues up to this part of the largest count as zero: their eigenvectors would be rounding."""
+
+
+def modes_of(
+    statistic: KernelStatistic, reservoir: Reservoir, names: Iterable[str], count: int, samples: int
+) -> list[Mode]:
+    """The `count` modes of the largest share, each with the `samples` of the reservoir that show it (equations.md §3c).
+
+    The eigenvectors are those of C over all samples seen, by the n × n Gram matrix while n ≤ width; u is signed so that
+    its sum over the reservoir is ≥ 0. `names` are those of the reservoir's tensors that φ takes, side by side. Modes
+    without a share are left out, so there may be fewer; modes of equal share may be any basis of their span.
+    Raises FixError on a reservoir without samples and on counts below 1; KeyError where the reservoir lacks a tensor.
+    """
+    check_counts(count, samples)
+    return shown(statistic.feature_map, reservoir, names, *_vectors(statistic, count), samples)
+
+
+def shown(
+    feature_map: FeatureMap, reservoir: Reservoir, names: Iterable[str], shares: Tensor, vectors: Tensor, samples: int
+) -> list[Mode]:
+    """Modes of these shares (k) and unit vectors (width, k), shown as `modes_of` does. Raises as it does."""
+    rows = rows_of(reservoir, *names)
+    scores = feature_map(torch.cat(rows, -1).to(vectors.device)) @ vectors
+    scores = torch.where(scores.sum(0) < 0.0, -scores, scores)
+    ids = reservoir.ids
+    return [Mode(share, largest(ids, column, samples)) for share, column in zip(shares.tolist(), scores.T, strict=True)]
+
+
+def rows_of(reservoir: Reservoir, *names: str) -> list[Tensor]:
+    """The reservoir's rows (k, d) of each name. Raises FixError if it is empty, KeyError on other names."""
+    if len(reservoir) == 0:
+        raise FixError("the reservoir holds no samples")
+    tensors = reservoir.tensors
+    return [tensors[name] for name in names]
+
+
+def check_counts(count: int, samples: int) -> None:
+    """Raise FixError unless there is at least 1 mode, or group, and 1 sample of each to show."""
+    if count < 1 or samples < 1:
+        raise FixError(f"need count ≥ 1 and samples ≥ 1, not {(count, samples)}")
+
+
+def _vectors(statistic: KernelStatistic, count: int) -> tuple[Tensor, Tensor]:
+    """The up to `count` largest eigenvalues (k) of C, descending, and their eigenvectors (width, k)."""
+    rows, n = statistic.rows, statistic.samples
+    if rows is None:
+        return leading(statistic.moment / n, count)
+    shares, vectors = leading(rows @ rows.T / n, count)
+    return shares, rows.T @ vectors / (n * shares).sqrt()
+
+
+def leading(matrix: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The up to `count` largest eigenvalues (k) that are not zero, descending, and their eigenvectors (m, k).
+
+    `matrix` (m, m) is symmetric, positive semidefinite and of trace 1; so values above 1 are rounding and are clamped.
+    """
+    values, vectors = (part.flip(-1)[..., :count] for part in torch.linalg.eigh(matrix))
+    kept = values > SMALLEST_SHARE * values[0]
+    return values[kept].clamp_max(1.0), vectors[:, kept]
+
+
+def largest(ids: tuple[str, ...], weights: Tensor, count: int) -> tuple[Shown, ...]:
+    """The `count` samples of the largest weights (n), descending, the earlier in the log first where they tie."""
+    found = weights.sort(descending=True, stable=True)
+    return tuple(
+        Shown(ids[sample], weight)
+        for sample, weight in zip(found.indices[:count].tolist(), found.values[:count].tolist(), strict=True)
+    )
