@@ -24,7 +24,7 @@ from optimist.api.routes.parameters import read_parameters
 from optimist.api.routes.picks import Told
 from optimist.numerics.batches import check_batch
 from optimist.numerics.plausibility import magnitudes
-from optimist.policies.draws import Draws
+from optimist.policies.policy import Draws
 from optimist_client import tensors
 
 SLEEPS = (0.0001, 0.0005, 0.002, 0.01)

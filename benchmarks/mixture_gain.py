@@ -38,7 +38,7 @@ from optimist import Evaluation
 from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.metrics.threads import limit_threads
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.mixture import Mixture
 from optimist.numerics.pairing import COMMON
 from optimist.numerics.real_data import RealData
 from optimist.policies import Stopping

@@ -32,9 +32,8 @@ from mixture_truth import METRICS, Truth
 from optimist import Evaluation, simulate
 from optimist.estimation.question import Question
 from optimist.metrics.threads import limit_threads
-from optimist.numerics.mixtures.programme import least
-from optimist.numerics.mixtures.quadratic import Quadratic
-from optimist.policies.blend_rules import Ranges, drawn, optimistic_weights, steepest
+from optimist.numerics.programme import Quadratic, least
+from optimist.policies.mixture_policy import Ranges, drawn, optimistic_weights, steepest
 from optimist.simulation.mixtures import TrueBlends
 from optimist.simulation.sources import Draw
 

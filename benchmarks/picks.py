@@ -19,8 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import COMMON, TRAIL, TRAIL_GROWTH, Earlier, Pairing, intervals_of
-from optimist.numerics.past_influences import packed
+from optimist.numerics.pairing import COMMON, TRAIL, TRAIL_GROWTH, Earlier, Pairing, intervals_of, packed
 from optimist.policies import Arm, Policy, Stopping
 
 TOLD = 1000

@@ -33,11 +33,10 @@ import numpy as np
 
 from optimist.numerics.routing.features import ContextMap
 from optimist.numerics.routing.model import RouteModel
-from optimist.numerics.routing.moments import Moments
-from optimist.numerics.routing.ridge import Regressions
-from optimist.numerics.routing.told import RoutedPrompt
+from optimist.numerics.routing.prompts import RoutedPrompt
+from optimist.numerics.routing.ridge import Moments, Regressions
 from optimist.policies import RoutePolicy
-from optimist.policies.pacing import SAMPLED
+from optimist.policies.routing import SAMPLED
 from optimist.records import MixedPart
 from optimist.store import ROUTES_UNIT, Store, connect, running_url
 from optimist_client import Optimist, tensors

@@ -24,10 +24,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from optimist.numerics.routing.contexts import CONTEXTS_TO_FIT, ContextSettings
 from optimist.numerics.routing.drift import Drift
-from optimist.numerics.routing.features import Components
-from optimist.numerics.routing.moments import Moments
+from optimist.numerics.routing.features import CONTEXTS_TO_FIT, Components, ContextSettings
+from optimist.numerics.routing.ridge import Moments
 from optimist.policies.routing import FLOOR, RoutePolicy
 from optimist.simulation.routing import RouteBed, Routed, play
 from routing_beds import JOINS, LAWS, beds, changing, joined, kinds, smooth

@@ -31,7 +31,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from optimist.numerics.routing.contexts import contexts_to_fit
+from optimist.numerics.routing.features import contexts_to_fit
 from optimist.policies.routing import RoutePolicy
 from optimist.simulation.routes import best_mixture
 from optimist.simulation.routing import RouteBed, Routed, play

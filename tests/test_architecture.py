@@ -12,7 +12,7 @@ import pytest
 
 from optimist.metrics.implementations import implementation
 from optimist.policies import NAMES
-from optimist.policies.blending import MIXTURE_NAMES
+from optimist.policies.mixture_policy import MIXTURE_NAMES
 from optimist.policies.routing import RouteName
 from optimist_client.config import BoundOptions, ExperimentConfig, PolicyName
 from optimist_client.metrics import declared

@@ -20,8 +20,16 @@ from optimist.local.evaluation import Evaluation
 from optimist.metrics.base import Analysis, BaseScore, Statistic
 from optimist.metrics.bound import InfluenceBound
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import COMMON, COMMON_NUMBERS, LARGEST_INDEX, TRAIL, TRAIL_GROWTH, Pairing, intervals_of
-from optimist.numerics.past_influences import packed
+from optimist.numerics.pairing import (
+    COMMON,
+    COMMON_NUMBERS,
+    LARGEST_INDEX,
+    TRAIL,
+    TRAIL_GROWTH,
+    Pairing,
+    intervals_of,
+    packed,
+)
 from optimist_client import NotFoundError
 from optimist_client.config import ExperimentConfig
 from optimist_client.metrics import Metric

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimist.numerics.routing.rows import RoutedRows
+from optimist.numerics.routing.prompts import RoutedRows
 from optimist.policies.routing import RoutePolicy
 from optimist.routing_gain.tables import route_table
 from optimist.simulation.routing import RouteBed, play

@@ -16,11 +16,9 @@ from optimist.estimation.routed import Routed
 from optimist.estimation.stored import pack_kernels, take, unpack_kernels
 from optimist.estimation.track import Track
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.routing.contexts import ContextSettings
-from optimist.numerics.routing.features import ContextMap
-from optimist.numerics.routing.moments import Moments
-from optimist.numerics.routing.ridge import Regressions
-from optimist.numerics.routing.told import RoutedPrompt
+from optimist.numerics.routing.features import ContextMap, ContextSettings
+from optimist.numerics.routing.prompts import RoutedPrompt
+from optimist.numerics.routing.ridge import Moments, Regressions
 from optimist.records import LogEntry, RetractedLog
 from optimist.scoring.warm import WarmGenerator
 from optimist_client import tensors

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optimist.numerics.routing.drift import Drift, fitted
-from optimist.numerics.routing.moments import Moments
+from optimist.numerics.routing.ridge import Moments
 
 WIDTH = 6
 Law = Callable[[np.random.Generator, np.ndarray], np.ndarray]

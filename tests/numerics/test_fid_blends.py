@@ -15,8 +15,7 @@ from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.implementations import Setting, make_metric
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.metrics.mixtures.objective import Half
-from optimist.numerics.mixtures.programme import minimise
-from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.programme import Floats, minimise
 from optimist_client.metrics import FID
 
 DATA = Path(__file__).parents[1] / "data"

@@ -13,7 +13,7 @@ from optimist.api.bodies.moments import checked
 from optimist.api.problems import ApiError
 from optimist.local.offline import read_reference
 from optimist.metrics.fid.reference import Reference
-from optimist.numerics.moments import (
+from optimist.numerics.real_data import (
     ASYMMETRY,
     BLOCK,
     NEGATIVE,

@@ -7,11 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optimist.numerics.routing.contexts import ContextSettings, contexts_to_fit
-from optimist.numerics.routing.features import Components, ContextMap, usual_distance
+from optimist.numerics.routing.features import Components, ContextMap, ContextSettings, contexts_to_fit, usual_distance
 from optimist.numerics.routing.model import RouteModel
-from optimist.numerics.routing.moments import Moments
-from optimist.numerics.routing.ridge import Published, Regressions
+from optimist.numerics.routing.ridge import Moments, Published, Regressions
 from optimist_client import tensors
 
 WIDTH, LINEAR, GENERATORS, COLUMNS = 32, 4, 3, 6

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.numerics.routing.chances import best_chances, normal_below
 from optimist.numerics.routing.features import REACH, Components, ContextMap, median_distance
-from optimist.numerics.routing.kernel_ridge import KernelRidge
-from optimist.numerics.routing.moments import Moments
+from optimist.numerics.routing.model import best_chances, normal_below
 from optimist.numerics.routing.ridge import (
     RIDGES,
     SHARED_RIDGES,
     WITHOUT_COMPONENTS,
+    KernelRidge,
+    Moments,
     Published,
     Regressions,
     prior_variances,
 )
-from optimist.policies.blend_rules import drawn
+from optimist.policies.mixture_policy import drawn
 
 SEEDS = st.integers(0, 10_000)
 

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimist.numerics.mixtures.mixture import Mixture
-from optimist.numerics.mixtures.quadratic import Quadratic
+from optimist.numerics.mixture import Mixture
+from optimist.numerics.programme import Quadratic
 from optimist.policies import Arm, MixturePolicy, Ranges, Stopping, is_mixture_due
-from optimist.policies.blend_rules import drawn, optimistic_weights, steepest
-from optimist.policies.blending import MIXTURE_NAMES
+from optimist.policies.mixture_policy import MIXTURE_NAMES, drawn, optimistic_weights, steepest
 from optimist_client.metrics import CMMD, FID, MMD, RKE
 
 DATA = Path(__file__).parents[1] / "data" / "mixture_online.npz"

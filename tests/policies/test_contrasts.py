@@ -18,7 +18,7 @@ from optimist.policies import Arm, Policy, Stopping, contrast, described, explai
 from optimist.policies.contrasts import Contrasts, contrasts_of
 from optimist.policies.correlation import Influences
 from optimist.policies.paired import Errors
-from optimist.policies.top_two import gains
+from optimist.policies.policy import gains
 
 DATA = Path(__file__).parents[1] / "data"
 KINDS: tuple[Errors, Errors] = ("selection", "stopping")

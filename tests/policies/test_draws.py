@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optimist.policies.draws import Draws
+from optimist.policies.policy import Draws
 
 KNOWN = {(7, 12345): 0.9927260955852857, (0, 1): 0.8897387912781343, (2**33, 2**64): 0.46863136862707433}
 

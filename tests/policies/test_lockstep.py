@@ -10,7 +10,7 @@ from paired_arms import correlated, estimate, pairing
 
 from optimist.numerics.pairing import COMMON
 from optimist.policies import Arm, Policy, Stopping
-from optimist.policies.lockstep import POSTPONED, UNRELATED
+from optimist.policies.policy import POSTPONED, UNRELATED
 
 TOLD = 200
 POLICY = Policy("top-two", 2, Stopping())

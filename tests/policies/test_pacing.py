@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.policies.pacing import MOST, REPAID, RESERVE, Frontier
-from optimist.policies.routing import RoutePolicy
+from optimist.policies.routing import MOST, REPAID, RESERVE, Frontier, RoutePolicy
 from optimist_client import FixError
 
 Drawn = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from paired_arms import correlated, estimate, pairing
 
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import COMMON, Earlier, Pairing
-from optimist.numerics.past_influences import joined, packed, parted, unpacked
+from optimist.numerics.pairing import COMMON, Earlier, Pairing, joined, packed, parted, unpacked
 from optimist.policies.contrasts import Contrasts
 from optimist.policies.correlation import Influences
 

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from optimist.numerics.routing.features import ContextMap
-from optimist.numerics.routing.kernel_ridge import KernelRidge
-from optimist.numerics.routing.moments import Moments
-from optimist.numerics.routing.ridge import Published
+from optimist.numerics.routing.ridge import KernelRidge, Moments, Published
 from optimist.policies.routing import RoutePolicy, reservation_index, values_of_tries
 
 DATA = Path(__file__).parent.parent / "data"

@@ -13,9 +13,9 @@ from made import Made, until
 from optimist.estimation.artefacts import model_of
 from optimist.estimation.stored import question_of, unpack_kernels
 from optimist.estimation.track import Track
-from optimist.numerics.routing.moments import Moments
-from optimist.numerics.routing.told import RoutedPrompt
-from optimist.policies.pacing import SAMPLED
+from optimist.numerics.routing.prompts import RoutedPrompt
+from optimist.numerics.routing.ridge import Moments
+from optimist.policies.routing import SAMPLED
 from optimist.records import AskGroup, Batch, NewPick, Opened, Opening, Part, Settled
 from optimist.scoring.warm import WarmGenerator
 

@@ -9,9 +9,8 @@ from logs import entry
 from made import Made, scoring, settled, until
 
 from optimist.estimation.stored import question_of, routed_prompt_of, unpack_kernels
-from optimist.numerics.routing.contexts import contexts_to_fit
-from optimist.numerics.routing.features import usual_distance
-from optimist.numerics.routing.told import RoutedPrompt
+from optimist.numerics.routing.features import contexts_to_fit, usual_distance
+from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.records import AskGroup, Batch, NewPick, Opening
 from optimist_client import tensors
 

@@ -20,7 +20,7 @@ from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.question import Question
 from optimist.estimation.stored import metric_of
 from optimist.experiments.curves import curve_point
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.mixture import Mixture
 from optimist.records import StoredMixture, Unavailable
 from optimist.scoring import Scorer, lending
 from optimist.scoring.catching_up import CatchingUp

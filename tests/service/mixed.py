@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 
-from optimist.numerics.mixtures.mixture import Mixture
-from optimist.numerics.mixtures.quadratic import Quadratic
+from optimist.numerics.mixture import Mixture
+from optimist.numerics.programme import Quadratic
 from optimist.records import MixedPart
 from optimist.store import MIXTURE, Store
 

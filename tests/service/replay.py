@@ -15,7 +15,7 @@ from optimist.estimation.track import Track
 from optimist.experiments.goals.goal import policy_of
 from optimist.experiments.state import needed_to_fit
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.mixture import Mixture
 from optimist.policies import Arm, MixturePolicy
 from optimist.simulation.sources.experiments import question_in
 from optimist_client.errors import FixError

@@ -21,7 +21,7 @@ from processes import Service, scraped, until
 from optimist.api.bodies import moments
 from optimist.api.middleware.access import COOKIE
 from optimist.api.problems import ApiError
-from optimist.numerics.moments import BLOCK, NEGATIVE
+from optimist.numerics.real_data import BLOCK, NEGATIVE
 from optimist_client import tensors
 
 LIMITS = {

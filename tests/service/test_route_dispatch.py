@@ -18,7 +18,7 @@ from optimist.dispatch.report import report_of
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.goals import AskedContexts
 from optimist.experiments.state import PolicyState
-from optimist.numerics.routing.told import RoutedPrompt
+from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import RoutePolicy
 from optimist.records import COST, Batch
 from optimist.store import Store

@@ -11,8 +11,7 @@ from pydantic import ValidationError
 
 from optimist.archive.file import Archive
 from optimist.experiments.admission import columns_of
-from optimist.numerics.moments import moments_of_features
-from optimist.numerics.real_data import RealData
+from optimist.numerics.real_data import RealData, moments_of_features
 from optimist.records import Conflict
 from optimist.store import Store
 from optimist_client import tensors

@@ -11,10 +11,10 @@ from optimist.estimation.question import Question
 from optimist.estimation.routed import BATCHES, Routed
 from optimist.estimation.track import Track
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
-from optimist.numerics.mixtures import mixture as known
+from optimist.numerics import mixture as known
 from optimist.numerics.routing.model import RouteModel
+from optimist.numerics.routing.prompts import RoutedRows
 from optimist.numerics.routing.ridge import Published, Regressions
-from optimist.numerics.routing.rows import RoutedRows
 from optimist.policies.routing import RoutePolicy
 from optimist_client.errors import FixError
 

@@ -27,11 +27,12 @@ from optimist.numerics.pairing import (
     intervals_of,
     jackknife_array,
     jackknife_rows,
+    joined,
     most_common,
+    packed,
     trail_array,
     trail_of,
 )
-from optimist.numerics.past_influences import joined, packed
 from optimist_client.errors import FixError
 
 Indices = tuple[int, ...]

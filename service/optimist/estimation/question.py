@@ -13,11 +13,10 @@ from optimist.estimation.arrays import real_data_of
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import Setting, make_bound, make_metric, make_reference
 from optimist.metrics.vendi.kernels import KernelSettings, fit_kernel, with_settings
-from optimist.numerics.checks import check_number, check_text, check_whole
+from optimist.numerics.batches import check_number, check_text, check_whole
 from optimist.numerics.open_kernels import rows_to_fit
 from optimist.numerics.real_data import RealData, Reference
-from optimist.numerics.routing.contexts import ContextSettings
-from optimist.numerics.routing.features import Floats
+from optimist.numerics.routing.features import ContextSettings, Floats
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
 from optimist_client.metrics.base import metric_of

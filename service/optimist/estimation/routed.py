@@ -11,11 +11,11 @@ from torch import Tensor
 
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.spectra.symmetric import SymmetricSum
-from optimist.numerics.change import Change
+from optimist.numerics.estimate import Change
 from optimist.numerics.routing.drift import Drift
 from optimist.numerics.routing.features import ContextMap, checked_context
-from optimist.numerics.routing.moments import Moments
-from optimist.numerics.routing.told import RoutedPrompt
+from optimist.numerics.routing.prompts import RoutedPrompt
+from optimist.numerics.routing.ridge import Moments
 from optimist_client.errors import FixError
 
 BATCHES = 2000

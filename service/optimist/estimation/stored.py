@@ -14,8 +14,8 @@ from optimist.estimation.paired import Indices, runs_of
 from optimist.estimation.question import Question, prepared
 from optimist.estimation.track import Track
 from optimist.numerics.real_data import RealData, Reference
-from optimist.numerics.routing.contexts import ContextSettings
-from optimist.numerics.routing.told import RoutedPrompt
+from optimist.numerics.routing.features import ContextSettings
+from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist_client import tensors
 from optimist_client.config import ExperimentConfig
 from optimist_client.metrics import Metric

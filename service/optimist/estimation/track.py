@@ -19,7 +19,7 @@ from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.reservoir import Reservoir
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.routing.features import ContextMap
-from optimist.numerics.routing.told import RoutedPrompt
+from optimist.numerics.routing.prompts import RoutedPrompt
 
 
 class Track:

@@ -19,9 +19,9 @@ from optimist.estimation.paired import Indices
 from optimist.estimation.question import Question
 from optimist.estimation.stored import pack_kernels, unpack_kernels
 from optimist.estimation.track import Track, first_rows
-from optimist.numerics.checks import check_number
+from optimist.numerics.batches import check_number
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.mixture import Mixture
 from optimist.numerics.pairing import LARGEST_INDEX
 from optimist.policies import LEAST_SAMPLES
 from optimist_client.errors import FixError

@@ -11,7 +11,7 @@ from typing import Any
 from optimist.experiments.goals import AskedContext, AskedContexts
 from optimist.experiments.slices import Slice, next_slice, pick_seed, slice_seed
 from optimist.experiments.state import PolicyState
-from optimist.numerics.routing.told import RoutedPrompt
+from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import Arm
 from optimist.records import AskGroup, GeneratorState, NewPick, Opening
 from optimist_client.models import AskRequest, Pick

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.estimate import natural
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.mixture import Mixture
 from optimist.records import HISTORY, CurvePoint, MixturePoint, RoutePoint
 from optimist_client.models import Curve, GeneratorProgress, MixtureCurve, RouteCurve, Routes
 

@@ -13,7 +13,7 @@ from optimist.experiments.state import PolicyState
 from optimist.numerics.anomalies import Anomaly, Level, Levels
 from optimist.numerics.plausibility import levelled, reference_level, sized
 from optimist.policies import explained, rivals
-from optimist.policies.anomalous import finding, found_among, grouped
+from optimist.policies.reports import finding, found_among, grouped
 from optimist.records import KeptLevel
 from optimist_client.models import DecisionInfo
 from optimist_client.models.decisions import ClosestRival, about

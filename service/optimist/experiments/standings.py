@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from optimist.experiments.state import PolicyState, needed_to_fit
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.mixture import Mixture
 from optimist.policies import Arm, reports, shown_mixture
 from optimist.policies.reports import watched_report
 from optimist.records import GeneratorState, Part, StoredMixture, StoredRoutes, Unit, WatchedState

@@ -13,7 +13,7 @@ from optimist.experiments.anomalies import decision_warnings
 from optimist.experiments.goals.goal import Awaited, Goal, goal_of, shares_of
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.open_kernels import rows_to_fit
-from optimist.numerics.routing.contexts import contexts_to_fit
+from optimist.numerics.routing.features import contexts_to_fit
 from optimist.policies import Arm, rivals
 from optimist.records import (
     COST,

@@ -23,7 +23,7 @@ from optimist.local.offline import read_reference
 from optimist.local.question import kind_of as metric_kind
 from optimist.local.question import of_samples, real_data
 from optimist.local.sources import Kind, Source, name_of, source_of
-from optimist.numerics.checks import check_number
+from optimist.numerics.batches import check_number
 from optimist.numerics.real_data import RealData
 from optimist.places import cache_directory
 from optimist.policies import check_policy

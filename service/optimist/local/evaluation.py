@@ -23,8 +23,8 @@ from optimist.local.goals import Plan
 from optimist.local.scales import Scales
 from optimist.local.session import Session
 from optimist.metrics.devices import find_device
-from optimist.numerics.checks import check_number, check_whole
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.batches import check_number, check_whole
+from optimist.numerics.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility, levelled, magnitudes, sized
 from optimist.policies import Stopping, blended
 from optimist_client.config import MAX_MAGNITUDE, check_prompts_are, check_seeds, seedless_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from optimist.estimation.tracks import Tracks
-from optimist.numerics.checks import check_number, check_text, check_whole
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.batches import check_number, check_text, check_whole
+from optimist.numerics.mixture import Mixture
 from optimist.policies import (
     LEAST_SAMPLES,
     Arm,

@@ -20,8 +20,7 @@ from optimist.local.sets import Samples, in_folder, of_metric
 from optimist.local.single import score
 from optimist.numerics.batches import as_matrices, check_batch, check_rows
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.moments import check_definite, check_moments
-from optimist.numerics.real_data import RealData
+from optimist.numerics.real_data import RealData, check_definite, check_moments
 from optimist_client.errors import FixError
 from optimist_client.files import Arrays, read_arrays
 from optimist_client.metrics import Metric

@@ -7,7 +7,7 @@ from typing import Any
 
 from optimist.numerics.anomalies import Anomaly, Level, Levels, keep
 from optimist.numerics.plausibility import Magnitude, reference_level
-from optimist.policies.anomalous import finding, found_among, grouped
+from optimist.policies.reports import finding, found_among, grouped
 from optimist_client.models import AnomalousBatches
 
 

@@ -14,9 +14,9 @@ from optimist.local.goals import Aim
 from optimist.local.saving import metric_from, metric_parts, read, write
 from optimist.local.scales import Scales
 from optimist.metrics.modes import Mode, PromptGroup
-from optimist.numerics.checks import check_whole
+from optimist.numerics.batches import check_whole
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility
 from optimist.policies import Arm, Decision, Stopping, contrast, optimistic, shown_mixture
 from optimist.policies.reports import report_on, standing_of, watched_report

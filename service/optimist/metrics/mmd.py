@@ -21,7 +21,7 @@ from optimist.metrics.rows import copied
 from optimist.metrics.vendi.kernels import LARGEST_FIT, KernelSettings, fit_kernel, make_feature_map
 from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen, checked, places_in
 from optimist.metrics.vendi.statistic import KernelStatistic
-from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.programme import Floats
 from optimist.numerics.real_data import RealData
 from optimist.numerics.skewness import skewness
 from optimist_client.errors import FixError

@@ -1,8 +1,9 @@
-"""The checks of a batch before it is accepted. Free of torch: the API and `Evaluation` share them."""
+"""Checks of arguments and of batches before they are accepted: the API and Evaluation share them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,34 @@ from numpy.typing import NDArray
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.tensors import IDS, LONGEST_ID, unpack_ids
+
+
+def check_number(name: str, value: Any) -> float:
+    """The value as a float, NaN and ±inf included. Raises FixError, beginning with `name`, for anything else.
+
+    The caller checks the range.
+    """
+    try:
+        if isinstance(value, Real) and not isinstance(value, bool):
+            return float(value)
+    except OverflowError:
+        pass  # an int too large for a float
+    raise FixError(f"{name}: expected a number, got {value!r}")
+
+
+def check_whole(name: str, value: Any, least: int) -> int:
+    """The value as an int. Raises FixError, beginning with `name`, unless it is a whole number ≥ `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise FixError(f"{name}: expected a whole number, at least {least}, got {value!r}")
+    return int(value)
+
+
+def check_text(name: str, value: Any) -> str:
+    """The value. Raises FixError, beginning with `name`, unless it is a string."""
+    if not isinstance(value, str):
+        raise FixError(f"{name}: expected a string, got {value!r}")
+    return value
+
 
 LARGEST = 1e30
 """Largest accepted absolute value of a feature: its fourth power, summed over any dimension, fits a float64."""

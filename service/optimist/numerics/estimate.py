@@ -1,4 +1,4 @@
-"""The estimate of one generator: a value with its uncertainty. Free of torch: policies and the API use it too."""
+"""The estimate of one generator: a value with its uncertainty, and a change of its answers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,24 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from optimist.numerics.change import Change
 from optimist.numerics.pairing import Pairing
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a test has found of answers that are no longer as they were."""
+
+    position: int
+    """Of the last batch in the generator's log before the change, about: later ones are of the changed generator."""
+    pick: int
+    """The pick of the first batch after it; 0 where it was told without one."""
+    samples: int
+    """Samples since."""
+    shift: float
+    """By how much they score more, on average, than was expected of the generator as it was before."""
+    error: float
+    """Standard error of the shift."""
+
 
 Scale = Literal["linear", "log"]
 

@@ -1,14 +1,11 @@
 """Chooses the next pick from estimates and open picks, and decides when an experiment ends (decisions.md §3)."""
 
 from optimist.policies.arms import Arm, optimistic, rivals
-from optimist.policies.blend_counts import blended
-from optimist.policies.blend_rules import Ranges
-from optimist.policies.blend_stopping import decide_mixture
-from optimist.policies.blending import LEAST_SAMPLES, MixturePolicy, is_mixture_due
 from optimist.policies.contrasts import contrast, described
+from optimist.policies.mixture_policy import LEAST_SAMPLES, MixturePolicy, Ranges, blended, is_mixture_due
+from optimist.policies.mixture_stopping import decide_mixture, shown_mixture
 from optimist.policies.policy import NAMES, Policy, check_policy, warmup_batches
 from optimist.policies.routing import RoutePolicy
-from optimist.policies.shown_mixture import shown_mixture
 from optimist.policies.stopping import Decision, Stopping
 from optimist.policies.verdicts import deciding_tolerance, explained
 

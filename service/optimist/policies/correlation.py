@@ -1,16 +1,23 @@
-"""How much the chance in two estimates is the same: the correlation of their influences by index (decisions.md §3)."""
+"""How much the chance in two estimates is the same: by the influences of shared indices, and where indices are lacking
+(decisions.md §3).
+
+An estimate is linear in the influences of its samples, to first order. λ u is therefore what a part λ of its unshared
+samples has added to it, with u the mean influence of the shared samples minus that of all. The weights λ are those
+of least variance. No torch.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property, lru_cache
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.pairing import COMMON
-from optimist.numerics.past_influences import unpacked
+from optimist.numerics.pairing import COMMON, Pairing, unpacked
 from optimist.numerics.skewness import skewness
 
 FEWEST_COMMON = 10
@@ -120,3 +127,195 @@ def _products(rows: Array, row: Array) -> Array:
 def _varied(squares: Array, sums: Array, m: Array) -> Array:
     varied = squares - np.square(sums) / m
     return np.where(varied > _ROUNDING * squares, varied, 0.0)
+
+
+_FLOOR = 0.25
+"""Least part of the variance (1 − ρ²) (V_a/n_a + V_b/n_b) that is left of the linear one."""
+
+
+class Indices:
+    """The indices told of k estimates as intervals, one estimate after the other, and what one lacks of another."""
+
+    def __init__(self, pairings: Sequence[Pairing], samples: Sequence[int]) -> None:
+        self.pairings = pairings
+        self.n = np.array(samples, float)
+        self.first = np.array([each.first_order for each in pairings])
+        self.are_whole = np.array([each.told == (0, n) for each, n in zip(pairings, samples, strict=True)])
+        """Whether the samples are those of indices 0 … n − 1 (k,)."""
+
+    def common(self, base: int) -> Array:
+        """How many indices each has in common with `base` (k,)."""
+        if self.are_whole.all():
+            return np.minimum(self.n, self.n[base])
+        return self._told.within(self._told.before(base))
+
+    def sides(self, influences: Influences, m: Array, base: int, at: NDArray[np.int64]) -> tuple[Side, Side]:
+        """The estimates at these places, and the one at `base` compared with each of them; m: their common samples."""
+        found = [influences.only_in_rows(base, at), influences.only_in(base, at)]
+        means = [np.zeros(len(at)), np.zeros(len(at))]
+        if any(len(each.later) for each in self.pairings):
+            later = _later(self, influences)
+            means = [later.means[at], later.means[base]]
+            beyond = later.only_in_rows(self._told, base, at), later.only_in(self._told, base, at)
+            found = [(a + c, b + d) for (a, b), (c, d) in zip(found, beyond, strict=True)]
+        one, other = (
+            Side(self.n[place], self.first[place], np.minimum(unshared, self.n[place] - m), total - mean * unshared)
+            for place, (unshared, total), mean in zip((at, base), found, means, strict=True)
+        )
+        return one, other
+
+    @cached_property
+    def _told(self) -> _Intervals:
+        return _Intervals([each.told for each in self.pairings])
+
+
+class _Intervals:
+    """Intervals of k estimates, one estimate after the other: all starts and ends (e,)."""
+
+    def __init__(self, intervals: Sequence[tuple[int, ...]]) -> None:
+        known = [_as_array(each or (0, 0)) for each in intervals]
+        self.ends = np.concatenate(known)
+        """The start and the end of each interval (e,)."""
+        self.lengths = self.ends[1::2] - self.ends[::2]
+        """How many indices each interval has (e/2,)."""
+        self.first = np.array([0, *accumulate(map(len, known))])
+
+    def of(self, place: int) -> NDArray[np.int64]:
+        """The starts and the ends of one estimate's intervals."""
+        return self.ends[self.first[place] : self.first[place + 1]]
+
+    def before(self, base: int) -> Array:
+        """How many indices of `base` are before each start and end."""
+        ends = self.of(base)
+        counts = np.zeros(len(ends), np.int64)
+        counts[1::2] = ends[1::2] - ends[::2]
+        return np.interp(self.ends, ends, counts.cumsum())
+
+    def within(self, before: Array) -> Array:
+        """The sums within the intervals of each estimate (k,), from those of all that is before each start and end."""
+        signed = before.copy()
+        signed[::2] *= -1.0
+        return np.add.reduceat(signed, self.first[:-1])
+
+
+@lru_cache(maxsize=4096)  # of all estimates of a pick one or two are new
+def _as_array(ends: tuple[int, ...]) -> NDArray[np.int64]:
+    return np.array(ends, np.int64)
+
+
+class _Later:
+    """The influences of k estimates beyond the common indices, minus the same constants as those of `Influences`."""
+
+    def __init__(self, pairings: Sequence[Pairing], influences: Influences) -> None:
+        self._told = _Intervals([each.later_told for each in pairings])
+        self._counts = np.array([len(each.later) for each in pairings])
+        values = np.zeros((len(pairings), 1 + self._counts.max()))
+        is_known = np.arange(values.shape[1] - 1) < self._counts[:, None]
+        constants = np.repeat(influences.constant, self._counts)
+        values[:, 1:][is_known] = np.concatenate([each.later for each in pairings]) - constants
+        self._before = np.cumsum(values, axis=1)  # along each row: its bits do not depend on the others
+        self._totals = self._before[:, -1]
+        self.means = self._totals / np.maximum(influences.counts + self._counts, 1.0)
+        """The mean of all known influences of each (k,); that of the common ones is 0."""
+
+    def only_in_rows(self, told: _Intervals, base: int, at: NDArray[np.int64]) -> tuple[Array, Array]:
+        """How many indices these rows have that `base` has not, and the sums of their influences there."""
+        ends = told.of(base)
+        inside = (ends[:, None] - self._told.ends[::2]).clip(0, self._told.lengths)
+        ranks = np.add.reduceat(inside, self._told.first[:-1] // 2, axis=1)[:, at]
+        of_shared, shared = (
+            (each[1::2] - each[::2]).sum(axis=0) for each in (self._before[at, ranks], ranks.astype(float))
+        )
+        return self._counts[at] - shared, self._totals[at] - of_shared
+
+    def only_in(self, told: _Intervals, base: int, at: NDArray[np.int64]) -> tuple[Array, Array]:
+        """How many indices `base` has that these rows have not, and the sums of its influences there."""
+        own = self._told.of(base)
+        places = (told.ends[:, None] - own[::2]).clip(0, own[1::2] - own[::2]).sum(axis=1)
+        return (
+            self._counts[base] - told.within(places.astype(float))[at],
+            self._totals[base] - told.within(self._before[base, places])[at],
+        )
+
+
+@lru_cache(maxsize=4)  # as of `Influences`
+def _later(indices: Indices, influences: Influences) -> _Later:
+    return _Later(indices.pairings, influences)
+
+
+class Side(NamedTuple):
+    """One of the two estimates of each of k differences: arrays (k,) or numbers."""
+
+    n: Array
+    """Samples."""
+    first: Array
+    """The share f of the sampling variance that is linear in the samples."""
+    unshared: Array
+    """Samples that the other one has not, as far as their influences are known."""
+    influence: Array
+    """The sum of their influences on the value, each minus the mean over the estimate's samples."""
+
+    @property
+    def part(self) -> Array:
+        """The part q of the samples that is known to be unshared."""
+        return self.unshared / self.n
+
+    def moved(self, m: Array) -> Array:
+        """u: the mean influence of the m shared samples minus that of all, by those that are known."""
+        return -self.influence / m
+
+
+def weights(a: Side, b: Side, s_a: Array, s_b: Array, rho: Array, m: Array) -> tuple[Array, Array]:
+    """λ_a and λ_b of least linear variance, from the sampling variances s of e_a and e_b and the m common samples."""
+    v_a, v_b = a.first * s_a * a.n, b.first * s_b * b.n
+    c, q_a, q_b = rho * np.sqrt(v_a * v_b), a.part, b.part
+    w_a, w_b = (v * (1.0 - side.part) * side.n / m for side, v in ((a, v_a), (b, v_b)))
+    determinant = w_a * w_b - c * c * q_a * q_b
+    found = m * c * (w_b / b.n + c * q_b / a.n), m * c * (w_a / a.n + c * q_a / b.n)
+    of_a, of_b = (np.where(q > 0.0, each / determinant, 0.0) for each, q in zip(found, (q_a, q_b), strict=True))
+    return of_a, of_b
+
+
+def variance(a: Side, b: Side, s_a: Array, s_b: Array, rho: Array, m: Array, lambdas: tuple[Array, Array]) -> Array:
+    """The sampling variance of e_a − e_b + λ_a u_a − λ_b u_b, from those s of e_a and e_b."""
+    level = levelled(a, b, rho, m)
+    least = _FLOOR * (1.0 - rho * rho) * (a.first * s_a + b.first * s_b)
+    linear = np.maximum(_linear(a, b, a.first * s_a * a.n, b.first * s_b * b.n, level, m, lambdas), least)
+    return linear + _curved(a, b, (1.0 - a.first) * s_a, (1.0 - b.first) * s_b, level, m, lambdas)
+
+
+def levelled(a: Side, b: Side, rho: Array, m: Array) -> Array:
+    """The correlation of the influences if both were linearised at the same samples.
+
+    IF_a contains 2/n_a times the pairs of a sample with all of a. Those with unshared samples differ from the ones of b
+    by chance, which the second order counts already.
+    """
+    curved = np.sqrt((1.0 - a.first) * (1.0 - b.first) / (a.first * b.first))
+    return np.minimum(rho + 2.0 * rho * rho * (1.0 - m / np.sqrt(a.n * b.n)) * curved, CAP)
+
+
+def _linear(a: Side, b: Side, v_a: Array, v_b: Array, rho: Array, m: Array, lambdas: tuple[Array, Array]) -> Array:
+    """The part of the variance that is linear in the samples, of which one has the variance v."""
+    c, q_a, q_b, (l_a, l_b) = rho * np.sqrt(v_a * v_b), a.part, b.part, lambdas
+    found = v_a / a.n + v_b / b.n - 2.0 * c * m / (a.n * b.n) - 2.0 * l_a * l_b * c * q_a * q_b / m
+    for side, v, q, each, other in ((a, v_a, q_a, l_a, b.n), (b, v_b, q_b, l_b, a.n)):
+        found += each * each * v * q * (1.0 - q) * side.n / (m * m) - 2.0 * each * c * q / other
+    return found
+
+
+def _curved(a: Side, b: Side, c_a: Array, c_b: Array, rho: Array, m: Array, lambdas: tuple[Array, Array]) -> Array:
+    """The part of the variance that is of second order, from those c of e_a and e_b.
+
+    IF_a is linearised at all samples of a, so that u_a contains the pairs of an unshared sample with any other one, and
+    takes most of them out. `both`, `one` and `none` say what is left in e_a + λ u_a of pairs of as many other samples.
+    """
+    others: list[Array] = []
+    found = np.zeros_like(c_a)
+    for side, c, each in ((a, c_a, lambdas[0]), (b, c_b, lambdas[1])):
+        q, scaled = side.part, each * side.n / m
+        both = 1.0 + 2.0 * scaled * q
+        one, none = 1.0 - scaled * (1.0 - 2.0 * q), 1.0 - 2.0 * scaled * (1.0 - q)
+        found = found + c * (np.square((1.0 - q) * both) + 2.0 * q * (1.0 - q) * np.square(one) + np.square(q * none))
+        others.append(both)
+    shared = np.square(rho * m) / (a.n * b.n) * np.sqrt(c_a * c_b)
+    return np.maximum(found - 2.0 * shared * others[0] * others[1], 0.0)

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, jackknife_array, jackknife_rows, trail_array
 from optimist.numerics.skewness import against, against_widening, skewness
-from optimist.policies.common_indices import Indices, variance, weights
-from optimist.policies.correlation import FEWEST_COMMON, Array, Influences, effective
+from optimist.policies.correlation import FEWEST_COMMON, Array, Indices, Influences, effective, variance, weights
 from optimist.policies.rare_values import Moments, Sampled, moments_of, sampled
 
 Errors = Literal["selection", "stopping"]

@@ -1,4 +1,11 @@
-"""A policy of an experiment: first a warm-up, then generators without an estimate, then the policy's own rule."""
+"""A policy of an experiment: first a warm-up, then generators without an estimate, then the policy's own rule
+(decisions.md §3).
+
+All arms must be active and have an estimate; `policy.Policy` ensures this. On a tie they choose the arm with the fewest
+samples (told and pending), then the first (equations.md §3b).
+
+Generators that share their seeds or prompts are sampled in `lockstep` instead.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +15,190 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from optimist.policies.arms import Arm
-from optimist.policies.choices import fewest_samples, greedy, thompson, ucb, uniform
-from optimist.policies.draws import Draws
 from optimist.policies.stopping import Stopping
-from optimist.policies.top_two import top_two
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     from optimist_client.metrics import Metric
+import math
+
+import numpy as np
+
+from optimist.policies.arms import losses, optimistic, prices, ratio, selection_errors, sign
+from optimist.policies.contrasts import Contrasts, contrasts_among
+from optimist.policies.paired import Errors
+from optimist.policies.stopping import FEWEST_SAMPLES
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """What chance says in round `round_` of the policy with this seed: the same each time, with any numpy (NEP 19)."""
+
+    seed: int
+    round_: int
+
+    def uniform(self) -> float:
+        """A number from [0, 1)."""
+        return np.random.default_rng((self.seed, self.round_)).random()
+
+    def normals(self, count: int) -> list[float]:
+        """That many standard normal numbers."""
+        return np.random.default_rng((self.seed, self.round_)).standard_normal(count).tolist()
+
+
+def ucb(arms: Sequence[Arm], told: int, draws: Draws) -> int:
+    """The best optimistic value (upper confidence bound), with intervals narrowed by the open picks."""
+    del draws
+    return _least(_indices(arms, told), arms)
+
+
+def greedy(arms: Sequence[Arm], told: int, draws: Draws) -> int:
+    """The best value, ignoring uncertainty."""
+    del told, draws
+    return _least(losses(arms), arms)
+
+
+def uniform(arms: Sequence[Arm], told: int, draws: Draws) -> int:
+    """Round robin: the fewest samples, told and pending."""
+    del told, draws
+    return fewest_samples(arms)
+
+
+def thompson(arms: Sequence[Arm], told: int, draws: Draws) -> int:
+    """The best of one random draw per generator from value + sd_select·N(0, 1)."""
+    del told
+    noise = draws.normals(len(arms))
+    known = zip(arms, losses(arms), selection_errors(arms), noise, strict=True)
+    return _least([value + error * arm.shrink * draw for arm, value, error, draw in known], arms)
+
+
+def fewest_samples(arms: Sequence[Arm]) -> int:
+    """Position of the arm with the fewest samples, told and pending; on a tie, of the first one."""
+    return min(range(len(arms)), key=lambda i: arms[i].samples + arms[i].pending_samples)
+
+
+def _indices(arms: Sequence[Arm], told: int) -> list[float]:
+    by = sign(arms)
+    ends = [by * optimistic(arm.estimate, told) for arm in arms if arm.estimate is not None]
+    return [value - abs(value - end) * arm.shrink for arm, value, end in zip(arms, losses(arms), ends, strict=True)]
+
+
+def _least(keys: Sequence[float], arms: Sequence[Arm]) -> int:
+    return min(range(len(arms)), key=lambda i: (keys[i], arms[i].samples + arms[i].pending_samples))
+
+
+UNRELATED = 0.25
+"""Correlation ρ_L up to which two generators count as unrelated. Above it a contrast at unequal counts loses more than
+unequal counts can save."""
+POSTPONED = 0.5
+"""An arm that is this close to the threshold, in standard errors, is sampled once only such ones are left."""
+
+
+def lockstep(arms: Sequence[Arm], told: int, stopping: Stopping) -> int | None:
+    """Position of the arm to sample: the one with the fewest samples, told and open, of the best and those in question.
+
+    In question are the arms with fewer than `FEWEST_SAMPLES` samples, and those that are not beyond the threshold of
+    the stopping rule less `POSTPONED`; if there are none, those that are not beyond the threshold. On a tie the
+    cheapest arm comes first, where costs are weighed. None where nothing is in question, or an arm in question is
+    unrelated to the best one. The pick is a function of the estimates and counts: an arm comes back when its contrast
+    with the best one, which may be another by then, is no longer enough.
+    """
+    contrasts = contrasts_among(arms)
+    best = contrasts.best
+    rho = contrasts.against(best).rho
+    if max(rho) <= UNRELATED:  # no rival can be related: this is cheap
+        return None
+    separations, threshold = stopping.separations(arms, "stopping"), stopping.threshold(len(arms), told)
+    few = [estimate.samples < FEWEST_SAMPLES for estimate in contrasts.estimates]
+    for enough in (threshold - POSTPONED, threshold):
+        rivals = [i for i in range(len(arms)) if i != best and (few[i] or few[best] or separations[i] <= enough)]
+        if rivals:
+            break
+    else:
+        return None
+    if min(rho[rival] for rival in rivals) <= UNRELATED:
+        return None
+    costs = prices(arms) or [0.0] * len(arms)
+    return min(sorted([best, *rivals]), key=lambda i: (arms[i].samples + arms[i].pending_samples, costs[i]))
+
+
+def top_two(arms: Sequence[Arm], told: int, draws: Draws, stopping: Stopping) -> int:
+    """Position of the arm to sample: the one of `lockstep`, if all arms that are still in question are related.
+
+    Otherwise it is the leader with probability gain_l/(gain_l + gain_c), else the challenger.
+    The challenger has the least ½ D_j₊²/Var(D_j) + log(picks_j), D_j its contrast with the leader. The gain of an arm
+    is what another sample takes off that variance; sd² if the two are not paired. Once the stopping rule would stop
+    with sd_select, sd_stop is used instead, and the leader is the best arm. This samples what still prevents the stop,
+    first of all an arm with fewer than `FEWEST_SAMPLES` samples.
+
+    Where all arms have a cost c, and none is correlated with the leader, a gain is what a unit of cost takes off the
+    variance, gain/c, and the challenger has the least ½ D_j₊²/Var(D_j) + log(c_j · picks_j). The samples of two arms
+    are then in the ratio that is cheapest, (σ_l/σ_c)·√(c_c/c_l).
+    """
+    if len(arms) == 1:
+        return 0
+    together = lockstep(arms, told, stopping)
+    if together is not None:
+        return together
+    contrasts = contrasts_among(arms)
+    kind: Errors = "selection"
+    if stopping.is_unblocked(arms, told):
+        rarest = fewest_samples(arms)
+        if arms[rarest].samples + arms[rarest].pending_samples < FEWEST_SAMPLES:
+            return rarest
+        leader, best, kind = greedy(arms, told, draws), contrasts.best, "stopping"
+        if contrasts.losses[leader] != contrasts.losses[best]:
+            leader = best
+    else:
+        leader = ucb(arms, told, draws)
+    variances = [(error * arm.shrink) ** 2 for arm, error in zip(arms, contrasts.errors_of(kind), strict=True)]
+    against = contrasts.against(leader)
+    differences, reductions = against.differences, against.reductions(kind)
+    costs = prices(arms) if max(against.rho) <= UNRELATED else None
+
+    def misfit(rival: int) -> float:
+        gap = max(differences[rival], 0.0)
+        fit = ratio(gap**2, 2.0 * ((variances[rival] + variances[leader]) * reductions[rival]))
+        spent = max(1, arms[rival].batches + arms[rival].pending_batches)
+        return fit + math.log(spent if costs is None else spent * costs[rival])
+
+    challenger = min((rival for rival in range(len(arms)) if rival != leader), key=misfit)
+    of_leader, of_challenger = variances[leader], variances[challenger]
+    if kind == "stopping":
+        of_leader, of_challenger = (
+            part[challenger] * arms[place].shrink ** 2
+            for part, place in ((against.own, leader), (against.each, challenger))
+        )
+    if against.rho[challenger] > 0.0:
+        of_leader, of_challenger = gains(arms, contrasts, leader, challenger, kind)
+    if costs is not None:
+        of_leader, of_challenger = of_leader / costs[leader], of_challenger / costs[challenger]
+    leads = draws.uniform() * (of_leader + of_challenger) < of_leader
+    return leader if leads else challenger
+
+
+def gains(arms: Sequence[Arm], contrasts: Contrasts, leader: int, challenger: int, kind: Errors) -> tuple[float, float]:
+    """What another sample of the leader, and of the challenger, would take off the variance of their contrast.
+
+    Both are to be paired. Open picks count as samples. The one with fewer has [(1 − ρ²) V]/n, the other one
+    (√V − ρ √V_other)²/n, V the variance of a sample; the variance that is not from sampling is added.
+    """
+    rho = max(contrasts.against(leader).rho[challenger], 0.0)
+    n = [arms[place].samples + arms[place].pending_samples for place in (leader, challenger)]
+    one = [contrasts.variances(place, kind) for place in (leader, challenger)]
+    deviations = [
+        math.sqrt(sampled * contrasts.estimates[place].samples)
+        for place, (sampled, _) in zip((leader, challenger), one, strict=True)
+    ]
+
+    def gain(own: int) -> float:
+        deviation, other = deviations[own], deviations[1 - own]
+        is_shorter = n[own] < n[1 - own]
+        part = (1.0 - rho * rho) * deviation**2 if is_shorter else (deviation - rho * other) ** 2
+        return part / n[own] + one[own][1]
+
+    return gain(0), gain(1)
+
 
 NAMES = ("ucb", "top-two", "thompson", "greedy", "uniform")
 NEEDS_ERRORS = frozenset({"top-two", "thompson"})

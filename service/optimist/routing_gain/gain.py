@@ -12,11 +12,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.routing.contexts import ContextSettings
-from optimist.numerics.routing.features import Floats
-from optimist.numerics.routing.moments import Moments
-from optimist.numerics.routing.ridge import Regressions
-from optimist.policies.pacing import Frontier
+from optimist.numerics.routing.features import ContextSettings, Floats
+from optimist.numerics.routing.ridge import Moments, Regressions
+from optimist.policies.routing import Frontier
 from optimist.routing_gain.outcomes import Mean, Outcomes
 from optimist.routing_gain.scored_prompts import ScoredPrompts
 from optimist_client.errors import FixError

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.routing.contexts import ContextSettings
-from optimist.numerics.routing.features import Floats
-from optimist.numerics.routing.rows import RoutedRows
+from optimist.numerics.routing.features import ContextSettings, Floats
+from optimist.numerics.routing.prompts import RoutedRows
 from optimist.policies.routing import RoutePolicy, calls_of
 from optimist.routing_gain.gain import RouteGain, route_gain
 from optimist.routing_gain.prompt_types import PromptType, types_of

@@ -17,9 +17,8 @@ from optimist.estimation.track import first_rows
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import make_reference
 from optimist.numerics.real_data import Reference
-from optimist.numerics.routing.contexts import ContextSettings
-from optimist.numerics.routing.features import ContextMap
-from optimist.policies.pacing import SAMPLED
+from optimist.numerics.routing.features import ContextMap, ContextSettings
+from optimist.policies.routing import SAMPLED
 from optimist.records import Claim
 from optimist.scoring.first_batches import first_batches
 from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, RoutesRecord, Subject

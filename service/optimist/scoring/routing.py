@@ -14,9 +14,9 @@ from optimist.experiments.curves import route_point
 from optimist.experiments.goals.route import ForRoutes, LoadedModel
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import SCORING_FAILURES, SCORING_SECONDS
-from optimist.numerics.routing.contexts import ContextSettings
+from optimist.numerics.routing.features import ContextSettings
 from optimist.numerics.routing.model import RouteModel
-from optimist.numerics.routing.rows import RoutedRows
+from optimist.numerics.routing.prompts import RoutedRows
 from optimist.records import COST, Damaged, ExperimentState, MixedPart, Part, is_outgrown
 from optimist.routing_gain.tables import route_table
 from optimist.scoring.catching_up import timed

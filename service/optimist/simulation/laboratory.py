@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 
 from optimist.estimation.question import Question
 from optimist.metrics.threads import one_thread
-from optimist.numerics.checks import check_whole
+from optimist.numerics.batches import check_whole
 from optimist.simulation.asked import Asked, SimulationWarning, check_amounts
 from optimist.simulation.contenders import contenders
 from optimist.simulation.mixtures import MixtureResult, TrueBlends, checked_truth, compare

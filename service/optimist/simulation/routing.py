@@ -11,13 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.estimate import is_due
-from optimist.numerics.routing.contexts import CONTEXTS_TO_FIT, ContextSettings, contexts_to_fit
-from optimist.numerics.routing.features import Floats
-from optimist.numerics.routing.kernel_ridge import KernelRidge
-from optimist.numerics.routing.moments import Moments
-from optimist.numerics.routing.ridge import Predictor, Published, Regressions
-from optimist.policies.pacing import SAMPLED, Frontier
-from optimist.policies.routing import RoutePolicy, calls_of
+from optimist.numerics.routing.features import CONTEXTS_TO_FIT, ContextSettings, Floats, contexts_to_fit
+from optimist.numerics.routing.ridge import KernelRidge, Moments, Predictor, Published, Regressions
+from optimist.policies.routing import SAMPLED, Frontier, RoutePolicy, calls_of
 from optimist_client.errors import FixError
 from optimist_client.goals import OWN_GROWTH
 

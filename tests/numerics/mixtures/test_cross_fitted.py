@@ -17,9 +17,8 @@ from optimist.metrics.feature_maps import GaussianFourier
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.metrics.mixtures.objective import SharedChance
 from optimist.metrics.vendi.score import RenyiKernelEntropy
-from optimist.numerics.mixtures.mixture import Mixture
-from optimist.numerics.mixtures.programme import least, minimise
-from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+from optimist.numerics.mixture import Mixture
+from optimist.numerics.programme import Floats, Quadratic, least, minimise
 
 METRIC = RenyiKernelEntropy(GaussianFourier.draw(2, 20, 2.0))
 NAMES = ("a", "b", "c", "d")

@@ -18,8 +18,7 @@ from optimist.metrics.mixtures.objective import Common, Half
 from optimist.metrics.spectra.eigen import differences
 from optimist.metrics.vendi.blended_spectrum import Covariances, spectral_model
 from optimist.metrics.vendi.score import VendiScore
-from optimist.numerics.mixtures.programme import minimise
-from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+from optimist.numerics.programme import Floats, Quadratic, minimise
 
 ORDERS = [0.5, 1.0, 1.5, 3.0]
 WEIGHTS = np.array([0.5, 0.2, 0.3])

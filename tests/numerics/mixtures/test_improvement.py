@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimist.numerics.mixtures.improvement import Improvement
-from optimist.numerics.mixtures.programme import least
-from optimist.numerics.mixtures.quadratic import Quadratic
+from optimist.numerics.mixture import Improvement
+from optimist.numerics.programme import Quadratic, least
 
 
 def loss_of(seed: int, count: int) -> Quadratic:

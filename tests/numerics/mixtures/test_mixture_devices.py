@@ -12,7 +12,7 @@ from streams import fed, rows_of
 
 from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.mixture import Mixture
 from optimist.numerics.real_data import RealData
 from optimist_client.metrics import FID, MMD, RKE, Gaussian, Metric, Vendi
 

@@ -15,8 +15,7 @@ from optimist.metrics.feature_maps import GaussianFourier, Nystrom
 from optimist.metrics.implementations import Setting, make_metric
 from optimist.metrics.mmd import MeanDiscrepancy, MeanMap, RealMean
 from optimist.metrics.vendi.score import RenyiKernelEntropy
-from optimist.numerics.mixtures.programme import least, minimise
-from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.programme import Floats, least, minimise
 from optimist_client.metrics import MMD, RKE, Gaussian
 
 WIDTH = 24

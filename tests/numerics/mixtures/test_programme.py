@@ -10,9 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from optimist.numerics.mixtures import programme
-from optimist.numerics.mixtures.programme import least, minimise, on_simplex
-from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+from optimist.numerics import programme
+from optimist.numerics.programme import Floats, Quadratic, least, minimise, on_simplex
 
 
 def quadratic_of(seed: int, count: int, rank: int, shift: float = 0.0, slope: float = 0.1) -> Quadratic:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.moments import RunningMoments, check_moments
 from optimist.numerics.plausibility import reference_scale
+from optimist.numerics.real_data import RunningMoments, check_moments
 from optimist.store.references import CHUNK_BYTES
 from optimist_client import tensors
 from optimist_client.models import UploadRequest

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from optimist.experiments.goals import AskedContext, Basis, Choice, positions_of
 from optimist.experiments.goals.route import ForRoutes, route_goal
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.mixture import Mixture
 from optimist.policies import (
     LEAST_SAMPLES,
     Arm,

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from optimist.experiments.goals import AskedContext, Basis, Choice, positions_of
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.mixture import Mixture
 from optimist.numerics.routing.features import Floats
 from optimist.numerics.routing.model import RouteModel
 from optimist.policies import Arm, Decision, RoutePolicy, Stopping, rivals
 from optimist.policies.arms import losses
-from optimist.policies.pacing import Frontier
+from optimist.policies.routing import Frontier
 from optimist.records import ExperimentState, GeneratorState, StoredRoutes
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment

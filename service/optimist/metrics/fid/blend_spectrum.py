@@ -27,7 +27,7 @@ from optimist.metrics.spectra import (
     leave_one_out_curve,
     residuals,
 )
-from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.programme import Floats
 
 CUT = 1e-10
 """Part of the largest eigenvalue of M below which others are raised to it, as the rank of the reference is cut."""

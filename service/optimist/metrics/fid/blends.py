@@ -30,8 +30,7 @@ from optimist.metrics.fid.parts import Part, Space, root_of
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.mixtures.objective import Blended, Half, SharedChance
-from optimist.numerics.mixtures.programme import least
-from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+from optimist.numerics.programme import Floats, Quadratic, least
 from optimist_client.errors import FixError
 
 DOUBT = 0.05

@@ -18,7 +18,7 @@ from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.statistic import GaussianStatistic, Moments
 from optimist.metrics.mixtures.objective import Half
 from optimist.metrics.spectra import centre, symmetric_product
-from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.programme import Floats
 from optimist_client.errors import FixError
 
 

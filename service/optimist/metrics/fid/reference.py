@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from optimist.metrics.spectra import pair_sum, symmetric_product
-from optimist.numerics.moments import check_lowest, check_moments
+from optimist.numerics.real_data import check_lowest, check_moments
 from optimist_client.references import SOME
 
 _GAUSSIAN_FACTOR = 2.0

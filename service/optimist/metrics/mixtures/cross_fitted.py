@@ -19,10 +19,8 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.mixtures.objective import Blendable, Blended, Common, Half, Objective, SharedChance
-from optimist.numerics.mixtures.improvement import Improvement
-from optimist.numerics.mixtures.mixture import LEAST_SAMPLES, Mixture
-from optimist.numerics.mixtures.programme import least, minimise
-from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+from optimist.numerics.mixture import LEAST_SAMPLES, Improvement, Mixture
+from optimist.numerics.programme import Floats, Quadratic, least, minimise
 from optimist_client.errors import FixError
 
 FEW = 20

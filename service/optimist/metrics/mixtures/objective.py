@@ -10,8 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from optimist.numerics.estimate import Scale
-from optimist.numerics.mixtures.quadratic import Floats, Quadratic
 from optimist.numerics.pairing import COMMON
+from optimist.numerics.programme import Floats, Quadratic
 
 Half = Literal[0, 1]
 """The samples in even (0), or in odd (1) places of a log."""

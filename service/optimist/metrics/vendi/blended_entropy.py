@@ -35,7 +35,7 @@ from optimist.metrics.spectra.eigen import differences
 from optimist.metrics.vendi.blended_spectrum import BlendedSpectrum
 from optimist.metrics.vendi.influence import few_rows_inflation
 from optimist.metrics.vendi.spectrum import log_vendi
-from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.programme import Floats
 
 INDICES = 128
 """First common indices that are looked at."""

@@ -28,7 +28,7 @@ from optimist.metrics.spectra import eigen_coordinates, symmetric_product
 from optimist.metrics.spectra.eigen import differences
 from optimist.metrics.vendi.spectrum import FLOOR, floored_at
 from optimist.metrics.vendi.statistic import KernelStatistic
-from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+from optimist.numerics.programme import Floats, Quadratic
 from optimist_client.errors import FixError
 
 KEPT = 512

@@ -18,8 +18,7 @@ from optimist.metrics.vendi.influence import has_collapsed
 from optimist.metrics.vendi.pair_objective import checked, places_in
 from optimist.metrics.vendi.spectrum import log_vendi
 from optimist.metrics.vendi.statistic import KernelStatistic
-from optimist.numerics.mixtures.programme import minimise
-from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+from optimist.numerics.programme import Floats, Quadratic, minimise
 
 if TYPE_CHECKING:
     from optimist.metrics.vendi.score import VendiScore

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom, check_sigma
 from optimist.metrics.rows import real_array
-from optimist.numerics.batches import LARGEST, check_rows
-from optimist.numerics.checks import check_number, check_whole
+from optimist.numerics.batches import LARGEST, check_number, check_rows, check_whole
 from optimist_client.errors import FixError
 from optimist_client.metrics import Kernel, Metric
 from optimist_client.metrics.kernel import MEDIAN

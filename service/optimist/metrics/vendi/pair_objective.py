@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.mixtures.objective import Blended
-from optimist.numerics.mixtures.quadratic import Floats, Quadratic
+from optimist.numerics.programme import Floats, Quadratic
 from optimist_client.errors import FixError
 
 ROWS = 128

@@ -22,7 +22,7 @@ from optimist.metrics.vendi.influence import EntropyInfluence, KernelAnalysis, e
 from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen, checked, places_in
 from optimist.metrics.vendi.spectrum import check_order, eigenvalues_of, log_vendi, modes_of, spectrum_of_rows
 from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, blended, inner_products
-from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.programme import Floats
 from optimist_client.errors import FixError
 from optimist_client.metrics import RKE, Metric, Vendi
 

@@ -17,7 +17,7 @@ from optimist.metrics.modes import Mode, Shown
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.spectra import eigen_coordinates, symmetric_product
 from optimist.metrics.vendi.statistic import KernelStatistic
-from optimist.numerics.checks import check_number
+from optimist.numerics.batches import check_number
 from optimist_client.errors import FixError
 
 SMALLEST_ORDER = 1e-6

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.change import Change
+from optimist.numerics.estimate import Change
 from optimist.numerics.routing.features import Floats
-from optimist.numerics.routing.moments import Moments
-from optimist.numerics.routing.ridge import forms_of
+from optimist.numerics.routing.ridge import Moments, forms_of
 
 FALSE_ALARMS = 1e-7
 """The chance of a false alarm that a sample adds at most, of all generators together, if the regression is right. As it

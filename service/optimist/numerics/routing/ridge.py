@@ -9,7 +9,80 @@ from typing import Protocol
 import numpy as np
 
 from optimist.numerics.routing.features import Floats
-from optimist.numerics.routing.moments import Moments
+from optimist_client.errors import FixError
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The sums over samples with features φ (r) and scores s that regressions of s on φ need."""
+
+    samples: int
+    gram: Floats
+    """Σ φφᵀ (r, r)."""
+    total: Floats
+    """Σ φ (r,)."""
+    cross: Floats
+    """Σ sφ (r,)."""
+    sum: float
+    """Σ s."""
+    squares: float
+    """Σ s²."""
+
+    @classmethod
+    def of(cls, features: Floats, scores: Floats) -> Moments:
+        """The sums of features (n, r) and scores (n,), n ≥ 0. Raises FixError if a number is not finite."""
+        if features.ndim != 2 or scores.shape != features.shape[:1]:
+            raise FixError(f"expected features (n, r) and scores (n,), got {features.shape} and {scores.shape}")
+        if not (np.isfinite(features).all() and np.isfinite(scores).all()):
+            raise FixError("expected finite features and scores")
+        return cls(
+            len(scores),
+            features.T @ features,
+            features.sum(0),
+            scores @ features,
+            float(scores.sum()),
+            float(scores @ scores),
+        )
+
+    @classmethod
+    def none(cls, width: int) -> Moments:
+        """The sums of no samples."""
+        return cls(0, np.zeros((width, width)), np.zeros(width), np.zeros(width), 0.0, 0.0)
+
+    def __add__(self, other: Moments) -> Moments:
+        return self._with(other, 1)
+
+    def __sub__(self, other: Moments) -> Moments:
+        """Without the samples of `other`, which are among these."""
+        return self._with(other, -1)
+
+    def _with(self, other: Moments, sign: int) -> Moments:
+        return Moments(
+            self.samples + sign * other.samples,
+            self.gram + sign * other.gram,
+            self.total + sign * other.total,
+            self.cross + sign * other.cross,
+            self.sum + sign * other.sum,
+            self.squares + sign * other.squares,
+        )
+
+    @property
+    def mean(self) -> float:
+        """Mean score; 0 without samples."""
+        return self.sum / max(self.samples, 1)
+
+    @property
+    def centre(self) -> Floats:
+        """Mean φ (r,); 0 without samples."""
+        return self.total / max(self.samples, 1)
+
+    @property
+    def centred(self) -> tuple[Floats, Floats, float]:
+        """Σ φφᵀ (r, r), Σ sφ (r,) and Σ s² of φ and s minus their means."""
+        outer = np.outer(self.total, self.centre)
+        squares = max(self.squares - self.sum * self.mean, 0.0)
+        return self.gram - outer, self.cross - self.mean * self.total, squares
+
 
 RIDGES: Floats = np.array([0.1, 0.4, 1.5, 6.0, 25.0])
 """Ridges κ of θ that are weighed by their likelihood. σ²/κ is the prior variance of what a generator scores on a prompt
@@ -231,3 +304,50 @@ def _inverse_of_lower(lower: Floats) -> Floats:
 
 def _lengths(factors: Floats, features: Floats) -> Floats:
     return np.stack([np.linalg.norm(features @ factor.T, axis=-1) for factor in factors], axis=-1)
+
+
+class KernelRidge:
+    """One generator's regression, updated by a sample at a time: mean k_yᵀ(K + aI)⁻¹v and width
+    a^{−1/2} √(k(y, y) − k_yᵀ(K + aI)⁻¹k_y), Gaussian kernel exp(−‖x − y‖²/(2σ²)) (arXiv 2410.13287).
+
+    `script_start`: as the authors' script begins, whose first inverse is 1/k + a instead of 1/(k + a), so that the
+    first sample counts four times at a = 1. The inverse grows by blocks, in time O(n²) a sample.
+    """
+
+    def __init__(self, bandwidth: float, ridge: float = 1.0, *, script_start: bool = False) -> None:
+        self._bandwidth = bandwidth
+        self._ridge = ridge
+        self._script_start = script_start
+        self._contexts: Floats = np.zeros((0, 0))
+        self._scores: Floats = np.zeros(0)
+        self._inverse: Floats = np.zeros((0, 0))
+
+    @property
+    def samples(self) -> int:
+        """Samples so far."""
+        return len(self._scores)
+
+    def add(self, context: Floats, score: float) -> None:
+        """Add one context (d,) with its score."""
+        if not self.samples:
+            start = 1.0 + self._ridge if self._script_start else 1.0 / (1.0 + self._ridge)
+            self._inverse = np.array([[start]])
+            self._contexts = context[None].astype(np.float64)
+        else:
+            kernel = self._kernel(context)
+            u = self._inverse @ kernel
+            b = 1.0 / (1.0 + self._ridge - kernel @ u)
+            corner = np.array([[b]])
+            self._inverse = np.block([[self._inverse + b * np.outer(u, u), -b * u[:, None]], [-b * u[None], corner]])
+            self._contexts = np.concatenate([self._contexts, context[None]])
+        self._scores = np.append(self._scores, score)
+
+    def predict(self, context: Floats) -> tuple[float, float]:
+        """Mean and width at a context (d,), from 1 sample on."""
+        kernel = self._kernel(context)
+        left = max(1.0 - kernel @ self._inverse @ kernel, 0.0)
+        return float(kernel @ self._inverse @ self._scores), float(np.sqrt(left / self._ridge))
+
+    def _kernel(self, context: Floats) -> Floats:
+        squares = np.square(self._contexts - context).sum(1)
+        return np.exp(-squares / (2.0 * self._bandwidth**2))

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.programme import Floats
 from optimist.simulation import reporting as shared
 from optimist.simulation.mixtures import reporting
 from optimist.simulation.mixtures.run import MixtureRun, MixtureSummary

@@ -11,7 +11,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.programme import Floats
 from optimist.simulation.mixtures.trial import Named, Play
 from optimist.simulation.run import Curve, curve_of, mean_of
 from optimist.simulation.trial import NO_GENERATOR

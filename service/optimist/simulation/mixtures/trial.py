@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.metrics.threads import one_thread
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.mixture import Mixture
 from optimist.simulation.trial import Trial
 
 

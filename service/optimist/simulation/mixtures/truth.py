@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from optimist.estimation.question import Question
-from optimist.numerics.mixtures.programme import minimise
-from optimist.numerics.mixtures.quadratic import Floats
+from optimist.numerics.programme import Floats, minimise
 from optimist.simulation.asked import Asked
 from optimist.simulation.sources import Draw, Source
 from optimist.simulation.truth import SAMPLES

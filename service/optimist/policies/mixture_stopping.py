@@ -1,13 +1,17 @@
-"""When the best blend is known well enough, and what is then said of it (decisions.md)."""
+"""When the best mixture is known well enough, and the mixture as users see it (decisions.md)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 
-from optimist.numerics.mixtures.mixture import Mixture
+from optimist.numerics.estimate import natural
+from optimist.numerics.mixture import Mixture
 from optimist.policies.arms import Arm
 from optimist.policies.stopping import FEWEST_SAMPLES, Decision, Stopping
+from optimist_client import models
+from optimist_client.metrics import Metric
 from optimist_client.models.decisions import shown, shown_with
 from optimist_client.models.mixtures import ONE
 
@@ -66,3 +70,49 @@ def _known(mixture: Mixture, bound: float) -> str:
         return f"no blend is better than {mixture.best} alone{more}"
     gain = shown_with(mixture.gain, mixture.gain_error, mixture.scale)
     return f"the blend is {gain} better than {mixture.best} alone, and no other blend is better than it{more}"
+
+
+def shown_mixture(
+    mixture: Mixture,
+    metric: Metric,
+    stopping: Stopping,
+    told: int | None = None,
+    *,
+    experiment: str | None = None,
+    label: str | None = None,
+    positions: Sequence[int] = (),
+    stale: bool = False,
+) -> models.Mixture:
+    """The mixture by this metric, with an interval of 1 − δ, and bound and confidence as `decide_mixture` has them.
+
+    told: batches so far; None: the samples are looked at once, not again and again as they come. label: by default the
+    metric's own.
+    """
+    z = -NormalDist().inv_cdf(stopping.delta / 2.0)
+    ends = [natural(mixture.value + side * z * mixture.error, mixture.scale, mixture.floor) for side in (-1.0, 1.0)]
+    rows = zip(mixture.generators, mixture.weights, mixture.samples, mixture.contributions, strict=True)
+    names = ("generator", "weight", "samples", "contribution")
+    # Without validation: names of files may be longer than those of generators.
+    return models.Mixture.model_construct(
+        experiment=experiment,
+        label=label or metric.shown_label,
+        title=metric.shown_title,
+        lower_is_better=mixture.lower_is_better,
+        scale=mixture.scale,
+        weights=[models.MixtureWeight.model_construct(**dict(zip(names, row, strict=True))) for row in rows],
+        score=mixture.score,
+        error=mixture.error * mixture.score if mixture.scale == "log" else mixture.error,
+        lower=ends[0],
+        upper=ends[1],
+        best=mixture.best,
+        best_score=natural(mixture.best_value, mixture.scale, mixture.floor),
+        gain=mixture.gain,
+        gain_error=mixture.gain_error,
+        confidence=gain_confidence(mixture, 1.0 if told is None else stopping.correction(2, told)),
+        gap=mixture.gap,
+        gap_bound=mixture.gap_bound(stopping.threshold(len(mixture.generators), told or 1)),
+        samples=mixture.total,
+        positions=list(positions),
+        stale=stale,
+        warnings=mixture.warnings,
+    )

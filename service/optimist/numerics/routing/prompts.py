@@ -1,4 +1,4 @@
-"""What is kept of a routed pick beside its scores: context, probability, prompt. Free of torch."""
+"""Routed prompts: what is kept of a pick beside its scores, and the rows of all generators together."""
 
 from __future__ import annotations
 
@@ -48,3 +48,27 @@ class RoutedPrompt:
         if not np.isfinite(context).all() or not 0.0 <= probability <= 1.0:
             raise FixError("not the prompt of a routed pick: expected finite numbers, and a probability")
         return cls(context, probability or None, text)
+
+
+@dataclass(frozen=True, eq=False)
+class RoutedRows:
+    """A uniform sample of the batches told to an experiment, and what was told in all. Generators are places 0 … G − 1
+    in the experiment's list.
+    """
+
+    contexts: NDArray[np.float32]
+    """(n, d), one row for each told sample."""
+    generator: NDArray[np.int64]
+    """(n,)."""
+    score: NDArray[np.float64]
+    """(n,), on the metric's scale."""
+    probability: NDArray[np.float64]
+    """With which the generator was drawn (n,); NaN where no probability is known."""
+    pick: NDArray[np.int64]
+    """(n,): the same number for the rows of one batch, which follow each other as told, and are all there."""
+    prompts: list[str]
+    """Texts (n,); "" without one."""
+    samples: NDArray[np.int64]
+    """Samples told in all of each generator (G,)."""
+    sums: NDArray[np.float64]
+    """The sum of all their scores (G,)."""
