@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI
@@ -38,8 +39,6 @@ from optimist.settings import Settings
 from optimist.store import open_store
 from optimist_client.wire import Wire
 
-VERSION = "0.1.0"
-
 
 def create_app(settings: Settings, redis_url: str, board: Board | None = None) -> Service:
     """Create the application for the Redis server at `redis_url`.
@@ -71,7 +70,7 @@ def create_app(settings: Settings, redis_url: str, board: Board | None = None) -
     access = Access(keys=not settings.is_open, local=not settings.insecure, rate=settings.rate_limit)
     limits = Limits(settings, archives.IMPORT, board or Board())
     # The page /docs is one of the dashboard's: FastAPI's pages load their scripts from another host.
-    fixed: dict[str, Any] = {"title": "Optimist", "version": VERSION, "docs_url": None, "redoc_url": None}
+    fixed: dict[str, Any] = {"title": "Optimist", "version": version("optimist"), "docs_url": None, "redoc_url": None}
     app = Service(access, limits, picks.straight, lifespan=lifespan, **fixed)
     for routes in (
         picks,

@@ -8,8 +8,8 @@ import shlex
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
 
-from optimist.api.app import VERSION
 from optimist.api.board import Board
 from optimist.insight.shared import directory
 from optimist.records import CannotStart
@@ -62,7 +62,7 @@ def serve(settings: Settings) -> None:
         def announce() -> None:
             where = address(host, port, settings.tls_certificate is not None)
             processes = "" if settings.workers == 1 else f", {settings.workers} API processes"
-            _log.info("Optimist %s on %s (Redis: %s%s)", VERSION, where, _where(settings), processes)
+            _log.info("Optimist %s on %s (Redis: %s%s)", version("optimist"), where, _where(settings), processes)
 
         if settings.workers == 1:
             run_api(settings, url, board, sockets, announce)
