@@ -20,7 +20,7 @@ from redis import Redis
 from stored import QUESTIONS, make, play, standing
 
 from optimist import __version__
-from optimist.store.formats import FORMAT
+from optimist.store.store import FORMAT
 from optimist_client import Optimist
 
 DATA = Path(__file__).parent / "data"

@@ -18,7 +18,7 @@ from stored import QUESTIONS, play, standing
 from optimist.records import CannotStart
 from optimist.store import start_embedded
 from optimist.store.deployment import wait_for_server
-from optimist.store.formats import FORMAT
+from optimist.store.store import FORMAT
 from optimist_client import Experiment, Optimist
 
 FIXTURES = sorted((Path(__file__).parent / "data").glob("v*.json.gz"))

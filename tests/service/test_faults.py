@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from optimist import Evaluation
 from optimist.commands import app
 from optimist.store import running_url
-from optimist.store.formats import FORMAT
+from optimist.store.store import FORMAT
 from optimist_client import Experiment, Optimist, tensors
 from optimist_client.models import Report
 

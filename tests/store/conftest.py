@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from servers import Cluster, Server, cluster, redis_6, redis_7, single
 
 from optimist.store import EmbeddedRedis, start_embedded
-from optimist.store.cluster import Cluster as ClusterClient
+from optimist.store.clients import Cluster as ClusterClient
 
 
 @pytest.fixture(scope="session", params=os.environ.get("OPTIMIST_TEST_SERVERS", "embedded").split(","))

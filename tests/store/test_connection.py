@@ -15,7 +15,7 @@ from servers import Server
 
 from optimist.records import AskGroup, Unavailable
 from optimist.store import DUE, SCORED, Announcement, Announcements, Store, connect
-from optimist.store.cluster import Cluster
+from optimist.store.clients import Cluster
 
 
 @asynccontextmanager

@@ -76,7 +76,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
         first, second = await token(store, 0, label=label), await token(store, 1, label=label)
         await store.put_snapshot("one", 0, 1, b"statistic", first, label=label)
         with pytest.MonkeyPatch.context() as patch:  # an upload cut short
-            patch.setattr("optimist.store.snapshots._sha1", lambda _: "other")
+            patch.setattr("optimist.store.logs._sha1", lambda _: "other")
             with pytest.raises(Unavailable):
                 await store.put_snapshot("one", 1, 1, b"statistic", second, label=label)
         await store.set_aside("one", 0, 1, "torn", first, label=label)

@@ -11,8 +11,8 @@ from redis.asyncio import Redis
 
 from optimist.records import AskGroup, Conflict, Damaged, LogGap, NotFound, SetAside, Snapshot, Superseded, Unavailable
 from optimist.store import Store
+from optimist.store.logs import CHUNK_BYTES
 from optimist.store.scores import ASIDE_LIMIT
-from optimist.store.snapshots import CHUNK_BYTES
 
 asks = itertools.count()
 

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from optimist.records import Conflict, Full, NotFound
 from optimist.store import Store
-from optimist.store.uploads import KEPT_SECONDS
+from optimist.store.references import KEPT_SECONDS
 
 PIECES = [b"head", b"rows", b"rest"]
 OWNER = "0123456789ab"

@@ -49,7 +49,7 @@ def create(
     """
     with extras("server"), said_plainly(ValueError, OSError):
         from optimist.api.middleware.keys import make_key
-        from optimist.store.access import AccessKeys
+        from optimist.store.store import AccessKeys
 
         id_, key, record = make_key(role, namespace, tuple(experiment or ()), note)
 
@@ -68,7 +68,7 @@ def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson 
     """
     with extras("server"), said_plainly(ValueError, OSError):
         from optimist.api.middleware.keys import KeyRecord
-        from optimist.store.access import AccessKeys
+        from optimist.store.store import AccessKeys
 
         async def read(keys: AccessKeys) -> dict[str, str]:
             return await keys.all()
@@ -100,7 +100,7 @@ def revoke(
     """
     with extras("server"), said_plainly(ValueError, OSError):
         from optimist.api.middleware.keys import split_key
-        from optimist.store.access import AccessKeys
+        from optimist.store.store import AccessKeys
 
         parts = split_key(id_)
         wanted = id_ if parts is None else parts[0]

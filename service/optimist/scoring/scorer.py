@@ -29,7 +29,7 @@ from optimist.scoring.rota import Rota
 from optimist.scoring.routing import Routing
 from optimist.scoring.threads import Threads, Work
 from optimist.store import DUE, MIXTURES, MODES, ROUTES, Store
-from optimist.store.outage import Outage
+from optimist.store.reaching import Outage
 from optimist_client.errors import reason
 
 logger = logging.getLogger(__name__)

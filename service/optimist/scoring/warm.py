@@ -24,7 +24,7 @@ SHOWN_MODES = 20
 SHOWN_SAMPLES = 32
 """Number of modes, and of samples of each, that are computed at once; a request may show fewer."""
 FORMAT = 1
-"""Version of snapshots; others are refused. It counts on as that of the data does (`store/formats.py`)."""
+"""Version of snapshots; others are refused. It counts on as that of the data does (`store/store.py`)."""
 DIGEST_BYTES = 32
 """Length of the SHA-256 at the start of a snapshot."""
 NOTHING_RETRACTED = RetractedLog()

@@ -15,10 +15,9 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import NoScriptError
 
 from optimist.records import Conflict, Full, Gone, NotFound, NotRetractable, Refused, Retracted, StoreError, Superseded
-from optimist.store.gathering import Gathering
+from optimist.store.clients import Gathering
 from optimist.store.keys import experiment_key, full_name, name_of, namespace_of
-from optimist.store.lineage import Lineage
-from optimist.store.reaching import reaching_redis
+from optimist.store.reaching import Lineage, reaching_redis
 from optimist.store.scripts import Argument, Script, Value, load
 
 _REFUSALS: dict[bytes, type[StoreError]] = {

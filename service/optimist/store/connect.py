@@ -15,9 +15,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import ConnectionError, RedisClusterException
 
-from optimist.store.cluster import Cluster
-from optimist.store.gathering import LARGE, Gathering
-from optimist.store.lineage import Lineage
+from optimist.store.clients import LARGE, Cluster, Gathering
+from optimist.store.reaching import Lineage
 from optimist.store.store import Store
 from optimist_client.errors import FixError
 

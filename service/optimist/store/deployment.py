@@ -16,10 +16,10 @@ from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 
 from optimist.records import CannotStart, Unavailable
-from optimist.store.cluster import Cluster
+from optimist.store.clients import Cluster
 from optimist.store.connect import connect
-from optimist.store.formats import check_format
 from optimist.store.reaching import reaching_redis
+from optimist.store.store import check_format
 
 _log = logging.getLogger(__name__)
 _OLDEST = (6, 2)

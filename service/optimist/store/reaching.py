@@ -1,13 +1,75 @@
-"""Which errors of redis-py pass, so that the same call may succeed later."""
+"""Whether Redis can be reached: which of its errors pass, when it went and came back, and which server it is.
+
+After a failover, or a start from an older file, Redis may have lost its last writes. Correctness does not depend on
+noticing this, because scripts compare state tokens, nonces and chained digests (architecture.md); a process that
+notices it drops at once what it holds in memory.
+"""
 
 from __future__ import annotations
 
+import logging
+import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from redis import exceptions as redis_errors
+from redis.exceptions import RedisError, ResponseError
 
 from optimist.records import Unavailable
+
+_log = logging.getLogger(__name__)
+
+
+class Outage:
+    """Watches calls that a process repeats for as long as it lives."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    @contextmanager
+    def noticed(self) -> Iterator[None]:
+        """Take the calls in this context as the sign of whether Redis answers. Their errors are raised on."""
+        try:
+            yield
+        except (Unavailable, RedisError) as error:
+            if self._since is None:
+                self._since = time.monotonic()
+                _log.warning("Redis does not answer: %s", error.__cause__ or error)
+            raise
+        if self._since is not None:
+            _log.info("Redis answers again, after %.0f s", time.monotonic() - self._since)
+            self._since = None
+
+
+_IDS = re.compile(rb"^(?:run_id|master_replid):(\w+)", re.MULTILINE)
+
+
+class Lineage:
+    """The servers that the connections of one client have reached.
+
+    A server has another run id after each start, and another replication id after each promotion to master.
+    """
+
+    def __init__(self) -> None:
+        self._met: set[tuple[bytes, ...]] = set()
+
+    @property
+    def epoch(self) -> int:
+        """Increases by one with each new server."""
+        return len(self._met)
+
+    async def greet(self, connection: Any) -> None:
+        """redis-py's `redis_connect_func`: begin a new connection, and record its server."""
+        await connection.on_connect()
+        await connection.send_command("INFO")
+        try:
+            answer = await connection.read_response()
+        except ResponseError:  # this user has no permission for INFO
+            return
+        self._met.add(tuple(_IDS.findall(answer)))
+
 
 _PASSING = (
     redis_errors.ConnectionError,

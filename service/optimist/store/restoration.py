@@ -25,9 +25,9 @@ from optimist.records import (
 from optimist.store import keys
 from optimist.store.commands import Argument, Commands
 from optimist.store.index import Index
+from optimist.store.logs import CHUNK_BYTES
 from optimist.store.parsing import ACCEPTED, PREFIX, SAME
 from optimist.store.scores import kernels_digest
-from optimist.store.snapshots import CHUNK_BYTES
 
 _TOLD = 1024
 """Intervals of told indices that are written together."""

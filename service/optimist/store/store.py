@@ -10,28 +10,79 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
-from optimist.store.access import AccessKeys
+from optimist.records import CannotStart
+from optimist.store import keys
 from optimist.store.announcements import Announcements, announcements
-from optimist.store.cluster import Cluster
+from optimist.store.clients import Cluster
 from optimist.store.commands import Commands
 from optimist.store.experiments import Experiments
-from optimist.store.formats import FORMAT
 from optimist.store.index import Index
 from optimist.store.keys import EXPERIMENTS, PROBE, experiment_key
 from optimist.store.keys import FORMAT as FORMAT_KEY
-from optimist.store.levels import StoredLevels
-from optimist.store.lineage import Lineage
-from optimist.store.logs import Logs
-from optimist.store.mixtures import Mixtures
-from optimist.store.picks import Picks
-from optimist.store.previews import Previews
-from optimist.store.reaching import reaching_redis
+from optimist.store.logs import Logs, Snapshots
+from optimist.store.made import Mixtures, Routes
+from optimist.store.picks import Picks, Previews
+from optimist.store.reaching import Lineage, reaching_redis
 from optimist.store.references import References
 from optimist.store.restoration import Restorations
-from optimist.store.retractions import Retractions
-from optimist.store.routes import Routes
+from optimist.store.retractions import Retractions, StoredLevels
 from optimist.store.scores import Scores
-from optimist.store.snapshots import Snapshots
+
+FORMAT = 1
+"""The format that this service writes, and the only one that it reads.
+
+Until the first tag, 1.0, it stays 1: a change of the data makes the fixture of `tests/compatibility` anew, and
+CHANGELOG.md says so. From 1.0 on every later version opens the data that are in Redis: a change that an older service
+would misread counts the format on, earlier formats are still read, and the fixture of each stays as it is.
+"""
+
+
+async def check_format(redis: Redis) -> None:
+    """Write the format into a Redis that has none yet.
+
+    Raises CannotStart if the data have another format; Unavailable if Redis cannot be reached now.
+    """
+    with reaching_redis():
+        # Read first: a full Redis refuses writes, but can still be used.
+        found = await redis.execute_command("GET", keys.FORMAT)
+        if found is None and await redis.set(keys.FORMAT, FORMAT, nx=True):
+            return
+        found = found or await redis.execute_command("GET", keys.FORMAT)
+    text = (found or b"").decode(errors="replace")
+    if not text.isdecimal():
+        raise CannotStart(f"{keys.FORMAT} in Redis is {text!r}, not a number: are these the data of another program?")
+    if int(text) != FORMAT:
+        raise CannotStart(
+            f"Redis holds data of format {text}, and this service knows format {FORMAT}: it would misread them. "
+            "Start the version that wrote them, or a newer one"
+        )
+
+
+class AccessKeys:
+    """The keys of every namespace, in one hash: a process that checks them reads it whole, now and then."""
+
+    def __init__(self, commands: Commands) -> None:
+        self._commands = commands
+
+    async def put(self, id_: str, record: str) -> bool:
+        """Store a new key; False if the id is taken."""
+        return bool(await self._commands.call("HSETNX", keys.KEYS, id_, record))
+
+    async def get(self, id_: str) -> str | None:
+        """The record of one key, None if there is none."""
+        record = await self._commands.call("HGET", keys.KEYS, id_)
+        return None if record is None else record.decode()
+
+    async def all(self) -> dict[str, str]:
+        """Records by id."""
+        found = await self._commands.call("HGETALL", keys.KEYS)
+        # redis-py gives a dict for RESP's flat list.
+        return {id_.decode(): record.decode() for id_, record in found.items()}
+
+    async def remove(self, id_: str) -> bool:
+        """Forget a key; False if there was none."""
+        return bool(await self._commands.call("HDEL", keys.KEYS, id_))
+
 
 _CREATION_SECONDS = 60
 """Seconds for which the place of an experiment that is being created is reserved."""

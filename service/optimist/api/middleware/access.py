@@ -24,7 +24,7 @@ from optimist.api.problems import ApiError, problem_of
 from optimist.records import StoreError
 from optimist.settings import is_loopback
 from optimist.store import DEFAULT_NAMESPACE
-from optimist.store.access import AccessKeys
+from optimist.store.store import AccessKeys
 
 logger = logging.getLogger(__name__)
 

@@ -33,8 +33,7 @@ from optimist.api.references import check_same, standing_reference, stored_refer
 from optimist.numerics.batches import check_rows
 from optimist.records import Conflict, Full, NotFound
 from optimist.store import Store
-from optimist.store.references import CHUNK_BYTES
-from optimist.store.uploads import Uploads
+from optimist.store.references import CHUNK_BYTES, Uploads
 from optimist_client import tensors
 from optimist_client.errors import FixError
 from optimist_client.models import Identifier, ReferenceInfo, UploadRequest, UploadState
