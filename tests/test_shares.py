@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimist.shares import REMEMBERED, Shares
+from optimist.turns import REMEMBERED, Shares
 
 COSTS = st.dictionaries(st.sampled_from("abcde"), st.floats(0.001, 1.0), min_size=2, max_size=5)
 

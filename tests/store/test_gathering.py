@@ -12,8 +12,8 @@ from redis.exceptions import ConnectionError, ResponseError
 from servers import Server
 
 from optimist.store import Store, connect
-from optimist.store.clients import Cluster
-from optimist.store.commands import LARGE, Gathering
+from optimist.store.clients import LARGE, Cluster
+from optimist.store.commands import Gathering
 
 
 @pytest.fixture

@@ -19,14 +19,13 @@ from optimist.api.polls import Polls
 from optimist.api.problems import ApiError
 from optimist.api.vitals import Vitals
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.dispatch.latching import read_anomalous
-from optimist.dispatch.report import report_of
+from optimist.dispatch.report import read_anomalous, report_of
 from optimist.experiments.anomalies import NOTHING, Anomalous, SuspectLog, repeats
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.outlines import Outline
 from optimist.experiments.standings import KnownMixture, WatchedEstimates, mixture_of, shown_routes
 from optimist.experiments.state import PolicyState
-from optimist.insight.counting import count_tell
+from optimist.insight.metrics import count_tell
 from optimist.records import NotFound, Settled
 from optimist.settings import Settings
 from optimist.store import MIXTURES_MADE, ROUTES_MADE, SCORED, Store, name_of, namespace_of

@@ -12,8 +12,7 @@ from typing import Any, Generic, TypeVar
 from optimist.api.entities import Body
 from optimist.api.newest import Newest
 from optimist.api.pages import page_of
-from optimist.dispatch.latching import with_decision_latched
-from optimist.dispatch.report import report_of
+from optimist.dispatch.report import report_of, with_decision_latched
 from optimist.experiments.anomalies import Anomalous
 from optimist.experiments.curves import PRIMARY, ProgressCurve, mixture_curve, route_curve
 from optimist.experiments.outlines import Outline

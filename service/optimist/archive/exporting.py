@@ -6,9 +6,16 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 
-from optimist.archive.contents import PAGE_ENTRIES, TOLD, TWINS, ArchivedGenerator, ArchivedWatched, Contents
+from optimist.archive.contents import (
+    PAGE_ENTRIES,
+    TOLD,
+    TWINS,
+    ArchivedGenerator,
+    ArchivedWatched,
+    Contents,
+    references_of,
+)
 from optimist.archive.file import ArchiveWriter, cut_history
-from optimist.archive.references import references_of
 from optimist.records import (
     SLICES,
     Damaged,

@@ -10,9 +10,8 @@ from itertools import pairwise
 
 from pydantic import TypeAdapter
 
-from optimist.archive.contents import RESTARTS
+from optimist.archive.contents import RESTARTS, check_columns, checked_references
 from optimist.archive.file import Archive
-from optimist.archive.references import check_columns, checked_references
 from optimist.dispatch.report import report_of
 from optimist.experiments.admission import check_fitted, check_maps, too_wide
 from optimist.experiments.outlines import labels_of

@@ -18,15 +18,14 @@ import time
 import uuid
 from collections.abc import Sequence
 
-from optimist.dispatch.latching import with_decision_latched
-from optimist.dispatch.planning import Plan, planned
+from optimist.dispatch.report import with_decision_latched
 from optimist.dispatch.route_models import RouteModels
-from optimist.dispatch.waiting import Ask, Tell, resolve
+from optimist.dispatch.waiting import Ask, Plan, Tell, planned, resolve
 from optimist.experiments.assignment import Assignment, MostOpen
 from optimist.experiments.goals import MANY, AskedContexts
 from optimist.experiments.goals.route import ForRoutes
 from optimist.experiments.state import PolicyState
-from optimist.insight.counting import count_ask
+from optimist.insight.metrics import count_ask
 from optimist.records import Batch, Exchanged, ExperimentState, NotFound, Opened, Settled, StoreError, Unavailable
 from optimist.store import Store
 from optimist.turns import charged

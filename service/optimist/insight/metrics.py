@@ -12,6 +12,8 @@ from prometheus_client import Counter, Histogram
 from prometheus_client import Gauge as AnyGauge
 
 from optimist.insight import shared
+from optimist.records import Settled
+from optimist_client.models import AskReply
 
 shared.join()
 
@@ -92,3 +94,25 @@ SNAPSHOT_AGE = Gauge(
 )
 DAMAGED = Gauge("optimist_generators_damaged", "Generators that cannot be scored.")
 SET_ASIDE_ENTRIES = Gauge("optimist_set_aside_entries", "Unreadable batches that were set aside, in all experiments.")
+
+_WITH, _WITHOUT = ASKS.labels("picks"), ASKS.labels("none")
+_FRESH, _STALE = PICKS.labels("false"), PICKS.labels("true")
+_FOR_PICK, _APPENDED = TELLS.labels("pick"), TELLS.labels("append")
+
+
+def count_ask(reply: AskReply) -> None:
+    """Count an ask, and the picks it got."""
+    (_WITH if reply.picks else _WITHOUT).inc()
+    for pick in reply.picks:
+        (_STALE if pick.stale else _FRESH).inc()
+
+
+def count_tell(settled: Settled) -> None:
+    """Count an accepted batch; a repeat counts only as a duplicate."""
+    if settled.duplicate:
+        DUPLICATES.inc()
+        return
+    (_FOR_PICK if settled.pick else _APPENDED).inc()
+    SAMPLES.inc(settled.rows)
+    if settled.late:
+        LATE.inc()

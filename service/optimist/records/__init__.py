@@ -16,7 +16,7 @@ from optimist.records.errors import (
     Superseded,
     Unavailable,
 )
-from optimist.records.log import HISTORY, LogEntry, RetractedLog, Runs, chained
+from optimist.records.log import HISTORY, LogEntry, NewPreview, RetractedLog, Runs, StoredPreview, chained
 from optimist.records.made import (
     Claim,
     CurvePoint,
@@ -29,9 +29,19 @@ from optimist.records.made import (
     StoredRoutes,
     is_outgrown,
 )
-from optimist.records.measures import KeptLevel, Measures, Size
-from optimist.records.picks import AskGroup, Batch, Exchanged, NewPick, Opened, Opening, Settled, check_batch
-from optimist.records.previews import NewPreview, StoredPreview
+from optimist.records.picks import (
+    AskGroup,
+    Batch,
+    Exchanged,
+    KeptLevel,
+    Measures,
+    NewPick,
+    Opened,
+    Opening,
+    Settled,
+    Size,
+    check_batch,
+)
 from optimist.records.state import (
     COST,
     LEAST_MIXED,

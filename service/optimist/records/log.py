@@ -1,4 +1,4 @@
-"""The log of a generator: its entries, what of them was retracted, and the history of all batches."""
+"""The log of a generator: its entries, what of them was retracted, previews of its samples; the history of all batches."""
 
 from __future__ import annotations
 
@@ -9,6 +9,31 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class NewPreview:
+    """A preview of the sample at `place` of a batch. about: text of the caller, which is stored with it."""
+
+    place: int
+    index: int | None
+    """Index of the sample in the generator's sequence."""
+    about: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPreview:
+    """A preview that is kept, without its bytes."""
+
+    generator: int
+    pick: int
+    place: int
+    position: int
+    """Position of its batch in the generator's log."""
+    index: int | None
+    about: str
+
 
 Runs = tuple[int, ...]
 """Whole numbers, ascending: the first and the length of each run of them, one after the other."""

@@ -1,4 +1,4 @@
-"""The scorer of `optimist serve`: a child by `optimist.child`, which says once a second whether it is alive."""
+"""The scorer of `optimist serve`: a child by `optimist.process`, which says once a second whether it is alive."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import contextlib
 import logging
 import time
 
-from optimist.child import end_with_parent, in_background, live, say, take_order
 from optimist.insight.logs import configure
 from optimist.metrics.devices import find_device
 from optimist.numerics.registry import load
+from optimist.process import end_with_parent, in_background, live, say, take_order
 from optimist.records import StoreError
 from optimist.scoring.alone import score_for_ever
 from optimist.scoring.scorer import Scorer

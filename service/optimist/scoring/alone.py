@@ -10,12 +10,10 @@ from collections.abc import Callable
 
 import torch
 
-from optimist.memory import give_back_from
-from optimist.priority import answer_soon
+from optimist.process import answer_soon, give_back_from
 from optimist.scoring.scorer import Scorer
 from optimist.store import open_store
-from optimist.store.connect import shown
-from optimist.store.deployment import wait_for_server
+from optimist.store.connect import shown, wait_for_server
 
 _log = logging.getLogger(__name__)
 LARGE = 4 * 2**20

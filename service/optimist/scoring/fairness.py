@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from optimist.scoring.record import Record
-from optimist.shares import Shares
 from optimist.store import namespace_of
+from optimist.turns import Shares
 
 AnyRecord = Record[Any]
 SHORT = 0.1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar, TypeVarTuple
 
 from optimist.metrics.threads import limit_threads
-from optimist.priority import stay_behind
+from optimist.process import stay_behind
 
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")

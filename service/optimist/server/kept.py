@@ -1,4 +1,6 @@
-"""A child process that is started again when it dies, by the order that it gets; see `optimist.child` for its part.
+"""The child processes of `optimist serve`, the scorer and the API processes: each is started again when it dies.
+
+`optimist.process` is the part of the child. The scorer is a process of its own so that torch is not in this one.
 
 One thread, the keeper, owns the child's life: it starts it, hears what it says, waits for it, and starts it again. The
 child ends when its standard input is closed, as it is when this process dies however; as it starts, by SIGTERM.
@@ -11,18 +13,26 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import Counter
 
+from optimist.api.board import Board
 from optimist.insight import shared
+from optimist.insight.metrics import API_RESTARTS, SCORER_RESTARTS
 from optimist.records import CannotStart
+from optimist.server.api import GRACE
+from optimist.settings import Settings
+from optimist_client.errors import FixError
 
 SHORTEST, LONGEST = 0.5, 10.0
 """Seconds before a child that died is started again: twice as many each time."""
@@ -176,3 +186,84 @@ class Kept:
             _log.error("the %s cannot begin: %s", self._what, word["error"])
         else:
             self.heard(word)
+
+
+SCORER_GRACE = 10.0
+"""Seconds in which the scorer must have ended when told to; a little more than it gives itself."""
+
+
+class ScorerProcess(Kept):
+    """A scorer, which begins when Redis answers; the board says whether it is at work."""
+
+    def __init__(self, redis_url: str, settings: Settings, board: Board) -> None:
+        self._board = board
+        passed_on = settings.model_dump(include={"device", "warm_bytes", "log_format", "metrics"})
+        order = {"redis_url": redis_url, **passed_on}
+        super().__init__(
+            "scorer", shared.SCORER, "optimist.scoring", order, grace=SCORER_GRACE, restarts=SCORER_RESTARTS
+        )
+
+    def heard(self, word: dict[str, Any]) -> None:
+        """Note for all API processes whether it goes its rounds."""
+        self._board.hear(word["at_work"])
+
+    def ended(self) -> None:
+        """Note that no scorer is at work."""
+        self._board.hear(False)
+
+    def refused(self, reason: str) -> Exception:
+        """Its device is not here."""
+        return FixError(reason)
+
+
+@contextmanager
+def scorer_process(redis_url: str, settings: Settings, board: Board) -> Iterator[None]:
+    """A scorer that has found its device, for as long as the context; it is ended in order before that is left.
+
+    When it dies it is started again, soon where it had lived long: what it held is derived from what Redis holds.
+    Raises FixError where its device is not here, CannotStart where it cannot even begin.
+    """
+    scorer = ScorerProcess(redis_url, settings, board)
+    try:
+        scorer.start()
+        scorer.ready.result()
+        yield
+    finally:
+        scorer.stop()
+
+
+@contextmanager
+def workers(redis_url: str, settings: Settings, board: Path, sockets: Sequence[socket.socket]) -> Iterator[None]:
+    """API processes, `settings.workers` of them, for as long as the context. All accept from the same sockets.
+
+    A new connection thus waits for none that is dead, hangs or starts. This process keeps the sockets open: what
+    connects while all are dead waits for the next one. In the end requests in progress are answered. Raises CannotStart
+    where one cannot begin.
+    """
+    files = [each.fileno() for each in sockets]
+    started: list[Kept] = []
+    try:
+        for number in range(settings.workers):
+            order = {
+                "redis_url": redis_url,
+                "settings": settings.model_dump_json(),
+                "board": str(board),
+                "number": number,
+                "sockets": files,
+            }
+            name = f"{shared.API}{number + 1}"
+            module = "optimist.server.worker"
+            one = Kept("API process", name, module, order, grace=GRACE + 4, restarts=API_RESTARTS, files=files)
+            started.append(one)
+            one.start()
+        for one in started:
+            one.ready.result()
+        yield
+    finally:
+        # Whoever connects once the processes have stopped accepting is refused, and waits for none that is gone.
+        for each in sockets:
+            each.close()
+        for one in started:
+            one.begin_to_stop()
+        for one in started:
+            one.stop()

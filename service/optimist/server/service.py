@@ -13,14 +13,11 @@ from importlib.metadata import version
 from optimist.api.board import Board
 from optimist.insight.shared import directory
 from optimist.records import CannotStart
-from optimist.server.api import prepare, run_api
-from optimist.server.listening import address, bound, ending_in_order
-from optimist.server.scorer_process import scorer_process
-from optimist.server.workers import workers
+from optimist.server.api import address, bound, ending_in_order, prepare, run_api
+from optimist.server.kept import scorer_process, workers
 from optimist.settings import Settings
 from optimist.store import open_store, start_embedded
-from optimist.store.connect import shown
-from optimist.store.deployment import wait_for_server
+from optimist.store.connect import shown, wait_for_server
 
 _log = logging.getLogger(__name__)
 

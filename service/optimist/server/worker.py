@@ -1,4 +1,4 @@
-"""One of several API processes that `optimist serve` starts: a child by `optimist.child`, ready once it listens."""
+"""One of several API processes that `optimist serve` starts: a child by `optimist.process`, ready once it listens."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import socket
 from pathlib import Path
 
 from optimist.api.board import Board
-from optimist.child import end_with_parent, live, say, take_order
+from optimist.process import end_with_parent, live, say, take_order
 from optimist.records import StoreError
-from optimist.server.api import GRACE, prepare, run_api
-from optimist.server.listening import ending_in_order
+from optimist.server.api import GRACE, ending_in_order, prepare, run_api
 from optimist.settings import Settings
 from optimist_client.errors import FixError
 

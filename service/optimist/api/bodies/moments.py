@@ -16,8 +16,9 @@ from fastapi import Request
 
 from optimist.api.bodies.arrays import Arrays
 from optimist.api.problems import gone_away, invalid
+from optimist.numerics.moments import check_shapes
 from optimist.numerics.real_data import RealData, check_definite, check_moments, check_shapes
-from optimist.priority import stay_behind
+from optimist.process import stay_behind
 from optimist_client import tensors
 from optimist_client.errors import FixError
 from optimist_client.files import moments_among

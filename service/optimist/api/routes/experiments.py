@@ -15,8 +15,7 @@ from optimist.api.context import Context, ContextDep, StoreDep
 from optimist.api.entities import Body, respond
 from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, check_rows_kept, stored_reference
-from optimist.dispatch.latching import with_decision_latched
-from optimist.dispatch.report import contrast_of
+from optimist.dispatch.report import contrast_of, with_decision_latched
 from optimist.experiments.admission import check_maps, columns_of, fits_contexts, kernels_of, too_wide
 from optimist.experiments.anomalies import suspects_among
 from optimist.experiments.outlines import label_controls, labelled

@@ -3,10 +3,15 @@
 The first line of standard input is the order, a JSON object. It is not on the command line, which every user of the
 machine may read, as URLs hold passwords. On standard output the process writes one JSON object a line: {"ready": true}
 or {"error": the reason} as it starts. Until then it ends by SIGTERM, and later when its standard input is closed.
+
+Besides, what every process of the service sets of itself: how its C library gives memory back to the system, and which
+of its threads have the processors, and the interpreter, first.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import logging
 import os
@@ -16,6 +21,37 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
+
+BEHIND = 10
+"""Nice value of threads that nobody waits for."""
+SWITCH = 0.001
+"""Seconds after which a thread that computes in Python lets another one go on; by default 5 ms. Whoever reads or writes
+to a connection waits for that after each time."""
+
+
+def stay_behind() -> None:
+    """Leave the processors to other threads, from now on: for one that seldom holds the interpreter, which others would
+    wait for."""
+    with contextlib.suppress(AttributeError, OSError):  # only Linux has priorities of threads
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BEHIND)
+
+
+def answer_soon() -> None:
+    """Have the threads of this process wait for one another no longer than needed."""
+    sys.setswitchinterval(SWITCH)
+
+
+M_MMAP_THRESHOLD = -3
+
+
+def give_back_from(size: int) -> None:
+    """Return blocks of `size` bytes or more to the system as soon as they are freed.
+
+    Otherwise glibc keeps freed blocks of up to 32 MiB, in a heap for each thread.
+    """
+    with contextlib.suppress(AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, size)
+
 
 _log = logging.getLogger(__name__)
 
