@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 from starlette.requests import Request
 
-from optimist.api.routes.parameters import read_parameters
+from optimist.api.bodies.asks import read_parameters
 from optimist.api.routes.picks import Told
 from optimist.numerics.batches import check_batch
 from optimist.numerics.plausibility import magnitudes

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from configs import config_of, experiment_of
 
-from optimist.api.entities import Body
+from optimist.api.pages import Body
 from optimist.api.polls import BODIES, Polls
 from optimist.experiments.anomalies import NOTHING, Anomalous
 from optimist.experiments.outlines import Outline

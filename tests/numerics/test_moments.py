@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from optimist import score
-from optimist.api.bodies.moments import checked
 from optimist.api.problems import ApiError
+from optimist.api.references import checked
 from optimist.local.offline import read_reference
 from optimist.metrics.fid.reference import Reference
 from optimist.numerics.real_data import (

@@ -17,10 +17,10 @@ from optimist.metrics.feature_maps import GaussianFourier, Nystrom
 from optimist.metrics.fid.reference import Reference
 from optimist.records import GeneratorState
 from optimist.scoring import Scorer
-from optimist.scoring.budget import cool_down
 from optimist.scoring.experiments import bytes_of
 from optimist.scoring.fairness import SHORT
 from optimist.scoring.record import GeneratorRecord
+from optimist.scoring.scorer import cool_down
 from optimist.scoring.warm import WarmGenerator
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client.models import Experiment

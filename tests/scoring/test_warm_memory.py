@@ -15,7 +15,7 @@ from optimist.records import LogEntry
 from optimist.scoring import Scorer
 from optimist.scoring import record as record_module
 from optimist.scoring import records as records_module
-from optimist.scoring.budget import cool_down
+from optimist.scoring.scorer import cool_down
 from optimist.scoring.warm import Step, WarmGenerator
 from optimist.store import EmbeddedRedis, open_store
 

@@ -14,14 +14,13 @@ from pydantic import BaseModel
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 
-from optimist.api.board import Board
 from optimist.api.bodies.arrays import body_of
+from optimist.api.bodies.asks import read_parameters
 from optimist.api.bodies.objects import parsed
 from optimist.api.middleware.access import Access
-from optimist.api.middleware.limits import Limits
+from optimist.api.middleware.limits import Board, Limits
 from optimist.api.middleware.service import Service, Straight
 from optimist.api.problems import invalid
-from optimist.api.routes.parameters import read_parameters
 from optimist.json_sizes import MOST_FIELDS, MOST_VALUES
 from optimist.records import Conflict
 from optimist.settings import Settings

@@ -18,9 +18,9 @@ from configs import on_wire
 from keys import bearer, client_of, guarded, new_key, optimist_keys
 from processes import Service, scraped, until
 
-from optimist.api.bodies import moments
 from optimist.api.middleware.access import COOKIE
 from optimist.api.problems import ApiError
+from optimist.api.references import checked
 from optimist.numerics.real_data import BLOCK, NEGATIVE
 from optimist_client import tensors
 
@@ -195,9 +195,9 @@ def test_a_covariance_may_be_negative_by_what_rounding_does(negative: float):
     arrays = {"mean": np.zeros(d), "covariance": covariance}
     if negative > NEGATIVE:
         with pytest.raises(ApiError, match="no negative eigenvalue, found one below"):
-            moments.checked(arrays, d, None)
+            checked(arrays, d, None)
     else:
-        assert len(moments.checked(arrays, d, None).mean) == d
+        assert len(checked(arrays, d, None).mean) == d
 
 
 FINE = (200, 204, 404, 409, 410)

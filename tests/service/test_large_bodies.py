@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from optimist.api.app import create_app
-from optimist.api.bodies.aside import LARGE
+from optimist.api.bodies.objects import LARGE
 from optimist.settings import Settings
 from optimist.store import start_embedded
 from optimist_client import tensors

@@ -17,7 +17,7 @@ import pytest
 from keys import client_of, guarded, new_key
 from processes import Service, serving
 
-from optimist.api.middleware.rates import Rates
+from optimist.api.middleware.access import Rates
 from optimist.api.problems import ApiError
 from optimist_client import Optimist, tensors
 

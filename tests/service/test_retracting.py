@@ -131,7 +131,7 @@ def test_a_whole_generator_begins_anew_and_an_archive_takes_it_along(
 
 
 def test_only_admins_retract():
-    from optimist.api.middleware.permissions import _role
+    from optimist.api.middleware.keys import _role
 
     assert _role("DELETE", "/picks/1/batch") == _role("DELETE", "/generators/a/batches") == "admin"
     assert _role("DELETE", "/picks/1") == _role("POST", "/picks/1/batch") == "worker"

@@ -9,29 +9,21 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from optimist.api.board import Board
-from optimist.api.bodies.moments import Queue
 from optimist.api.context import Context
 from optimist.api.middleware.access import Access, KeyRing
-from optimist.api.middleware.limits import Limits
+from optimist.api.middleware.limits import Board, Limits
 from optimist.api.middleware.service import Service
+from optimist.api.references import Queue
 from optimist.api.routes import (
-    acceptances,
     archives,
     dashboard,
     experiments,
     generators,
     health,
-    lists,
-    mixtures,
-    modes,
+    made,
     picks,
     previews,
     references,
-    retractions,
-    routed,
-    session,
-    uploads,
 )
 from optimist.api.vitals import Vitals
 from optimist.numerics.registry import load
@@ -56,7 +48,7 @@ def create_app(settings: Settings, redis_url: str, board: Board | None = None) -
             vitals = Vitals(store, settings)
             context = app.state.context = Context(store, settings, vitals)
             app.state.references = Queue()
-            app.state.completions = uploads.Locks()
+            app.state.completions = references.Locks()
             app.state.importing = set[str]()
             app.state.key_ring = KeyRing(store.access_keys)
             app.state.readiness = health.Readiness(store, at_work)
@@ -75,19 +67,12 @@ def create_app(settings: Settings, redis_url: str, board: Board | None = None) -
     for routes in (
         picks,
         references,
-        uploads,
-        lists,
         experiments,
         archives,
-        mixtures,
-        routed,
-        modes,
+        made,
         previews,
-        acceptances,
-        retractions,
         generators,
         health,
-        session,
     ):
         app.include_router(routes.router)
     dashboard.install(app)

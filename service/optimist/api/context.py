@@ -14,9 +14,9 @@ from fastapi import Depends, Request
 from pydantic import ValidationError
 
 from optimist.api.middleware.keys import Caller
-from optimist.api.newest import Newest
+from optimist.api.pages import Newest
 from optimist.api.polls import Polls
-from optimist.api.problems import ApiError
+from optimist.api.problems import ApiError, invalid
 from optimist.api.vitals import Vitals
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.report import read_anomalous, report_of
@@ -29,8 +29,23 @@ from optimist.insight.metrics import count_tell
 from optimist.records import NotFound, Settled
 from optimist.settings import Settings
 from optimist.store import MIXTURES_MADE, ROUTES_MADE, SCORED, Store, name_of, namespace_of
+from optimist_client.metrics import Metric
 from optimist_client.models import Experiment, ExperimentConfig, Mixture, Report, Routes, TellReply
 from optimist_client.validation import each_in_words
+
+
+def metric_called(experiment: Experiment, name: str) -> tuple[Metric, str]:
+    """The metric with this label, "" for the one that decides, and its label as the store has it: "" for that one.
+
+    Raises `ApiError` 422 for another label.
+    """
+    metrics = experiment.config.metrics
+    primary = next(iter(metrics))
+    found = metrics.get(name or primary)
+    if found is None:
+        raise invalid(f"metric: expected one of {', '.join(metrics)}; got {name!r}")
+    return found, "" if name in ("", primary) else name
+
 
 REMEMBERED = 256
 """Experiments whose last state is kept, so that the next one is parsed only where it differs."""

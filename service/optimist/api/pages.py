@@ -1,14 +1,80 @@
-"""Pages of what the store lists: cursors are places in its order, so that a page skips and repeats nothing."""
+"""Pages of what the store lists, and answers that are not made or sent again.
+
+Cursors are places in the store's order, so that a page skips and repeats nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, TypeVar
+import hashlib
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Generic, TypeVar
 
-from fastapi import Query, Request
+from fastapi import Query, Request, Response
 
 from optimist.api.middleware.limits import Share
 from optimist.store.index import Indexed
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """An answer as it goes out, and its entity tag."""
+
+    text: str
+    etag: str
+
+    @classmethod
+    def of(cls, text: str) -> Body:
+        """The answer with the tag of its contents."""
+        return cls(text, f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"')
+
+
+def respond(body: Body, if_none_match: str | None) -> Response:
+    """The body, or 304 for one who knows it."""
+    headers = {"etag": body.etag, "cache-control": "no-cache"}
+    known = [tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")]
+    if body.etag in known or "*" in known:
+        return Response(status_code=304, headers=headers)
+    return Response(body.text, media_type="application/json", headers=headers)
+
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+def _one(value: object) -> int:
+    return 1
+
+
+class Newest(Generic[Key, Value]):
+    """The entries that were put last, as many as weigh at most `most` together, and at least one."""
+
+    def __init__(self, most: int, weigh: Callable[[Value], int] = _one) -> None:
+        """weigh: the weight of a value, which does not change; by default 1."""
+        self._most = most
+        self._weigh = weigh
+        self._weight = 0
+        self._entries: dict[Key, Value] = {}
+
+    def get(self, key: Key) -> Value | None:
+        """The value of a key, None if there is none."""
+        return self._entries.get(key)
+
+    def pop(self, key: Key) -> Value | None:
+        """As `get`; the key has no value from now on."""
+        value = self._entries.pop(key, None)
+        self._weight -= 0 if value is None else self._weigh(value)
+        return value
+
+    def put(self, key: Key, value: Value) -> Value:
+        """Set the value of a key, and forget the oldest ones."""
+        self.pop(key)
+        self._entries[key] = value
+        self._weight += self._weigh(value)
+        while self._weight > self._most and len(self._entries) > 1:
+            self.pop(next(iter(self._entries)))
+        return value
+
 
 STEP = 200
 """How many are looked at together; the most that a page has."""

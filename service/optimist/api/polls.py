@@ -9,9 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from optimist.api.entities import Body
-from optimist.api.newest import Newest
-from optimist.api.pages import page_of
+from optimist.api.pages import Body, Newest, page_of
 from optimist.dispatch.report import report_of, with_decision_latched
 from optimist.experiments.anomalies import Anomalous
 from optimist.experiments.curves import PRIMARY, ProgressCurve, mixture_curve, route_curve

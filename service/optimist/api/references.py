@@ -1,12 +1,236 @@
-"""What routes ask of stored references."""
+"""References as requests bring them: moments that are checked in a thread of their own, so that a large upload does not
+delay others; rows in pieces, and how these are stored; and what stands under a name already.
+"""
 
 from __future__ import annotations
 
-from optimist.api.problems import ApiError, invalid
+import asyncio
+import hashlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import numpy as np
+from fastapi import Request
+from numpy.typing import NDArray
+
+from optimist.api.bodies.arrays import Arrays
+from optimist.api.problems import ApiError, gone_away, invalid
+from optimist.numerics.moments import check_shapes
+from optimist.numerics.plausibility import reference_scale
+from optimist.numerics.real_data import RealData, RunningMoments, check_definite, check_moments
+from optimist.process import stay_behind
 from optimist.records import Conflict
 from optimist.store import Store
+from optimist.store.references import CHUNK_BYTES
+from optimist_client import tensors
+from optimist_client.errors import FixError
+from optimist_client.files import moments_among
 from optimist_client.metrics import Metric
-from optimist_client.models import ReferenceInfo
+from optimist_client.models import ReferenceInfo, UploadRequest
+from optimist_client.references import Moments, moments_from
+
+BLOCK = 8
+"""Pieces whose moments are computed together: each time takes a matrix (d, d) besides."""
+_KINDS = {"float16": "F16", "float32": "F32", "float64": "F64"}
+FEATURES = "features"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the rows of an upload are divided into pieces."""
+
+    rows: int
+    dimension: int
+    dtype: str
+    piece_rows: int
+
+    @classmethod
+    def of(cls, wanted: UploadRequest, max_body: int) -> Layout:
+        """Pieces of whole rows and of at most `CHUNK_BYTES`, which fit into requests of `max_body` bytes."""
+        row = wanted.dimension * np.dtype(wanted.dtype).itemsize
+        most = min(CHUNK_BYTES, max_body - tensors.LONGEST_HEADER // 64)
+        return cls(wanted.rows, wanted.dimension, wanted.dtype, max(1, most // row))
+
+    @property
+    def pieces(self) -> int:
+        """How many pieces there are."""
+        return -(-self.rows // self.piece_rows)
+
+    @property
+    def head(self) -> bytes:
+        """The header of the body."""
+        d = self.dimension
+        kinds = {FEATURES: (_KINDS[self.dtype], (self.rows, d)), "covariance": ("F64", (d, d)), "mean": ("F64", (d,))}
+        return tensors.head_of(kinds)
+
+    @property
+    def bytes(self) -> int:
+        """The size of the body."""
+        d = self.dimension
+        return len(self.head) + self.rows * d * np.dtype(self.dtype).itemsize + 8 * (d * d + d)
+
+    @property
+    def memory(self) -> int:
+        """The most bytes that `Gathered` takes."""
+        return 2 * BLOCK * 8 * self.piece_rows * self.dimension + 5 * 8 * self.dimension**2
+
+    def rows_of(self, piece: int) -> int:
+        """The rows of a piece, numbered from 0."""
+        return min(self.piece_rows, self.rows - piece * self.piece_rows)
+
+    def packed(self, rows: NDArray[np.floating]) -> bytes:
+        """Rows as they are stored."""
+        return np.ascontiguousarray(rows, dtype=np.dtype(self.dtype).newbyteorder("<")).tobytes()
+
+
+class Gathered:
+    """Digests and moments of the pieces of an upload, which are added in order."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._content = tensors.RowsDigest(FEATURES, (layout.rows, layout.dimension))
+        self._body = hashlib.sha256(layout.head)
+        self._moments = RunningMoments(layout.dimension)
+        self._block: list[NDArray[np.floating]] = []
+
+    def add(self, piece: bytes) -> None:
+        """Add the next piece as it is stored."""
+        self._body.update(piece)
+        rows = np.frombuffer(piece, np.dtype(self._layout.dtype).newbyteorder("<")).reshape(-1, self._layout.dimension)
+        self._content.add(rows)
+        self._block.append(rows)
+        if len(self._block) == BLOCK:
+            self._flush()
+
+    def finish(self) -> tuple[str, float, bytes]:
+        """The digest of the rows, their scale, and what follows them in the body: their moments."""
+        if self._block:
+            self._flush()
+        mean, covariance = self._moments.mean, self._moments.covariance
+        check_moments(mean, covariance)
+        rest = covariance.astype("<f8").tobytes() + mean.astype("<f8").tobytes()
+        return self._content.hexdigest(), reference_scale(mean, covariance), rest
+
+    def body_digest(self, rest: bytes) -> str:
+        """The SHA-256 of the body, which ends with `rest`."""
+        sha = self._body.copy()
+        sha.update(rest)
+        return sha.hexdigest()
+
+    def _flush(self) -> None:
+        self._moments.add(np.concatenate(self._block))
+        self._block.clear()
+
+
+Result = TypeVar("Result")
+
+
+class Queue:
+    """One thread that runs functions one after the other. The process ends without waiting for it."""
+
+    def __init__(self) -> None:
+        self._work: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = SimpleQueue()
+        threading.Thread(target=self._run, name="references", daemon=True).start()
+
+    def submit(self, work: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Run a function when all before it are done; it is left out if its future is cancelled before."""
+        future: Future[Any] = Future()
+        self._work.put((future, work, args))
+        return future
+
+    async def run(self, request: Request, work: Callable[..., Result], *args: Any) -> Result:
+        """Run a function for a request, and return its result.
+
+        If the client disconnects before its turn has come, it is left out; raises `ApiError` then.
+        """
+        future = self.submit(work, *args)
+        answer = asyncio.wrap_future(future)
+        leaving = asyncio.ensure_future(_until_left(request))
+        try:
+            await asyncio.wait((answer, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done() and future.cancel():
+                raise gone_away()
+            return await answer
+        finally:
+            leaving.cancel()
+            future.cancel()
+
+    def _run(self) -> None:
+        stay_behind()
+        while True:
+            _do(*self._work.get())
+
+
+async def _until_left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _do(future: Future[Any], work: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(work(*args))
+    except Exception as error:
+        future.set_exception(error)
+
+
+def memory_of(arrays: Arrays) -> int:
+    """The most bytes that `checked` takes beside the arrays: features and two matrices as float64."""
+    rows = arrays.get("features")
+    if rows is not None:
+        width = rows.shape[1] if rows.ndim == 2 else 0
+        return 16 * rows.size + 18 * width**2
+    return 18 * sum(array.size for array in arrays.values())
+
+
+def checked(arrays: Arrays, max_dimension: int, samples: int | None = None) -> RealData:
+    """The moments in these arrays, which it empties, with what is known of their rows.
+
+    samples: how many rows there were, if that is said beside the arrays. Raises `ApiError` 422.
+    """
+    try:
+        moments = _moments(arrays, max_dimension).with_samples(samples)
+        arrays.clear()
+        data = RealData.of_moments(moments)
+        check_definite(data.covariance, check_moments(data.mean, data.covariance))
+    except ValueError as error:
+        raise invalid(str(error)) from None
+    return data
+
+
+def packed(moments: Moments) -> tuple[str, bytes]:
+    """Digest and stored form of moments."""
+    arrays = moments.arrays
+    return tensors.digest(arrays), tensors.encode(arrays)
+
+
+def _moments(arrays: Arrays, max_dimension: int) -> Moments:
+    """The moments that these arrays hold, float64, of at most `max_dimension` columns.
+
+    Raises FixError for other names and shapes; the numbers are not checked.
+    """
+    names = set(arrays)
+    if names == {"features"}:
+        rows = arrays["features"]
+        _check_width(rows.shape[1] if rows.ndim == 2 else 1, max_dimension)
+        return RealData.of_rows("features", rows).moments
+    if known := moments_among(names):
+        check_shapes(arrays[known[0]], arrays[known[1]])
+        _check_width(len(arrays[known[0]]), max_dimension)
+    if (moments := moments_from(arrays)) is not None:
+        return moments
+    found = ", ".join(sorted(names)) or "nothing"
+    raise FixError(f"expected mean and covariance, or mu and sigma, perhaps with samples; or features; found {found}")
+
+
+def _check_width(width: int, most: int) -> None:
+    if not 1 <= width <= most:
+        raise FixError(f"mean: expected shape (d,) with d from 1 to {most}, got ({width},)")
 
 
 async def standing_reference(store: Store, name: str) -> ReferenceInfo | None:

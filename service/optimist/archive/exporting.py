@@ -6,15 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 
-from optimist.archive.contents import (
-    PAGE_ENTRIES,
-    TOLD,
-    TWINS,
-    ArchivedGenerator,
-    ArchivedWatched,
-    Contents,
-    references_of,
-)
+from optimist.archive.contents import PAGE_ENTRIES, TOLD, TWINS, ArchivedGenerator, ArchivedWatched, Contents
 from optimist.archive.file import ArchiveWriter, cut_history
 from optimist.records import (
     SLICES,
@@ -30,7 +22,7 @@ from optimist.records import (
 )
 from optimist.store import Store
 from optimist_client.errors import FixError
-from optimist_client.models import Experiment, Pick
+from optimist_client.models import Experiment, ExperimentConfig, Pick
 
 Watched = Mapping[Unit, WatchedState]
 _RECORDS = 2**20
@@ -218,3 +210,9 @@ def _pages(entries: Sequence[LogEntry]) -> Iterator[list[LogEntry]]:
             page, size = [], 0
     if page:
         yield page
+
+
+def references_of(config: ExperimentConfig) -> list[str]:
+    """The names of the references of all metrics, that of the metric that decides first."""
+    named = (metric.setting("reference") for metric in config.metrics.values())
+    return list(dict.fromkeys(name for name in named if name is not None))

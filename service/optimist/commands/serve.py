@@ -94,7 +94,7 @@ def scorer(
         from prometheus_client import start_http_server
 
         from optimist.insight.logs import configure
-        from optimist.scoring.alone import score_for_ever
+        from optimist.scoring.scorer import score_for_ever
     configure(settings.log_format)
     with said_plainly(OSError, FixError):
         found = find_device(settings.device)

@@ -1,4 +1,4 @@
-"""The log of a generator: its entries, what of them was retracted, previews of its samples; the history of all batches."""
+"""The log of a generator: entries, what of them was retracted, previews of samples; and the history of all batches."""
 
 from __future__ import annotations
 

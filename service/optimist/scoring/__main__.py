@@ -11,8 +11,7 @@ from optimist.metrics.devices import find_device
 from optimist.numerics.registry import load
 from optimist.process import end_with_parent, in_background, live, say, take_order
 from optimist.records import StoreError
-from optimist.scoring.alone import score_for_ever
-from optimist.scoring.scorer import Scorer
+from optimist.scoring.scorer import Scorer, score_for_ever
 from optimist_client.errors import FixError
 
 PERIOD = 1.0

@@ -1,8 +1,12 @@
-"""The bounds of the experiments that a scorer works on, one for each metric, built once its kernels can be fixed."""
+"""The bounds of the experiments that a scorer works on, one for each metric, built once its kernels can be fixed.
+
+The first batches of a log fix open kernels and the bandwidth of contexts.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import Any, TypedDict
 from weakref import WeakValueDictionary
@@ -12,21 +16,71 @@ import torch
 from torch import Tensor
 
 from optimist.estimation.question import Question
-from optimist.estimation.stored import metric_of, pack_kernels, question_of, stored_reference, unpack_kernels
+from optimist.estimation.stored import (
+    batch_of,
+    metric_of,
+    pack_kernels,
+    question_of,
+    routed_prompt_of,
+    stored_reference,
+    unpack_kernels,
+)
 from optimist.estimation.track import first_rows
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import make_reference
 from optimist.numerics.real_data import Reference
-from optimist.numerics.routing.features import ContextMap, ContextSettings
+from optimist.numerics.routing.features import ContextMap, ContextSettings, Floats
 from optimist.policies.routing import SAMPLED
-from optimist.records import Claim
-from optimist.scoring.first_batches import first_batches
+from optimist.records import Claim, LogEntry
+from optimist.scoring.experiments import first_batches
 from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, RoutesRecord, Subject
 from optimist.scoring.threads import InThread
 from optimist.store import Store, kernels_digest, namespace_of
 from optimist_client.goals import COMPONENTS
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
+
+
+@dataclass(frozen=True, slots=True)
+class FirstBatch:
+    """One of the first batches of a log."""
+
+    entry: LogEntry
+    tensors: dict[str, Tensor]
+    context: Floats
+    """(d,); (0,) where the bandwidth of contexts is not open."""
+
+    @classmethod
+    def of(cls, entry: LogEntry, question: Question) -> FirstBatch:
+        """Raises ValueError for a batch that cannot be read."""
+        batch = batch_of(entry)[0]
+        if question.contexts is None or not question.contexts.is_open:
+            return cls(entry, batch, np.zeros(0))
+        return cls(entry, batch, question.contexts.read(routed_prompt_of(entry).context))
+
+
+async def first_batches(
+    store: Store, place: tuple[str, int], question: Question, rows: int, batches: int
+) -> list[FirstBatch]:
+    """The first readable batches that have `rows` rows together, `batches` of them or more; [] if there are too few.
+
+    place: experiment and ordinal.
+    """
+    found: list[FirstBatch] = []
+    retracted = await store.retracted_log(*place)
+    seq, chain = max(0, retracted.restart - 1), ""
+    while entries := await store.read_log(*place, seq, max_entries=32, chain=chain):
+        for entry in entries:
+            if entry.retracts is not None or entry in retracted:
+                continue
+            with contextlib.suppress(ValueError):
+                found.append(FirstBatch.of(entry, question))
+                rows -= entry.rows
+            if rows <= 0 and len(found) >= batches:
+                return found
+        seq, chain = entries[-1].seq, entries[-1].chain
+    return []
+
 
 SECONDS_PER_PRODUCT = 1e-9
 """Seconds for an eigendecomposition of a (d, d) matrix, divided by d³: 5 s at d = 2048 on one core."""

@@ -1,4 +1,7 @@
-"""Who is scored next: what asks wait for before the rest, namespaces by shares, short turns not behind long ones."""
+"""Who is scored next: what asks wait for before the rest, namespaces by shares, short turns not behind long ones.
+
+Before that: which experiments a sweep looks at, all that are active and a few of those that rest. No I/O.
+"""
 
 from __future__ import annotations
 

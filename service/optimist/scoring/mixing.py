@@ -13,8 +13,7 @@ from optimist.insight.metrics import SCORING_SECONDS
 from optimist.records import GeneratorState
 from optimist.scoring.catching_up import timed
 from optimist.scoring.experiments import ScoredExperiment
-from optimist.scoring.gathering import Gathering, parts_of
-from optimist.scoring.lending import Lending
+from optimist.scoring.lending import Gathering, Lending, parts_of
 from optimist.scoring.record import MixtureRecord
 from optimist.scoring.threads import InThread
 from optimist.store import Store

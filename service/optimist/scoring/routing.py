@@ -21,8 +21,7 @@ from optimist.records import COST, Damaged, ExperimentState, MixedPart, Part, is
 from optimist.routing_gain.tables import route_table
 from optimist.scoring.catching_up import timed
 from optimist.scoring.experiments import ScoredExperiment
-from optimist.scoring.gathering import Gathering, parts_of
-from optimist.scoring.lending import Lending
+from optimist.scoring.lending import Gathering, Lending, parts_of
 from optimist.scoring.record import RoutesRecord
 from optimist.scoring.threads import InThread
 from optimist.store import Store

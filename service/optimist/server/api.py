@@ -23,8 +23,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from optimist.api.app import create_app
-from optimist.api.board import Board
-from optimist.api.middleware.limits import WHOLE
+from optimist.api.middleware.limits import WHOLE, Board
 from optimist.insight.logs import configure
 from optimist.process import answer_soon, give_back_from
 from optimist.records import CannotStart

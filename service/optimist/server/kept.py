@@ -26,7 +26,7 @@ from typing import Any
 
 from prometheus_client import Counter
 
-from optimist.api.board import Board
+from optimist.api.middleware.limits import Board
 from optimist.insight import shared
 from optimist.insight.metrics import API_RESTARTS, SCORER_RESTARTS
 from optimist.records import CannotStart

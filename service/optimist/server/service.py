@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 
-from optimist.api.board import Board
+from optimist.api.middleware.limits import Board
 from optimist.insight.shared import directory
 from optimist.records import CannotStart
 from optimist.server.api import address, bound, ending_in_order, prepare, run_api

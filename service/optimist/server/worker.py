@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from optimist.api.board import Board
+from optimist.api.middleware.limits import Board
 from optimist.process import end_with_parent, live, say, take_order
 from optimist.records import StoreError
 from optimist.server.api import GRACE, ending_in_order, prepare, run_api

@@ -9,9 +9,8 @@ import numpy as np
 from fastapi import Request
 from numpy.typing import NDArray
 
-from optimist.api.bodies.aside import LARGE, aside
-from optimist.api.bodies.objects import JSON_WORK, parsed
-from optimist.api.middleware.headers import header
+from optimist.api.bodies.objects import JSON_WORK, LARGE, aside, parsed
+from optimist.api.middleware.access import header
 from optimist.api.middleware.limits import Body, Share
 from optimist.api.problems import ApiError, invalid
 from optimist.settings import Settings

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 
 from optimist.api.bodies.arrays import Arrays, Shapes, body_of, read_arrays
-from optimist.api.bodies.aside import aside
-from optimist.api.middleware.headers import header
-from optimist.api.newest import Newest
+from optimist.api.bodies.objects import aside
+from optimist.api.middleware.access import header
+from optimist.api.pages import Newest
 from optimist.api.problems import invalid
 from optimist.numerics.batches import as_matrices, check_batch, check_shapes, check_values, readers_of
 from optimist.numerics.plausibility import levelled, magnitudes, sized

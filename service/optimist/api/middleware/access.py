@@ -1,11 +1,15 @@
-"""Authenticates and authorizes callers before any of a request's body is read."""
+"""Authenticates and authorizes callers before any of a request's body is read.
+
+Requests per second are limited by one token bucket per key in this process.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -16,15 +20,52 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from optimist.api.middleware import permissions
-from optimist.api.middleware.headers import header
-from optimist.api.middleware.keys import Caller, KeyRecord, caller_of, split_key
-from optimist.api.middleware.rates import Rates
+from optimist.api.middleware.keys import SAFE, Caller, KeyRecord, caller_of, check_permission, is_public, split_key
 from optimist.api.problems import ApiError, problem_of
 from optimist.records import StoreError
 from optimist.settings import is_loopback
 from optimist.store import DEFAULT_NAMESPACE
 from optimist.store.store import AccessKeys
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """The first header of this name (in lower case); None without one."""
+    for known, value in scope["headers"]:
+        if known == name:
+            return value.decode("latin-1")
+    return None
+
+
+BURST_SECONDS = 2.0
+"""Size of the largest burst, in seconds of the permitted rate."""
+
+
+class Rates:
+    """Token buckets by key. Only valid keys get one, so there are no more buckets than keys."""
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._most = max(1.0, BURST_SECONDS * rate)
+        self._clock = clock
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def take(self, key: str) -> None:
+        """Count a request. Raises `ApiError` 429 with the time to wait (Retry-After) if it exceeds the rate."""
+        now = self._clock()
+        tokens, since = self._buckets.get(key, (self._most, now))
+        tokens = min(self._most, tokens + (now - since) * self._rate)
+        if tokens < 1.0:
+            wait = math.ceil((1.0 - tokens) / self._rate)
+            raise ApiError(
+                429,
+                "too-many-requests",
+                "Too many requests",
+                f"expected at most {self._rate:g} requests per second with one key",
+                action="retry",
+                headers={"retry-after": str(wait)},
+            )
+        self._buckets[key] = (tokens - 1.0, now)
+
 
 logger = logging.getLogger(__name__)
 
@@ -100,11 +141,11 @@ class Access:
         Raises `ApiError` 400, 401, 403, 404 or 429, and `StoreError` if the keys cannot be read.
         """
         _refuse_doubled(scope)
-        if not permissions.is_public(scope["path"]):
+        if not is_public(scope["path"]):
             caller = scope["caller"] = await self._caller(scope)
             if self._rates is not None:
                 self._rates.take(caller.key)
-            permissions.check(caller, scope["method"], scope["path"])
+            check_permission(caller, scope["method"], scope["path"])
 
     async def admit_again(self, scope: Scope) -> None:
         """Raise HTTPException if the caller's key was revoked since: of a request whose body came slowly."""
@@ -162,7 +203,7 @@ def _is_loopback_host(host: str) -> bool:
 def _refuse_other_pages(scope: Scope) -> None:
     """Raise `ApiError` 403 if a browser sends the request for another site's page (cross-site request forgery)."""
     origin = header(scope, b"origin")
-    if scope["method"] in permissions.SAFE or origin is None:
+    if scope["method"] in SAFE or origin is None:
         return
     if origin.partition("://")[2] != header(scope, b"host"):
         raise ApiError(

@@ -1,4 +1,6 @@
-"""Serves the dashboard at `/` and the page of the HTTP API at `/docs`: static files, and libraries from wheels."""
+"""Serves the dashboard at `/` and the page of the HTTP API at `/docs`: static files, and libraries from wheels; and the
+session, which is how the page signs in: with a cookie that scripts cannot read.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,47 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, FastAPI, Header, HTTPException
-from fastapi.responses import FileResponse, Response
+from fastapi import APIRouter, FastAPI, Header, HTTPException, Request, Response
+from fastapi.responses import FileResponse
+
+from optimist.api.context import SettingsDep
+from optimist.api.middleware.access import COOKIE, CallerDep
+from optimist.api.middleware.keys import SESSION
+from optimist_client.models import Session
+
+session = APIRouter(prefix=SESSION, tags=["access"])
+
+
+@session.get("")
+async def get_session(caller: CallerDep, settings: SettingsDep) -> Session:
+    """The caller: namespace and role of the access key, and the experiments it is restricted to."""
+    return Session(
+        namespace=caller.namespace,
+        role=caller.role,
+        experiments=sorted(caller.experiments),
+        key=caller.key or None,
+        image_hosts=list(settings.image_hosts),
+    )
+
+
+@session.post("")
+async def sign_in(request: Request, response: Response, caller: CallerDep, settings: SettingsDep) -> Session:
+    """Store the key of this request's `Authorization` header as a cookie that scripts and other sites cannot use.
+
+    The cookie is valid until the browser is closed or the key is revoked.
+    """
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    if scheme:
+        is_secure = request.url.scheme == "https"
+        response.set_cookie(COOKIE, key.strip(), httponly=True, samesite="strict", secure=is_secure)
+    return await get_session(caller, settings)
+
+
+@session.delete("", status_code=204)
+async def sign_out(response: Response) -> None:
+    """Delete the cookie."""
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+
 
 LIBRARIES = {
     "plotly.min.js": ("plotly", "package_data/plotly.min.js"),
@@ -112,6 +153,7 @@ def _of_library(name: str, media_type: str | None, compressed: bool, known: str 
 
 
 def install(app: FastAPI) -> None:
-    """Add the dashboard's routes to `app` if its files are installed."""
+    """Add the routes of sessions to `app`, and those of the page if its files are installed."""
+    app.include_router(session)
     if dashboard_directory().is_dir():
         app.include_router(router)

@@ -7,12 +7,12 @@ import time
 import uuid
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 
-from optimist.api.asked import metric_called
 from optimist.api.bodies.objects import LongRoute
-from optimist.api.context import Context, ContextDep, StoreDep
-from optimist.api.entities import Body, respond
+from optimist.api.context import Context, ContextDep, StoreDep, metric_called
+from optimist.api.middleware.access import CallerDep
+from optimist.api.pages import Body, CursorQuery, LimitQuery, count_answer, place_of, respond
 from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, check_rows_kept, stored_reference
 from optimist.dispatch.report import contrast_of, with_decision_latched
@@ -29,6 +29,7 @@ from optimist_client.models import (
     Experiment,
     ExperimentChange,
     ExperimentConfig,
+    ExperimentPage,
     Identifier,
     ReferenceInfo,
     Report,
@@ -36,6 +37,31 @@ from optimist_client.models import (
 )
 
 router = APIRouter(prefix="/v1/experiments", tags=["experiments"], route_class=LongRoute)
+
+
+@router.get("", response_model=ExperimentPage)
+async def list_experiments(
+    request: Request,
+    context: ContextDep,
+    caller: CallerDep,
+    if_none_match: Annotated[str | None, Header()] = None,
+    limit: LimitQuery = 50,
+    cursor: CursorQuery = None,
+    tag: Annotated[str | None, Query(description="Only experiments with this tag")] = None,
+    search: Annotated[
+        str | None,
+        Query(description="Only those with this text in their name, generators, tags or note, in whatever case"),
+    ] = None,
+) -> Response:
+    """Summaries of the experiments that the caller's key is good for, newest first.
+
+    An experiment that is there all the while is in exactly one of the pages, whatever is created or deleted meanwhile.
+    ETag as of reports; an answer to one who sends it may be a second old.
+    """
+    after, old = place_of(cursor), if_none_match is not None
+    body = await context.polls.page(limit, after, caller.experiments, tag, search, old=old)
+    count_answer(request, body.text)
+    return respond(body, if_none_match)
 
 
 @router.post("")

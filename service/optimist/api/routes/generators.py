@@ -1,29 +1,183 @@
-"""Routes of generators: add, pause, resume and retire them, change their cost, and append batches without a pick."""
+"""Routes of generators and of what is done with their accepted batches: append, retract, accept as they are."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
 
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
 from optimist.api.bodies.batches import Embedding, Embeddings, read_batch
 from optimist.api.bodies.objects import ModelRoute
-from optimist.api.context import ContextDep
+from optimist.api.context import Context, ContextDep
+from optimist.api.middleware.access import CallerDep
+from optimist.api.middleware.keys import Caller
 from optimist.api.problems import invalid
+from optimist.experiments.admission import kernels_of
+from optimist.experiments.anomalies import acceptance, retracted_batch
 from optimist.records import COST
 from optimist_client.goals import check_route_size
-from optimist_client.models import Experiment, GeneratorChange, GeneratorRequest, Identifier, Report, TellReply
+from optimist_client.models import (
+    AcceptanceRequest,
+    AcceptReply,
+    Experiment,
+    GeneratorChange,
+    GeneratorRequest,
+    Identifier,
+    Report,
+    RetractionRequest,
+    RetractReply,
+    TellReply,
+)
 from optimist_client.previews import check_previews
 from optimist_client.route_fields import priced_by
 
+router = APIRouter(prefix="/v1/experiments/{name}", route_class=ModelRoute)
+logger = logging.getLogger(__name__)
+
+
+@router.put("/picks/{number}/batch/acceptance", tags=["acceptances"])
+async def accept_pick(
+    name: Identifier, number: int, context: ContextDep, caller: CallerDep, request: AcceptanceRequest | None = None
+) -> AcceptReply:
+    """Accept the batch that was told for a pick as it is, though it is on another scale than others.
+
+    A decision that rests on it is then no longer provisional, unless it rests on others, too. Answers 404 for a pick
+    without a batch, 409 for a batch that was retracted.
+    """
+    return await _accept(context, caller, name, request, pick=number)
+
+
+@router.put("/generators/{generator:path}/batches/{position}/acceptance", tags=["acceptances"])
+async def accept_batch(
+    name: Identifier,
+    generator: str,
+    position: int,
+    context: ContextDep,
+    caller: CallerDep,
+    request: AcceptanceRequest | None = None,
+) -> AcceptReply:
+    """Accept the batch at a position of a generator's log, as for a pick."""
+    return await _accept(context, caller, name, request, generator, position=position)
+
+
+@router.put("/generators/{generator:path}/batches/acceptance", tags=["acceptances"])
+async def accept_generator(
+    name: Identifier, generator: str, context: ContextDep, caller: CallerDep, request: AcceptanceRequest | None = None
+) -> AcceptReply:
+    """Accept all batches of a generator so far, and with them that the generator is on a scale of its own."""
+    return await _accept(context, caller, name, request, generator)
+
+
+async def _accept(
+    context: Context,
+    caller: Caller,
+    name: str,
+    request: AcceptanceRequest | None,
+    generator: str | None = None,
+    **what: Any,
+) -> AcceptReply:
+    experiment = await context.experiment(name)
+    ordinal = None if generator is None else await context.ordinal(experiment, generator)
+    reason = (request or AcceptanceRequest()).reason
+    async with context.vitals.room_for(len(reason)):
+        stored, already = await context.store.accept_batch(
+            name, generator=ordinal, **what, who=caller.key, reason=reason, instance=experiment.instance
+        )
+    context.polls.changed(name)
+    generators = (await context.store.state(name)).generators
+    found = acceptance(stored, generators[stored.generator].name)
+    if not already:
+        logger.info("%s of %s is accepted", found, context.store.full_name(name))
+    return AcceptReply(accepted=found, already=already)
+
+
+@router.delete("/picks/{number}/batch", tags=["retractions"])
+async def retract_pick(
+    name: Identifier, number: int, context: ContextDep, caller: CallerDep, request: RetractionRequest | None = None
+) -> RetractReply:
+    """Retract the batch that was told for a pick: it no longer counts, and telling it again answers 409.
+
+    Scores are made anew without it. Its samples stay in the budget and the cost; its prompts are handed out again.
+    """
+    return await _retract(context, caller, name, request, pick=number)
+
+
+@router.delete("/generators/{generator:path}/batches/{position}", tags=["retractions"])
+async def retract_batch(
+    name: Identifier,
+    generator: str,
+    position: int,
+    context: ContextDep,
+    caller: CallerDep,
+    request: RetractionRequest | None = None,
+) -> RetractReply:
+    """Retract the batch at a position of a generator's log, as for a pick.
+
+    Answers 409 where the log was trimmed up to there, which needs `keep_log`; the answer says what is possible.
+    """
+    return await _retract(context, caller, name, request, generator, position=position)
+
+
+@router.delete("/generators/{generator:path}/batches", tags=["retractions"])
+async def retract_generator(
+    name: Identifier,
+    generator: str,
+    context: ContextDep,
+    caller: CallerDep,
+    request: RetractionRequest | None = None,
+    until: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+) -> RetractReply:
+    """Retract all batches of a generator, which starts anew from nothing; always possible.
+
+    With `until`, where prompts are routed, only those up to this position of its log: what was learned of a model
+    before its answers changed. Answers 409 where the log was trimmed beyond it; the answer says what is possible.
+    """
+    return await _retract(context, caller, name, request, generator, until=until)
+
+
+async def _retract(
+    context: Context,
+    caller: Caller,
+    name: str,
+    request: RetractionRequest | None,
+    generator: str | None = None,
+    **what: Any,
+) -> RetractReply:
+    experiment = await context.experiment(name)
+    ordinal = None if generator is None else await context.ordinal(experiment, generator)
+    if what.get("until") is not None and experiment.config.goal != "route":
+        raise invalid("until: only an experiment that routes prompts can retract the first batches of a generator")
+    reason = (request or RetractionRequest()).reason
+    kernels = [kernel for metric in experiment.config.metrics.values() for kernel in kernels_of(metric).values()]
+    has_open_contexts = experiment.config.goal == "route" and experiment.config.context_bandwidth == "median"
+    fits_kernels = has_open_contexts or any(kernel.is_open for kernel in kernels)
+    async with context.vitals.room_for(len(reason), reserve=0.5):
+        retraction, already = await context.store.retract(
+            name,
+            generator=ordinal,
+            **what,
+            who=caller.key,
+            reason=reason,
+            fits_kernels=fits_kernels,
+            instance=experiment.instance,
+        )
+    context.polls.changed(name)
+    if retraction is None:
+        return RetractReply(retracted=[], already=already)
+    generators = (await context.store.state(name)).generators
+    found = retracted_batch(retraction, generators[retraction.generator].name)
+    if not already:
+        logger.info("%s of %s is retracted", found, context.store.full_name(name))
+    return RetractReply(retracted=[found], already=already, decision_reopened=retraction.reopened)
+
+
 START = "Index of the first sample in the generator's sequence; without it the samples have no indices"
 
-router = APIRouter(prefix="/v1/experiments/{name}/generators", tags=["generators"], route_class=ModelRoute)
 
-
-@router.post("")
+@router.post("/generators", tags=["generators"])
 async def add_generator(name: Identifier, wanted: GeneratorRequest, context: ContextDep) -> Report:
     """Add a generator. If the experiment already has a generator of this name, nothing changes."""
     experiment = await context.experiment(name)
@@ -58,7 +212,7 @@ def _refusing(check: Callable[[int, int], None], *numbers: int) -> None:
         raise invalid(str(error)) from None
 
 
-@router.post("/{generator:path}/batches", openapi_extra=ARRAYS_IN_OPENAPI)
+@router.post("/generators/{generator:path}/batches", openapi_extra=ARRAYS_IN_OPENAPI, tags=["generators"])
 async def append(
     name: Identifier,
     generator: str,
@@ -95,7 +249,7 @@ async def append(
 
 
 # This route comes last because its path also matches all longer ones.
-@router.patch("/{generator:path}")
+@router.patch("/generators/{generator:path}", tags=["generators"])
 async def change_generator(name: Identifier, generator: str, change: GeneratorChange, context: ContextDep) -> Report:
     """Pause, resume or permanently retire a generator, or change its cost. At least one must remain active.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from optimist.api.middleware.permissions import METRICS
+from optimist.api.middleware.keys import METRICS
 from optimist.api.problems import ApiError
 from optimist.api.vitals import Vitals
 from optimist.insight.metrics import REDIS_BYTES, REDIS_LIMIT_BYTES, REDIS_SECONDS

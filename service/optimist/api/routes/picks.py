@@ -10,12 +10,19 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
-from optimist.api.bodies.asks import IN_OPENAPI, Asked, bytes_of, check_contexts, read_ask
+from optimist.api.bodies.asks import (
+    IN_OPENAPI,
+    Asked,
+    bytes_of,
+    check_contexts,
+    parameters_in_openapi,
+    read_ask,
+    read_parameters,
+)
 from optimist.api.bodies.batches import EMBEDDING, EMBEDDINGS, read_batch
 from optimist.api.context import Context, ContextDep, context_of
 from optimist.api.middleware.service import Straight
 from optimist.api.problems import invalid
-from optimist.api.routes.parameters import parameters_in_openapi, read_parameters
 from optimist.experiments.goals import AskedContexts
 from optimist.records import Batch, NotFound
 from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply
