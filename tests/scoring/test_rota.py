@@ -10,14 +10,14 @@ from made import scoring, until
 from redis.asyncio import Redis
 
 from optimist.records import ExperimentState
-from optimist.scoring import rota as rota_module
-from optimist.scoring.rota import RESTING, Rota
+from optimist.scoring import fairness
+from optimist.scoring.fairness import RESTING, Rota
 from optimist.store import Store
 
 
 async def commands_of_a_sweep(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """What Redis runs, inside scripts, too, from one sweep of a scorer with nothing to do to the next."""
-    monkeypatch.setattr(rota_module, "ACTIVE", 0.0)
+    monkeypatch.setattr(fairness, "ACTIVE", 0.0)
     async with scoring(store) as scorer:
         swept = -1.0
 
@@ -50,7 +50,7 @@ async def test_a_sweep_does_not_depend_on_how_many_experiments_rest(
 
 def test_active_ones_come_in_every_sweep_and_the_others_in_turn(monkeypatch: pytest.MonkeyPatch):
     clock = [100.0]
-    monkeypatch.setattr(rota_module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(fairness.time, "monotonic", lambda: clock[0])
     names, rota, state = [f"x-{number}" for number in range(25)], Rota(), ExperimentState(0, 0, [])
 
     def swept(due: str = "", mark: str = "") -> list[str]:
@@ -66,11 +66,11 @@ def test_active_ones_come_in_every_sweep_and_the_others_in_turn(monkeypatch: pyt
     assert all("x-3" in turn for turn in turns)
     assert set().union(*turns) == set(names)
     assert {"x-3", "x-5"} <= set(swept())
-    clock[0] += 2 * rota_module.ACTIVE
+    clock[0] += 2 * fairness.ACTIVE
     for _ in range(3):
         swept(mark="changed")
     assert "x-7" in swept(mark="changed"), "it has changed since it was last looked at"
-    clock[0] += 2 * rota_module.ACTIVE
+    clock[0] += 2 * fairness.ACTIVE
     assert all(len(swept(mark="changed")) <= RESTING for _ in range(3))
     rota.forget()
     assert sorted(swept(mark="changed")) == sorted(names)

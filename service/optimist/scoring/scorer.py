@@ -21,12 +21,11 @@ from optimist.process import answer_soon, give_back_from
 from optimist.records import Damaged, NotFound, StoreError, Superseded
 from optimist.scoring.catching_up import CatchingUp
 from optimist.scoring.experiments import Experiments
-from optimist.scoring.fairness import SHORT, FairQueue
+from optimist.scoring.fairness import SHORT, FairQueue, Rota
 from optimist.scoring.lending import Lending
 from optimist.scoring.mixing import Mixing
 from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, RoutesRecord, Subject
 from optimist.scoring.records import Records
-from optimist.scoring.rota import Rota
 from optimist.scoring.routing import Routing
 from optimist.scoring.threads import Threads, Work
 from optimist.store import DUE, MIXTURES, MODES, ROUTES, Store, open_store
@@ -34,86 +33,9 @@ from optimist.store.connect import shown, wait_for_server
 from optimist.store.reaching import Outage
 from optimist_client.errors import reason
 
-
-def kept(records: Iterable[Record[Any]], experiments: Experiments) -> int:
-    """Bytes of warm statistics, copies for mixtures and routes among them, and of the feature maps and references."""
-    return sum(record.bytes for record in records) + experiments.bytes
-
-
-def cool_down(records: Collection[Record[Any]], experiments: Experiments, limit: float) -> None:
-    """Drop the least recently used parts until the rest takes at most `limit` bytes; those at work keep theirs.
-
-    A feature map was last used when the latest generator of its experiment and metric was. It is dropped after the
-    statistics of all of them, which refer to it; a reference is dropped with the last bound that uses it.
-    """
-    left = kept(records, experiments)
-    if left <= limit:
-        return
-    used: dict[Subject, float] = {}
-    for record in records:
-        used[record.subject] = max(used.get(record.subject, 0.0), record.worked)
-    busy = {record.subject for record in records if record.state == "working"}
-    droppable = [record for record in records if record.bytes and record.state != "working"]
-    statistics = [(record.worked, False, record.subject, record) for record in droppable]
-    maps = [(used.get(subject, 0.0), True, subject, None) for subject in experiments.warm if subject not in busy]
-    for _, _, subject, record in sorted([*statistics, *maps], key=lambda entry: entry[:3]):
-        if left <= limit:
-            return
-        if record is not None:
-            left -= record.bytes
-            record.cool()
-        else:
-            left -= experiments.cool(subject)
-            for one in records:
-                if one.subject == subject:
-                    one.seconds = None  # unknown again: the next turn has to build the bound
-
-
 _log = logging.getLogger(__name__)
 LARGE = 4 * 2**20
 """Blocks of memory of this size or more are returned to the system as soon as they are freed."""
-
-
-def score_for_ever(
-    redis_url: str, device: torch.device, warm_bytes: int | None, begun: Callable[[Scorer], None] | None = None
-) -> None:
-    """Score until SIGINT or SIGTERM, then release all generators; `begun` is called once Redis answers.
-
-    Raises CannotStart if Redis is unsuitable.
-    """
-
-    async def run() -> None:
-        await wait_for_server(redis_url)
-        async with open_store(redis_url) as store:
-            scorer = Scorer(store, device=device, warm_bytes=warm_bytes)
-            task = asyncio.create_task(scorer.run())
-            _log.info("the scorer begins, on %s (Redis: %s)", device, shown(redis_url))
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-            if begun is not None:
-                begun(scorer)
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-
-    # Eigenproblems leave some 400 MiB of freed blocks at d = 2048.
-    give_back_from(LARGE)
-    answer_soon()
-    asyncio.run(run())
-
-
-logger = logging.getLogger(__name__)
-
-SWEEP = 1.0
-"""Seconds between sweeps of experiments, for lost announcements and scorers that died."""
-CLAIM = 4.0
-"""Seconds after which another scorer may take over a generator whose scorer does not renew its claim."""
-RENEW = 1.0
-IDLE = 60.0
-"""Seconds without work after which a generator is released."""
-STUCK = 60.0
-"""Seconds without a complete sweep after which the scorer counts as dead."""
-QUEUED = 2.0
-"""Seconds that a generator may wait for a thread; after that its claim is not renewed, so that others can claim it."""
 
 
 class Scorer:
@@ -352,3 +274,79 @@ def _going_on() -> Iterator[None]:
         pass  # tried again in the next turn
     except Exception:
         logger.exception("a turn of the scorer's loop failed")
+
+
+def score_for_ever(
+    redis_url: str, device: torch.device, warm_bytes: int | None, begun: Callable[[Scorer], None] | None = None
+) -> None:
+    """Score until SIGINT or SIGTERM, then release all generators; `begun` is called once Redis answers.
+
+    Raises CannotStart if Redis is unsuitable.
+    """
+
+    async def run() -> None:
+        await wait_for_server(redis_url)
+        async with open_store(redis_url) as store:
+            scorer = Scorer(store, device=device, warm_bytes=warm_bytes)
+            task = asyncio.create_task(scorer.run())
+            _log.info("the scorer begins, on %s (Redis: %s)", device, shown(redis_url))
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+            if begun is not None:
+                begun(scorer)
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    # Eigenproblems leave some 400 MiB of freed blocks at d = 2048.
+    give_back_from(LARGE)
+    answer_soon()
+    asyncio.run(run())
+
+
+logger = logging.getLogger(__name__)
+
+SWEEP = 1.0
+"""Seconds between sweeps of experiments, for lost announcements and scorers that died."""
+CLAIM = 4.0
+"""Seconds after which another scorer may take over a generator whose scorer does not renew its claim."""
+RENEW = 1.0
+IDLE = 60.0
+"""Seconds without work after which a generator is released."""
+STUCK = 60.0
+"""Seconds without a complete sweep after which the scorer counts as dead."""
+QUEUED = 2.0
+"""Seconds that a generator may wait for a thread; after that its claim is not renewed, so that others can claim it."""
+
+
+def kept(records: Iterable[Record[Any]], experiments: Experiments) -> int:
+    """Bytes of warm statistics, copies for mixtures and routes among them, and of the feature maps and references."""
+    return sum(record.bytes for record in records) + experiments.bytes
+
+
+def cool_down(records: Collection[Record[Any]], experiments: Experiments, limit: float) -> None:
+    """Drop the least recently used parts until the rest takes at most `limit` bytes; those at work keep theirs.
+
+    A feature map was last used when the latest generator of its experiment and metric was. It is dropped after the
+    statistics of all of them, which refer to it; a reference is dropped with the last bound that uses it.
+    """
+    left = kept(records, experiments)
+    if left <= limit:
+        return
+    used: dict[Subject, float] = {}
+    for record in records:
+        used[record.subject] = max(used.get(record.subject, 0.0), record.worked)
+    busy = {record.subject for record in records if record.state == "working"}
+    droppable = [record for record in records if record.bytes and record.state != "working"]
+    statistics = [(record.worked, False, record.subject, record) for record in droppable]
+    maps = [(used.get(subject, 0.0), True, subject, None) for subject in experiments.warm if subject not in busy]
+    for _, _, subject, record in sorted([*statistics, *maps], key=lambda entry: entry[:3]):
+        if left <= limit:
+            return
+        if record is not None:
+            left -= record.bytes
+            record.cool()
+        else:
+            left -= experiments.cool(subject)
+            for one in records:
+                if one.subject == subject:
+                    one.seconds = None  # unknown again: the next turn has to build the bound

@@ -1,4 +1,4 @@
-"""Access keys, their roles and their callers, and which role each route requires; one that is not listed requires admin.
+"""Access keys, their roles and their callers; and which role a route requires: admin, where it is not listed here.
 
 A key is `optimist_<id>_<secret>`. The secret has 256 random bits, and only its SHA-256 is stored. A fast hash is safe
 here because, unlike a password, the secret cannot be guessed, and it keeps the check of every request cheap.
