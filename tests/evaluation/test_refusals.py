@@ -1,4 +1,4 @@
-"""What makes no sense is refused at the door, with a ValueError that says what was expected, and changes nothing."""
+"""What makes no sense is refused at once, with a ValueError that says what was expected, and changes nothing."""
 
 from __future__ import annotations
 

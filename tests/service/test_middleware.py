@@ -1,4 +1,4 @@
-"""Requests that are answered at the door, without FastAPI, are read and answered like all others."""
+"""Requests that are answered in the middleware, without FastAPI, are read and answered like all others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def fail(request: Request) -> Response:
 
 
 async def answers(path: str) -> tuple[httpx.Response, httpx.Response]:
-    """The answers to one request, at the door and by FastAPI."""
+    """The answers to one request, by the middleware and by FastAPI."""
     access = Access(keys=False, local=False, rate=None)
     found = []
     for straight in ([Straight("/{which}", fail)], []):
