@@ -41,7 +41,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def guarded(directory: Path) -> Iterator[tuple[Service, str]]:
+def locked(directory: Path) -> Iterator[tuple[Service, str]]:
     with guarded(directory, "--no-scoring", environment=LIMITS) as (service, key):
         with client_of(service, key) as http:
             http.post("/v1/experiments", json={"name": "x", **CONFIG}).raise_for_status()
@@ -70,9 +70,9 @@ def told(http: httpx.Client, rows: int) -> int:
 
 
 @pytest.mark.long
-def test_bodies_of_one_key_that_stopped_keep_no_other_key_out(guarded: tuple[Service, str], directory: Path):
+def test_bodies_of_one_key_that_stopped_keep_no_other_key_out(locked: tuple[Service, str], directory: Path):
     """They hold its part of the memory: its own large bodies wait, its small ones and those of others do not."""
-    service, key = guarded
+    service, key = locked
     slow = new_key(directory, "admin")
     stopped = [begun(service, slow, "/v1/references?name=slow", 2_000_000, bytes(1_999_992)) for _ in range(4)]
     try:
@@ -93,9 +93,9 @@ def held(service: Service, key: str) -> float:
 
 
 @pytest.mark.long
-def test_a_key_that_is_revoked_while_a_body_comes_is_good_for_nothing(guarded: tuple[Service, str], directory: Path):
+def test_a_key_that_is_revoked_while_a_body_comes_is_good_for_nothing(locked: tuple[Service, str], directory: Path):
     """Whatever the route reads it with; one that is still good may take as long."""
-    service, key = guarded
+    service, key = locked
     revoked = new_key(directory, "admin")
     paths = ["/v1/experiments/x/generators/a/batches", "/v1/references?name=late", "/v1/import"]
     paths.append("/v1/experiments/x/picks/1/batch?nonce=aa")
@@ -118,16 +118,16 @@ def test_a_key_that_is_revoked_while_a_body_comes_is_good_for_nothing(guarded: t
     "others",
     ["a[]=1; {}", "{}; =; odd", 'x="; {}', "b@d:name=1; {}", f"{COOKIE}=of-another; {{}}", f'{COOKIE}="; {{}}'],
 )
-def test_odd_cookies_of_the_host_sign_nobody_out(guarded: tuple[Service, str], others: str):
-    service, key = guarded
+def test_odd_cookies_of_the_host_sign_nobody_out(locked: tuple[Service, str], others: str):
+    service, key = locked
     cookie = others.format(f"{COOKIE}={key}")
     assert httpx.get(f"{service.url}/v1/session", headers={"cookie": cookie}).status_code == 200
     assert httpx.get(f"{service.url}/v1/session", headers={"cookie": others.format("y=z")}).status_code == 401
 
 
-def test_experiments_have_a_width(guarded: tuple[Service, str], not_scoring: Service):
+def test_experiments_have_a_width(locked: tuple[Service, str], not_scoring: Service):
     """Those that are made, by their features, prompts or classes, and those that are imported."""
-    service, key = guarded
+    service, key = locked
     pairs = {"generators": ["a"], "metric": "conditional-vendi", "kernel": KERNEL, "prompt_kernel": KERNEL}
     pairs["prompts"] = ["a cat"]
     with client_of(service, key) as http:
