@@ -29,7 +29,7 @@ from optimist.estimation.track import Track
 from optimist.experiments.curves import curve_point
 from optimist.metrics.threads import limit_threads
 from optimist.records import LogEntry
-from optimist.scoring.warm import WarmGenerator
+from optimist.scoring.cached import CachedStatistic
 from optimist_client import tensors
 
 DIMENSION = 32
@@ -78,18 +78,18 @@ def row(metric: str, generators: int, features: int, samples: int) -> list[str]:
     asked, columns = question(metric, features)
     bound = asked.bound_for({"features": columns})
     tracks: dict[str, Track] = {}
-    warm = WarmGenerator(bound, 1e9, paired=asked.is_paired)
+    cached = CachedStatistic(bound, 1e9, paired=asked.is_paired)
     for generator in range(generators):
-        warm = WarmGenerator(bound, 1e9, paired=asked.is_paired)
-        warm.apply(told(generator, columns, samples))
-        tracks[f"g{generator}"] = warm.track
-    _, estimate = timed(warm.track.estimate)
-    body, _ = timed(warm.freeze)
-    _, thawing = timed(partial(WarmGenerator.thaw, paired=asked.is_paired), body, warm.seq, bound, 1e9)
+        cached = CachedStatistic(bound, 1e9, paired=asked.is_paired)
+        cached.apply(told(generator, columns, samples))
+        tracks[f"g{generator}"] = cached.track
+    _, estimate = timed(cached.track.estimate)
+    body, _ = timed(cached.freeze)
+    _, thawing = timed(partial(CachedStatistic.thaw, paired=asked.is_paired), body, cached.seq, bound, 1e9)
     before = peak()
     mixture, seconds = timed(mixture_of, tracks)
     payload = json.dumps(mixture.to_dict())
-    cells = [metric, f"{estimate:.2f} s", f"{warm.bytes / 2**20:.0f} MiB", f"{seconds:.2f} s"]
+    cells = [metric, f"{estimate:.2f} s", f"{cached.bytes / 2**20:.0f} MiB", f"{seconds:.2f} s"]
     cells += [f"{seconds / estimate:.1f}", f"{(peak() - before) / 2**20:.0f} MiB"]
     cells += [f"{len(payload) / 1024:.1f} KiB", f"{len(curve_point(mixture, 0.05)):,} B"]
     return [*cells, f"{len(body) / 2**20:.0f} MiB", f"{thawing:.2f} s"]

@@ -20,7 +20,7 @@ from optimist.numerics.routing.features import ContextMap, ContextSettings
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.numerics.routing.ridge import Moments, Regressions
 from optimist.records import LogEntry, RetractedLog
-from optimist.scoring.warm import WarmGenerator
+from optimist.scoring.cached import CachedStatistic
 from optimist_client import tensors
 from optimist_client.metrics import Mean
 
@@ -132,8 +132,8 @@ def test_batches_without_a_context_that_fits_are_set_aside_and_change_nothing_el
     assert not take(Track(bound_of(), 0.1), replace(told[0], context=b"?")).unreadable
 
 
-def warm_of(retracted: RetractedLog | None = None, contexts: ContextMap = CONTEXTS) -> WarmGenerator:
-    return WarmGenerator(bound_of(), 0.1, retracted or RetractedLog(), contexts=contexts, ordinal=2)
+def warm_of(retracted: RetractedLog | None = None, contexts: ContextMap = CONTEXTS) -> CachedStatistic:
+    return CachedStatistic(bound_of(), 0.1, retracted or RetractedLog(), contexts=contexts, ordinal=2)
 
 
 def test_a_snapshot_goes_on_to_the_bits_of_the_whole_log():
@@ -146,23 +146,23 @@ def test_a_snapshot_goes_on_to_the_bits_of_the_whole_log():
         for entry in log[:position]:
             begun.apply([entry])
         body = begun.freeze()
-        resumed = WarmGenerator.thaw(body, position, bound_of(), 0.1, contexts=CONTEXTS, ordinal=2)
+        resumed = CachedStatistic.thaw(body, position, bound_of(), 0.1, contexts=CONTEXTS, ordinal=2)
         assert resumed.freeze() == body
         resumed.apply(log[position:])
         assert resumed.freeze() == frozen
     for other in (None, ContextMap.drawn(COLUMNS, WIDTH, 1.6), ContextMap.drawn(COLUMNS, 8, 1.5)):
         with pytest.raises(ValueError, match=r"cannot be read|of another metric"):
-            WarmGenerator.thaw(frozen, 60, bound_of(), 0.1, contexts=other, ordinal=2)
+            CachedStatistic.thaw(frozen, 60, bound_of(), 0.1, contexts=other, ordinal=2)
 
 
 def test_after_a_retraction_the_sums_are_as_if_the_batch_had_never_been_told():
     told = batches(30)
     log = entries(told)
     record = '{"seq": 31, "position": 9}'
-    warm = warm_of(RetractedLog({9: record}))
-    warm.apply([*log, LogEntry(31, 0, 0, "", b"", retracts=record)])
+    cached = warm_of(RetractedLog({9: record}))
+    cached.apply([*log, LogEntry(31, 0, 0, "", b"", retracts=record)])
     without = fed([*told[:8], *told[9:]], ordinal=2)
-    found, expected = warm.track.routed, without.routed
+    found, expected = cached.track.routed, without.routed
     assert found is not None
     assert expected is not None
     for name, part in expected.state().items():

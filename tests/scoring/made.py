@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from optimist.records import ExperimentState
 from optimist.scoring import Scorer
+from optimist.scoring.cached import SMALLEST_TAIL
 from optimist.scoring.scorer import CLAIM
-from optimist.scoring.warm import SMALLEST_TAIL
 from optimist.store import Store
 from optimist_client.models import Experiment
 

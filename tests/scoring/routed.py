@@ -17,7 +17,7 @@ from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.numerics.routing.ridge import Moments
 from optimist.policies.routing import SAMPLED
 from optimist.records import AskGroup, Batch, NewPick, Opened, Opening, Part, Settled
-from optimist.scoring.warm import WarmGenerator
+from optimist.scoring.cached import CachedStatistic
 
 WIDTH = 6
 ROUTES: dict[str, Any] = {
@@ -75,13 +75,13 @@ async def tracks_of(made: Made, parts: dict[int, Part]) -> dict[int, Track]:
     for ordinal, part in parts.items():
         bound, contexts = question.bound_for({"values": 1}), question.contexts.made()
         retracted = await made.store.retracted_log(made.name, ordinal)
-        warm = WarmGenerator(
+        cached = CachedStatistic(
             *(bound, made.config.rescore_growth, retracted), reads=question.reads, contexts=contexts, ordinal=ordinal
         )
         log = await made.store.read_log(made.name, ordinal, 0, max_entries=10**6)
-        warm.apply([one for one in log if one.seq <= part.seq], part.seq)
-        assert (warm.seq, warm.track.samples) == part
-        tracks[ordinal] = warm.track
+        cached.apply([one for one in log if one.seq <= part.seq], part.seq)
+        assert (cached.seq, cached.track.samples) == part
+        tracks[ordinal] = cached.track
     return tracks
 
 

@@ -11,9 +11,9 @@ import pytest
 from logs import KINDS, log_of
 
 from optimist.scoring import fairness
+from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.fairness import LONG, SHORT, FairQueue
 from optimist.scoring.record import GeneratorRecord
-from optimist.scoring.warm import WarmGenerator
 from optimist.store import namespace_of
 
 
@@ -167,7 +167,7 @@ def test_nobody_saves_up_a_share_and_who_wants_little_is_next():
 def test_due_positions_before_the_newest_are_passed_over_and_change_no_estimate():
     kind = KINDS["fid past rank"]
     bound, log = kind.make(), log_of(kind, 30)
-    whole, behind = WarmGenerator(bound, 0.0), WarmGenerator(bound, 0.0)
+    whole, behind = CachedStatistic(bound, 0.0), CachedStatistic(bound, 0.0)
     every = {step.scored.seq: step.scored for entry in log if (step := whole.apply([entry])).scored}
     pages = [behind.apply(log[start : start + 7], newest=24).scored for start in range(0, 30, 7)]
     made = [scored for scored in pages if scored is not None]

@@ -17,11 +17,11 @@ from optimist.metrics.feature_maps import GaussianFourier, Nystrom
 from optimist.metrics.fid.reference import Reference
 from optimist.records import GeneratorState
 from optimist.scoring import Scorer
+from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.experiments import bytes_of
 from optimist.scoring.fairness import SHORT
 from optimist.scoring.record import GeneratorRecord
-from optimist.scoring.scorer import cool_down
-from optimist.scoring.warm import WarmGenerator
+from optimist.scoring.scorer import evict_beyond
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client.models import Experiment
 
@@ -89,7 +89,7 @@ async def estimates_of_the_whole_log(made: Made) -> dict[int, str]:
     question, fitted = question_of(experiment, reference), await made.store.fitted(made.name)
     if fitted is not None:
         question = unpack_kernels(question, fitted)
-    whole, found = WarmGenerator(question.bound_for(experiment.columns), made.config.rescore_growth), {}
+    whole, found = CachedStatistic(question.bound_for(experiment.columns), made.config.rescore_growth), {}
     for entry in await made.store.read_log(made.name, 0, 0, max_entries=1000):
         step = whole.apply([entry])
         if step.scored is not None:
@@ -110,12 +110,12 @@ async def test_maps_are_dropped_and_made_again_bit_for_bit(make, server: Embedde
                 if turn < 3:
                     await scored(made)
                     await quiet(scorer)
-                    warm = scorer._experiments.warm
-                    assert (name, "") in warm, "the latest is kept"
+                    cached = scorer._experiments.cached
+                    assert (name, "") in cached, "the latest is kept"
                     if warm_bytes is None:
                         continue
                     assert scorer._experiments.bytes <= max(warm_bytes, 3 * MAP)  # pairs alone have two maps' worth
-                    assert len(warm) == 1 or sum(record.bytes for record in scorer._records.values()) <= warm_bytes
+                    assert len(cached) == 1 or sum(record.bytes for record in scorer._records.values()) <= warm_bytes
             for name, made in all_made.items():
                 state = await scored(made)
                 assert state.estimate is not None
@@ -126,7 +126,7 @@ async def test_maps_are_dropped_and_made_again_bit_for_bit(make, server: Embedde
         assert len(alive() - before) <= most
         if warm_bytes is None:
             assert len(alive() - before) == most, "equal references are one"
-            assert len(scorer._experiments.warm) == len(KINDS)
+            assert len(scorer._experiments.cached) == len(KINDS)
         assert sum(record.is_held for record in scorer._records.values()) == len(KINDS), "its claims stay with it"
     for name, made in all_made.items():
         assert len(published[name]) >= 3
@@ -145,7 +145,7 @@ async def test_a_map_that_is_shared_stays_while_another_generator_is_warm(make, 
         records, experiments = scorer._records, scorer._experiments
         each = records["x", 0, ""].bytes
         assert experiments.bytes == 2 * MAP
-        for limit, warm, maps in (
+        for limit, cached, maps in (
             (3 * each + 2 * MAP, 3, [("other", ""), ("x", "")]),
             (3 * each + 2 * MAP - 1, 2, [("other", ""), ("x", "")]),
             (2 * each + MAP, 2, [("x", "")]),
@@ -153,9 +153,9 @@ async def test_a_map_that_is_shared_stays_while_another_generator_is_warm(make, 
             (MAP, 0, [("x", "")]),
             (MAP - 1, 0, []),
         ):
-            cool_down(records.values(), experiments, limit)
-            assert sum(one.bytes > 0 for one in records.values()) == warm
-            assert sorted(experiments.warm) == maps
+            evict_beyond(records.values(), experiments, limit)
+            assert sum(one.bytes > 0 for one in records.values()) == cached
+            assert sorted(experiments.cached) == maps
         assert experiments.bytes == 0
         experiment = records["x", 0, ""].experiment
         scorer._warm_bytes = 10 * MAP
@@ -163,14 +163,14 @@ async def test_a_map_that_is_shared_stays_while_another_generator_is_warm(make, 
         await scored(made)
         await quiet(scorer)
         assert records["x", 0, ""].experiment is experiment, "what it has published is known"
-        assert experiments.warm == [("x", "")]
+        assert experiments.cached == [("x", "")]
 
 
 async def test_experiments_that_fail_are_counted_too(make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
     def fails(*_: object) -> None:
         raise ArithmeticError("no estimate")
 
-    monkeypatch.setattr(WarmGenerator, "apply", fails)
+    monkeypatch.setattr(CachedStatistic, "apply", fails)
     all_made = [
         await make(f"x{seed}", 1, metric="rke", dimension=DIMENSION, kernel={**GAUSSIAN, "seed": seed})
         for seed in range(4)
@@ -185,7 +185,7 @@ async def test_experiments_that_fail_are_counted_too(make, server: EmbeddedRedis
 
         await until(failed)
         await quiet(scorer)
-        assert len(scorer._experiments.warm) <= 1
+        assert len(scorer._experiments.cached) <= 1
 
 
 def test_bytes_are_those_of_all_tensors_each_once():

@@ -13,7 +13,7 @@ from test_processes import scorer
 
 from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.question import Question
-from optimist.scoring.warm import WarmGenerator
+from optimist.scoring.cached import CachedStatistic
 from optimist.store import EmbeddedRedis
 from optimist_client.metrics import RKE, Gaussian
 
@@ -56,7 +56,7 @@ async def test_a_killed_scorer_is_taken_over_and_the_weights_are_those_of_the_lo
     assert stored is not None
     tracks = {}
     for ordinal, part in stored.parts.items():
-        warm = WarmGenerator(Question(RULE["metric"]).bound_for({"features": 4}), 0.0, paired=True)
-        warm.apply([e for e in await made.store.read_log("x", ordinal, 0, max_entries=99) if e.seq <= part.seq])
-        tracks[f"g{ordinal}"] = warm.track
+        cached = CachedStatistic(Question(RULE["metric"]).bound_for({"features": 4}), 0.0, paired=True)
+        cached.apply([e for e in await made.store.read_log("x", ordinal, 0, max_entries=99) if e.seq <= part.seq])
+        tracks[f"g{ordinal}"] = cached.track
     assert json.loads(stored.payload) == json.loads(json.dumps(mixture_of(tracks).to_dict()))

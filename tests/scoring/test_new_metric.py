@@ -11,7 +11,7 @@ from torch import Tensor
 from optimist.estimation.track import Track
 from optimist.metrics.base import Analysis, BaseScore, Statistic
 from optimist.metrics.bound import InfluenceBound
-from optimist.scoring.warm import WarmGenerator
+from optimist.scoring.cached import CachedStatistic
 from optimist_client.metrics import Metric
 
 
@@ -86,9 +86,9 @@ def test_what_it_does_not_offer_is_refused_or_nothing():
 
 def test_it_is_frozen_and_thawed():
     bound = InfluenceBound(Mean())
-    warm = WarmGenerator(bound, 0.0)
-    warm._track.add(*batch(1.0, 2.0, 4.0))
-    again = WarmGenerator.thaw(warm.freeze(), 1, bound, 0.0)
+    cached = CachedStatistic(bound, 0.0)
+    cached._track.add(*batch(1.0, 2.0, 4.0))
+    again = CachedStatistic.thaw(cached.freeze(), 1, bound, 0.0)
     again._track.add(*batch(5.0))
-    warm._track.add(*batch(5.0))
-    assert again._track.estimate() == warm._track.estimate()
+    cached._track.add(*batch(5.0))
+    assert again._track.estimate() == cached._track.estimate()

@@ -16,7 +16,7 @@ from torch import Tensor
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, Pairing
 from optimist.records import LogEntry, RetractedLog
-from optimist.scoring.warm import DIGEST_BYTES, WarmGenerator
+from optimist.scoring.cached import DIGEST_BYTES, CachedStatistic
 from optimist_client import tensors
 
 PAIRED = {name: kind for name, kind in KINDS.items() if kind.bound == "influence"}
@@ -44,22 +44,22 @@ def disordered(log: Sequence[LogEntry]) -> list[LogEntry]:
     return [replace(told, seq=seq, pick=seq) for seq, told in enumerate(log, start=1)]
 
 
-def warm_of(kind: Kind, growth: float = 0.1, **other) -> WarmGenerator:
-    return WarmGenerator(kind.make(), growth, paired=True, **other)
+def warm_of(kind: Kind, growth: float = 0.1, **other) -> CachedStatistic:
+    return CachedStatistic(kind.make(), growth, paired=True, **other)
 
 
-def apply(warm: WarmGenerator, log: Sequence[LogEntry], page: int, newest: int = 0) -> dict[int, str]:
+def apply(cached: CachedStatistic, log: Sequence[LogEntry], page: int, newest: int = 0) -> dict[int, str]:
     """Give it the entries in pages; its estimates by position, as they are stored."""
     made: dict[int, str] = {}
     for at in range(0, len(log), page):
-        scored = warm.apply(log[at : at + page], newest).scored
+        scored = cached.apply(log[at : at + page], newest).scored
         if scored is not None:
             made[scored.seq] = json.dumps(scored.estimate.to_dict())
     return made
 
 
-def state(warm: WarmGenerator) -> dict[str, bytes]:
-    return {name: _bits(tensor) for name, tensor in warm._track.state().items()}
+def state(cached: CachedStatistic) -> dict[str, bytes]:
+    return {name: _bits(tensor) for name, tensor in cached._track.state().items()}
 
 
 def _bits(tensor: Tensor) -> bytes:
@@ -93,7 +93,7 @@ def test_the_bits_of_the_whole_log_from_any_snapshot_and_in_any_pages(kind: Kind
         begun = warm_of(kind)
         apply(begun, log[:position], 4)
         body = begun.freeze()
-        resumed = WarmGenerator.thaw(body, position, kind.make(), 0.1, paired=True)
+        resumed = CachedStatistic.thaw(body, position, kind.make(), 0.1, paired=True)
         assert resumed.freeze() == body
         assert apply(resumed, log[position:], 3).items() <= made.items()
         assert state(resumed) == state(whole)
@@ -115,7 +115,7 @@ def test_late_repeated_and_missing_indices_too(name: str):
     for position in (3, 31, 40):
         begun = warm_of(kind, 0.0)
         apply(begun, log[:position], position)
-        resumed = WarmGenerator.thaw(begun.freeze(), position, kind.make(), 0.0, paired=True)
+        resumed = CachedStatistic.thaw(begun.freeze(), position, kind.make(), 0.0, paired=True)
         assert apply(resumed, log[position:], 60).items() <= made.items()
         assert state(resumed) == state(whole)
 
@@ -123,7 +123,7 @@ def test_late_repeated_and_missing_indices_too(name: str):
 @pytest.mark.parametrize("name", FEW)
 def test_estimates_differ_from_those_of_an_unpaired_generator_in_their_pairing_and_its_warnings_alone(name: str):
     kind = PAIRED[name]
-    paired, unpaired = warm_of(kind), WarmGenerator(kind.make(), 0.1)
+    paired, unpaired = warm_of(kind), CachedStatistic(kind.make(), 0.1)
     log = in_order(log_of(kind, 40))
     found, plain = apply(paired, log, 1), apply(unpaired, log_of(kind, 40), 1)
     assert found.keys() == plain.keys()
@@ -139,21 +139,21 @@ def test_the_rows_kept_are_those_told_to_the_last_bit():
     kind = PAIRED["conditional-vendi"]
     log = in_order(log_of(kind, 80))
     order = np.random.default_rng(0).permutation(80)
-    warm = warm_of(kind, 1.0)
-    apply(warm, [replace(log[place], seq=seq, pick=seq) for seq, place in enumerate(order, start=1)], 10)
-    kept = warm._track.state()
+    cached = warm_of(kind, 1.0)
+    apply(cached, [replace(log[place], seq=seq, pick=seq) for seq, place in enumerate(order, start=1)], 10)
+    kept = cached._track.state()
     for name in kind.widths:
         rows = np.concatenate([tensors.decode(told.body)[name] for told in log])[:COMMON]
         assert kept[f"paired/rows_{name}"].numpy().tobytes() == rows.tobytes()
-    assert warm.bytes == sum(tensor.nbytes for tensor in kept.values())
+    assert cached.bytes == sum(tensor.nbytes for tensor in kept.values())
 
 
 def test_a_batch_that_cannot_be_read_leaves_a_gap():
     kind = PAIRED["fid past rank"]
     log = in_order(log_of(kind, 20))
-    warm = warm_of(kind, 0.0)
+    cached = warm_of(kind, 0.0)
     broken = [*log[:9], replace(log[9], digest="0" * 64), *log[10:]]
-    found = pairing(apply(warm, broken, 1)[20])
+    found = pairing(apply(cached, broken, 1)[20])
     first, rows = log[9].indices or (0, 0)
     assert found.told == (0, first, first + rows, sum(told.rows for told in log))
     assert np.isnan(found.influence[first : first + rows]).all()
@@ -199,7 +199,7 @@ def test_after_a_retraction_the_trail_is_that_of_the_log_without_the_batch(name:
     # A snapshot from before the batch stands; it was made when nobody knew of the retraction.
     begun = warm_of(kind, 0.0)
     apply(begun, log[:8], 3)
-    resumed = WarmGenerator.thaw(begun.freeze(), 8, kind.make(), 0.0, retracted=retracted, paired=True)
+    resumed = CachedStatistic.thaw(begun.freeze(), 8, kind.make(), 0.0, retracted=retracted, paired=True)
     assert apply(resumed, log[8:], 5).items() <= made.items()
     assert resumed.freeze() == frozen
 
@@ -209,12 +209,12 @@ def test_after_a_retraction_of_everything_indices_begin_at_0_again():
     log = in_order(log_of(kind, 12))
     record = json.dumps({"seq": 13, "position": 0})
     again = [replace(told, seq=told.seq + 13, pick=told.seq + 13) for told in log]
-    warm = warm_of(kind, retracted=RetractedLog({13: record}, restart=13))
-    made = apply(warm, [LogEntry(13, 0, 0, "", b"", retracts=record), *again], 25)
+    cached = warm_of(kind, retracted=RetractedLog({13: record}, restart=13))
+    made = apply(cached, [LogEntry(13, 0, 0, "", b"", retracts=record), *again], 25)
     fresh = warm_of(kind)
     expected = apply(fresh, log, 12)
     assert list(made.values()) == list(expected.values())
-    assert state(warm) == state(fresh)
+    assert state(cached) == state(fresh)
 
 
 def test_snapshots_of_paired_and_of_unpaired_generators_are_told_apart():
@@ -222,12 +222,12 @@ def test_snapshots_of_paired_and_of_unpaired_generators_are_told_apart():
     log = in_order(log_of(kind, 6))
     bodies = []
     for paired in (False, True):
-        warm = WarmGenerator(kind.make(), 0.0, paired=paired)
-        warm.apply(log)
-        bodies.append(warm.freeze())
+        cached = CachedStatistic(kind.make(), 0.0, paired=paired)
+        cached.apply(log)
+        bodies.append(cached.freeze())
     for paired, body in zip((True, False), bodies, strict=True):
         with pytest.raises(ValueError, match="the snapshot cannot be read"):
-            WarmGenerator.thaw(body, 6, kind.make(), 0.0, paired=paired)
+            CachedStatistic.thaw(body, 6, kind.make(), 0.0, paired=paired)
     names = load(bodies[0][DIGEST_BYTES:]).keys()
     assert {name.partition("/")[0] for name in names} == {"format", "meaning", "counts", "statistic", "reservoir"}
 
@@ -235,7 +235,7 @@ def test_snapshots_of_paired_and_of_unpaired_generators_are_told_apart():
 def test_a_generator_that_was_told_nothing_can_be_frozen():
     kind = PAIRED["is"]
     body = warm_of(kind).freeze()
-    warm = WarmGenerator.thaw(body, 0, kind.make(), 0.1, paired=True)
-    assert warm.freeze() == body
+    cached = CachedStatistic.thaw(body, 0, kind.make(), 0.1, paired=True)
+    assert cached.freeze() == body
     log = in_order([entry(1, kind.arrays(3, seed=1))])
-    assert pairing(apply(warm, log, 1)[1]).end == 3
+    assert pairing(apply(cached, log, 1)[1]).end == 3

@@ -10,7 +10,7 @@ from logs import moments_bound
 from made import Made, scoring, settled
 
 from optimist.numerics.estimate import Estimate
-from optimist.scoring.warm import WarmGenerator
+from optimist.scoring.cached import CachedStatistic
 from optimist.store import EmbeddedRedis, open_store
 
 ROWS = 100
@@ -34,7 +34,7 @@ async def test_scorers_that_follow_each_other_publish_the_same_trail(make, serve
             state = (await settled(made)).generators[0]
         published[state.estimate_seq] = state.estimate or ""
     assert state.snapshot_seq > 0
-    whole, expected = WarmGenerator(moments_bound(), 0.05, paired=True), {}
+    whole, expected = CachedStatistic(moments_bound(), 0.05, paired=True), {}
     for entry in await made.store.read_log(made.name, 0, 0, max_entries=1000):
         step = whole.apply([entry])
         if step.scored is not None:

@@ -18,7 +18,7 @@ from logs import entry, moments_bound
 from made import Made, settled, until
 from redis.asyncio import Redis
 
-from optimist.scoring.warm import WarmGenerator
+from optimist.scoring.cached import CachedStatistic
 from optimist.store import EmbeddedRedis
 from optimist_client.metrics import RKE, Gaussian, Vendi
 
@@ -70,7 +70,7 @@ async def test_a_process_paused_through_takeover_snapshot_and_trim_publishes_not
             await made.tell_many(0, 3, seed=3)
             stored = await settled(made)
         assert (await redis.hget("optimist:{x}:claims", 0)).split()[2] == owner
-    whole = WarmGenerator(moments_bound(), 0.0)
+    whole = CachedStatistic(moments_bound(), 0.0)
     told = [*batches(made, 10, 100, 0), *batches(made, 10, 100, 1), *batches(made, 40, 100, 2), *batches(made, 3, 5, 3)]
     step = whole.apply([entry(seq, {"features": rows}) for seq, rows in enumerate(told, start=1)])
     assert step.scored is not None

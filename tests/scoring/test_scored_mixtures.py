@@ -23,9 +23,9 @@ from optimist.experiments.curves import curve_point
 from optimist.numerics.mixture import Mixture
 from optimist.records import StoredMixture, Unavailable
 from optimist.scoring import Scorer, lending
+from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.catching_up import CatchingUp
 from optimist.scoring.mixing import Mixing
-from optimist.scoring.warm import WarmGenerator
 from optimist.store import MIXTURE, MIXTURES, EmbeddedRedis, Store, open_store
 from optimist_client.metrics import RKE, Gaussian
 
@@ -78,11 +78,11 @@ async def in_memory(made: Made, stored: StoredMixture, label: str = "", *, publi
     question = Question(metric_of(made.experiment, label))
     tracks = {}
     for ordinal, part in stored.parts.items():
-        warm = WarmGenerator(question.bound_for({"features": 4}), made.config.rescore_growth, paired=True)
+        cached = CachedStatistic(question.bound_for({"features": 4}), made.config.rescore_growth, paired=True)
         log = await made.store.read_log(made.name, ordinal, 0, max_entries=1000)
-        warm.apply([entry for entry in log if entry.seq <= part.seq], part.seq)
-        assert (warm.seq, warm.track.samples) == part
-        tracks[made.config.generators[ordinal]] = warm.track
+        cached.apply([entry for entry in log if entry.seq <= part.seq], part.seq)
+        assert (cached.seq, cached.track.samples) == part
+        tracks[made.config.generators[ordinal]] = cached.track
     return mixture_of(tracks, published)
 
 
@@ -260,7 +260,7 @@ async def test_no_generator_has_a_turn_while_its_statistic_is_read(make, server:
     begun, go_on = asyncio.Event(), asyncio.Event()
     lend, run = lending.Lending.lend, CatchingUp.run
 
-    async def noted(self: lending.Lending, name: str, ordinal: int, *rest: Any) -> WarmGenerator | None:
+    async def noted(self: lending.Lending, name: str, ordinal: int, *rest: Any) -> CachedStatistic | None:
         found = await lend(self, name, ordinal, *rest)
         reading.append(f"{ordinal}")
         if len(reading) == 3:
@@ -369,7 +369,7 @@ async def test_a_generator_that_cannot_be_read_is_named_and_the_mixture_made_wit
         first = await wanted(made)
         await redis.xdel("optimist:{x}:log:1", "2-0")
         for record in scorer._records.every:
-            record.cool()
+            record.evict()
         await tell(made, range(2, 8))
 
         async def said() -> bool:

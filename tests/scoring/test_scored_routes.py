@@ -194,7 +194,7 @@ async def test_a_generator_that_cannot_be_read_is_left_out_and_noted(make, serve
         await has_model(made)
         await redis.xdel("optimist:{x}:log:1", "2-0")
         for record in scorer._records.every:
-            record.cool()
+            record.evict()
         await tell(made, 10, seed=1)
 
         async def without() -> bool:

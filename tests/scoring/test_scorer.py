@@ -20,8 +20,8 @@ from optimist.estimation.question import Question
 from optimist.experiments.goals.goal import ForBest
 from optimist.experiments.state import PolicyState
 from optimist.records import ExperimentState, Snapshot, Unavailable
+from optimist.scoring.cached import SMALLEST_TAIL, CachedStatistic
 from optimist.scoring.scorer import Scorer
-from optimist.scoring.warm import SMALLEST_TAIL, WarmGenerator
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client import tensors
 from optimist_client.metrics import InceptionScore
@@ -68,7 +68,7 @@ async def test_scorers_in_turn_reach_the_numbers_of_the_whole_log(make, server: 
     for generator in (0, 1):
         of_both = [stored.generators[generator] for stored in states]
         assert all(state.snapshot_seq > 0 for state in of_both)
-        whole = WarmGenerator(moments_bound(), growth, paired=True)
+        whole = CachedStatistic(moments_bound(), growth, paired=True)
         estimates, bodies = {}, {}
         for entry in await kept.store.read_log("kept", generator, 0, max_entries=1000):
             step = whole.apply([entry])
@@ -115,13 +115,13 @@ async def test_three_scorers_share_generators_and_make_nothing_twice(
 ):
     made = await make(generators=6, rescore_growth=0.0)
     taken: list[tuple[int, bytes]] = []
-    apply = WarmGenerator.apply
+    apply = CachedStatistic.apply
 
-    def counted(warm: WarmGenerator, entries: Sequence[Any], newest: int) -> Any:
+    def counted(cached: CachedStatistic, entries: Sequence[Any], newest: int) -> Any:
         taken.extend((entry.seq, entry.body) for entry in entries)
-        return apply(warm, entries, newest)
+        return apply(cached, entries, newest)
 
-    monkeypatch.setattr(WarmGenerator, "apply", counted)
+    monkeypatch.setattr(CachedStatistic, "apply", counted)
     async with scorers(server, 3):
         for turn in range(8):
             await asyncio.gather(*(made.tell_many(generator, 3, seed=turn) for generator in range(6)))
@@ -260,7 +260,7 @@ async def test_a_damaged_snapshot_is_never_scored_from(
     elif harm == "gone":
         await redis.delete(chunk)
     else:
-        body = WarmGenerator(Question(InceptionScore()).bound_for({"probabilities": 4}), 0.0).freeze()
+        body = CachedStatistic(Question(InceptionScore()).bound_for({"probabilities": 4}), 0.0).freeze()
         claim = await made.store.claim("x", 0, "somebody", 0.01)
         await made.tell_many(0, 1, seed=1)
         assert await made.store.put_snapshot("x", 0, 41, body, claim.token)
@@ -269,7 +269,7 @@ async def test_a_damaged_snapshot_is_never_scored_from(
     async with scorers(server):
         if keep_log:
             stored = await settled(made)
-            whole = WarmGenerator(moments_bound(), 0.0)
+            whole = CachedStatistic(moments_bound(), 0.0)
             step = whole.apply(await made.store.read_log("x", 0, 0, max_entries=1000))
             assert step.scored is not None
             assert stored.generators[0].estimate == json.dumps(step.scored.estimate.to_dict())

@@ -18,7 +18,7 @@ from optimist.metrics.inception import InceptionScore
 from optimist.metrics.pairs.declared import ConditionalVendi, InformationVendi
 from optimist.metrics.vendi.declared import KernelTheoremBound
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
-from optimist.scoring.warm import _meaning
+from optimist.scoring.cached import _meaning
 
 
 def fourier(dimension: int = 3, seed: int = 0) -> GaussianFourier:

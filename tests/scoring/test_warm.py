@@ -15,17 +15,17 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from optimist.records import LogEntry
-from optimist.scoring.warm import DIGEST_BYTES, FORMAT, WarmGenerator
+from optimist.scoring.cached import DIGEST_BYTES, FORMAT, CachedStatistic
 from optimist_client import tensors
 
 
-def apply(warm: WarmGenerator, entries: list[LogEntry], pages: Iterable[int]) -> dict[int, str]:
+def apply(cached: CachedStatistic, entries: list[LogEntry], pages: Iterable[int]) -> dict[int, str]:
     """Give it the entries in pages of these sizes, again and again; its estimates by position, as they are stored."""
     made: dict[int, str] = {}
     left = list(entries)
     while left:
         for page in pages:
-            step = warm.apply(left[:page])
+            step = cached.apply(left[:page])
             left = left[page:]
             assert step.unreadable == []
             if step.scored is not None:
@@ -35,8 +35,8 @@ def apply(warm: WarmGenerator, entries: list[LogEntry], pages: Iterable[int]) ->
     return made
 
 
-def state(warm: WarmGenerator) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in warm._track.state().items()}
+def state(cached: CachedStatistic) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in cached._track.state().items()}
 
 
 def assert_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
@@ -54,14 +54,14 @@ def one_thread() -> None:
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 def test_snapshot_and_tail_reach_the_bits_of_the_whole_log(kind: Kind):
     bound, log = kind.make(), log_of(kind, 40)
-    whole = WarmGenerator(bound, 0.1)
+    whole = CachedStatistic(bound, 0.1)
     made = apply(whole, log, [1])
     assert len(made) > 12
     for position in (1, 7, 25, 40):
-        begun = WarmGenerator(bound, 0.1)
+        begun = CachedStatistic(bound, 0.1)
         apply(begun, log[:position], [4, 8])
         body = begun.freeze()
-        resumed = WarmGenerator.thaw(body, position, kind.make(), 0.1)
+        resumed = CachedStatistic.thaw(body, position, kind.make(), 0.1)
         assert (resumed.seq, resumed.tail) == (position, 0)
         assert resumed.freeze() == body
         later = apply(resumed, log[position:], [3, 1])
@@ -75,14 +75,14 @@ def test_snapshot_and_tail_reach_the_bits_of_the_whole_log(kind: Kind):
 def test_long_logs_too(name: str):
     """Past the point at which the last rows are trimmed, and begin elsewhere in memory than a snapshot's."""
     bound, log = KINDS[name].make(), log_of(KINDS[name], 420)
-    whole = WarmGenerator(bound, 0.3)
+    whole = CachedStatistic(bound, 0.3)
     apply(whole, log[:300], [50])
-    thawed = WarmGenerator.thaw(whole.freeze(), 300, bound, 0.0)
-    running = WarmGenerator.thaw(whole.freeze(), 300, bound, 0.0)
+    thawed = CachedStatistic.thaw(whole.freeze(), 300, bound, 0.0)
+    running = CachedStatistic.thaw(whole.freeze(), 300, bound, 0.0)
     for at in range(300, 420, 5):
         assert apply(thawed, log[at : at + 5], [5]) == apply(running, log[at : at + 5], [5])
         assert_same(state(thawed), state(running))
-        thawed = WarmGenerator.thaw(thawed.freeze(), thawed.seq, bound, 0.0)
+        thawed = CachedStatistic.thaw(thawed.freeze(), thawed.seq, bound, 0.0)
 
 
 def sealed(state: dict[str, Tensor]) -> bytes:
@@ -92,58 +92,58 @@ def sealed(state: dict[str, Tensor]) -> bytes:
 
 def test_a_snapshot_of_something_else_is_refused():
     bounds = {name: kind.make() for name, kind in KINDS.items()}
-    frozen = {name: WarmGenerator(bound, 0.0) for name, bound in bounds.items()}
-    for name, warm in frozen.items():
-        apply(warm, log_of(KINDS[name], 5), [5])
+    frozen = {name: CachedStatistic(bound, 0.0) for name, bound in bounds.items()}
+    for name, cached in frozen.items():
+        apply(cached, log_of(KINDS[name], 5), [5])
     # Different questions to one and the same statistic.
     alike = {"vendi 1", "vendi 3", "vendi truncated"}
-    for name, warm in frozen.items():
-        body = warm.freeze()
+    for name, cached in frozen.items():
+        body = cached.freeze()
         for other, bound in bounds.items():
             if {name, other} <= alike or other == name:
-                assert_same(state(WarmGenerator.thaw(body, 5, bound, 0.0)), state(warm))
+                assert_same(state(CachedStatistic.thaw(body, 5, bound, 0.0)), state(cached))
             else:
                 with pytest.raises(ValueError, match="another metric, or of other kernels"):
-                    WarmGenerator.thaw(body, 5, bound, 0.0)
+                    CachedStatistic.thaw(body, 5, bound, 0.0)
 
 
 @pytest.mark.parametrize("change", [{"sigma": 2.1}, {"seed": 1}, {"features": 16}])
 def test_a_snapshot_of_another_kernel_is_refused(change: dict[str, float]):
     kind = KINDS["vendi 1"]
-    body = WarmGenerator(kind.make(), 0.0).freeze()
+    body = CachedStatistic(kind.make(), 0.0).freeze()
     other = replace(kind, settings={"kernel": {**kind.settings["kernel"], **change}})
     with pytest.raises(ValueError, match="of other kernels"):
-        WarmGenerator.thaw(body, 0, other.make(), 0.0)
+        CachedStatistic.thaw(body, 0, other.make(), 0.0)
 
 
 def test_a_snapshot_of_another_format_or_without_its_parts_is_refused():
     kind = KINDS["rke"]
-    warm = WarmGenerator(kind.make(), 0.0)
-    apply(warm, log_of(kind, 5), [5])
-    state = load(warm.freeze()[DIGEST_BYTES:])
-    assert WarmGenerator.thaw(sealed(state), 5, kind.make(), 0.0).freeze() == warm.freeze()
+    cached = CachedStatistic(kind.make(), 0.0)
+    apply(cached, log_of(kind, 5), [5])
+    state = load(cached.freeze()[DIGEST_BYTES:])
+    assert CachedStatistic.thaw(sealed(state), 5, kind.make(), 0.0).freeze() == cached.freeze()
     with pytest.raises(ValueError, match=f"expected a snapshot of format {FORMAT}, found {FORMAT + 1}"):
-        WarmGenerator.thaw(sealed({**state, "format": torch.tensor(FORMAT + 1)}), 5, kind.make(), 0.0)
+        CachedStatistic.thaw(sealed({**state, "format": torch.tensor(FORMAT + 1)}), 5, kind.make(), 0.0)
     for missing in ("format", "meaning", "counts", "statistic/layout", "statistic/rows", "reservoir/ids"):
         with pytest.raises(ValueError, match="cannot be read"):
-            WarmGenerator.thaw(sealed({k: v for k, v in state.items() if k != missing}), 5, kind.make(), 0.0)
+            CachedStatistic.thaw(sealed({k: v for k, v in state.items() if k != missing}), 5, kind.make(), 0.0)
 
 
 @pytest.mark.parametrize("name", ["fid past rank", "is", "conditional-vendi"])
 def test_no_damaged_snapshot_becomes_a_statistic(name: str):
     kind = KINDS[name]
-    bound, warm = kind.make(), WarmGenerator(kind.make(), 0.0)
-    apply(warm, log_of(kind, 12), [12])
-    body = warm.freeze()
+    bound, cached = kind.make(), CachedStatistic(kind.make(), 0.0)
+    apply(cached, log_of(kind, 12), [12])
+    body = cached.freeze()
     rng = np.random.default_rng(1)
     for at in rng.integers(len(body), size=60):
         flipped = bytearray(body)
         flipped[at] ^= 1 << int(rng.integers(8))
         with pytest.raises(ValueError, match="damaged"):
-            WarmGenerator.thaw(bytes(flipped), 12, bound, 0.0)
+            CachedStatistic.thaw(bytes(flipped), 12, bound, 0.0)
     for length in (0, 1, DIGEST_BYTES, DIGEST_BYTES + 8, len(body) // 2, len(body) - 1):
         with pytest.raises(ValueError, match="damaged"):
-            WarmGenerator.thaw(body[:length], 12, bound, 0.0)
+            CachedStatistic.thaw(body[:length], 12, bound, 0.0)
 
 
 BROKEN = {
@@ -163,12 +163,12 @@ BROKEN = {
 def test_an_entry_that_cannot_be_read_leaves_all_else_as_if_it_were_not_there(name: str, broken):
     kind = KINDS[name]
     log = log_of(kind, 20)
-    warm, without = WarmGenerator(kind.make(), 0.0), WarmGenerator(kind.make(), 0.0)
-    step = warm.apply([*log[:9], broken(log[9]), *log[10:]])
+    cached, without = CachedStatistic(kind.make(), 0.0), CachedStatistic(kind.make(), 0.0)
+    step = cached.apply([*log[:9], broken(log[9]), *log[10:]])
     assert [seq for seq, _ in step.unreadable] == [10]
     without.apply(log[:9])
     without.apply(log[10:])
-    statistic, expected = warm._track.statistic.state(), without._track.statistic.state()
+    statistic, expected = cached._track.statistic.state(), without._track.statistic.state()
     assert_same(statistic, expected)
     assert step.scored is not None
     assert step.scored.estimate.samples == without._track.samples
@@ -177,7 +177,7 @@ def test_an_entry_that_cannot_be_read_leaves_all_else_as_if_it_were_not_there(na
 def test_a_batch_left_out_counts_where_estimates_are_due():
     """By the counts alone, as the store marks them: nobody waits for an estimate that is never made."""
     log = log_of(KINDS["is"], 40)
-    good, damaged = (WarmGenerator(KINDS["is"].make(), 0.3) for _ in range(2))
+    good, damaged = (CachedStatistic(KINDS["is"].make(), 0.3) for _ in range(2))
     due = [step.scored.seq for e in log if (step := good.apply([e])).scored]
     made = [step.scored.seq for e in log if (step := damaged.apply([broken_third(e)])).scored]
     assert made == due
@@ -190,10 +190,10 @@ def broken_third(good: LogEntry) -> LogEntry:
 
 def test_ids_with_zero_bytes_inside_keep_no_accepted_batch_out():
     kind = KINDS["vendi 1"]
-    warm = WarmGenerator(kind.make(), 0.0)
+    cached = CachedStatistic(kind.make(), 0.0)
     arrays = {**kind.arrays(2, seed=1), tensors.IDS: np.frombuffer(b"a\0bc\0\0", np.uint8).reshape(2, 3)}
-    step = warm.apply([entry(1, arrays)])
+    step = cached.apply([entry(1, arrays)])
     assert step.unreadable == []
-    reservoir = warm._track.reservoir
+    reservoir = cached._track.reservoir
     assert reservoir is not None
-    assert (warm._track.statistic.samples, reservoir.ids) == (2, ("a b", "c"))
+    assert (cached._track.statistic.samples, reservoir.ids) == (2, ("a b", "c"))

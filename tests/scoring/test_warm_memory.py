@@ -15,8 +15,8 @@ from optimist.records import LogEntry
 from optimist.scoring import Scorer
 from optimist.scoring import record as record_module
 from optimist.scoring import records as records_module
-from optimist.scoring.scorer import cool_down
-from optimist.scoring.warm import Step, WarmGenerator
+from optimist.scoring.cached import CachedStatistic, Step
+from optimist.scoring.scorer import evict_beyond
 from optimist.store import EmbeddedRedis, open_store
 
 BIG = 100
@@ -31,12 +31,12 @@ async def running(server: EmbeddedRedis, warm_bytes: int | None) -> AsyncIterato
 
 def alive() -> set[int]:
     gc.collect()
-    return {id(found) for found in gc.get_objects() if type(found) is WarmGenerator}
+    return {id(found) for found in gc.get_objects() if type(found) is CachedStatistic}
 
 
 async def estimates_of_the_whole_log(made: Made, generator: int) -> dict[int, str]:
     """By position, as they are stored."""
-    whole, found = WarmGenerator(moments_bound(), made.config.rescore_growth), {}
+    whole, found = CachedStatistic(moments_bound(), made.config.rescore_growth), {}
     for entry in await made.store.read_log(made.name, generator, 0, max_entries=1000):
         step = whole.apply([entry])
         if step.scored is not None:
@@ -84,7 +84,7 @@ async def test_those_used_longest_ago_go_first(make, server: EmbeddedRedis):
             await until(lambda: _quiet(scorer))
         each = scorer._records["x", 0, ""].bytes
         scorer._warm_bytes = 3 * each - 1
-        cool_down(scorer._records.values(), scorer._experiments, scorer._warm_bytes)
+        evict_beyond(scorer._records.values(), scorer._experiments, scorer._warm_bytes)
         assert {record.ordinal for record in scorer._records.values() if record.bytes} == {3, 1}
         await made.tell_many(2, 2, seed=1)
         await settled(made)
@@ -95,24 +95,24 @@ async def test_those_used_longest_ago_go_first(make, server: EmbeddedRedis):
 async def test_no_estimate_that_stands_is_made_again(make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
     made = await make(generators=1)
     positions: list[int] = []
-    apply = WarmGenerator.apply
+    apply = CachedStatistic.apply
 
-    def noted(warm: WarmGenerator, entries: Sequence[LogEntry], newest: int) -> Step:
-        step = apply(warm, entries, newest)
+    def noted(cached: CachedStatistic, entries: Sequence[LogEntry], newest: int) -> Step:
+        step = apply(cached, entries, newest)
         positions.extend([] if step.scored is None else [step.scored.seq])
         return step
 
-    monkeypatch.setattr(WarmGenerator, "apply", noted)
+    monkeypatch.setattr(CachedStatistic, "apply", noted)
     async with running(server, 0) as scorer:
         for turn in range(4):
             await made.tell_many(0, 6, seed=turn)
             await settled(made)
             await until(lambda: _quiet(scorer))
-            scorer._records["x", 0, ""].cool()
+            scorer._records["x", 0, ""].evict()
             scorer._schedule(scorer._records["x", 0, ""])
             await until(lambda: _quiet(scorer))
             assert scorer._records["x", 0, ""].bytes > 0
-            scorer._records["x", 0, ""].cool()
+            scorer._records["x", 0, ""].evict()
     assert len(positions) >= 4
     assert len(positions) == len(set(positions))
 
@@ -130,7 +130,7 @@ async def test_one_that_was_dropped_is_not_read_again_for_its_log(
         await until(lambda: _quiet(scorer))
         record = scorer._records["x", 0, ""]
         room = record.room
-        record.cool()
+        record.evict()
         assert (record.bytes, record.room) == (0, room)
         assert state.log_bytes > 1
         assert state.log_bytes < record.room

@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 
 from optimist.records import ExperimentState
 from optimist.scoring import Scorer, fairness
-from optimist.scoring.warm import WarmGenerator
+from optimist.scoring.cached import CachedStatistic
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client import tensors
 from optimist_client.metrics import FID, RKE, Gaussian, InceptionScore, Mean, Metric, Nystrom, Vendi
@@ -240,14 +240,14 @@ async def test_an_estimate_that_fails_leaves_the_other_metrics(
     make, second, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ):
     together = await watching(make, 0.0)
-    apply = WarmGenerator.apply
+    apply = CachedStatistic.apply
 
-    def fails(warm: WarmGenerator, *arguments: Any) -> Any:
-        if warm._bound.metric.name == "is":
+    def fails(cached: CachedStatistic, *arguments: Any) -> Any:
+        if cached._bound.metric.name == "is":
             raise ArithmeticError("not finite")
-        return apply(warm, *arguments)
+        return apply(cached, *arguments)
 
-    monkeypatch.setattr(WarmGenerator, "apply", fails)
+    monkeypatch.setattr(CachedStatistic, "apply", fails)
     await tell(together, [0, 1, 2])
     async with open_store(server.url) as store, scoring(store):
         stored = await scored(together, without="is")

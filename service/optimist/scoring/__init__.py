@@ -1,4 +1,4 @@
-"""The scorer: reads logs, keeps statistics warm, writes the estimates that are due."""
+"""The scorer: reads logs, caches statistics, writes the estimates that are due."""
 
 from optimist.scoring.scorer import Scorer
 

@@ -13,10 +13,10 @@ from functools import partial
 
 from optimist.insight.metrics import SCORING_SECONDS, SET_ASIDE, SNAPSHOTS
 from optimist.records import Damaged, LogEntry, LogGap, RetractedLog, Superseded
+from optimist.scoring.cached import CachedStatistic, Scored, Step
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.record import GeneratorRecord
 from optimist.scoring.threads import Arguments, InThread, Result
-from optimist.scoring.warm import Scored, Step, WarmGenerator
 from optimist.store import Store
 
 _log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 async def resumed(
     store: Store, in_thread: InThread, place: tuple[str, int], label: str, experiment: ScoredExperiment
-) -> WarmGenerator:
+) -> CachedStatistic:
     """The statistic from the snapshot if there is one, otherwise an empty one. place: experiment and ordinal.
 
     Raises Damaged if the snapshot cannot be read, and the log before it was trimmed.
@@ -35,14 +35,14 @@ async def resumed(
         snapshot = await store.snapshot(*place, label)
         if snapshot is not None:
             known = {"chain": snapshot.chain, "retracted": retracted, "ordinal": place[1]}
-            thaw = partial(WarmGenerator.thaw, **known, **experiment.tracked)
+            thaw = partial(CachedStatistic.thaw, **known, **experiment.tracked)
             return await in_thread(thaw, snapshot.body, snapshot.seq, experiment.bound, experiment.growth)
     except (Damaged, ValueError) as error:
         # From an untrimmed log the same statistic can be computed.
         if not await _has_whole_log(store, place, retracted):
             raise Damaged(f"{error}; the log before it is trimmed") from None
         _log.warning("%s/%d%s is scored from its log: %s", *place, label and f" by {label}", error)
-    return WarmGenerator(experiment.bound, experiment.growth, retracted, ordinal=place[1], **experiment.tracked)
+    return CachedStatistic(experiment.bound, experiment.growth, retracted, ordinal=place[1], **experiment.tracked)
 
 
 async def _has_whole_log(store: Store, place: tuple[str, int], retracted: RetractedLog) -> bool:
@@ -96,42 +96,42 @@ class CatchingUp:
                 await self._take(0)
             except LogGap as error:
                 raise Damaged(str(error)) from None
-        if record.warm is not None:
-            record.room, record.bytes = record.warm.room, record.warm.memory
+        if record.cached is not None:
+            record.room, record.bytes = record.cached.room, record.cached.memory
 
     async def _take(self, newest: int) -> None:
         """Apply the log. `newest`: the newest known due position; no estimate is made at earlier ones."""
         record = self._record
-        warm = record.warm = record.warm or await self._resumed()
-        warm.published = record.published
-        while entries := await self._read_log(warm):
-            if not warm.knows(entries):
+        cached = record.cached = record.cached or await self._resumed()
+        cached.published = record.published
+        while entries := await self._read_log(cached):
+            if not cached.knows(entries):
                 record.start(self._experiment)
                 await self._take(newest)
                 return
-            step, seconds = await self._in_thread(timed, warm.apply, entries, newest)
+            step, seconds = await self._in_thread(timed, cached.apply, entries, newest)
             await self._set_aside(step, entries)
             if step.scored is not None:
                 record.seconds = seconds
                 await self._publish(step.scored)
             # After the estimate, which could not be made again from a snapshot at a later position.
-            is_outgrown = warm.has_outgrown()
+            is_outgrown = cached.has_outgrown()
             if is_outgrown:
-                await self._put_snapshot(warm)
+                await self._put_snapshot(cached)
             if (is_outgrown or step.scored is not None) and self._is_over(record):
                 record.again = True
                 break
         else:
-            if warm.seq < max(newest, warm.reaches):
+            if cached.seq < max(newest, cached.reaches):
                 raise LogGap(f"log of generator {record.ordinal} in {record.name!r} ends before {newest}")
-        if record.wants_modes and not warm.is_empty:
-            await self._put_modes(warm)
+        if record.wants_modes and not cached.is_empty:
+            await self._put_modes(cached)
 
-    async def _read_log(self, warm: WarmGenerator) -> list[LogEntry]:
+    async def _read_log(self, cached: CachedStatistic) -> list[LogEntry]:
         record = self._record
-        return await self._store.read_log(*record.place, warm.seq, chain=warm.chain, label=record.label)
+        return await self._store.read_log(*record.place, cached.seq, chain=cached.chain, label=record.label)
 
-    async def _resumed(self) -> WarmGenerator:
+    async def _resumed(self) -> CachedStatistic:
         record = self._record
         return await resumed(self._store, self._in_thread, record.place, record.label, self._experiment)
 
@@ -164,25 +164,25 @@ class CatchingUp:
             )
         self._record.has_changed = change is not None
 
-    async def _put_snapshot(self, warm: WarmGenerator) -> None:
-        body = await self._in_thread(warm.freeze)
+    async def _put_snapshot(self, cached: CachedStatistic) -> None:
+        body = await self._in_thread(cached.freeze)
         await self._store.put_snapshot(
-            *(*self._record.place, warm.seq, body, self._record.token),
-            chain=warm.chain,
+            *(*self._record.place, cached.seq, body, self._record.token),
+            chain=cached.chain,
             kernels=self._experiment.kernels,
             label=self._record.label,
         )
-        warm.snapshot_taken(len(body))
+        cached.snapshot_taken(len(body))
         SNAPSHOTS.inc()
 
-    async def _put_modes(self, warm: WarmGenerator) -> None:
+    async def _put_modes(self, cached: CachedStatistic) -> None:
         record = self._record
         record.wants_modes = False
         generator = (await self._store.state(record.name)).generators[record.ordinal].name
-        made, record.modes_seconds = await self._in_thread(timed, warm.modes, generator)
+        made, record.modes_seconds = await self._in_thread(timed, cached.modes, generator)
         await self._store.put_modes(
-            *(*record.place, warm.seq, made.model_dump_json(), record.token),
-            chain=warm.chain,
+            *(*record.place, cached.seq, made.model_dump_json(), record.token),
+            chain=cached.chain,
             kernels=self._experiment.kernels,
             label=record.label,
         )

@@ -223,11 +223,11 @@ class Experiments:
             return SECONDS_PER_PRODUCT * 3 * len(experiment.config.generators) ** 2 * width**2
         samples = record.samples if isinstance(record, GeneratorRecord) else 0
         rows = min(max(samples, 1), width)
-        is_warm = record.subject in self.warm
+        is_cached = record.subject in self.cached
         if metric.setting("reference") is None:
-            drawn = 0 if is_warm else columns * sum(features)
+            drawn = 0 if is_cached else columns * sum(features)
             return SECONDS_PER_PRODUCT * rows**2 * width + SECONDS_PER_FREQUENCY * drawn
-        return SECONDS_PER_PRODUCT * (rows if is_warm else width) * width**2
+        return SECONDS_PER_PRODUCT * (rows if is_cached else width) * width**2
 
     def forget_fitted(self, subject: Subject | None = None) -> None:
         """Drop the bounds with fixed kernels, of one metric or of all: Redis may have lost these kernels."""
@@ -241,11 +241,11 @@ class Experiments:
         return sum(known.bytes for known in self._known.values()) + self._references.bytes
 
     @property
-    def warm(self) -> list[Subject]:
+    def cached(self) -> list[Subject]:
         """The experiments and metrics whose bound is in memory."""
         return [subject for subject, known in self._known.items() if known.made is not None]
 
-    def cool(self, subject: Subject) -> int:
+    def evict(self, subject: Subject) -> int:
         """Drop the bound of a metric until it is needed again. Returns the number of bytes freed."""
         before, known = self._references.bytes, self._known[subject]
         freed, known.made, known.bytes = known.bytes, None, 0

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from optimist.scoring.warm import WarmGenerator
+from optimist.scoring.cached import CachedStatistic
 from optimist.store import MIXTURE, ROUTES_UNIT, Place
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Record(Generic[At]):
     """Token of the claim under which results are published; "" while the scorer has no claim."""
     experiment: ScoredExperiment | None = field(default=None, kw_only=True)
     bytes: int = field(default=0, kw_only=True)
-    """Memory of what `cool` drops."""
+    """Memory of what `evict` drops."""
 
     @property
     def place(self) -> tuple[str, At]:
@@ -87,18 +87,18 @@ class Record(Generic[At]):
         """Whether the scorer has a claim on it."""
         return bool(self.token)
 
-    def cool(self) -> None:
+    def evict(self) -> None:
         """Drop what is in memory. It is computed again from snapshots and logs, bit for bit, when it is needed."""
         self.bytes = 0
 
     def start(self, experiment: ScoredExperiment) -> None:
         """Start again from snapshots, with this experiment; keep the claim."""
-        self.cool()
+        self.evict()
         self.experiment = experiment
 
     def release(self) -> None:
         """Forget the claim, and everything derived under it."""
-        self.cool()
+        self.evict()
         self.token, self.experiment = "", None
 
     def forget_wish(self) -> None:
@@ -116,8 +116,8 @@ class GeneratorRecord(Record[int]):
     """Number of samples at the last sweep."""
     modes_seconds: float = field(default=0.0, kw_only=True)
     """Processor time of its last modes; 0 before the first."""
-    warm: WarmGenerator | None = field(default=None, kw_only=True)
-    """The statistic at some position of the log; None before the first turn and after `cool`."""
+    cached: CachedStatistic | None = field(default=None, kw_only=True)
+    """The statistic at some position of the log; None before the first turn and after `evict`."""
     published: int = field(default=0, kw_only=True)
     """Position of the newest estimate that was published under this claim."""
     has_changed: bool = field(default=False, kw_only=True)
@@ -135,18 +135,18 @@ class GeneratorRecord(Record[int]):
         """Of the estimate, and of the modes if they are wanted."""
         return (self.seconds or 0.0) + (self.modes_seconds if self.wants_modes else 0.0)
 
-    def cool(self) -> None:
+    def evict(self) -> None:
         """Drop the statistic."""
-        self.warm, self.bytes = None, 0
+        self.cached, self.bytes = None, 0
 
     def start(self, experiment: ScoredExperiment) -> None:
         """Start again from the snapshot, with this experiment; keep the claim."""
-        self.cool()
+        self.evict()
         self.experiment, self.published, self.room = experiment, 0, LONGEST_TAIL
 
     def release(self) -> None:
         """Forget the claim, and everything derived under it."""
-        self.cool()
+        self.evict()
         self.token, self.experiment, self.published, self.room, self.due = "", None, 0, LONGEST_TAIL, 0
 
     def forget_wish(self) -> None:
@@ -160,10 +160,10 @@ class GatheringRecord(Record[At]):
 
     is_wanted: bool = field(default=False, kw_only=True)
     """Whether somebody waits for it."""
-    copies: dict[int, WarmGenerator] = field(default_factory=dict, kw_only=True)
+    copies: dict[int, CachedStatistic] = field(default_factory=dict, kw_only=True)
     """Statistics of generators that this scorer does not hold, to be read only, by ordinal."""
 
-    def cool(self) -> None:
+    def evict(self) -> None:
         """Drop the copies."""
         self.copies, self.bytes = {}, 0
 
@@ -216,10 +216,10 @@ class RoutesRecord(GatheringRecord[Literal["routes"]]):
 
     def start(self, experiment: ScoredExperiment) -> None:
         """Start again, with this experiment; keep the claim."""
-        self.cool()
+        self.evict()
         self.experiment, self.left_out = experiment, frozenset()
 
     def release(self) -> None:
         """Forget the claim, and everything derived under it."""
-        self.cool()
+        self.evict()
         self.token, self.experiment, self.left_out = "", None, frozenset()

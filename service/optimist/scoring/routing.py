@@ -184,7 +184,7 @@ class Routing:
             record.left_out = frozenset(generator.ordinal for generator in state.routable) - found.keys()
             if not found:
                 raise Damaged("the log of no generator can be read")
-            tracks = {ordinal: warm.track for ordinal, warm in found.items()}
+            tracks = {ordinal: cached.track for ordinal, cached in found.items()}
             parts = parts_of(found)
             if makes_model:
                 model, record.seconds = await self._in_thread(timed, _model, tracks, self._experiment)

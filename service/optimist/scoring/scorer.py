@@ -206,7 +206,7 @@ class Scorer:
             await self._give_in(record, error)
         finally:
             record.worked = time.monotonic()
-            cool_down(self._records.every, self._experiments, self._warm_bytes)
+            evict_beyond(self._records.every, self._experiments, self._warm_bytes)
             record.state = "idle"
             self._queue.end(record, work.seconds)
             del self._turns[record]
@@ -319,11 +319,11 @@ QUEUED = 2.0
 
 
 def kept(records: Iterable[Record[Any]], experiments: Experiments) -> int:
-    """Bytes of warm statistics, copies for mixtures and routes among them, and of the feature maps and references."""
+    """Bytes of cached statistics, copies for mixtures and routes among them, and of the feature maps and references."""
     return sum(record.bytes for record in records) + experiments.bytes
 
 
-def cool_down(records: Collection[Record[Any]], experiments: Experiments, limit: float) -> None:
+def evict_beyond(records: Collection[Record[Any]], experiments: Experiments, limit: float) -> None:
     """Drop the least recently used parts until the rest takes at most `limit` bytes; those at work keep theirs.
 
     A feature map was last used when the latest generator of its experiment and metric was. It is dropped after the
@@ -338,15 +338,15 @@ def cool_down(records: Collection[Record[Any]], experiments: Experiments, limit:
     busy = {record.subject for record in records if record.state == "working"}
     droppable = [record for record in records if record.bytes and record.state != "working"]
     statistics = [(record.worked, False, record.subject, record) for record in droppable]
-    maps = [(used.get(subject, 0.0), True, subject, None) for subject in experiments.warm if subject not in busy]
+    maps = [(used.get(subject, 0.0), True, subject, None) for subject in experiments.cached if subject not in busy]
     for _, _, subject, record in sorted([*statistics, *maps], key=lambda entry: entry[:3]):
         if left <= limit:
             return
         if record is not None:
             left -= record.bytes
-            record.cool()
+            record.evict()
         else:
-            left -= experiments.cool(subject)
+            left -= experiments.evict(subject)
             for one in records:
                 if one.subject == subject:
                     one.seconds = None  # unknown again: the next turn has to build the bound

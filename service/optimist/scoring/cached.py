@@ -51,7 +51,7 @@ class Step:
     unreadable: list[tuple[int, str]] = field(default_factory=list)
 
 
-class WarmGenerator:
+class CachedStatistic:
     """The statistic of one generator at log position `seq`; the log after its snapshot has `tail` bytes."""
 
     def __init__(
@@ -200,7 +200,7 @@ class WarmGenerator:
         reads: Mapping[str, str] | None = None,
         contexts: ContextMap | None = None,
         ordinal: int = 0,
-    ) -> WarmGenerator:
+    ) -> CachedStatistic:
         """Restore the output of `freeze` at `seq`, under a bound of the same metric and kernels, and the same contexts.
 
         chain: chained digest of the log at `seq`, "" if unknown. Raises ValueError for any other body.
@@ -215,13 +215,13 @@ class WarmGenerator:
                 raise ValueError(f"expected a snapshot of format {FORMAT}, found {version}")
             if not torch.equal(state.pop("meaning"), _meaning(bound, contexts)):
                 raise ValueError("the snapshot is of another metric, or of other kernels")
-            warm = cls(bound, growth, retracted, paired=paired, reads=reads, contexts=contexts, ordinal=ordinal)
-            warm._track = Track.restore(state, bound, growth, paired, reads, contexts, ordinal)
+            cached = cls(bound, growth, retracted, paired=paired, reads=reads, contexts=contexts, ordinal=ordinal)
+            cached._track = Track.restore(state, bound, growth, paired, reads, contexts, ordinal)
         except (SafetensorError, KeyError, RuntimeError) as error:
             raise ValueError(f"the snapshot cannot be read: {type(error).__name__}: {error}") from None
-        warm.seq, warm.chain = seq, chain
-        warm.snapshot_taken(len(body))
-        return warm
+        cached.seq, cached.chain = seq, chain
+        cached.snapshot_taken(len(body))
+        return cached
 
 
 def _meaning(bound: Bound, contexts: ContextMap | None = None) -> Tensor:
