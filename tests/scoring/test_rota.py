@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from optimist.records import ExperimentState
 from optimist.scoring import fairness
-from optimist.scoring.fairness import RESTING, Rota
+from optimist.scoring.fairness import RESTING, SweepSchedule
 from optimist.store import Store
 
 
@@ -51,7 +51,7 @@ async def test_a_sweep_does_not_depend_on_how_many_experiments_rest(
 def test_active_ones_come_in_every_sweep_and_the_others_in_turn(monkeypatch: pytest.MonkeyPatch):
     clock = [100.0]
     monkeypatch.setattr(fairness.time, "monotonic", lambda: clock[0])
-    names, rota, state = [f"x-{number}" for number in range(25)], Rota(), ExperimentState(0, 0, [])
+    names, rota, state = [f"x-{number}" for number in range(25)], SweepSchedule(), ExperimentState(0, 0, [])
 
     def swept(due: str = "", mark: str = "") -> list[str]:
         found = rota.next(names)

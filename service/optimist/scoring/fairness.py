@@ -23,7 +23,7 @@ RESTING = 10
 """How many others a sweep looks at. The work of a scorer that has none does not depend on how many rest."""
 
 
-class Rota:
+class SweepSchedule:
     """An experiment is active from an announcement, or a change that a sweep has seen, until nothing of it is due and
     it has not changed for `ACTIVE` seconds. One that has never been seen is active, too.
 

@@ -21,7 +21,7 @@ from optimist.process import answer_soon, give_back_from
 from optimist.records import Damaged, NotFound, StoreError, Superseded
 from optimist.scoring.catching_up import CatchingUp
 from optimist.scoring.experiments import Experiments
-from optimist.scoring.fairness import SHORT, FairQueue, Rota
+from optimist.scoring.fairness import SHORT, FairQueue, SweepSchedule
 from optimist.scoring.lending import Lending
 from optimist.scoring.mixing import Mixing
 from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, RoutesRecord, Subject
@@ -65,7 +65,7 @@ class Scorer:
         self._experiments = Experiments(store, self._in_thread, torch.device(device))
         self._warm_bytes = math.inf if warm_bytes is None else warm_bytes
         self._records = Records()
-        self._rota = Rota()
+        self._rota = SweepSchedule()
         self._turns: dict[Record[Any], asyncio.Task[None]] = {}
         self._lending = Lending(store, self._in_thread, self._records, self._queue, self._turns, self._schedule)
         self._outage = Outage()
