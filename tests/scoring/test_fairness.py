@@ -13,19 +13,19 @@ from logs import KINDS, log_of
 from optimist.scoring import fairness
 from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.fairness import LONG, SHORT, FairQueue
-from optimist.scoring.record import GeneratorRecord
+from optimist.scoring.task import GeneratorTask
 from optimist.store import namespace_of
 
 
-def queue_of(threads: int, *records: GeneratorRecord) -> FairQueue:
+def queue_of(threads: int, *records: GeneratorTask) -> FairQueue:
     queue = FairQueue(threads)
     for record in records:
         queue.add(record)
     return queue
 
 
-def waiting(name: str, seconds: float | None, count: int = 1, label: str = "") -> list[GeneratorRecord]:
-    return [GeneratorRecord(name, ordinal, label, seconds=seconds) for ordinal in range(count)]
+def waiting(name: str, seconds: float | None, count: int = 1, label: str = "") -> list[GeneratorTask]:
+    return [GeneratorTask(name, ordinal, label, seconds=seconds) for ordinal in range(count)]
 
 
 def in_turn(queue: FairQueue) -> list[tuple[str, int]]:

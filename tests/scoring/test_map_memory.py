@@ -20,8 +20,8 @@ from optimist.scoring import Scorer
 from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.experiments import bytes_of
 from optimist.scoring.fairness import SHORT
-from optimist.scoring.record import GeneratorRecord
 from optimist.scoring.scorer import evict_beyond
+from optimist.scoring.task import GeneratorTask
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client.models import Experiment
 
@@ -47,7 +47,7 @@ def alive() -> set[int]:
 
 async def quiet(scorer: Scorer) -> None:
     async def done() -> bool:
-        return all(record.state == "idle" for record in scorer._records.values())
+        return all(record.state == "idle" for record in scorer._tasks.values())
 
     await until(done)
 
@@ -115,7 +115,7 @@ async def test_maps_are_dropped_and_made_again_bit_for_bit(make, server: Embedde
                     if warm_bytes is None:
                         continue
                     assert scorer._experiments.bytes <= max(warm_bytes, 3 * MAP)  # pairs alone have two maps' worth
-                    assert len(cached) == 1 or sum(record.bytes for record in scorer._records.values()) <= warm_bytes
+                    assert len(cached) == 1 or sum(record.bytes for record in scorer._tasks.values()) <= warm_bytes
             for name, made in all_made.items():
                 state = await scored(made)
                 assert state.estimate is not None
@@ -127,7 +127,7 @@ async def test_maps_are_dropped_and_made_again_bit_for_bit(make, server: Embedde
         if warm_bytes is None:
             assert len(alive() - before) == most, "equal references are one"
             assert len(scorer._experiments.cached) == len(KINDS)
-        assert sum(record.is_held for record in scorer._records.values()) == len(KINDS), "its claims stay with it"
+        assert sum(record.is_held for record in scorer._tasks.values()) == len(KINDS), "its claims stay with it"
     for name, made in all_made.items():
         assert len(published[name]) >= 3
         assert published[name].items() <= (await estimates_of_the_whole_log(made)).items()
@@ -142,7 +142,7 @@ async def test_a_map_that_is_shared_stays_while_another_generator_is_warm(make, 
             await one.tell(generator, {"features": np.ones((3, DIMENSION))})
             await scored(one, generator)
             await quiet(scorer)
-        records, experiments = scorer._records, scorer._experiments
+        records, experiments = scorer._tasks, scorer._experiments
         each = records["x", 0, ""].bytes
         assert experiments.bytes == 2 * MAP
         for limit, cached, maps in (
@@ -212,5 +212,5 @@ async def test_a_first_turn_that_draws_a_large_map_is_not_a_short_one(make, stor
     """Otherwise such turns take all threads, also the one that is kept free for short turns of others."""
     await make("x", 1, metric="rke", dimension=1300, kernel={"name": "gaussian", "sigma": 40.0, "features": features})
     async with scoring(store) as scorer:
-        expected = await scorer._experiments.expected_seconds(GeneratorRecord("x", 0))
+        expected = await scorer._experiments.expected_seconds(GeneratorTask("x", 0))
     assert (expected >= SHORT) == is_long

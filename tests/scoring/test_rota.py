@@ -51,17 +51,17 @@ async def test_a_sweep_does_not_depend_on_how_many_experiments_rest(
 def test_active_ones_come_in_every_sweep_and_the_others_in_turn(monkeypatch: pytest.MonkeyPatch):
     clock = [100.0]
     monkeypatch.setattr(fairness.time, "monotonic", lambda: clock[0])
-    names, rota, state = [f"x-{number}" for number in range(25)], SweepSchedule(), ExperimentState(0, 0, [])
+    names, sweeps, state = [f"x-{number}" for number in range(25)], SweepSchedule(), ExperimentState(0, 0, [])
 
     def swept(due: str = "", mark: str = "") -> list[str]:
-        found = rota.next(names)
+        found = sweeps.next(names)
         for name in found:
-            rota.seen(name, replace(state, mark=mark if name == "x-7" else ""), is_due=name == due)
+            sweeps.seen(name, replace(state, mark=mark if name == "x-7" else ""), is_due=name == due)
         return found
 
     assert sorted(swept()) == sorted(names), "none has been seen yet"
     assert [len(swept()) for _ in range(3)] == [RESTING, RESTING, 5]
-    rota.notice("x-3")
+    sweeps.notice("x-3")
     turns = [swept(due="x-5") for _ in range(3)]
     assert all("x-3" in turn for turn in turns)
     assert set().union(*turns) == set(names)
@@ -72,5 +72,5 @@ def test_active_ones_come_in_every_sweep_and_the_others_in_turn(monkeypatch: pyt
     assert "x-7" in swept(mark="changed"), "it has changed since it was last looked at"
     clock[0] += 2 * fairness.ACTIVE
     assert all(len(swept(mark="changed")) <= RESTING for _ in range(3))
-    rota.forget()
+    sweeps.forget()
     assert sorted(swept(mark="changed")) == sorted(names)

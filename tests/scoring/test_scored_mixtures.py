@@ -22,10 +22,10 @@ from optimist.estimation.stored import metric_of
 from optimist.experiments.curves import curve_point
 from optimist.numerics.mixture import Mixture
 from optimist.records import StoredMixture, Unavailable
-from optimist.scoring import Scorer, lending
+from optimist.scoring import Scorer, statistic_set
 from optimist.scoring.cached import CachedStatistic
-from optimist.scoring.catching_up import CatchingUp
-from optimist.scoring.mixing import Mixing
+from optimist.scoring.mixture_job import MixtureJob
+from optimist.scoring.score_job import ScoreJob
 from optimist.store import MIXTURE, MIXTURES, EmbeddedRedis, Store, open_store
 from optimist_client.metrics import RKE, Gaussian
 
@@ -100,7 +100,7 @@ async def scored(made: Made) -> None:
 
 
 async def quiet(scorer: Scorer) -> bool:
-    return all(record.state == "idle" for record in scorer._records.every)
+    return all(record.state == "idle" for record in scorer._tasks.every)
 
 
 async def test_it_is_made_when_somebody_asks_and_equals_that_of_an_evaluation(make, server: EmbeddedRedis):
@@ -159,7 +159,7 @@ async def test_it_is_made_when_it_is_due_where_it_is_the_goal(make, server: Embe
         await tell(made, [0], [3])
         await until(done)
         assert list(((await made.store.state("x")).mixture or mixture).parts) == [0, 1, 2, 3]
-        assert scorer._records.mixtures["x", ""].decides
+        assert scorer._tasks.mixtures["x", ""].decides
     assert len(set(names)) == 5
 
 
@@ -229,8 +229,8 @@ async def test_copies_go_on_from_snapshots_and_logs_of_another_scorer(
     settings = {"generators": 3, "batch_size": ROWS, **SETTINGS}
     made, kept = await make("x", **settings), await make("kept", keep_log=True, **settings)
     async with a_scorer(server) as holder:
-        hear = holder._records.hear
-        monkeypatch.setattr(holder._records, "hear", lambda heard: [] if heard.channel == MIXTURES else hear(heard))
+        hear = holder._tasks.hear
+        monkeypatch.setattr(holder._tasks, "hear", lambda heard: [] if heard.channel == MIXTURES else hear(heard))
         for each in (made, kept):
             await tell(each, range(2))
             await scored(each)
@@ -239,12 +239,12 @@ async def test_copies_go_on_from_snapshots_and_logs_of_another_scorer(
                 for each in (made, kept):
                     await tell(each, places)
                     await scored(each)
-                assert not any(record.is_held for record in scorer._records.values())
+                assert not any(record.is_held for record in scorer._tasks.values())
                 found, expected = await wanted(made), await wanted(kept)
                 assert found == expected
                 assert await is_exact(kept, expected)
                 await until(lambda: quiet(scorer))
-                mixtures = [scorer._records.mixtures[name, ""] for name in ("x", "kept")]
+                mixtures = [scorer._tasks.mixtures[name, ""] for name in ("x", "kept")]
                 if warm_bytes is None:
                     assert [sorted(mixture.copies) for mixture in mixtures] == [[0, 1, 2]] * 2
                     assert all(mixture.bytes > 3 * 30 * 30 * 8 for mixture in mixtures)
@@ -258,9 +258,9 @@ async def test_no_generator_has_a_turn_while_its_statistic_is_read(make, server:
     reading: list[str] = []
     clashes: list[str] = []
     begun, go_on = asyncio.Event(), asyncio.Event()
-    lend, run = lending.Lending.lend, CatchingUp.run
+    lend, run = statistic_set.StatisticLock.acquire, ScoreJob.run
 
-    async def noted(self: lending.Lending, name: str, ordinal: int, *rest: Any) -> CachedStatistic | None:
+    async def noted(self: statistic_set.StatisticLock, name: str, ordinal: int, *rest: Any) -> CachedStatistic | None:
         found = await lend(self, name, ordinal, *rest)
         reading.append(f"{ordinal}")
         if len(reading) == 3:
@@ -268,13 +268,13 @@ async def test_no_generator_has_a_turn_while_its_statistic_is_read(make, server:
             await go_on.wait()
         return found
 
-    async def checked(self: CatchingUp) -> None:
+    async def checked(self: ScoreJob) -> None:
         ordinal = f"{self._record.ordinal}"
         clashes.extend([ordinal] if ordinal in reading and not go_on.is_set() else [])
         await run(self)
 
-    monkeypatch.setattr(lending.Lending, "lend", noted)
-    monkeypatch.setattr(CatchingUp, "run", checked)
+    monkeypatch.setattr(statistic_set.StatisticLock, "acquire", noted)
+    monkeypatch.setattr(ScoreJob, "run", checked)
     async with a_scorer(server):
         await tell(made, range(4))
         await scored(made)
@@ -338,7 +338,7 @@ async def test_every_mixture_is_exact_while_batches_come(
 
 @pytest.mark.parametrize("held", [True, False])
 async def test_a_retracted_batch_is_in_no_mixture(make, server: EmbeddedRedis, redis: Redis, held: bool):
-    """It is as if the batch had never been told; with statistics that are lent, and with copies."""
+    """It is as if the batch had never been told; with statistics that are locked, and with copies."""
     made, never = [await make(name, generators=2, keep_log=True, **SETTINGS) for name in ("x", "never")]
     async with contextlib.AsyncExitStack() as stack:
         if not held:
@@ -357,7 +357,7 @@ async def test_a_retracted_batch_is_in_no_mixture(make, server: EmbeddedRedis, r
             await each.tell_many(0, 2, ROWS, seed=9)
         after, expected = await wanted(made), await wanted(never)
         assert json.loads(after.payload) == json.loads(expected.payload) != json.loads(before.payload)
-        assert bool(scorer._records.mixtures["x", ""].copies) == (not held)
+        assert bool(scorer._tasks.mixtures["x", ""].copies) == (not held)
 
 
 async def test_a_generator_that_cannot_be_read_is_named_and_the_mixture_made_without_it(
@@ -368,7 +368,7 @@ async def test_a_generator_that_cannot_be_read_is_named_and_the_mixture_made_wit
         await tell(made, range(2))
         first = await wanted(made)
         await redis.xdel("optimist:{x}:log:1", "2-0")
-        for record in scorer._records.every:
+        for record in scorer._tasks.every:
             record.evict()
         await tell(made, range(2, 8))
 
@@ -457,9 +457,9 @@ async def test_an_experiment_that_is_deleted_as_its_mixture_is_made_leaves_nothi
     make, server: EmbeddedRedis, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ):
     made = await make(generators=2, **SETTINGS)
-    make_of = Mixing._make
+    make_of = MixtureJob._make
 
-    async def deleted(self: Mixing, *arguments: Any) -> None:
+    async def deleted(self: MixtureJob, *arguments: Any) -> None:
         await made.store.delete_experiment("x")
         await make_of(self, *arguments)
 
@@ -467,7 +467,7 @@ async def test_an_experiment_that_is_deleted_as_its_mixture_is_made_leaves_nothi
         for generator in (0, 1):
             await made.tell_many(generator, 4, ROWS)
         await scored(made)
-        monkeypatch.setattr(Mixing, "_make", deleted)
+        monkeypatch.setattr(MixtureJob, "_make", deleted)
         await made.store.want_mixture("x")
 
         async def gone() -> bool:

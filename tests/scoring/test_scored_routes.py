@@ -23,7 +23,7 @@ from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
 from optimist.records import COST, ExperimentState, Part, Superseded
 from optimist.scoring import Scorer, routing
-from optimist.scoring.record import PUBLISH_EVERY
+from optimist.scoring.task import PUBLISH_EVERY
 from optimist.store import ROUTES_UNIT, EmbeddedRedis, Store, open_store
 from optimist_client.models import Routes
 
@@ -74,7 +74,7 @@ async def test_the_model_is_made_when_it_is_due_and_is_that_of_the_logs(
 async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(
     make, server: EmbeddedRedis, held: bool, what: str
 ):
-    """With statistics that are lent, and with copies; one batch is retracted, or all up to one."""
+    """With statistics that are locked, and with copies; one batch is retracted, or all up to one."""
     made = await make(generators=2, keep_log=True, **ROUTES)
     async with contextlib.AsyncExitStack() as stack:
         if not held:
@@ -91,7 +91,7 @@ async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(
         await tell(made, 10, seed=2)
         await has_model(made)
         assert await is_exact(made)
-        assert bool(scorer._records.routes["x"].copies) == (not held)
+        assert bool(scorer._tasks.routes["x"].copies) == (not held)
     parts = made_of(await made.store.state("x"))
     tracks = await tracks_of(made, parts)
     for ordinal, part in parts.items():
@@ -193,7 +193,7 @@ async def test_a_generator_that_cannot_be_read_is_left_out_and_noted(make, serve
         await tell(made, 10)
         await has_model(made)
         await redis.xdel("optimist:{x}:log:1", "2-0")
-        for record in scorer._records.every:
+        for record in scorer._tasks.every:
             record.evict()
         await tell(made, 10, seed=1)
 
@@ -210,7 +210,7 @@ async def test_a_generator_that_cannot_be_read_is_left_out_and_noted(make, serve
         await tell_routed(made, 0, prompts(20, 0, seed=2))
         await has_model(made)
         assert list(made_of(await made.store.state("x"))) == [0, 2]
-        assert scorer._records.routes["x"].problem == ""
+        assert scorer._tasks.routes["x"].problem == ""
 
 
 async def test_a_table_that_cannot_be_made_is_noted_and_delays_no_model(
@@ -247,7 +247,7 @@ async def test_copies_count_as_memory_and_are_dropped_first_where_there_is_littl
             await tell(each, 5, seed=1)
             await has_model(each)
             assert await is_exact(each)
-        routes = [scorer._records.routes[name] for name in ("x", "other")]
+        routes = [scorer._tasks.routes[name] for name in ("x", "other")]
         assert [record.bytes for record in routes].count(0) >= 1, "the newest ones stay at most"
         assert any(record.seconds for record in routes)
 

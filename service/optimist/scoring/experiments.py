@@ -33,7 +33,7 @@ from optimist.numerics.routing.features import ContextMap, ContextSettings, Floa
 from optimist.policies.routing import SAMPLED
 from optimist.records import Claim, LogEntry
 from optimist.scoring.experiments import first_batches
-from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, RoutesRecord, Subject
+from optimist.scoring.task import GeneratorTask, MixtureTask, RouteTask, ScoringTask, Subject
 from optimist.scoring.threads import InThread
 from optimist.store import Store, kernels_digest, namespace_of
 from optimist_client.goals import COMPONENTS
@@ -100,7 +100,7 @@ class Tracked(TypedDict):
 class ScoredExperiment:
     """An experiment that can be scored by one metric; `instance` distinguishes it from others of the same name.
 
-    Its bound may be dropped between turns; it is then built again, bit for bit the same.
+    Its bound may be dropped between quanta; it is then built again, bit for bit the same.
     """
 
     instance: str
@@ -125,7 +125,7 @@ class ScoredExperiment:
 
     @property
     def bound(self) -> Bound:
-        """The bound, which must exist during a turn."""
+        """The bound, which must exist during a quantum."""
         assert self.made is not None, "dropped while it was worked on"
         return self.made
 
@@ -183,47 +183,47 @@ class Experiments:
         self._known: dict[Subject, ScoredExperiment] = {}
         self._making: dict[Subject, asyncio.Lock] = {}
 
-    async def get(self, record: Record[Any], claim: Claim) -> ScoredExperiment | None:
+    async def get(self, task: ScoringTask[Any], claim: Claim) -> ScoredExperiment | None:
         """The experiment of this claim; None if it was deleted, or has too few samples to fix its kernels.
 
         Raises ValueError if the reference of its metric was deleted.
         """
-        subject = record.subject
+        subject = task.subject
         async with self._making.setdefault(subject, asyncio.Lock()):
             known = self._known.get(subject)
             if known is not None and known.instance == claim.instance and known.made is not None:
                 return known
             self._known.pop(subject, None)
-            found = await self._make(record, claim)
+            found = await self._make(task, claim)
             if found is None:
                 return None
             if known is not None and (known.instance, known.kernels) == (found.instance, found.kernels):
-                # Keep the same object, so that records keep their statistics.
+                # Keep the same object, so that tasks keep their statistics.
                 known.made, known.bytes = found.made, found.bytes
                 found = known
             self._known[subject] = found
             return found
 
-    async def expected_seconds(self, record: Record[Any]) -> float:
-        """A rough estimate of the time of a first turn, from the sizes of its matrices; never 0."""
-        text = await self._store.config(record.name)
+    async def expected_seconds(self, task: ScoringTask[Any]) -> float:
+        """A rough estimate of the time of a first quantum, from the sizes of its matrices; never 0."""
+        text = await self._store.config(task.name)
         if text is None:
             return SECONDS_PER_PRODUCT
         experiment = Experiment.model_validate_json(text)
-        if isinstance(record, RoutesRecord):  # triangular factors for each ridge: about two eigenproblems a generator
+        if isinstance(task, RouteTask):  # triangular factors for each ridge: about two eigenproblems a generator
             config = experiment.config
             problems = 2 * len(config.generators) + 2
             return SECONDS_PER_PRODUCT * problems * (config.context_features + COMPONENTS) ** 3
-        metric = metric_of(experiment, record.label)
+        metric = metric_of(experiment, task.label)
         kernels = [kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None]
         columns = experiment.widths_of(metric)[metric.first_array()]
         features = [kernel.features or 0 for kernel in kernels]
         width = max(columns, *(2 * each for each in features), 1)
-        if isinstance(record, MixtureRecord):  # products of each two, of both halves and of all
+        if isinstance(task, MixtureTask):  # products of each two, of both halves and of all
             return SECONDS_PER_PRODUCT * 3 * len(experiment.config.generators) ** 2 * width**2
-        samples = record.samples if isinstance(record, GeneratorRecord) else 0
+        samples = task.samples if isinstance(task, GeneratorTask) else 0
         rows = min(max(samples, 1), width)
-        is_cached = record.subject in self.cached
+        is_cached = task.subject in self.cached
         if metric.setting("reference") is None:
             drawn = 0 if is_cached else columns * sum(features)
             return SECONDS_PER_PRODUCT * rows**2 * width + SECONDS_PER_FREQUENCY * drawn
@@ -258,8 +258,8 @@ class Experiments:
                 del self._making[subject]
                 self._known.pop(subject, None)
 
-    async def _make(self, record: Record[Any], claim: Claim) -> ScoredExperiment | None:
-        name, label = record.subject
+    async def _make(self, task: ScoringTask[Any], claim: Claim) -> ScoredExperiment | None:
+        name, label = task.subject
         text = await self._store.config(name)
         if text is None:
             return None
@@ -269,7 +269,7 @@ class Experiments:
         question = await self._in_thread(question_of, experiment, reference, self._device, label)
         fitted = None
         if question.is_open:
-            fitted = await self._store.fitted(name, label) or await self._fit(question, record, claim)
+            fitted = await self._store.fitted(name, label) or await self._fit(question, task, claim)
             if fitted is None:
                 return None
             question = unpack_kernels(question, fitted)
@@ -290,10 +290,10 @@ class Experiments:
             context_settings=question.contexts,
         )
 
-    async def _fit(self, question: Question, record: Record[Any], claim: Claim) -> bytes | None:
+    async def _fit(self, question: Question, task: ScoringTask[Any], claim: Claim) -> bytes | None:
         """Fix the open kernels, and the columns of contexts, permanently; None while active generators have too few
         samples."""
-        name = record.name
+        name = task.name
         active = (await self._store.state(name)).active
         rows, batches = question.rows_to_fit(len(active)), question.contexts_to_fit(len(active))
         if not active or any(state.samples < rows or state.batches < batches for state in active):
@@ -310,7 +310,7 @@ class Experiments:
         # The first scorer to store them wins; from the same generators all compute the same.
         ends = {ordinal: log[-1].entry for ordinal, log in read.items()}
         packed = pack_kernels(question, found)
-        return await self._store.put_fitted(*record.place, packed, claim.token, ends, record.label)
+        return await self._store.put_fitted(*task.place, packed, claim.token, ends, task.label)
 
 
 def bytes_of(thing: Any, seen: set[int] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Who is scored next: what asks wait for before the rest, namespaces by shares, short turns not behind long ones.
+"""Who is scored next: what asks wait for before the rest, namespaces by shares, short quanta not behind long ones.
 
 Before that: which experiments a sweep looks at, all that are active and a few of those that rest. No I/O.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from optimist.records import ExperimentState
-from optimist.scoring.record import Record
+from optimist.scoring.task import ScoringTask
 from optimist.store import namespace_of
 from optimist.turns import Shares
 
@@ -36,7 +36,7 @@ class SweepSchedule:
         self._marks: dict[str, str] = {}
         """`ExperimentState.mark` when it was last looked at."""
         self._resting: list[str] = []
-        """Those whose turn is still to come, the next one last."""
+        """Those that rest and are still to be looked at, the next one last."""
 
     def next(self, names: Collection[str]) -> list[str]:
         """The experiments to look at now, of all these."""
@@ -46,9 +46,9 @@ class SweepSchedule:
         chosen = [name for name in names if name in self._active or name not in self._marks]
         if not self._resting:
             self._resting = [name for name in names if name not in self._active and name in self._marks]
-        known, turn = set(chosen), self._resting[-RESTING:]
+        known, rested = set(chosen), self._resting[-RESTING:]
         del self._resting[-RESTING:]
-        return [*chosen, *(name for name in turn if name in self._marks and name not in known)]
+        return [*chosen, *(name for name in rested if name in self._marks and name not in known)]
 
     def notice(self, name: str) -> None:
         """Something of an experiment was announced."""
@@ -67,28 +67,28 @@ class SweepSchedule:
         self._resting.clear()
 
 
-AnyRecord = Record[Any]
+AnyTask = ScoringTask[Any]
 SHORT = 0.1
-"""Seconds up to which a turn counts as short."""
+"""Seconds up to which a quantum counts as short."""
 LONG = 2.0
-"""Seconds from which a turn counts as long, such as the decomposition of a large matrix; one of them runs at a time."""
+"""Seconds from which a quantum counts as long, such as the decomposition of a large matrix; one runs at a time."""
 REMEMBERED = 60.0
-"""Seconds after a short turn for which a thread is kept free for the next one."""
-TURN = 0.25
-"""Seconds after which a turn of a metric that decides is over."""
-BEHIND = 0.1
-"""The same of any other turn."""
-SLICE = 0.02
-"""The same of a metric that decides while another namespace waits for a turn of its own."""
+"""Seconds after a short quantum for which a thread is kept free for the next one."""
+QUANTUM = 0.25
+"""Seconds after which the quantum of a task that asks wait for is over."""
+BACKGROUND_QUANTUM = 0.1
+"""The same of any other task."""
+CONTENDED_QUANTUM = 0.02
+"""The same of a task that asks wait for, while another namespace waits for a quantum."""
 PATIENCE = 1.0
-"""Seconds after which a turn that nobody waits for begins beside others, however many short ones go on."""
+"""Seconds after which a quantum that nobody waits for begins beside others, however many short ones go on."""
 BESIDE = 0.002
-"""Seconds that a turn takes beside the threads: it reads the log, and publishes."""
+"""Seconds that a quantum takes beside the threads: it reads the log, and publishes."""
 
 
 @dataclass
 class _Running:
-    """A turn that goes on."""
+    """A task that is at work."""
 
     lane: _Lane
     seconds: float
@@ -100,88 +100,88 @@ class FairQueue:
     """Generators, mixtures, and models of contexts, that wait for one of `threads`, or of `behind` other ones.
 
     Those that asks wait for have the `threads`. Watched metrics, models of contexts, and mixtures that somebody only
-    asks for, have the others, and begin only while no short turn of the first goes on, and none may begin; or once in
+    asks for, have the others, and begin only while no short one of the first is at work, and none may begin; or once in
     `PATIENCE`. Within both, namespaces have equal shares of the time (`Shares`); within one its experiments take turns;
-    within an experiment the record that has waited longest is next. One thread is kept free for short turns of the
-    first as long as there are any, and at most one long turn of them runs at a time. A turn's length is
+    within an experiment the task that has waited longest is next. One thread is kept free for short quanta of the
+    first as long as there are any, and at most one long quantum of them runs at a time. A quantum's length is
     `Record.expected_seconds`; an unknown one counts as short.
     """
 
     def __init__(self, threads: int, behind: int = 1) -> None:
         self._deciding = _Lane(threads)
         self._others = _Lane(behind)
-        self._running: dict[AnyRecord, _Running] = {}
+        self._running: dict[AnyTask, _Running] = {}
         self._last_short = -math.inf
         self._last_behind = time.monotonic()
 
-    def add(self, record: AnyRecord) -> None:
-        """Add a record, which must not be waiting yet."""
-        self._lane(record).add(record)
+    def add(self, task: AnyTask) -> None:
+        """Add a task, which must not be waiting yet."""
+        self._lane(task).add(task)
 
-    def next(self) -> AnyRecord | None:
-        """Remove and return the next record, which has a thread until `end`; None if none may begin now."""
+    def next(self) -> AnyTask | None:
+        """Remove and return the next task, which has a thread until `end`; None if none may begin now."""
         for lane in (self._deciding, self._others):
             running, now = self._seconds(lane), time.monotonic()
             if lane is self._others and self._is_at_work and now - self._last_behind < PATIENCE:
                 return None
-            if len(running) < lane.threads and (record := self._next_of(lane, running)) is not None:
-                self._running[record] = _Running(lane, record.expected_seconds, now)
-                lane.shares.charge(namespace_of(record.name), BESIDE + record.expected_seconds)
+            if len(running) < lane.threads and (task := self._next_of(lane, running)) is not None:
+                self._running[task] = _Running(lane, task.expected_seconds, now)
+                lane.shares.charge(namespace_of(task.name), BESIDE + task.expected_seconds)
                 if lane is self._others:
                     self._last_behind = now
-                elif 0.0 < record.expected_seconds < SHORT:
+                elif 0.0 < task.expected_seconds < SHORT:
                     self._last_short = now
-                return record
+                return task
         return None
 
-    def is_over(self, record: AnyRecord) -> bool:
-        """Whether a turn has had its time, and ends as soon as it has stored something."""
-        running = self._running[record]
-        limit = BEHIND if running.lane is self._others else TURN
-        if running.lane is self._deciding and running.lane.is_wanted_beside(namespace_of(record.name)):
-            limit = SLICE
+    def is_over(self, task: AnyTask) -> bool:
+        """Whether a quantum has had its time, and ends as soon as it has stored something."""
+        running = self._running[task]
+        limit = BACKGROUND_QUANTUM if running.lane is self._others else QUANTUM
+        if running.lane is self._deciding and running.lane.is_wanted_beside(namespace_of(task.name)):
+            limit = CONTENDED_QUANTUM
         return time.monotonic() - running.begun > limit
 
-    def end(self, record: AnyRecord, seconds: float | None = None) -> None:
-        """Free the thread of a record that `next` returned, and charge the time that it took, where that is known."""
-        running = self._running.pop(record)
+    def end(self, task: AnyTask, seconds: float | None = None) -> None:
+        """Free the thread of a task that `next` returned, and charge the time that it took, where that is known."""
+        running = self._running.pop(task)
         if seconds is not None:
-            running.lane.shares.charge(namespace_of(record.name), seconds - running.seconds)
+            running.lane.shares.charge(namespace_of(task.name), seconds - running.seconds)
 
-    def remove(self, record: AnyRecord) -> None:
-        """Remove a record that waits."""
+    def remove(self, task: AnyTask) -> None:
+        """Remove a task that waits."""
         for lane in (self._deciding, self._others):
-            lane.short.discard(record)
-            lane.other.discard(record)
+            lane.short.discard(task)
+            lane.other.discard(task)
 
     @property
     def _is_at_work(self) -> bool:
-        """Whether short turns that asks wait for go on, or wait for a thread."""
+        """Whether short quanta that asks wait for go on, or wait for a thread."""
         return bool(self._deciding.short) or any(seconds < SHORT for seconds in self._seconds(self._deciding))
 
     def _seconds(self, lane: _Lane) -> list[float]:
-        """What the turns of a lane that go on were expected to take."""
+        """What the quanta of a lane that go on were expected to take."""
         return [one.seconds for one in self._running.values() if one.lane is lane]
 
-    def _lane(self, record: AnyRecord) -> _Lane:
-        return self._deciding if record.decides else self._others
+    def _lane(self, task: AnyTask) -> _Lane:
+        return self._deciding if task.decides else self._others
 
-    def _next_of(self, lane: _Lane, running: list[float]) -> AnyRecord | None:
+    def _next_of(self, lane: _Lane, running: list[float]) -> AnyTask | None:
         others = [seconds for seconds in running if seconds >= SHORT]
-        record = None
+        task = None
         if len(others) < lane.threads - (self._kept_free() if lane is self._deciding else 0):
             limit = LONG if max(others, default=0.0) >= LONG else math.inf
-            record = lane.other.pop(lambda waiting: waiting.expected_seconds < limit)
-        return lane.short.pop() if record is None else record
+            task = lane.other.pop(lambda waiting: waiting.expected_seconds < limit)
+        return lane.short.pop() if task is None else task
 
     def _kept_free(self) -> int:
-        """How many threads are kept free for short turns."""
+        """How many threads are kept free for short quanta."""
         is_wanted = bool(self._deciding.short) or time.monotonic() - self._last_short < REMEMBERED
         return 1 if is_wanted and self._deciding.threads > 1 else 0
 
 
 class _Lane:
-    """Records that wait for some of the threads, those with short turns apart; with one thread in one queue."""
+    """Tasks that wait for some of the threads, those with short quanta apart; with one thread in one queue."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -189,9 +189,9 @@ class _Lane:
         self.short = _Waiting(self.shares)
         self.other = _Waiting(self.shares) if threads > 1 else self.short
 
-    def add(self, record: AnyRecord) -> None:
-        """Put a record behind the others of its experiment."""
-        (self.short if record.expected_seconds < SHORT else self.other).add(record)
+    def add(self, task: AnyTask) -> None:
+        """Put a task behind the others of its experiment."""
+        (self.short if task.expected_seconds < SHORT else self.other).add(task)
 
     def is_wanted_beside(self, namespace: str) -> bool:
         """Whether another namespace waits."""
@@ -199,55 +199,55 @@ class _Lane:
 
 
 class _Waiting:
-    """Records by namespace and experiment. Experiments, and namespaces with equal shares, are in turn."""
+    """ScoringTasks by namespace and experiment. Experiments, and namespaces with equal shares, are in turn."""
 
     def __init__(self, shares: Shares) -> None:
         self._shares = shares
-        self._waiting: dict[str, dict[str, deque[AnyRecord]]] = {}
+        self._waiting: dict[str, dict[str, deque[AnyTask]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
     @property
     def namespaces(self) -> set[str]:
-        """Those with records here."""
+        """The namespaces with tasks here."""
         return set(self._waiting)
 
-    def add(self, record: AnyRecord) -> None:
-        """Put a record behind the others of its experiment."""
-        namespace = namespace_of(record.name)
+    def add(self, task: AnyTask) -> None:
+        """Put a task behind the others of its experiment."""
+        namespace = namespace_of(task.name)
         if namespace not in self._waiting:
             self._shares.wait(namespace)
-        self._waiting.setdefault(namespace, {}).setdefault(record.name, deque()).append(record)
+        self._waiting.setdefault(namespace, {}).setdefault(task.name, deque()).append(task)
 
-    def pop(self, may_begin: Callable[[AnyRecord], bool] = lambda _: True) -> AnyRecord | None:
-        """The next record that may begin; its experiment and its namespace go behind the others."""
+    def pop(self, may_begin: Callable[[AnyTask], bool] = lambda _: True) -> AnyTask | None:
+        """The next task that may begin; its experiment and its namespace go behind the others."""
         for namespace in self._shares.first(self._waiting):
-            for records in self._waiting[namespace].values():
-                for record in records:
-                    if may_begin(record):
-                        self._remove(record)
+            for tasks in self._waiting[namespace].values():
+                for task in tasks:
+                    if may_begin(task):
+                        self._remove(task)
                         self._shares.serve(namespace)
-                        return record
+                        return task
         return None
 
-    def discard(self, record: AnyRecord) -> None:
-        """Remove a record, if it is here; the turns stay as they are."""
-        experiments = self._waiting.get(namespace_of(record.name), {})
-        records = experiments.get(record.name, deque())
-        if record in records:
-            records.remove(record)
-            if not records:
-                del experiments[record.name]
+    def discard(self, task: AnyTask) -> None:
+        """Remove a task, if it is here; the order of the others stays as it is."""
+        experiments = self._waiting.get(namespace_of(task.name), {})
+        tasks = experiments.get(task.name, deque())
+        if task in tasks:
+            tasks.remove(task)
+            if not tasks:
+                del experiments[task.name]
             if not experiments:
-                del self._waiting[namespace_of(record.name)]
+                del self._waiting[namespace_of(task.name)]
 
-    def _remove(self, record: AnyRecord) -> None:
-        namespace = namespace_of(record.name)
+    def _remove(self, task: AnyTask) -> None:
+        namespace = namespace_of(task.name)
         experiments = self._waiting.pop(namespace)
-        records = experiments.pop(record.name)
-        records.remove(record)
-        if records:
-            experiments[record.name] = records
+        tasks = experiments.pop(task.name)
+        tasks.remove(task)
+        if tasks:
+            experiments[task.name] = tasks
         if experiments:
             self._waiting[namespace] = experiments

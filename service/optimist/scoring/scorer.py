@@ -19,14 +19,14 @@ from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
 from optimist.metrics.threads import limit_threads
 from optimist.process import answer_soon, give_back_from
 from optimist.records import Damaged, NotFound, StoreError, Superseded
-from optimist.scoring.catching_up import CatchingUp
 from optimist.scoring.experiments import Experiments
 from optimist.scoring.fairness import SHORT, FairQueue, SweepSchedule
-from optimist.scoring.lending import Lending
-from optimist.scoring.mixing import Mixing
-from optimist.scoring.record import GeneratorRecord, MixtureRecord, Record, RoutesRecord, Subject
-from optimist.scoring.records import Records
-from optimist.scoring.routing import Routing
+from optimist.scoring.mixture_job import MixtureJob
+from optimist.scoring.route_job import RouteJob
+from optimist.scoring.score_job import ScoreJob
+from optimist.scoring.statistic_set import StatisticLock
+from optimist.scoring.task import GeneratorTask, MixtureTask, RouteTask, ScoringTask, Subject
+from optimist.scoring.tasks import ScoringTasks
 from optimist.scoring.threads import Threads, Work
 from optimist.store import DUE, MIXTURES, MODES, ROUTES, Store, open_store
 from optimist.store.connect import shown, wait_for_server
@@ -36,6 +36,17 @@ from optimist_client.errors import reason
 _log = logging.getLogger(__name__)
 LARGE = 4 * 2**20
 """Blocks of memory of this size or more are returned to the system as soon as they are freed."""
+SWEEP = 1.0
+"""Seconds between sweeps of experiments, for lost announcements and scorers that died."""
+CLAIM = 4.0
+"""Seconds after which another scorer may take over a generator whose scorer does not renew its claim."""
+RENEW = 1.0
+IDLE = 60.0
+"""Seconds without work after which a generator is released."""
+STUCK = 60.0
+"""Seconds without a complete sweep after which the scorer counts as dead."""
+QUEUED = 2.0
+"""Seconds that a generator may wait for a thread; after that its claim is not renewed, so that others can claim it."""
 
 
 class Scorer:
@@ -47,7 +58,7 @@ class Scorer:
     work. A scorer may die or be paused at any moment: everything in it is derived from snapshot and log, so another
     scorer computes the same numbers, and nothing is published under a claim that was taken over.
 
-    Who works next is decided by `FairQueue`. Statistics live on the `device`. They stay in memory between turns,
+    Who works next is decided by `FairQueue`. Statistics live on the `device`. They stay in memory between quanta,
     with their feature maps and references, up to `warm_bytes` (None: no limit); the latest one always does. The least
     recently used ones are dropped, and computed again when they are needed.
     """
@@ -64,10 +75,10 @@ class Scorer:
         self._queue = FairQueue(threads, behind)
         self._experiments = Experiments(store, self._in_thread, torch.device(device))
         self._warm_bytes = math.inf if warm_bytes is None else warm_bytes
-        self._records = Records()
-        self._rota = SweepSchedule()
-        self._turns: dict[Record[Any], asyncio.Task[None]] = {}
-        self._lending = Lending(store, self._in_thread, self._records, self._queue, self._turns, self._schedule)
+        self._tasks = ScoringTasks()
+        self._sweeps = SweepSchedule()
+        self._running: dict[ScoringTask[Any], asyncio.Task[None]] = {}
+        self._lock = StatisticLock(store, self._in_thread, self._tasks, self._queue, self._running, self._schedule)
         self._outage = Outage()
         self._swept = time.monotonic()
         self._is_ending = False
@@ -85,47 +96,47 @@ class Scorer:
             async with self._store.announcements(DUE, MODES, MIXTURES, ROUTES) as announcements:
                 async for announcement in announcements:
                     if announcement is None:
-                        self._rota.forget()
+                        self._sweeps.forget()
                         continue
-                    self._rota.notice(announcement.experiment)
-                    for record in self._records.hear(announcement):
-                        self._schedule(record)
+                    self._sweeps.notice(announcement.experiment)
+                    for task in self._tasks.hear(announcement):
+                        self._schedule(task)
         finally:
             self._is_ending = True
-            tasks = [*loops, *self._turns.values()]
+            tasks = [*loops, *self._running.values()]
             for task in tasks:
                 task.cancel()
             # Wait until they have closed their connections. A call to Redis may swallow a cancellation, as wait_for of
-            # Python 3.11 does if result and cancellation coincide; such a task ends after its turn.
+            # Python 3.11 does if result and cancellation coincide; such a coroutine ends after its quantum.
             await asyncio.wait(tasks, timeout=2.0)
             self._in_thread.end()
             with contextlib.suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(2.0):
-                    for record in self._records.every:
+                    for task in self._tasks.every:
                         with contextlib.suppress(NotFound):
-                            await self._release(record)
+                            await self._release(task)
 
     async def _sweep_for_ever(self) -> None:
         while not self._is_ending:
-            with _going_on(), self._outage.noticed():
+            with _surviving_errors(), self._outage.noticed():
                 names = set(await self._store.indexed())
-                self._records.keep(names)
+                self._tasks.keep(names)
                 self._experiments.keep(names)
-                for name in self._rota.next(names):
-                    with _going_on():
+                for name in self._sweeps.next(names):
+                    with _surviving_errors():
                         await self._sweep(name)
-                held = sum(record.is_held for record in self._records.every)
-                self._records.overview.show(len(names), held, kept(self._records.every, self._experiments))
+                held = sum(task.is_held for task in self._tasks.every)
+                self._tasks.overview.show(len(names), held, kept(self._tasks.every, self._experiments))
             self._swept = time.monotonic()
             await asyncio.sleep(SWEEP)
 
     async def _sweep(self, name: str) -> None:
         state = await self._store.state(name)
         watched = await self._store.watched(name, estimates=False) if state.labels else {}
-        due = list(self._records.look_at(name, state, watched))
-        self._rota.seen(name, state, is_due=bool(due))
-        for record in due:
-            self._schedule(record)
+        due = list(self._tasks.look_at(name, state, watched))
+        self._sweeps.seen(name, state, is_due=bool(due))
+        for task in due:
+            self._schedule(task)
 
     async def _renew_for_ever(self) -> None:
         while not self._is_ending:
@@ -134,146 +145,144 @@ class Scorer:
 
     async def _renew_all(self) -> None:
         now = time.monotonic()
-        renewed: dict[str, list[Record[Any]]] = {}
-        for record in [record for record in self._records.every if record.is_held]:
-            if record.state == "idle" and now - record.worked > IDLE:
-                with _going_on():
-                    await self._release(record)
-            elif record.state != "waiting" or now - record.queued <= QUEUED:
-                renewed.setdefault(record.name, []).append(record)
-        for name, records in renewed.items():
-            with _going_on():
-                await self._renew(name, records)
+        renewed: dict[str, list[ScoringTask[Any]]] = {}
+        for task in [task for task in self._tasks.every if task.is_held]:
+            if task.state == "idle" and now - task.worked > IDLE:
+                with _surviving_errors():
+                    await self._release(task)
+            elif task.state != "waiting" or now - task.queued <= QUEUED:
+                renewed.setdefault(task.name, []).append(task)
+        for name, tasks in renewed.items():
+            with _surviving_errors():
+                await self._renew(name, tasks)
 
-    async def _renew(self, name: str, records: list[Record[Any]]) -> None:
+    async def _renew(self, name: str, tasks: list[ScoringTask[Any]]) -> None:
         try:
-            claims = await self._store.claims(
-                name, [(record.ordinal, record.label) for record in records], self._owner, CLAIM
-            )
+            claims = await self._store.claims(name, [(task.ordinal, task.label) for task in tasks], self._owner, CLAIM)
         except StoreError:
             # After an outage Redis may have lost the end of the log: start again from the snapshot.
-            claims = [None] * len(records)
-        for record, claim in zip(records, claims, strict=True):
-            if record.state != "working" and (claim is None or claim.token != record.token):
-                record.release()
+            claims = [None] * len(tasks)
+        for task, claim in zip(tasks, claims, strict=True):
+            if task.state != "working" and (claim is None or claim.token != task.token):
+                task.release()
 
-    async def _release(self, record: Record[Any]) -> None:
-        token = record.token
-        record.release()
+    async def _release(self, task: ScoringTask[Any]) -> None:
+        token = task.token
+        task.release()
         if token:
-            await self._store.end_claim(*record.place, token, record.label)
+            await self._store.end_claim(*task.place, token, task.label)
 
-    def _schedule(self, record: Record[Any]) -> None:
-        """Queue a record for a turn; if it is working, for another turn after this one."""
-        record.problem = ""
-        if record.state == "working" or record.is_lent:
-            record.again = True
-        elif record.state == "idle":
-            record.state, record.queued = "waiting", time.monotonic()
-            self._queue.add(record)
-            self._give_turns()
+    def _schedule(self, task: ScoringTask[Any]) -> None:
+        """Queue a task for a quantum; if it is working, for another quantum after this one."""
+        task.problem = ""
+        if task.state == "working" or task.is_locked:
+            task.again = True
+        elif task.state == "idle":
+            task.state, task.queued = "waiting", time.monotonic()
+            self._queue.add(task)
+            self._start_tasks()
 
-    def _give_turns(self) -> None:
+    def _start_tasks(self) -> None:
         # Claimed only when a thread is free, so that scorers with more free threads claim more.
-        while not self._is_ending and (record := self._queue.next()) is not None:
-            record.state, record.again = "working", False
-            self._turns[record] = asyncio.create_task(self._turn(record))
+        while not self._is_ending and (task := self._queue.next()) is not None:
+            task.state, task.again = "working", False
+            self._running[task] = asyncio.create_task(self._run_task(task))
 
-    async def _turn(self, record: Record[Any]) -> None:
-        again, work = False, Work(record.decides)
+    async def _run_task(self, task: ScoringTask[Any]) -> None:
+        again, work = False, Work(task.decides)
         try:
             with self._in_thread.working(work):
-                await self._work(record)
-            again = record.again
+                await self._work(task)
+            again = task.again
         except Superseded as error:
             CLAIMS_LOST.inc()
-            logger.debug("%s is released: %s", record, error)
-            record.release()
-            self._experiments.forget_fitted(record.subject)
+            _log.debug("%s is released: %s", task, error)
+            task.release()
+            self._experiments.forget_fitted(task.subject)
         except NotFound:
-            record.release()
+            task.release()
         except Damaged as error:
-            logger.error("%s cannot be scored: %s", record, error)
-            await self._give_in(record, error)
+            _log.error("%s cannot be scored: %s", task, error)
+            await self._give_in(task, error)
         except StoreError as error:
             SCORING_FAILURES.inc()
-            logger.warning("scoring %s is broken off: %s", record, error)
+            _log.warning("scoring %s is broken off: %s", task, error)
             # The statistic may hold what could not be published: start again from the snapshot.
-            record.release()
-            record.problem = "broken off"
+            task.release()
+            task.problem = "broken off"
         except Exception as error:
-            logger.exception("scoring %s failed", record)
-            await self._give_in(record, error)
+            _log.exception("scoring %s failed", task)
+            await self._give_in(task, error)
         finally:
-            record.worked = time.monotonic()
-            evict_beyond(self._records.every, self._experiments, self._warm_bytes)
-            record.state = "idle"
-            self._queue.end(record, work.seconds)
-            del self._turns[record]
+            task.worked = time.monotonic()
+            evict_beyond(self._tasks.every, self._experiments, self._warm_bytes)
+            task.state = "idle"
+            self._queue.end(task, work.seconds)
+            del self._running[task]
             if again:
-                self._schedule(record)
-            self._give_turns()
+                self._schedule(task)
+            self._start_tasks()
 
-    async def _work(self, record: Record[Any]) -> None:
+    async def _work(self, task: ScoringTask[Any]) -> None:
         if self._store.epoch != self._epoch:
             self._start_over()
-        if record.seconds is None:
-            record.seconds = await self._experiments.expected_seconds(record)
-            if record.seconds >= SHORT:
-                record.again = True  # it is queued again, with the long turns
+        if task.seconds is None:
+            task.seconds = await self._experiments.expected_seconds(task)
+            if task.seconds >= SHORT:
+                task.again = True  # it is queued again, with the long quanta
                 return
-        claim = await self._store.claim(*record.place, self._owner, CLAIM, record.label)
+        claim = await self._store.claim(*task.place, self._owner, CLAIM, task.label)
         if claim is None:
-            record.release()
-            record.forget_wish()
+            task.release()
+            task.forget_wish()
             return
         TAKEOVERS.inc(claim.taken_over)
-        record.token = claim.token
-        experiment = await self._experiments.get(record, claim)
+        task.token = claim.token
+        experiment = await self._experiments.get(task, claim)
         if experiment is None:
-            await self._release(record)
+            await self._release(task)
             return
-        if record.experiment is not experiment:
-            record.start(experiment)
-        if isinstance(record, GeneratorRecord):
-            await CatchingUp(self._store, self._in_thread, record, experiment, self._queue.is_over).run()
-        elif isinstance(record, MixtureRecord):
-            await Mixing(self._store, self._in_thread, record, experiment, self._lending).run()
-        elif isinstance(record, RoutesRecord):
-            await Routing(self._store, self._in_thread, record, experiment, self._lending).run()
+        if task.experiment is not experiment:
+            task.start(experiment)
+        if isinstance(task, GeneratorTask):
+            await ScoreJob(self._store, self._in_thread, task, experiment, self._queue.is_over).run()
+        elif isinstance(task, MixtureTask):
+            await MixtureJob(self._store, self._in_thread, task, experiment, self._lock).run()
+        elif isinstance(task, RouteTask):
+            await RouteJob(self._store, self._in_thread, task, experiment, self._lock).run()
 
     def _start_over(self) -> None:
         """Drop what was derived from another server's data, because this server may have lost part of it."""
         self._epoch = self._store.epoch
-        self._rota.forget()
-        for record in self._records.every:
-            if record.state != "working":
-                record.release()
+        self._sweeps.forget()
+        for task in self._tasks.every:
+            if task.state != "working":
+                task.release()
         self._experiments.forget_fitted()
 
-    async def _give_in(self, record: Record[Any], error: Exception) -> None:
+    async def _give_in(self, task: ScoringTask[Any], error: Exception) -> None:
         """Store the reason why a generator is not scored, for the report. It is tried again when an estimate is due."""
         SCORING_FAILURES.inc()
         # The statistic may be incomplete.
-        token = record.token
-        record.release()
+        token = task.token
+        task.release()
         with contextlib.suppress(StoreError):
-            claim = await self._store.claim(*record.place, self._owner, CLAIM, record.label)
+            claim = await self._store.claim(*task.place, self._owner, CLAIM, task.label)
             # If another scorer had the claim in between, it may have trimmed the log that was being read.
             if claim is not None and token in ("", claim.token):
-                await self._store.put_damage(*record.place, reason(error), claim.token, record.label)
-                record.problem = "failed"
+                await self._store.put_damage(*task.place, reason(error), claim.token, task.label)
+                task.problem = "failed"
 
 
 @contextmanager
-def _going_on() -> Iterator[None]:
+def _surviving_errors() -> Iterator[None]:
     """Keep a loop running after an error: Redis may be unreachable, or the data of one experiment damaged."""
     try:
         yield
     except StoreError:
-        pass  # tried again in the next turn
+        pass  # tried again in the next round
     except Exception:
-        logger.exception("a turn of the scorer's loop failed")
+        _log.exception("a round of the scorer's loop failed")
 
 
 def score_for_ever(
@@ -303,50 +312,35 @@ def score_for_ever(
     asyncio.run(run())
 
 
-logger = logging.getLogger(__name__)
-
-SWEEP = 1.0
-"""Seconds between sweeps of experiments, for lost announcements and scorers that died."""
-CLAIM = 4.0
-"""Seconds after which another scorer may take over a generator whose scorer does not renew its claim."""
-RENEW = 1.0
-IDLE = 60.0
-"""Seconds without work after which a generator is released."""
-STUCK = 60.0
-"""Seconds without a complete sweep after which the scorer counts as dead."""
-QUEUED = 2.0
-"""Seconds that a generator may wait for a thread; after that its claim is not renewed, so that others can claim it."""
-
-
-def kept(records: Iterable[Record[Any]], experiments: Experiments) -> int:
+def kept(tasks: Iterable[ScoringTask[Any]], experiments: Experiments) -> int:
     """Bytes of cached statistics, copies for mixtures and routes among them, and of the feature maps and references."""
-    return sum(record.bytes for record in records) + experiments.bytes
+    return sum(task.bytes for task in tasks) + experiments.bytes
 
 
-def evict_beyond(records: Collection[Record[Any]], experiments: Experiments, limit: float) -> None:
+def evict_beyond(tasks: Collection[ScoringTask[Any]], experiments: Experiments, limit: float) -> None:
     """Drop the least recently used parts until the rest takes at most `limit` bytes; those at work keep theirs.
 
     A feature map was last used when the latest generator of its experiment and metric was. It is dropped after the
     statistics of all of them, which refer to it; a reference is dropped with the last bound that uses it.
     """
-    left = kept(records, experiments)
+    left = kept(tasks, experiments)
     if left <= limit:
         return
     used: dict[Subject, float] = {}
-    for record in records:
-        used[record.subject] = max(used.get(record.subject, 0.0), record.worked)
-    busy = {record.subject for record in records if record.state == "working"}
-    droppable = [record for record in records if record.bytes and record.state != "working"]
-    statistics = [(record.worked, False, record.subject, record) for record in droppable]
+    for task in tasks:
+        used[task.subject] = max(used.get(task.subject, 0.0), task.worked)
+    busy = {task.subject for task in tasks if task.state == "working"}
+    droppable = [task for task in tasks if task.bytes and task.state != "working"]
+    statistics = [(task.worked, False, task.subject, task) for task in droppable]
     maps = [(used.get(subject, 0.0), True, subject, None) for subject in experiments.cached if subject not in busy]
-    for _, _, subject, record in sorted([*statistics, *maps], key=lambda entry: entry[:3]):
+    for _, _, subject, task in sorted([*statistics, *maps], key=lambda entry: entry[:3]):
         if left <= limit:
             return
-        if record is not None:
-            left -= record.bytes
-            record.evict()
+        if task is not None:
+            left -= task.bytes
+            task.evict()
         else:
             left -= experiments.evict(subject)
-            for one in records:
+            for one in tasks:
                 if one.subject == subject:
-                    one.seconds = None  # unknown again: the next turn has to build the bound
+                    one.seconds = None  # unknown again: the next quantum has to build the bound

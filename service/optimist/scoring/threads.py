@@ -28,7 +28,7 @@ class InThread(Protocol):
 
 @dataclass(slots=True)
 class Work:
-    """What is computed for one turn."""
+    """The work of one quantum."""
 
     decides: bool
     """Whether asks wait for it."""
@@ -37,7 +37,7 @@ class Work:
 
 
 class Threads:
-    """Runs functions off the event loop, in the threads of the turn that they are part of; each computes on one core.
+    """Runs functions off the event loop, in the threads of the quantum that they belong to; each computes on one core.
 
     The last bits of an estimate depend on how many threads compute it together.
     """
@@ -59,7 +59,7 @@ class Threads:
             self._work.reset(before)
 
     def __call__(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
-        """In a thread of the turn that the calling task is at."""
+        """In a thread of the quantum that the calling task is at."""
         work = self._work.get()
         return asyncio.get_running_loop().run_in_executor(
             self.pools[work.decides], _returned, work, function, *arguments

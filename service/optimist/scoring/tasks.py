@@ -1,4 +1,4 @@
-"""All records of a scorer: which generators, mixtures and routes have something to do, and by which metrics.
+"""All tasks of a scorer: which generators, mixtures and routes have something to do, and by which metrics.
 
 What the scorer finds in its sweeps is shown as gauges.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from optimist.insight import metrics
 from optimist.records import ExperimentState, GeneratorState, Unit, WatchedState
-from optimist.scoring.record import LONGEST_TAIL, GeneratorRecord, Key, MixtureRecord, Record, RoutesRecord, Subject
+from optimist.scoring.task import LONGEST_TAIL, GeneratorTask, Key, MixtureTask, RouteTask, ScoringTask, Subject
 from optimist.store import DUE, MIXTURES, ROUTES, Announcement
 
 
@@ -102,11 +102,11 @@ class Overview:
 RETRY = 30.0
 """Seconds after which a model that could not be made is tried again: picks go on by the one before."""
 RESTED = 120.0
-"""Seconds without work after which nothing is remembered of a record that the scorer does not hold."""
+"""Seconds without work after which nothing is remembered of a task that the scorer does not hold."""
 
 
-class Records(dict[Key, GeneratorRecord]):
-    """The records of all generators and metrics; `mixtures` has those of mixtures, `routes` those of routed prompts.
+class ScoringTasks(dict[Key, GeneratorTask]):
+    """The tasks of all generators and metrics; `mixtures` has those of mixtures, `routes` those of routed prompts.
 
     They learn of work by announcements and from the state.
     """
@@ -114,14 +114,14 @@ class Records(dict[Key, GeneratorRecord]):
     def __init__(self) -> None:
         super().__init__()
         self.overview = Overview()
-        self.mixtures: dict[Subject, MixtureRecord] = {}
-        self.routes: dict[str, RoutesRecord] = {}
+        self.mixtures: dict[Subject, MixtureTask] = {}
+        self.routes: dict[str, RouteTask] = {}
         self._labels: dict[str, tuple[str, ...]] = {}  # of the watched metrics, by experiment
         self._blending: set[str] = set()  # experiments whose goal is the mixture
 
     @property
-    def every(self) -> list[Record[Any]]:
-        """The records of generators, of mixtures and of routes."""
+    def every(self) -> list[ScoringTask[Any]]:
+        """The tasks of generators, of mixtures and of routes."""
         return [*self.values(), *self.mixtures.values(), *self.routes.values()]
 
     def keep(self, names: Collection[str]) -> None:
@@ -132,14 +132,14 @@ class Records(dict[Key, GeneratorRecord]):
         self._blending.intersection_update(names)
         kinds: list[dict[Any, Any]] = [self, self.mixtures, self.routes]
         rested = time.monotonic() - RESTED
-        for records in kinds:
-            for key, record in list(records.items()):
-                rests = record.worked < rested and not record.problem
-                if (rests or record.name not in names) and record.state == "idle" and not record.is_held:
-                    del records[key]
+        for tasks in kinds:
+            for key, task in list(tasks.items()):
+                rests = task.worked < rested and not task.problem
+                if (rests or task.name not in names) and task.state == "idle" and not task.is_held:
+                    del tasks[key]
 
-    def hear(self, announcement: Announcement) -> Sequence[Record[Any]]:
-        """The records that an announcement gives work to, that of the primary metric first."""
+    def hear(self, announcement: Announcement) -> Sequence[ScoringTask[Any]]:
+        """The tasks that an announcement gives work to, that of the primary metric first."""
         name, ordinal = announcement.experiment, announcement.generator
         if announcement.channel == MIXTURES:
             mixture = self._mixture(name, announcement.label)
@@ -152,22 +152,24 @@ class Records(dict[Key, GeneratorRecord]):
         is_due = announcement.channel == DUE
         # Estimates are due by all metrics. Those of an experiment that no sweep has seen yet are found by the next one.
         labels = ("", *self._labels.get(name, ())) if is_due else (announcement.label,)
-        found = [self.known(GeneratorRecord(name, ordinal, label)) for label in labels]
-        for record in found:
-            record.due = max(record.due, announcement.seq)
-            record.wants_modes |= not is_due
+        found = [self.known(GeneratorTask(name, ordinal, label)) for label in labels]
+        for task in found:
+            task.due = max(task.due, announcement.seq)
+            task.wants_modes |= not is_due
         return found
 
-    def look_at(self, name: str, state: ExperimentState, watched: Mapping[Unit, WatchedState]) -> Iterator[Record[Any]]:
-        """The records that have something due. watched: `Store.watched` of the experiment."""
+    def look_at(
+        self, name: str, state: ExperimentState, watched: Mapping[Unit, WatchedState]
+    ) -> Iterator[ScoringTask[Any]]:
+        """The tasks that have something due. watched: `Store.watched` of the experiment."""
         self._labels[name] = state.labels
         before = self.overview.begin(name)
         for generator in state.generators:
             units = {"": generator} | {label: watched.get((generator.ordinal, label)) for label in state.labels}
             for label, unit in units.items():
                 # None: the generator has joined between the two reads.
-                if unit is not None and (record := self._owed(name, generator, label, unit, before)) is not None:
-                    yield record
+                if unit is not None and (task := self._owed(name, generator, label, unit, before)) is not None:
+                    yield task
         (self._blending.discard if state.mixture_growth is None else self._blending.add)(name)
         for label in ("", *state.labels):
             mixture = self.mixtures.get((name, label))
@@ -182,13 +184,13 @@ class Records(dict[Key, GeneratorRecord]):
             if routes.may_publish and not rests:
                 yield routes
 
-    def _mixture(self, name: str, label: str) -> MixtureRecord:
-        record = self.mixtures.setdefault((name, label), MixtureRecord(name, label=label))
-        record.is_goal = name in self._blending and not label
-        return record
+    def _mixture(self, name: str, label: str) -> MixtureTask:
+        task = self.mixtures.setdefault((name, label), MixtureTask(name, label=label))
+        task.is_goal = name in self._blending and not label
+        return task
 
-    def _routes(self, name: str) -> RoutesRecord:
-        return self.routes.setdefault(name, RoutesRecord(name))
+    def _routes(self, name: str) -> RouteTask:
+        return self.routes.setdefault(name, RouteTask(name))
 
     def _owed(
         self,
@@ -197,21 +199,21 @@ class Records(dict[Key, GeneratorRecord]):
         label: str,
         unit: GeneratorState | WatchedState,
         before: tuple[dict[Key, float], dict[Key, float]],
-    ) -> GeneratorRecord | None:
-        """The record of a generator by a metric, by which its state is `unit`; None if it has nothing to do."""
-        record = self.get((name, generator.ordinal, label))
-        is_outgrown = unit.log_bytes >= (LONGEST_TAIL if record is None else record.room)
+    ) -> GeneratorTask | None:
+        """The task of a generator by a metric, by which its state is `unit`; None if it has nothing to do."""
+        task = self.get((name, generator.ordinal, label))
+        is_outgrown = unit.log_bytes >= (LONGEST_TAIL if task is None else task.room)
         self.overview.add(name, generator, label, unit, is_outgrown, before)
         is_owed = is_outgrown or generator.due_seq > unit.estimate_seq
-        if record is not None:
-            record.due, record.samples = generator.due_seq, generator.samples
-            is_owed = record.problem != "failed" and (is_owed or record.problem == "broken off")
+        if task is not None:
+            task.due, task.samples = generator.due_seq, generator.samples
+            is_owed = task.problem != "failed" and (is_owed or task.problem == "broken off")
         if not is_owed:
             return None
         return self.known(
-            GeneratorRecord(name, generator.ordinal, label, due=generator.due_seq, samples=generator.samples)
+            GeneratorTask(name, generator.ordinal, label, due=generator.due_seq, samples=generator.samples)
         )
 
-    def known(self, fresh: GeneratorRecord) -> GeneratorRecord:
-        """The record with the key of `fresh`, which is this one if there is none yet."""
+    def known(self, fresh: GeneratorTask) -> GeneratorTask:
+        """The task with the key of `fresh`, which is this one if there is none yet."""
         return self.setdefault(fresh.key, fresh)

@@ -27,10 +27,10 @@ At = TypeVar("At", bound=Place)
 
 
 @dataclass(slots=True, eq=False)
-class Record(Generic[At]):
+class ScoringTask(Generic[At]):
     """What has a claim: idle until something is to be done, then waiting for a thread, then working, then idle again.
 
-    From its first turn on the scorer may hold it: it has a claim, and what is derived under it. `release` ends that.
+    From its first quantum on the scorer may hold it: it has a claim, and what is derived under it. `release` ends that.
     Times are monotonic seconds.
     """
 
@@ -43,13 +43,13 @@ class Record(Generic[At]):
     queued: float = field(default=0.0, kw_only=True)
     """When it last began to wait."""
     worked: float = field(default=0.0, kw_only=True)
-    """When its last turn ended, or it was last lent."""
+    """When its last quantum ended, or it was last locked."""
     again: bool = field(default=False, kw_only=True)
-    """Whether it gets another turn after this one, because something was announced or left meanwhile."""
-    is_lent: bool = field(default=False, kw_only=True)
-    """Whether a mixture reads it, or is about to: it gets no turn of its own before that is over."""
+    """Whether it gets another quantum after this one, because something was announced or left meanwhile."""
+    is_locked: bool = field(default=False, kw_only=True)
+    """Whether a mixture reads it, or is about to: it gets no quantum of its own before that is over."""
     problem: Literal["", "broken off", "failed"] = field(default="", kw_only=True)
-    """How its last turn went wrong. "broken off" is retried at the next sweep, "failed" at the next announcement."""
+    """How its last quantum went wrong. "broken off" is retried at the next sweep, "failed" at the next announcement."""
     seconds: float | None = field(default=None, kw_only=True)
     """Processor time of the last result, or an expected one before the first; None: not known yet."""
     token: str = field(default="", kw_only=True)
@@ -79,7 +79,7 @@ class Record(Generic[At]):
 
     @property
     def expected_seconds(self) -> float:
-        """What its next turn is expected to take; 0 while nothing is known."""
+        """What its next quantum is expected to take; 0 while nothing is known."""
         return self.seconds or 0.0
 
     @property
@@ -106,7 +106,7 @@ class Record(Generic[At]):
 
 
 @dataclass(slots=True, eq=False)
-class GeneratorRecord(Record[int]):
+class GeneratorTask(ScoringTask[int]):
     """One generator by one metric."""
 
     wants_modes: bool = field(default=False, kw_only=True)
@@ -117,7 +117,7 @@ class GeneratorRecord(Record[int]):
     modes_seconds: float = field(default=0.0, kw_only=True)
     """Processor time of its last modes; 0 before the first."""
     cached: CachedStatistic | None = field(default=None, kw_only=True)
-    """The statistic at some position of the log; None before the first turn and after `evict`."""
+    """The statistic at some position of the log; None before the first quantum and after `evict`."""
     published: int = field(default=0, kw_only=True)
     """Position of the newest estimate that was published under this claim."""
     has_changed: bool = field(default=False, kw_only=True)
@@ -155,7 +155,7 @@ class GeneratorRecord(Record[int]):
 
 
 @dataclass(slots=True, eq=False)
-class GatheringRecord(Record[At]):
+class CombinedTask(ScoringTask[At]):
     """What is made of the statistics of all generators together."""
 
     is_wanted: bool = field(default=False, kw_only=True)
@@ -173,7 +173,7 @@ class GatheringRecord(Record[At]):
 
 
 @dataclass(slots=True, eq=False)
-class MixtureRecord(GatheringRecord[Literal["mixture"]]):
+class MixtureTask(CombinedTask[Literal["mixture"]]):
     """The mixture of an experiment's generators by one metric."""
 
     ordinal: Literal["mixture"] = MIXTURE
@@ -187,7 +187,7 @@ class MixtureRecord(GatheringRecord[Literal["mixture"]]):
 
 
 @dataclass(slots=True, eq=False)
-class RoutesRecord(GatheringRecord[Literal["routes"]]):
+class RouteTask(CombinedTask[Literal["routes"]]):
     """The model by which an experiment routes prompts, and its table, which is what somebody waits for."""
 
     ordinal: Literal["routes"] = ROUTES_UNIT

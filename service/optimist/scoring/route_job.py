@@ -1,4 +1,4 @@
-"""One turn of the routes of an experiment: publishes the model that asks are answered from, and the table of it."""
+"""One quantum of the routing of an experiment: publishes the model that asks are answered from, and its table."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from optimist.numerics.routing.model import RouteModel
 from optimist.numerics.routing.prompts import RoutedRows
 from optimist.records import COST, Damaged, ExperimentState, MixedPart, Part, is_outgrown
 from optimist.routing_gain.tables import route_table
-from optimist.scoring.catching_up import timed
 from optimist.scoring.experiments import ScoredExperiment
-from optimist.scoring.lending import Gathering, Lending, parts_of
-from optimist.scoring.record import RoutesRecord
+from optimist.scoring.score_job import timed
+from optimist.scoring.statistic_set import StatisticLock, StatisticSet, parts_of
+from optimist.scoring.task import RouteTask
 from optimist.scoring.threads import InThread
 from optimist.store import Store
 from optimist_client.config import ExperimentConfig
@@ -110,26 +110,26 @@ def _costs(config: ExperimentConfig, state: ExperimentState) -> list[float] | No
     return [known[name] for name in names] if known.keys() >= set(names) else None
 
 
-class Routing:
-    """One turn of the routes of an experiment, whose record must have a claim and an experiment.
+class RouteJob:
+    """One quantum of the routing of an experiment, whose task must have a claim and an experiment.
 
     The model is made when it is due, but no sooner than `PUBLISH_EVERY` seconds after the last. The table is made when
-    somebody wants it, or its samples have grown by a quarter: then in a turn of its own, as it takes longer.
+    somebody wants it, or its samples have grown by a quarter: then in a quantum of its own, as it takes longer.
     """
 
     def __init__(
         self,
         store: Store,
         in_thread: InThread,
-        record: RoutesRecord,
+        task: RouteTask,
         experiment: ScoredExperiment,
-        lending: Lending,
+        lock: StatisticLock,
     ) -> None:
         self._store = store
         self._in_thread = in_thread
-        self._record = record
+        self._task = task
         self._experiment = experiment
-        self._gathering = Gathering(store, in_thread, record, experiment, lending)
+        self._statistics = StatisticSet(store, in_thread, task, experiment, lock)
 
     async def run(self) -> None:
         """Make what is due or wanted of all logs as they are now, unless it stands.
@@ -138,14 +138,14 @@ class Routing:
         the claim, or if a batch that something was made of counts no longer; Damaged if no generator can be read;
         ValueError or ArithmeticError if there is no model.
         """
-        record, state = self._record, await self._store.state(self._record.name)
-        standing = await self._store.route_table(record.name)
+        task, state = self._task, await self._store.state(self._task.name)
+        standing = await self._store.route_table(task.name)
         tabled = {} if standing is None else standing[0]
-        # Whoever wants a table of later batches says so again, perhaps during this turn.
-        is_wanted, record.is_wanted = record.is_wanted, False
+        # Whoever wants a table of later batches says so again, perhaps during this quantum.
+        is_wanted, task.is_wanted = task.is_wanted, False
         if state.route_growth is None or not state.routable:
             return
-        makes_model = state.owes_routes and record.may_publish and self._has_news(state)
+        makes_model = state.owes_routes and task.may_publish and self._has_news(state)
         makes_table = is_wanted and (
             {ordinal: seq for ordinal, (seq, _) in tabled.items()}
             != {ordinal: seq for ordinal, (seq, _) in self._readable(state).items()}
@@ -156,67 +156,67 @@ class Routing:
         taken = await self._taken(state, makes_model, makes_table)
         if taken.model:
             await self._put(taken.parts, model=taken.model)
-            record.published = time.monotonic()
+            task.published = time.monotonic()
         if taken.rows is not None:
             await self._put_table(taken.rows, taken.parts, state)
         elif is_outgrown(tabled, {part.generator: Part(part.seq, part.samples) for part in taken.parts}, TABLE_GROWTH):
-            record.is_wanted = record.again = True
+            task.is_wanted = task.again = True
 
     def _readable(self, state: ExperimentState) -> dict[int, Part]:
-        left_out = self._record.left_out
+        left_out = self._task.left_out
         return {g.ordinal: Part(g.seq, g.samples) for g in state.routable if g.ordinal not in left_out}
 
     def _has_news(self, state: ExperimentState) -> bool:
         """Whether the model is due for another reason than generators that could not be read the last time."""
-        if state.routes is None or not self._record.left_out:
+        if state.routes is None or not self._task.left_out:
             return True
         return is_outgrown(state.routes.parts, self._readable(state), state.route_growth or 0.0, OWN_GROWTH)
 
     async def _has_other_costs(self, table: str, state: ExperimentState) -> bool:
         """Whether costs have changed since the table was made."""
-        text = await self._store.config(self._record.name)
+        text = await self._store.config(self._task.name)
         config = None if text is None else Experiment.model_validate_json(text).config
         return config is not None and Routes.model_validate_json(table).costs != _costs(config, state)
 
     async def _taken(self, state: ExperimentState, makes_model: bool, makes_table: bool) -> _Taken:
-        record, model, rows = self._record, b"", None
-        async with self._gathering.gathered(state.routable, without_damaged=True) as found:
-            record.left_out = frozenset(generator.ordinal for generator in state.routable) - found.keys()
+        task, model, rows = self._task, b"", None
+        async with self._statistics.acquired(state.routable, without_damaged=True) as found:
+            task.left_out = frozenset(generator.ordinal for generator in state.routable) - found.keys()
             if not found:
                 raise Damaged("the log of no generator can be read")
             tracks = {ordinal: cached.track for ordinal, cached in found.items()}
             parts = parts_of(found)
             if makes_model:
-                model, record.seconds = await self._in_thread(timed, _model, tracks, self._experiment)
-                self._observe("routes", record.seconds)
+                model, task.seconds = await self._in_thread(timed, _model, tracks, self._experiment)
+                self._observe("routes", task.seconds)
             if makes_table:
                 rows = await self._in_thread(rows_of, tracks, len(state.generators))
         return _Taken(model, rows, parts)
 
     async def _put_table(self, rows: RoutedRows, parts: list[MixedPart], state: ExperimentState) -> None:
-        """Make the table after the model was published, and generators have turns again."""
-        record, text = self._record, await self._store.config(self._record.name)
+        """Make the table after the model was published, and generators have quanta again."""
+        task, text = self._task, await self._store.config(self._task.name)
         if text is None:
             return
         experiment, contexts = Experiment.model_validate_json(text), self._experiment.context_settings
-        model = await self._store.route_model(record.name) if experiment.config.keeps_budget else None
+        model = await self._store.route_model(task.name) if experiment.config.keeps_budget else None
         made_of = rows, experiment, state, parts, contexts, model
         try:
-            made, record.table_seconds = await self._in_thread(timed, _table, *made_of)
+            made, task.table_seconds = await self._in_thread(timed, _table, *made_of)
         except Exception as error:
             # Asks are answered from the model, which goes on without it.
             SCORING_FAILURES.inc()
-            _log.exception("the table of %s cannot be made", record)
+            _log.exception("the table of %s cannot be made", task)
             note = f"the table cannot be made: {reason(error)}"
-            await self._store.put_damage(*record.place, note, record.token)
+            await self._store.put_damage(*task.place, note, task.token)
             return
-        self._observe("route table", record.table_seconds)
+        self._observe("route table", task.table_seconds)
         await self._put(parts, table=made.model_dump_json(), point=route_point(made))
 
     async def _put(self, parts: list[MixedPart], *, model: bytes = b"", table: str = "", point: str = "") -> None:
-        record = self._record
+        task = self._task
         await self._store.put_routes(
-            *(record.name, record.token, parts),
+            *(task.name, task.token, parts),
             model=model,
             table=table,
             point=point,

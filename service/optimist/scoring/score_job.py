@@ -1,4 +1,4 @@
-"""One turn of a generator: applies its log, and publishes estimates, snapshots and modes under its claim.
+"""One quantum of a generator: applies its log, and publishes estimates, snapshots and modes under its claim.
 
 A statistic is taken from its snapshot, or made from the beginning of its log.
 """
@@ -15,7 +15,7 @@ from optimist.insight.metrics import SCORING_SECONDS, SET_ASIDE, SNAPSHOTS
 from optimist.records import Damaged, LogEntry, LogGap, RetractedLog, Superseded
 from optimist.scoring.cached import CachedStatistic, Scored, Step
 from optimist.scoring.experiments import ScoredExperiment
-from optimist.scoring.record import GeneratorRecord
+from optimist.scoring.task import GeneratorTask
 from optimist.scoring.threads import Arguments, InThread, Result
 from optimist.store import Store
 
@@ -56,92 +56,92 @@ async def _has_whole_log(store: Store, place: tuple[str, int], retracted: Retrac
 logger = logging.getLogger(__name__)
 
 
-class CatchingUp:
-    """One turn of a generator by one metric, whose record must have a claim and an experiment."""
+class ScoreJob:
+    """One quantum of a generator by one metric, whose task must have a claim and an experiment."""
 
     def __init__(
         self,
         store: Store,
         in_thread: InThread,
-        record: GeneratorRecord,
+        task: GeneratorTask,
         experiment: ScoredExperiment,
-        is_over: Callable[[GeneratorRecord], bool] = lambda _: False,
+        is_over: Callable[[GeneratorTask], bool] = lambda _: False,
     ) -> None:
-        """is_over: whether the turn ends once it has stored something, so that other generators get the thread."""
+        """is_over: whether the quantum ends once it has stored something, so that other generators get the thread."""
         self._is_over = is_over
         self._store = store
         self._in_thread = in_thread
-        self._record = record
+        self._task = task
         self._experiment = experiment
 
     async def run(self) -> None:
         """Apply the log, publish the estimate that is due, and replace a long log by a snapshot.
 
-        If that takes long, part of the log is left for the next turn, and `GeneratorRecord.again` is set. Raises
+        If that takes long, part of the log is left for the next quantum, and `GeneratorTask.again` is set. Raises
         Superseded if another scorer has the claim, Damaged if neither snapshot nor log can be read, ArithmeticError if
         an estimate cannot be made.
         """
-        record = self._record
+        task = self._task
         try:
             # The first estimate is made as early as possible, later ones only at the newest due position.
-            await self._take(record.due if record.published else 0)
+            await self._take(task.due if task.published else 0)
         except LogGap as error:
             # Another scorer had the claim meanwhile and trimmed the log, or Redis has lost its end. Start again from
             # the snapshot; but fixed kernels may be lost, too, and must then be read again.
-            record.start(self._experiment)
-            record.due = 0
+            task.start(self._experiment)
+            task.due = 0
             if self._experiment.kernels:
                 raise Superseded(str(error)) from None
             try:
                 await self._take(0)
             except LogGap as error:
                 raise Damaged(str(error)) from None
-        if record.cached is not None:
-            record.room, record.bytes = record.cached.room, record.cached.memory
+        if task.cached is not None:
+            task.room, task.bytes = task.cached.room, task.cached.memory
 
     async def _take(self, newest: int) -> None:
         """Apply the log. `newest`: the newest known due position; no estimate is made at earlier ones."""
-        record = self._record
-        cached = record.cached = record.cached or await self._resumed()
-        cached.published = record.published
+        task = self._task
+        cached = task.cached = task.cached or await self._resumed()
+        cached.published = task.published
         while entries := await self._read_log(cached):
             if not cached.knows(entries):
-                record.start(self._experiment)
+                task.start(self._experiment)
                 await self._take(newest)
                 return
             step, seconds = await self._in_thread(timed, cached.apply, entries, newest)
             await self._set_aside(step, entries)
             if step.scored is not None:
-                record.seconds = seconds
+                task.seconds = seconds
                 await self._publish(step.scored)
             # After the estimate, which could not be made again from a snapshot at a later position.
             is_outgrown = cached.has_outgrown()
             if is_outgrown:
                 await self._put_snapshot(cached)
-            if (is_outgrown or step.scored is not None) and self._is_over(record):
-                record.again = True
+            if (is_outgrown or step.scored is not None) and self._is_over(task):
+                task.again = True
                 break
         else:
             if cached.seq < max(newest, cached.reaches):
-                raise LogGap(f"log of generator {record.ordinal} in {record.name!r} ends before {newest}")
-        if record.wants_modes and not cached.is_empty:
+                raise LogGap(f"log of generator {task.ordinal} in {task.name!r} ends before {newest}")
+        if task.wants_modes and not cached.is_empty:
             await self._put_modes(cached)
 
     async def _read_log(self, cached: CachedStatistic) -> list[LogEntry]:
-        record = self._record
-        return await self._store.read_log(*record.place, cached.seq, chain=cached.chain, label=record.label)
+        task = self._task
+        return await self._store.read_log(*task.place, cached.seq, chain=cached.chain, label=task.label)
 
     async def _resumed(self) -> CachedStatistic:
-        record = self._record
-        return await resumed(self._store, self._in_thread, record.place, record.label, self._experiment)
+        task = self._task
+        return await resumed(self._store, self._in_thread, task.place, task.label, self._experiment)
 
     async def _set_aside(self, step: Step, entries: Sequence[LogEntry]) -> None:
         chains = {entry.seq: entry.chain for entry in entries}
         for seq, reason in step.unreadable:
-            logger.warning("batch %d of %s is set aside: %s", seq, self._record, reason)
+            logger.warning("batch %d of %s is set aside: %s", seq, self._task, reason)
             SET_ASIDE.inc()
             await self._store.set_aside(
-                *(*self._record.place, seq, reason, self._record.token), chain=chains[seq], label=self._record.label
+                *(*self._task.place, seq, reason, self._task.token), chain=chains[seq], label=self._task.label
             )
 
     async def _publish(self, scored: Scored) -> None:
@@ -149,42 +149,42 @@ class CatchingUp:
         payload = json.dumps(scored.estimate.to_dict(), allow_nan=False)
         point = json.dumps(scored.estimate.point, separators=(",", ":"))
         await self._store.put_estimate(
-            *(*self._record.place, scored.seq, payload, self._record.token),
+            *(*self._task.place, scored.seq, payload, self._task.token),
             chain=scored.chain,
             kernels=self._experiment.kernels,
             point=point,
-            label=self._record.label,
+            label=self._task.label,
         )
-        self._record.published = scored.seq
+        self._task.published = scored.seq
         change = scored.estimate.change
-        if change is not None and not self._record.has_changed:
+        if change is not None and not self._task.has_changed:
             logger.warning(
                 "answers of %s have changed since about pick %d, position %d of the log, by %.2g",
-                *(self._record, change.pick, change.position + 1, change.shift),
+                *(self._task, change.pick, change.position + 1, change.shift),
             )
-        self._record.has_changed = change is not None
+        self._task.has_changed = change is not None
 
     async def _put_snapshot(self, cached: CachedStatistic) -> None:
         body = await self._in_thread(cached.freeze)
         await self._store.put_snapshot(
-            *(*self._record.place, cached.seq, body, self._record.token),
+            *(*self._task.place, cached.seq, body, self._task.token),
             chain=cached.chain,
             kernels=self._experiment.kernels,
-            label=self._record.label,
+            label=self._task.label,
         )
         cached.snapshot_taken(len(body))
         SNAPSHOTS.inc()
 
     async def _put_modes(self, cached: CachedStatistic) -> None:
-        record = self._record
-        record.wants_modes = False
-        generator = (await self._store.state(record.name)).generators[record.ordinal].name
-        made, record.modes_seconds = await self._in_thread(timed, cached.modes, generator)
+        task = self._task
+        task.wants_modes = False
+        generator = (await self._store.state(task.name)).generators[task.ordinal].name
+        made, task.modes_seconds = await self._in_thread(timed, cached.modes, generator)
         await self._store.put_modes(
-            *(*record.place, cached.seq, made.model_dump_json(), record.token),
+            *(*task.place, cached.seq, made.model_dump_json(), task.token),
             chain=cached.chain,
             kernels=self._experiment.kernels,
-            label=record.label,
+            label=task.label,
         )
 
 

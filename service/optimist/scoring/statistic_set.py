@@ -1,0 +1,214 @@
+"""The statistics of all generators, for a mixture or a model of contexts that is made of them.
+
+Those that this scorer holds are locked meanwhile. The others are read as copies, from snapshot and log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from optimist.records import Damaged, GeneratorState, LogGap, MixedPart, Superseded
+from optimist.scoring.cached import CachedStatistic
+from optimist.scoring.experiments import ScoredExperiment
+from optimist.scoring.fairness import FairQueue
+from optimist.scoring.score_job import ScoreJob, resumed
+from optimist.scoring.task import CombinedTask, GeneratorTask, Key, ScoringTask
+from optimist.scoring.tasks import ScoringTasks
+from optimist.scoring.threads import InThread
+from optimist.store import Store
+
+ATTEMPTS = 5
+"""How often a log is read from the snapshot on, where another scorer trims it meanwhile."""
+
+
+_log = logging.getLogger(__name__)
+
+
+class StatisticLock:
+    """Locks cached statistics of a scorer for a reader: while one is locked, its generator gets no quantum."""
+
+    def __init__(
+        self,
+        store: Store,
+        in_thread: InThread,
+        tasks: ScoringTasks,
+        queue: FairQueue,
+        running: Mapping[ScoringTask[Any], asyncio.Task[None]],
+        schedule: Callable[[GeneratorTask], None],
+    ) -> None:
+        """running: the tasks at work now. schedule: queues a generator for a quantum."""
+        self._store = store
+        self._in_thread = in_thread
+        self._tasks = tasks
+        self._queue = queue
+        self._running = running
+        self._schedule = schedule
+        self._locked: dict[Key, GeneratorTask] = {}
+
+    def is_busy(self, name: str, ordinal: int, label: str) -> bool:
+        """Whether the generator is at work: `acquire` would wait for the end of its quantum."""
+        task = self._tasks.get((name, ordinal, label))
+        return task is not None and task in self._running
+
+    async def acquire(
+        self, name: str, ordinal: int, label: str, experiment: ScoredExperiment, position: int
+    ) -> CachedStatistic | None:
+        """A generator's statistic at `position` of its log or later, which nothing changes until `release`.
+
+        None where this scorer does not hold the generator, or cannot score it. What its own quantum would do, such as
+        publishing an estimate that is due, is done first, under its own claim.
+        """
+        task = self._tasks.get((name, ordinal, label))
+        if task is None:
+            return None
+        self._locked[task.key] = task
+        task.is_locked, cached = True, None
+        try:
+            while (running := self._running.get(task)) is not None:
+                await asyncio.wait([running])
+            if task.state == "waiting":
+                self._queue.remove(task)
+                task.again = True
+            task.state = "working"
+            cached = await self._caught_up(task, experiment, position)
+        finally:
+            if cached is None:
+                self.release(name, ordinal, label)
+        return cached
+
+    def release(self, name: str, ordinal: int, label: str) -> None:
+        """Let a generator that was locked have quanta again."""
+        task = self._locked.pop((name, ordinal, label))
+        task.is_locked, task.state, task.worked = False, "idle", time.monotonic()
+        if task.again:
+            task.again = False
+            self._schedule(task)
+
+    def look_into(self, name: str, ordinal: int, label: str) -> None:
+        """Give a generator that cannot be read a quantum of its own: that says what is wrong, if this scorer may."""
+        self._schedule(self._tasks.known(GeneratorTask(name, ordinal, label)))
+
+    async def _caught_up(
+        self, task: GeneratorTask, experiment: ScoredExperiment, position: int
+    ) -> CachedStatistic | None:
+        if not task.is_held or task.experiment is not experiment:
+            return None
+        try:
+            while True:
+                task.again = False
+                await ScoreJob(self._store, self._in_thread, task, experiment).run()
+                if task.cached is None or task.cached.seq >= position:
+                    return task.cached
+        except Exception as error:
+            _log.debug("%s is not locked: %s", task, error)
+            # The statistic may hold what could not be published. Its own quantum begins from the snapshot, and says
+            # what is wrong.
+            task.release()
+            task.again = True
+            return None
+
+
+class StatisticSet:
+    """Brings the statistics of generators together for a task: those that this scorer holds are locked, the others are
+    copies, read from their snapshots and logs."""
+
+    def __init__(
+        self,
+        store: Store,
+        in_thread: InThread,
+        task: CombinedTask[Any],
+        experiment: ScoredExperiment,
+        lock: StatisticLock,
+    ) -> None:
+        self._store = store
+        self._in_thread = in_thread
+        self._task = task
+        self._experiment = experiment
+        self._lock = lock
+
+    @asynccontextmanager
+    async def acquired(
+        self, generators: Sequence[GeneratorState], *, without_damaged: bool = False
+    ) -> AsyncIterator[dict[int, CachedStatistic]]:
+        """The statistics by ordinal, ascending, each at its generator's position or later, to be read only.
+
+        Nothing changes them until the end of the block. without_damaged: leave out generators of which neither snapshot
+        nor log can be read, for which otherwise Damaged is raised; they get a quantum of their own, which notes why.
+        Raises Superseded where a log is not the one that it was.
+        """
+        task, found = self._task, dict[int, CachedStatistic]()
+        # Copies of generators that are locked now, or retired since, are of no more use.
+        task.copies = {g.ordinal: task.copies[g.ordinal] for g in generators if g.ordinal in task.copies}
+        try:
+            async with AsyncExitStack() as stack:
+                # Those at work come last: their quantum may be over by then.
+                for generator in sorted(generators, key=lambda one: self._lock.is_busy(*self._unit(one))):
+                    unit = self._unit(generator)
+                    cached = await self._lock.acquire(*unit, self._experiment, generator.seq)
+                    if cached is not None:
+                        stack.callback(self._lock.release, *unit)
+                        task.copies.pop(generator.ordinal, None)
+                    else:
+                        try:
+                            cached = await self._copied(generator)
+                        except Damaged as error:
+                            if not without_damaged:
+                                raise
+                            _log.warning("generator %r is left out of %s: %s", generator.name, task, error)
+                            self._lock.look_into(*unit)
+                            continue
+                    found[generator.ordinal] = cached
+                yield dict(sorted(found.items()))
+        finally:
+            task.bytes = sum(copy.memory for copy in task.copies.values())
+
+    def _unit(self, generator: GeneratorState) -> tuple[str, int, str]:
+        return self._task.name, generator.ordinal, self._task.label
+
+    async def _copied(self, generator: GeneratorState) -> CachedStatistic:
+        """A statistic to be read, at the generator's position or later, from a snapshot and the log behind it.
+
+        It is kept for the next time. Nothing is published of it: that is for the scorer that has the generator.
+        """
+        task = self._task
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                cached = task.copies.get(generator.ordinal)
+                if cached is None:
+                    place = task.name, generator.ordinal
+                    cached = await resumed(self._store, self._in_thread, place, task.label, self._experiment)
+                if await self._read(cached, generator):
+                    task.copies[generator.ordinal] = cached
+                    return cached
+            except LogGap as error:
+                # Trimmed meanwhile; or Redis has lost the end of the log, and perhaps kernels that samples fixed.
+                if self._experiment.kernels and generator.ordinal in task.copies:
+                    raise Superseded(str(error)) from None
+                if attempt == ATTEMPTS:
+                    raise Damaged(str(error)) from None
+            task.copies.pop(generator.ordinal, None)
+        raise Superseded(f"batches of generator {generator.name!r} are retracted while they are read")
+
+    async def _read(self, cached: CachedStatistic, generator: GeneratorState) -> bool:
+        """Apply the log. False if a batch was retracted since the statistic was begun."""
+        place, label = (self._task.name, generator.ordinal), self._task.label
+        while entries := await self._store.read_log(*place, cached.seq, chain=cached.chain, label=label):
+            if not cached.knows(entries):
+                return False
+            await self._in_thread(cached.apply, entries, sys.maxsize)
+        if cached.seq < max(generator.seq, cached.reaches):
+            raise LogGap(f"log of generator {generator.name!r} in {place[0]!r} ends before {generator.seq}")
+        return True
+
+
+def parts_of(statistics: dict[int, CachedStatistic]) -> list[MixedPart]:
+    """What is made of these statistics, as it is stored with that."""
+    return [
+        MixedPart(ordinal, cached.seq, cached.track.samples, cached.chain) for ordinal, cached in statistics.items()
+    ]
