@@ -9,7 +9,7 @@ from configs import config_of, experiment_of
 
 from optimist.api import context as context_module
 from optimist.api.context import Context
-from optimist.api.vitals import Vitals
+from optimist.api.redis_health import RedisHealth
 from optimist.settings import Settings
 from optimist.store import EmbeddedRedis, open_store, start_embedded
 from optimist_client.config import RULES
@@ -24,7 +24,7 @@ def server(tmp_path: Path):
 
 async def test_a_dispatcher_that_rests_is_dropped(server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
     async with open_store(server.url) as store:
-        context = Context(store, Settings(), Vitals(store, Settings())).of("default")
+        context = Context(store, Settings(), RedisHealth(store, Settings())).of("default")
         made = []
         for name in ("x", "y"):
             config = config_of(**{"name": name, "generators": ["a"], "metric": "mean"})

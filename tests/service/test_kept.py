@@ -9,7 +9,7 @@ import pytest
 from processes import is_alive, until
 from prometheus_client import CollectorRegistry, Counter
 
-from optimist.server.kept import Kept
+from optimist.server.supervised import SupervisedProcess
 
 SLOW = """import time
 while True:
@@ -18,15 +18,15 @@ while True:
 
 
 @pytest.fixture
-def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
+def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SupervisedProcess:
     """One that never becomes ready, and may take a day to end in order."""
     (tmp_path / "slow_child.py").write_text(SLOW)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     restarts = Counter("restarts", "Restarts.", registry=CollectorRegistry())
-    return Kept("slow child", "slow", "slow_child", {}, grace=86_400.0, restarts=restarts)
+    return SupervisedProcess("slow child", "slow", "slow_child", {}, grace=86_400.0, restarts=restarts)
 
 
-def test_a_child_that_is_not_ready_is_not_waited_for(child: Kept):
+def test_a_child_that_is_not_ready_is_not_waited_for(child: SupervisedProcess):
     child.start()
     until(lambda: child.pid)
     stopping = Thread(target=child.stop, daemon=True)
@@ -36,7 +36,7 @@ def test_a_child_that_is_not_ready_is_not_waited_for(child: Kept):
     assert not child.ready.done()
 
 
-def test_a_child_that_was_not_started_is_stopped(child: Kept):
+def test_a_child_that_was_not_started_is_stopped(child: SupervisedProcess):
     child.stop()
     child.start()
     child.stop()

@@ -18,14 +18,14 @@ from optimist.api.bodies.arrays import body_of
 from optimist.api.bodies.asks import read_parameters
 from optimist.api.bodies.objects import parsed
 from optimist.api.middleware.access import Access
-from optimist.api.middleware.limits import Board, Limits
+from optimist.api.middleware.limits import Limits, SharedCounters
 from optimist.api.middleware.service import Service, Straight
 from optimist.api.problems import invalid
 from optimist.json_sizes import MOST_FIELDS, MOST_VALUES
 from optimist.records import Conflict
 from optimist.settings import Settings
 
-LIMITS = Limits(Settings.model_validate({}), "/archive", Board())
+LIMITS = Limits(Settings.model_validate({}), "/archive", SharedCounters())
 ERRORS = {
     "/invalid": invalid("no"),
     "/store": Conflict("no"),

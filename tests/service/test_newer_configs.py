@@ -9,7 +9,7 @@ from configs import config_of, experiment_of
 
 from optimist.api.context import Context
 from optimist.api.problems import ApiError
-from optimist.api.vitals import Vitals
+from optimist.api.redis_health import RedisHealth
 from optimist.settings import Settings
 from optimist.store import Store
 
@@ -21,5 +21,5 @@ async def test_an_unknown_field_is_left_to_newer_processes(store: Store):
     await store.create_experiment("x", json.dumps(known), ["a", "b"], 0.0, instance="i")
     settings = Settings.model_validate({})
     with pytest.raises(ApiError, match=r"config\.of_tomorrow: unknown field") as refused:
-        await Context(store, settings, Vitals(store, settings)).experiment("x")
+        await Context(store, settings, RedisHealth(store, settings)).experiment("x")
     assert (refused.value.problem.status, refused.value.problem.action) == (503, "retry")

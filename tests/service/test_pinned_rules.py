@@ -14,7 +14,7 @@ from processes import Service, until
 from optimist import Evaluation
 from optimist.api.context import Context
 from optimist.api.problems import ApiError
-from optimist.api.vitals import Vitals
+from optimist.api.redis_health import RedisHealth
 from optimist.archive.file import Archive, ArchiveWriter
 from optimist.estimation.stored import question_of
 from optimist.policies import Stopping
@@ -99,7 +99,7 @@ async def test_an_experiment_of_newer_rules_is_left_to_newer_processes(store: St
     record = record_of(rules)
     await store.create_experiment("x", record.model_dump_json(), ["a", "b"], 0.0, instance="i", keep_log=False)
     settings = Settings.model_validate({})
-    context = Context(store, settings, Vitals(store, settings))
+    context = Context(store, settings, RedisHealth(store, settings))
     if rules == RULES:
         assert await context.experiment("x") == record
         return

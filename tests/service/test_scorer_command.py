@@ -20,7 +20,7 @@ from processes import Service, free_port, scraped, serving, until
 from redis import Redis
 
 import optimist
-from optimist.api.vitals import LEAST_RESERVE
+from optimist.api.redis_health import LEAST_RESERVE
 from optimist.store import start_embedded
 from optimist_client import FixError, Optimist, tensors
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from optimist.api.vitals import Vitals
+from optimist.api.redis_health import RedisHealth
 from optimist.settings import Settings
 from optimist.store import Store, Usage, connect
 
@@ -21,8 +21,8 @@ class Swallowing(Store):
 
 async def test_a_cancellation_that_is_swallowed_ends_it():
     redis = connect("redis://127.0.0.1:1")
-    vitals = Vitals(Swallowing(redis), Settings(redis_url="redis://127.0.0.1:1"))
+    redis_health = RedisHealth(Swallowing(redis), Settings(redis_url="redis://127.0.0.1:1"))
     async with asyncio.timeout(10.0):
-        async with vitals.monitoring():
+        async with redis_health.monitoring():
             await asyncio.sleep(0.1)
     await redis.aclose()

@@ -13,54 +13,56 @@ from servers import Server
 
 from optimist.store import Store, connect
 from optimist.store.clients import LARGE, Cluster
-from optimist.store.commands import Gathering
+from optimist.store.commands import Coalescer
 
 
 @pytest.fixture
-async def gathering(server: Server, redis: Redis) -> AsyncIterator[Gathering]:
+async def coalescer(server: Server, redis: Redis) -> AsyncIterator[Coalescer]:
     if isinstance(redis, Cluster):
         pytest.skip("a cluster's client sends each command by itself")
     async with connect(server.url) as client:
-        assert isinstance(client, Gathering)
+        assert isinstance(client, Coalescer)
         yield client
 
 
-async def test_each_gets_its_own_answer(gathering: Gathering):
+async def test_each_gets_its_own_answer(coalescer: Coalescer):
     large = bytes(LARGE + 1)
-    asked = [gathering.gathered("ECHO", text) for text in (b"a", b"b", large, b"c")]
-    refused = gathering.gathered("NONSENSE")
-    cancelled = asyncio.ensure_future(gathering.gathered("ECHO", "d"))
+    asked = [coalescer.coalesced("ECHO", text) for text in (b"a", b"b", large, b"c")]
+    refused = coalescer.coalesced("NONSENSE")
+    cancelled = asyncio.ensure_future(coalescer.coalesced("ECHO", "d"))
     asyncio.get_running_loop().call_soon(cancelled.cancel)
     *found, error, _ = await asyncio.gather(*asked, refused, cancelled, return_exceptions=True)
     assert found == [b"a", b"b", large, b"c"]
     assert isinstance(error, ResponseError)
     assert cancelled.cancelled()
-    assert await gathering.gathered("ECHO", "e") == b"e"
+    assert await coalescer.coalesced("ECHO", "e") == b"e"
 
 
-async def test_those_of_one_turn_share_a_read_of_redis(gathering: Gathering, redis: Redis):
-    await gathering.gathered("PING")
+async def test_those_of_one_turn_share_a_read_of_redis(coalescer: Coalescer, redis: Redis):
+    await coalescer.coalesced("PING")
     before = (await redis.info("stats"))["total_reads_processed"]
-    await asyncio.gather(*(gathering.gathered("ECHO", n) for n in range(50)))
+    await asyncio.gather(*(coalescer.coalesced("ECHO", n) for n in range(50)))
     assert (await redis.info("stats"))["total_reads_processed"] - before < 10
 
 
-async def test_a_lost_connection_is_made_again(gathering: Gathering):
-    await gathering.gathered("PING")
+async def test_a_lost_connection_is_made_again(coalescer: Coalescer):
+    await coalescer.coalesced("PING")
     for _ in range(3):
-        await gathering.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        assert await asyncio.gather(*(gathering.gathered("ECHO", n) for n in range(5))) == [b"%d" % n for n in range(5)]
+        await coalescer.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        assert await asyncio.gather(*(coalescer.coalesced("ECHO", n) for n in range(5))) == [
+            b"%d" % n for n in range(5)
+        ]
 
 
 async def test_every_caller_hears_that_redis_is_gone(tmp_path: Path):
     async with connect(f"unix://{tmp_path}/nothing") as client:
-        assert isinstance(client, Gathering)
-        found = await asyncio.gather(*(client.gathered("PING") for _ in range(3)), return_exceptions=True)
+        assert isinstance(client, Coalescer)
+        found = await asyncio.gather(*(client.coalesced("PING") for _ in range(3)), return_exceptions=True)
         assert [type(error) for error in found] == [ConnectionError] * 3
 
 
-async def test_scripts_that_redis_has_forgotten(gathering: Gathering, redis: Redis):
-    store = Store(gathering)
+async def test_scripts_that_redis_has_forgotten(coalescer: Coalescer, redis: Redis):
+    store = Store(coalescer)
     for n in range(4):
         await store.create_experiment(f"x{n}", "{}", ["a"], growth=0.0)
     await redis.script_flush()

@@ -11,8 +11,9 @@ from fastapi import FastAPI
 
 from optimist.api.context import Context
 from optimist.api.middleware.access import Access, KeyRing
-from optimist.api.middleware.limits import Board, Limits
+from optimist.api.middleware.limits import Limits, SharedCounters
 from optimist.api.middleware.service import Service
+from optimist.api.redis_health import RedisHealth
 from optimist.api.references import Queue
 from optimist.api.routes import (
     archives,
@@ -25,42 +26,41 @@ from optimist.api.routes import (
     previews,
     references,
 )
-from optimist.api.vitals import Vitals
 from optimist.numerics.registry import load
 from optimist.settings import Settings
 from optimist.store import open_store
 from optimist_client.wire import Wire
 
 
-def create_app(settings: Settings, redis_url: str, board: Board | None = None) -> Service:
+def create_app(settings: Settings, redis_url: str, counters: SharedCounters | None = None) -> Service:
     """Create the application for the Redis server at `redis_url`.
 
-    board: what the processes of this service share. With one, and `scoring`, `/readyz` answers 503 while the scorer is
-    not heard of; without one, nobody started a scorer or another API process. Raises `FixError` if a module of
+    counters: what the processes of this service share. With them, and `scoring`, `/readyz` answers 503 while the scorer
+    is not heard of; without them, nobody started a scorer or another API process. Raises `FixError` if a module of
     `OPTIMIST_METRICS` cannot be imported.
     """
     load(settings.metrics)
-    at_work = (lambda: board.scorer_at_work) if board is not None and settings.scoring else None
+    at_work = (lambda: counters.scorer_at_work) if counters is not None and settings.scoring else None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_store(redis_url) as store:
-            vitals = Vitals(store, settings)
-            context = app.state.context = Context(store, settings, vitals)
+            redis_health = RedisHealth(store, settings)
+            context = app.state.context = Context(store, settings, redis_health)
             app.state.references = Queue()
             app.state.completions = references.Locks()
             app.state.importing = set[str]()
             app.state.key_ring = KeyRing(store.access_keys)
             app.state.readiness = health.Readiness(store, at_work)
-            app.state.liveness = health.Liveness(vitals, settings)
-            async with context.listening(), vitals.monitoring():
+            app.state.liveness = health.Liveness(redis_health, settings)
+            async with context.listening(), redis_health.monitoring():
                 yield
 
     # The SDK builds each model when it is first used. Build them all now so that no request has to wait for it.
     for model in Wire.__subclasses__():
         model.model_rebuild()
     access = Access(keys=not settings.is_open, local=not settings.insecure, rate=settings.rate_limit)
-    limits = Limits(settings, archives.IMPORT, board or Board())
+    limits = Limits(settings, archives.IMPORT, counters or SharedCounters())
     # The page /docs is one of the dashboard's: FastAPI's pages load their scripts from another host.
     fixed: dict[str, Any] = {"title": "Optimist", "version": version("optimist"), "docs_url": None, "redoc_url": None}
     app = Service(access, limits, picks.straight, lifespan=lifespan, **fixed)

@@ -17,7 +17,7 @@ from optimist.api.middleware.keys import Caller
 from optimist.api.pages import Newest
 from optimist.api.polls import Polls
 from optimist.api.problems import ApiError, invalid
-from optimist.api.vitals import Vitals
+from optimist.api.redis_health import RedisHealth
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.report import read_anomalous, report_of
 from optimist.experiments.anomalies import NOTHING, Anomalous, SuspectLog, repeats
@@ -68,7 +68,7 @@ class Context:
 
     store: Store
     settings: Settings
-    vitals: Vitals
+    redis_health: RedisHealth
     _dispatchers: dict[str, tuple[str, Dispatcher]] = field(default_factory=dict)
     _called: dict[str, float] = field(default_factory=dict)
     """When each dispatcher was last asked for, the longest ago first."""
@@ -94,7 +94,7 @@ class Context:
         known = self._namespaces.get(namespace)
         if known is None:
             known = self._namespaces[namespace] = Context(
-                self.store.of(namespace), self.settings, self.vitals, _suspects=self._suspects
+                self.store.of(namespace), self.settings, self.redis_health, _suspects=self._suspects
             )
         return known
 

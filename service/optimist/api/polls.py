@@ -122,7 +122,7 @@ class Kept(Generic[Point]):
         """All points of an experiment; None where its goal is another one."""
         if experiment.config.goal != self._goal:
             return None
-        name, origin = experiment.config.name, (experiment.instance, self._store.epoch)
+        name, origin = experiment.config.name, (experiment.instance, self._store.incarnation)
         made, known = self._known.pop(name) or (origin, list[Point]())
         known = known if made == origin else []
         new = await self._read(name, max(0, len(known) - 1))
@@ -232,7 +232,7 @@ class Polls:
 
     async def _curve(self, experiment: Experiment, stored: ExperimentState) -> ProgressCurve:
         name = experiment.config.name
-        origin = stored.instance, self._store.epoch
+        origin = stored.instance, self._store.incarnation
         known, curve = self._curves.pop(name) or (origin, ProgressCurve())
         curve = await self._continued(experiment, stored, curve if known == origin else ProgressCurve())
         return self._curves.put(name, (origin, curve))[1]

@@ -63,7 +63,7 @@ class Dispatcher:
         self._models = RouteModels(store)
         self._wanted: tuple[str | None, float] = None, 0.0
         """The mixture that the scorers were last told to make again, by its name, and when."""
-        self._epoch = store.epoch
+        self._incarnation = store.incarnation
         self._state: PolicyState | None = None
         self._is_known = False
         """Whether `_state` equals the state in the store, as far as the dispatcher knows."""
@@ -128,8 +128,8 @@ class Dispatcher:
         """Gather waiting requests, plan, exchange and reply; or sleep if there is nothing to do."""
         self._changed.clear()
         fresh, self._fresh = self._fresh, None
-        if self._store.epoch != self._epoch:
-            self._epoch, self._is_known, fresh = self._store.epoch, False, None
+        if self._store.incarnation != self._incarnation:
+            self._incarnation, self._is_known, fresh = self._store.incarnation, False, None
         if fresh is None:
             self._is_known = self._is_known and not self._announced
             tells = self._gathered()

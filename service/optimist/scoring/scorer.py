@@ -82,7 +82,7 @@ class Scorer:
         self._outage = Outage()
         self._swept = time.monotonic()
         self._is_ending = False
-        self._epoch = store.epoch
+        self._incarnation = store.incarnation
 
     @property
     def is_alive(self) -> bool:
@@ -224,7 +224,7 @@ class Scorer:
             self._start_tasks()
 
     async def _work(self, task: ScoringTask[Any]) -> None:
-        if self._store.epoch != self._epoch:
+        if self._store.incarnation != self._incarnation:
             self._start_over()
         if task.seconds is None:
             task.seconds = await self._experiments.expected_seconds(task)
@@ -253,7 +253,7 @@ class Scorer:
 
     def _start_over(self) -> None:
         """Drop what was derived from another server's data, because this server may have lost part of it."""
-        self._epoch = self._store.epoch
+        self._incarnation = self._store.incarnation
         self._sweeps.forget()
         for task in self._tasks.every:
             if task.state != "working":

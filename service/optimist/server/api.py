@@ -23,7 +23,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from optimist.api.app import create_app
-from optimist.api.middleware.limits import WHOLE, Board
+from optimist.api.middleware.limits import WHOLE, SharedCounters
 from optimist.insight.logs import configure
 from optimist.process import answer_soon, give_back_from
 from optimist.records import CannotStart
@@ -239,13 +239,17 @@ def prepare(settings: Settings) -> None:
 
 
 def run_api(
-    settings: Settings, redis_url: str, board: Board, sockets: list[socket.socket], started: Callable[[], None]
+    settings: Settings,
+    redis_url: str,
+    counters: SharedCounters,
+    sockets: list[socket.socket],
+    started: Callable[[], None],
 ) -> None:
     """Answer requests until SIGINT or SIGTERM; `started` is called once they are accepted.
 
     Raises CannotStart if another process listens by now, FixError if a module of OPTIMIST_METRICS is not there.
     """
-    app = create_app(settings, redis_url, board)
+    app = create_app(settings, redis_url, counters)
     # What has been made by now stays: the collector need not go through it again and again.
     gc.freeze()
     # Requests leave no cycles behind: by default it would look for them every 25 rounds.
@@ -258,7 +262,7 @@ def run_api(
         log_config=None,
         access_log=False,
         # Its part, although connections do not spread quite evenly: see docs/operations.md.
-        limit_concurrency=-(-settings.max_connections // board.processes),
+        limit_concurrency=-(-settings.max_connections // counters.processes),
         timeout_keep_alive=75,  # a round of sampling takes longer than uvicorn's default of 5 s
         timeout_graceful_shutdown=GRACE,
         ssl_certfile=settings.tls_certificate,

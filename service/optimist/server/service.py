@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 
-from optimist.api.middleware.limits import Board
+from optimist.api.middleware.limits import SharedCounters
 from optimist.insight.shared import directory
 from optimist.records import CannotStart
 from optimist.server.api import address, bound, ending_in_order, prepare, run_api
-from optimist.server.kept import scorer_process, workers
+from optimist.server.supervised import scorer_process, workers
 from optimist.settings import Settings
 from optimist.store import open_store, start_embedded
 from optimist.store.connect import shown, wait_for_server
@@ -45,8 +45,8 @@ def serve(settings: Settings) -> None:
     scorer's device is not here.
     """
     prepare(settings)
-    path = directory() / "board"
-    board = Board(settings.workers, path=path)
+    path = directory() / "counters"
+    counters = SharedCounters(settings.workers, path=path)
     with ending_in_order(), ExitStack() as stack:
         sockets = stack.enter_context(bound(settings.host, settings.port))
         host, port = sockets[0].getsockname()[:2]
@@ -54,7 +54,7 @@ def serve(settings: Settings) -> None:
         if not settings.is_open:
             asyncio.run(_need_keys(url, settings))
         if settings.scoring:
-            stack.enter_context(scorer_process(url, settings, board))
+            stack.enter_context(scorer_process(url, settings, counters))
 
         def announce() -> None:
             where = address(host, port, settings.tls_certificate is not None)
@@ -62,7 +62,7 @@ def serve(settings: Settings) -> None:
             _log.info("Optimist %s on %s (Redis: %s%s)", version("optimist"), where, _where(settings), processes)
 
         if settings.workers == 1:
-            run_api(settings, url, board, sockets, announce)
+            run_api(settings, url, counters, sockets, announce)
         else:
             with workers(url, settings, path, sockets):
                 announce()

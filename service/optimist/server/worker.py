@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from optimist.api.middleware.limits import Board
+from optimist.api.middleware.limits import SharedCounters
 from optimist.process import end_with_parent, live, say, take_order
 from optimist.records import StoreError
 from optimist.server.api import GRACE, ending_in_order, prepare, run_api
@@ -18,12 +18,12 @@ def main() -> int:
     order = take_order()
     settings = Settings.model_validate_json(order["settings"])
     prepare(settings)
-    board = Board(settings.workers, order["number"], Path(order["board"]))
+    counters = SharedCounters(settings.workers, order["number"], Path(order["counters"]))
     sockets = [socket.socket(fileno=each) for each in order["sockets"]]
     with ending_in_order():
         end_with_parent(GRACE + 2)
         try:
-            run_api(settings, order["redis_url"], board, sockets, lambda: say({"ready": True}))
+            run_api(settings, order["redis_url"], counters, sockets, lambda: say({"ready": True}))
         except (StoreError, FixError) as error:
             say({"error": str(error)})
             return 1

@@ -23,8 +23,8 @@ LARGE = 2**16
 """A larger argument (bytes) is sent by itself instead of being copied into its command."""
 
 
-class Gathering(Redis):
-    """redis-py's client with `gathered`, which has a connection of its own; make it with `from_pool`."""
+class Coalescer(Redis):
+    """redis-py's client with `coalesced`, which has a connection of its own; make it with `from_pool`."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -42,7 +42,7 @@ class Gathering(Redis):
         await super().aclose(close_connection_pool)
         await self._own.disconnect()
 
-    async def gathered(self, *command: Any) -> Any:
+    async def coalesced(self, *command: Any) -> Any:
         """As `execute_command`, with the same retries and errors, for commands that are safe to repeat.
 
         Those that come in one turn of the event loop, or while others await their answers, share a write and a sync of
@@ -60,17 +60,17 @@ class Gathering(Redis):
 
     async def _send(self) -> None:
         while self._asked:
-            gathered, self._asked = self._asked, []
+            coalesced, self._asked = self._asked, []
             try:
-                await self._own.retry.call_with_retry(lambda: self._exchange(gathered), self._cut)  # noqa: B023
+                await self._own.retry.call_with_retry(lambda: self._exchange(coalesced), self._cut)  # noqa: B023
             except Exception as error:
-                for _, answer in gathered:
+                for _, answer in coalesced:
                     if not answer.done():
                         answer.set_exception(error)
 
-    async def _exchange(self, gathered: list[tuple[bytes, asyncio.Future[Any]]]) -> None:
+    async def _exchange(self, coalesced: list[tuple[bytes, asyncio.Future[Any]]]) -> None:
         """Send the commands that have no answer yet, and read their answers."""
-        left = [one for one in gathered if not one[1].done()]
+        left = [one for one in coalesced if not one[1].done()]
         await self._own.send_packed_command([packed for packed, _ in left])
         for _, answer in left:
             try:

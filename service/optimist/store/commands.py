@@ -15,9 +15,9 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import NoScriptError
 
 from optimist.records import Conflict, Full, Gone, NotFound, NotRetractable, Refused, Retracted, StoreError, Superseded
-from optimist.store.clients import Gathering
+from optimist.store.clients import Coalescer
 from optimist.store.keys import experiment_key, full_name, name_of, namespace_of
-from optimist.store.reaching import Lineage, reaching_redis
+from optimist.store.reaching import ServerIdentity, reaching_redis
 from optimist.store.scripts import Argument, Script, Value, load
 
 _REFUSALS: dict[bytes, type[StoreError]] = {
@@ -30,7 +30,7 @@ _REFUSALS: dict[bytes, type[StoreError]] = {
     b"refused": Refused,
     b"superseded": Superseded,
 }
-_GATHERED = frozenset({"exchange"})
+_COALESCED = frozenset({"exchange"})
 """Scripts that are called at the same time for many experiments, and are short."""
 
 
@@ -40,11 +40,11 @@ class Commands:
     namespace: the namespace of all names; None: names are full names, of any namespace.
     """
 
-    def __init__(self, redis: Redis, namespace: str | None = None, lineage: Lineage | None = None) -> None:
+    def __init__(self, redis: Redis, namespace: str | None = None, identity: ServerIdentity | None = None) -> None:
         self.redis = redis
         self.namespace = namespace
-        self.lineage = lineage or Lineage()
-        self._gathered = redis.gathered if isinstance(redis, Gathering) else redis.execute_command
+        self.identity = identity or ServerIdentity()
+        self._coalesced = redis.coalesced if isinstance(redis, Coalescer) else redis.execute_command
 
     def full(self, name: str) -> str:
         """The full name of an experiment or reference, as in keys, indices and announcements."""
@@ -103,7 +103,7 @@ class Commands:
 
     async def _run(self, prepared: Script, keys: Sequence[str | bytes], arguments: Mapping[str, Value]) -> Any:
         sent = (len(keys), *keys, *prepared.pack(arguments))
-        send = self._gathered if prepared.name in _GATHERED else self.redis.execute_command
+        send = self._coalesced if prepared.name in _COALESCED else self.redis.execute_command
         with reaching_redis():
             try:
                 return await send("EVALSHA", prepared.sha, *sent)

@@ -24,8 +24,8 @@ from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import ConnectionError, RedisClusterException
 
 from optimist.records import CannotStart, Unavailable
-from optimist.store.clients import LARGE, Cluster, Gathering
-from optimist.store.reaching import Lineage, reaching_redis
+from optimist.store.clients import LARGE, Cluster, Coalescer
+from optimist.store.reaching import ServerIdentity, reaching_redis
 from optimist.store.store import Store, check_format
 from optimist_client.errors import FixError
 
@@ -212,7 +212,9 @@ def shown(url: str) -> str:
     return f"{scheme}{separator}{re.split('[?#]', rest.rpartition('@')[2])[0]}"
 
 
-def connect(url: str, max_connections: int = 64, timeout: float = 10.0, lineage: Lineage | None = None) -> Redis:
+def connect(
+    url: str, max_connections: int = 64, timeout: float = 10.0, identity: ServerIdentity | None = None
+) -> Redis:
     """Return a client for a URL of one of `SCHEMES`; it connects when first used. Close it with `aclose`.
 
     redis:// or rediss:// (TLS) names a server, unix:// a socket of this machine, redis+cluster:// or rediss+cluster://
@@ -223,7 +225,7 @@ def connect(url: str, max_connections: int = 64, timeout: float = 10.0, lineage:
     or connection, a command is sent again, three times within about two seconds. That is safe because every script
     recognises what it has done. Answers are bytes. Raises FixError for another kind of URL, or an unknown option.
 
-    lineage: records the servers that the client connects to.
+    identity: records the servers that the client connects to.
     """
     if not url.startswith(SCHEMES):
         raise FixError(f"expected a {', '.join(SCHEMES[:-1])} or {SCHEMES[-1]} URL of Redis")
@@ -231,7 +233,7 @@ def connect(url: str, max_connections: int = 64, timeout: float = 10.0, lineage:
         "max_connections": max_connections,
         "timeout": timeout,
         "health_check_interval": 15,
-        "redis_connect_func": (lineage or Lineage()).greet,
+        "redis_connect_func": (identity or ServerIdentity()).greet,
     }
     retry = Retry(ExponentialWithJitterBackoff(base=0.1, cap=1.0), retries=3)
     try:
@@ -249,15 +251,15 @@ def connect(url: str, max_connections: int = 64, timeout: float = 10.0, lineage:
             "the URL of Redis cannot be read: expected scheme://user:password@host:port/database?options, where the "
             "password has %2F for /, %3F for ?, %23 for # and %40 for @, and every option has a value of its type"
         ) from None
-    return Gathering.from_pool(pool)
+    return Coalescer.from_pool(pool)
 
 
 @asynccontextmanager
 async def open_store(url: str) -> AsyncIterator[Store]:
     """Open a `Store` on the server at `url`; its connections are closed at the end of the block."""
-    lineage = Lineage()
-    redis = connect(url, lineage=lineage)
+    identity = ServerIdentity()
+    redis = connect(url, identity=identity)
     try:
-        yield Store(redis, lineage=lineage)
+        yield Store(redis, identity=identity)
     finally:
         await redis.aclose()

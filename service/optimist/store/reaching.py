@@ -46,7 +46,7 @@ class Outage:
 _IDS = re.compile(rb"^(?:run_id|master_replid):(\w+)", re.MULTILINE)
 
 
-class Lineage:
+class ServerIdentity:
     """The servers that the connections of one client have reached.
 
     A server has another run id after each start, and another replication id after each promotion to master.
@@ -56,7 +56,7 @@ class Lineage:
         self._met: set[tuple[bytes, ...]] = set()
 
     @property
-    def epoch(self) -> int:
+    def incarnation(self) -> int:
         """Increases by one with each new server."""
         return len(self._met)
 

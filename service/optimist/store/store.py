@@ -22,7 +22,7 @@ from optimist.store.keys import FORMAT as FORMAT_KEY
 from optimist.store.logs import Logs, Snapshots
 from optimist.store.made import Mixtures, Routes
 from optimist.store.picks import Picks, Previews
-from optimist.store.reaching import Lineage, reaching_redis
+from optimist.store.reaching import ServerIdentity, reaching_redis
 from optimist.store.references import References
 from optimist.store.restoration import Restorations
 from optimist.store.retractions import Retractions, StoredLevels
@@ -123,7 +123,7 @@ class Store(
 
     settled_limit: how many ended picks, expired picks, and keys of batches without a pick are remembered, the newest
     of each, so that a repeat gets its answer again.
-    lineage: the one that `redis` was made with; without, `epoch` does not grow.
+    identity: the one that `redis` was made with; without, `incarnation` does not grow.
     """
 
     def __init__(
@@ -131,9 +131,9 @@ class Store(
         redis: Redis,
         settled_limit: int = 65_536,
         namespace: str | None = None,
-        lineage: Lineage | None = None,
+        identity: ServerIdentity | None = None,
     ) -> None:
-        self._commands = Commands(redis, namespace, lineage)
+        self._commands = Commands(redis, namespace, identity)
         self._index = Index(self._commands, EXPERIMENTS, lambda full: experiment_key(full, "config"), _CREATION_SECONDS)
         self._settled_limit = settled_limit
         self.references = References(self._commands)
@@ -141,12 +141,12 @@ class Store(
 
     def of(self, namespace: str) -> Store:
         """The store of one namespace in the same Redis, on the same connections."""
-        return Store(self._commands.redis, self._settled_limit, namespace, self._commands.lineage)
+        return Store(self._commands.redis, self._settled_limit, namespace, self._commands.identity)
 
     @property
-    def epoch(self) -> int:
+    def incarnation(self) -> int:
         """Increases when Redis is another server, which may have lost its last writes: drop what is in memory."""
-        return self._commands.lineage.epoch
+        return self._commands.identity.incarnation
 
     def full_name(self, name: str) -> str:
         """The name of an experiment of this namespace in announcements."""

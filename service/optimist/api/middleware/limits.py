@@ -30,7 +30,7 @@ SILENT = 30.0
 """Seconds without a word of the scorer, which has one every second, after which it cannot be at work."""
 
 
-class Board:
+class SharedCounters:
     """The bytes of bodies that each API process holds, and when the scorer was last heard of.
 
     processes: number of API processes. number: of this one, from 0. path: the file that they all map, which is made if
@@ -90,13 +90,13 @@ class Limits:
     """The limits of request bodies: their size, whatever their headers claim, their pace, and the memory of all.
 
     archives: the path whose bodies are written to disk; they have a size limit of their own and use no memory.
-    board: where the API processes of this service count the memory of their bodies together.
+    counters: where the API processes of this service count the memory of their bodies together.
     """
 
-    def __init__(self, settings: Settings, archives: str, board: Board) -> None:
+    def __init__(self, settings: Settings, archives: str, counters: SharedCounters) -> None:
         self._settings = settings
         self._archives = archives
-        self._memory = Memory(settings.max_memory, settings.memory_share, board)
+        self._memory = Memory(settings.max_memory, settings.memory_share, counters)
         BODY_BYTES.set(0)  # one that was killed may have left more
 
     def body(self, scope: Scope, receive: Receive, when_slow: Callable[[Scope], Awaitable[None]], turns: Turns) -> Body:
@@ -246,10 +246,10 @@ class Memory:
     service; of that of a key each of them grants its part.
     """
 
-    def __init__(self, most: int, share: float, board: Board) -> None:
+    def __init__(self, most: int, share: float, counters: SharedCounters) -> None:
         self._most = most
-        self._share = int(most * share / board.processes)
-        self._board = board
+        self._share = int(most * share / counters.processes)
+        self._counters = counters
         self._of_keys: defaultdict[str, int] = defaultdict(int)
 
     def check(self, share: Share, size: int) -> None:
@@ -263,12 +263,12 @@ class Memory:
         others = self._of_keys[share.key] - share.counted
         if share.key and others > 0 and others + size > self._share:
             raise _refusal(503, "other requests with this key use its share of the memory for bodies: try again later")
-        if self._board.held - share.held + size > self._most:
+        if self._counters.held - share.held + size > self._most:
             raise _refusal(503, "other requests use all of the memory for request bodies: try again later")
 
     def hold(self, by: int) -> None:
         """Add `by` bytes (negative to release them) to what all requests hold."""
-        BODY_BYTES.set(self._board.hold(by))
+        BODY_BYTES.set(self._counters.hold(by))
 
     def count(self, key: str, by: int) -> None:
         """Add `by` bytes (negative to release them) to what counts towards a key's limit."""

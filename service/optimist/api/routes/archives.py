@@ -19,7 +19,7 @@ from optimist.api.context import ContextDep
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.limits import Share
 from optimist.api.problems import ApiError, invalid
-from optimist.api.vitals import Vitals
+from optimist.api.redis_health import RedisHealth
 from optimist.archive.exporting import Exporter
 from optimist.archive.file import MEDIA_TYPE, Archive, ArchiveWriter, memory_to_open
 from optimist.archive.importing import import_archive
@@ -88,7 +88,7 @@ async def import_experiment(
     instance = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32] if idempotency_key else uuid.uuid4().hex
     importing: set[str] = request.app.state.importing
     with _alone(importing, caller.key), TemporaryFile() as file:
-        size = await _spool(request, context.vitals, file)
+        size = await _spool(request, context.redis_health, file)
         share: Share = request.scope["memory"]
         share.hold(memory_to_open(size))
         begun = time.monotonic()
@@ -97,8 +97,8 @@ async def import_experiment(
             share.hold(archive.memory)
             # Room is then reserved as it is used: all of it at once would be refused to others for as long as it lasts.
             # A reserve twice as large stays free, so that the import is refused, not they.
-            await context.vitals.check_room(size, reserve=2.0)
-            room_for = partial(context.vitals.room_for, reserve=2.0)
+            await context.redis_health.check_room(size, reserve=2.0)
+            room_for = partial(context.redis_health.room_for, reserve=2.0)
             made = await import_archive(context.store, context.settings, archive, name, instance, room_for)
         except FixError as error:
             if size > _PIECE:
@@ -128,16 +128,16 @@ def _keep_out(importing: set[str], key: str, seconds: float) -> None:
     asyncio.get_running_loop().call_later(seconds, importing.discard, again)
 
 
-async def _spool(request: Request, vitals: Vitals, file: BinaryIO) -> int:
+async def _spool(request: Request, redis_health: RedisHealth, file: BinaryIO) -> int:
     """Write the body of a request to a temporary file; return its size. Raises `ApiError` 507 if it does not fit."""
     announced, size, checked = request.headers.get("content-length", ""), 0, 0
     try:
-        vitals.check_temporary(gettempdir(), int(announced) if announced.isdecimal() else 0)
+        redis_health.check_temporary(gettempdir(), int(announced) if announced.isdecimal() else 0)
         async for piece in request.stream():
             size += file.write(piece)
             if size - checked >= _PIECE:
                 checked = size
-                vitals.check_temporary(gettempdir(), 0)
+                redis_health.check_temporary(gettempdir(), 0)
     except ApiError as error:
         error.headers = {"connection": "close"}  # the rest of the body is not read
         raise

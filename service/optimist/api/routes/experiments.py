@@ -78,7 +78,7 @@ async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Ex
         _check_lease(config.lease, context.settings.max_lease)
         new = await _pinned(config, context)
         text = new.model_dump_json()
-        async with context.vitals.room_for(len(text)):
+        async with context.redis_health.room_for(len(text)):
             await context.store.reserve(config.name, context.settings.max_experiments)
             with contextlib.suppress(Conflict):  # somebody else was faster, perhaps with the same config
                 await context.store.create_experiment(

@@ -82,7 +82,7 @@ async def _accept(
     experiment = await context.experiment(name)
     ordinal = None if generator is None else await context.ordinal(experiment, generator)
     reason = (request or AcceptanceRequest()).reason
-    async with context.vitals.room_for(len(reason)):
+    async with context.redis_health.room_for(len(reason)):
         stored, already = await context.store.accept_batch(
             name, generator=ordinal, **what, who=caller.key, reason=reason, instance=experiment.instance
         )
@@ -154,7 +154,7 @@ async def _retract(
     kernels = [kernel for metric in experiment.config.metrics.values() for kernel in kernels_of(metric).values()]
     has_open_contexts = experiment.config.goal == "route" and experiment.config.context_bandwidth == "median"
     fits_kernels = has_open_contexts or any(kernel.is_open for kernel in kernels)
-    async with context.vitals.room_for(len(reason), reserve=0.5):
+    async with context.redis_health.room_for(len(reason), reserve=0.5):
         retraction, already = await context.store.retract(
             name,
             generator=ordinal,
@@ -238,7 +238,7 @@ async def append(
     ordinal = await context.ordinal(experiment, generator)
     batch = await read_batch(request, experiment, context.settings, embedding, embeddings)
     key = idempotency_key
-    async with context.vitals.room_for(len(batch.body), lambda: context.store.was_appended(name, ordinal, key)):
+    async with context.redis_health.room_for(len(batch.body), lambda: context.store.was_appended(name, ordinal, key)):
         settled = await context.store.append(
             *(name, ordinal, key, batch.digest, batch.rows, batch.body),
             start=start,

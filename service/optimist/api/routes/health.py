@@ -11,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from optimist.api.middleware.keys import METRICS
 from optimist.api.problems import ApiError
-from optimist.api.vitals import Vitals
+from optimist.api.redis_health import RedisHealth
 from optimist.insight.metrics import REDIS_BYTES, REDIS_LIMIT_BYTES, REDIS_SECONDS
 from optimist.insight.shared import registry
 from optimist.settings import Settings
@@ -46,13 +46,13 @@ class Liveness:
     An external Redis is not checked: restarting this process would not help, and it waits for Redis by itself.
     """
 
-    def __init__(self, vitals: Vitals, settings: Settings) -> None:
-        self._vitals = vitals
+    def __init__(self, redis_health: RedisHealth, settings: Settings) -> None:
+        self._redis_health = redis_health
         self._patience = settings.alive_without_redis if settings.redis_url is None else math.inf
 
     def check(self) -> None:
         """Raise `ApiError` 503 if the process should be restarted."""
-        if (seconds := self._vitals.down_for) >= self._patience:
+        if (seconds := self._redis_health.down_for) >= self._patience:
             detail = f"the redis-server of this service has been down for {seconds:.0f} s; see the service's log"
             raise ApiError(503, "redis-down", "Not alive", detail, action="retry")
 

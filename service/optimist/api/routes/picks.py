@@ -58,7 +58,7 @@ async def _asked(
 ) -> AskReply:
     check_contexts(experiment, contexts)
     # Less is kept free of asks than of tells: that an experiment has ended should be heard for longer.
-    async with context.vitals.room_for(bytes_of(experiment, wanted, contexts), reserve=0.5):
+    async with context.redis_health.room_for(bytes_of(experiment, wanted, contexts), reserve=0.5):
         return await context.dispatcher(experiment).ask(wanted, key, contexts)
 
 
@@ -106,7 +106,7 @@ async def tell(request: Request) -> Response:
             asked = AskRequest(worker=given.worker, request_id=again, generators=given.generators)
         if given.instance not in (None, experiment.instance):
             raise NotFound("the experiment was deleted and made again since")
-        async with context.vitals.room_for(len(batch.body), lambda: context.store.has_ended(name, given.number)):
+        async with context.redis_health.room_for(len(batch.body), lambda: context.store.has_ended(name, given.number)):
             settled, following = await context.dispatcher(experiment).tell(batch, asked, key)
         return await context.told(experiment, settled), asked, following
 

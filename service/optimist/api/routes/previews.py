@@ -208,7 +208,7 @@ async def put_previews(
         raise NotFound("the experiment was deleted and made again since")
     size = sum(len(one.image or one.text or "") for one in request.previews)
     previews = await aside(size, read_previews, request)
-    async with context.vitals.room_for(sum(len(one.body) for one in previews), reserve=RESERVE):
+    async with context.redis_health.room_for(sum(len(one.body) for one in previews), reserve=RESERVE):
         ordinal, kept = await context.store.put_previews(
             name, number, previews, experiment.config.previews, instance=experiment.instance, nonce=nonce
         )

@@ -99,7 +99,7 @@ async def create_reference(
     )
     del data
     await store.references.reserve(name, settings.max_experiments)
-    async with context.vitals.room_for(len(body), lambda: store.references.is_there(name)):
+    async with context.redis_health.room_for(len(body), lambda: store.references.is_there(name)):
         is_kept = await store.references.put(name, info.model_dump_json(), body)
     if not is_kept:
         standing = await stored_reference(store, name)
@@ -155,7 +155,7 @@ async def begin_upload(
     async def is_begun() -> bool:
         return await uploads.plan(name, wanted.digest) is not None
 
-    async with context.vitals.room_for(layout.bytes, is_begun):
+    async with context.redis_health.room_for(layout.bytes, is_begun):
         try:
             begun = await uploads.begin(name, wanted.digest, plan, caller.key, settings.max_uploads)
         except Full:
@@ -187,7 +187,7 @@ async def put_piece(
         raise invalid(f"piece: expected at most {layout.pieces - 1}, got {piece}")
     arrays = await read_arrays(request, settings)
     body = await aside(sum(array.nbytes for array in arrays.values()), _checked, arrays, layout, piece)
-    async with context.vitals.room_for(len(body)):
+    async with context.redis_health.room_for(len(body)):
         await store.references.uploads.put(name, digest, piece + 1, body)
 
 
@@ -259,7 +259,7 @@ async def _completed(request: Request, name: str, digest: str, context: Context,
         created=time.time(),
     )
     await store.references.reserve(name, context.settings.max_experiments)
-    async with context.vitals.room_for(len(rest)):
+    async with context.redis_health.room_for(len(rest)):
         await _put_rest(uploads, name, digest, 0, layout.head)
         starts = range(0, len(rest), CHUNK_BYTES)
         parts = [

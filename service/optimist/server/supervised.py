@@ -26,7 +26,7 @@ from typing import Any
 
 from prometheus_client import Counter
 
-from optimist.api.middleware.limits import Board
+from optimist.api.middleware.limits import SharedCounters
 from optimist.insight import shared
 from optimist.insight.metrics import API_RESTARTS, SCORER_RESTARTS
 from optimist.records import CannotStart
@@ -42,7 +42,7 @@ STEADY = 60.0
 _log = logging.getLogger(__name__)
 
 
-class Kept:
+class SupervisedProcess:
     """A process of our own, from `start` until `stop`. `pid`: of the present child; another one after each new start.
 
     what: what logs call it. name: by which it counts (`insight.shared`). module: the one to run. grace: seconds in
@@ -192,11 +192,11 @@ SCORER_GRACE = 10.0
 """Seconds in which the scorer must have ended when told to; a little more than it gives itself."""
 
 
-class ScorerProcess(Kept):
-    """A scorer, which begins when Redis answers; the board says whether it is at work."""
+class ScorerProcess(SupervisedProcess):
+    """A scorer, which begins when Redis answers; the counters say whether it is at work."""
 
-    def __init__(self, redis_url: str, settings: Settings, board: Board) -> None:
-        self._board = board
+    def __init__(self, redis_url: str, settings: Settings, counters: SharedCounters) -> None:
+        self._counters = counters
         passed_on = settings.model_dump(include={"device", "warm_bytes", "log_format", "metrics"})
         order = {"redis_url": redis_url, **passed_on}
         super().__init__(
@@ -205,11 +205,11 @@ class ScorerProcess(Kept):
 
     def heard(self, word: dict[str, Any]) -> None:
         """Note for all API processes whether it goes its rounds."""
-        self._board.hear(word["at_work"])
+        self._counters.hear(word["at_work"])
 
     def ended(self) -> None:
         """Note that no scorer is at work."""
-        self._board.hear(False)
+        self._counters.hear(False)
 
     def refused(self, reason: str) -> Exception:
         """Its device is not here."""
@@ -217,13 +217,13 @@ class ScorerProcess(Kept):
 
 
 @contextmanager
-def scorer_process(redis_url: str, settings: Settings, board: Board) -> Iterator[None]:
+def scorer_process(redis_url: str, settings: Settings, counters: SharedCounters) -> Iterator[None]:
     """A scorer that has found its device, for as long as the context; it is ended in order before that is left.
 
     When it dies it is started again, soon where it had lived long: what it held is derived from what Redis holds.
     Raises FixError where its device is not here, CannotStart where it cannot even begin.
     """
-    scorer = ScorerProcess(redis_url, settings, board)
+    scorer = ScorerProcess(redis_url, settings, counters)
     try:
         scorer.start()
         scorer.ready.result()
@@ -233,7 +233,7 @@ def scorer_process(redis_url: str, settings: Settings, board: Board) -> Iterator
 
 
 @contextmanager
-def workers(redis_url: str, settings: Settings, board: Path, sockets: Sequence[socket.socket]) -> Iterator[None]:
+def workers(redis_url: str, settings: Settings, counters: Path, sockets: Sequence[socket.socket]) -> Iterator[None]:
     """API processes, `settings.workers` of them, for as long as the context. All accept from the same sockets.
 
     A new connection thus waits for none that is dead, hangs or starts. This process keeps the sockets open: what
@@ -241,19 +241,18 @@ def workers(redis_url: str, settings: Settings, board: Path, sockets: Sequence[s
     where one cannot begin.
     """
     files = [each.fileno() for each in sockets]
-    started: list[Kept] = []
+    started: list[SupervisedProcess] = []
     try:
         for number in range(settings.workers):
             order = {
                 "redis_url": redis_url,
                 "settings": settings.model_dump_json(),
-                "board": str(board),
+                "counters": str(counters),
                 "number": number,
                 "sockets": files,
             }
-            name = f"{shared.API}{number + 1}"
-            module = "optimist.server.worker"
-            one = Kept("API process", name, module, order, grace=GRACE + 4, restarts=API_RESTARTS, files=files)
+            run = "API process", f"{shared.API}{number + 1}", "optimist.server.worker", order
+            one = SupervisedProcess(*run, grace=GRACE + 4, restarts=API_RESTARTS, files=files)
             started.append(one)
             one.start()
         for one in started:

@@ -42,7 +42,7 @@ REMIND = 60.0
 _MIB = 2**20
 
 
-class Vitals:
+class RedisHealth:
     """Measures Redis once a second while `monitoring`, and refuses writes for which there is no room.
 
     On the disk of the embedded Redis it keeps `min_free_bytes` free, plus the space for a rewrite of the append-only
