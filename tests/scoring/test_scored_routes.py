@@ -22,7 +22,7 @@ from optimist.experiments.goals.route import ForRoutes, LoadedModel
 from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
 from optimist.records import COST, ExperimentState, Part, Superseded
-from optimist.scoring import Scorer, routing
+from optimist.scoring import Scorer, route_job
 from optimist.scoring.task import PUBLISH_EVERY
 from optimist.store import ROUTES_UNIT, EmbeddedRedis, Store, open_store
 from optimist_client.models import Routes
@@ -221,7 +221,7 @@ async def test_a_table_that_cannot_be_made_is_noted_and_delays_no_model(
     def fails(*_: Any, **__: Any) -> Routes:
         raise StopIteration  # which no future can hold
 
-    monkeypatch.setattr(routing, "route_table", fails)
+    monkeypatch.setattr(route_job, "route_table", fails)
     async with a_scorer(server):
         await tell(made, 10)
 

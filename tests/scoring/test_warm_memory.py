@@ -13,8 +13,8 @@ from made import Made, scoring, settled, until
 
 from optimist.records import LogEntry
 from optimist.scoring import Scorer
-from optimist.scoring import record as record_module
-from optimist.scoring import records as records_module
+from optimist.scoring import task as task_module
+from optimist.scoring import tasks as tasks_module
 from optimist.scoring.cached import CachedStatistic, Step
 from optimist.scoring.scorer import evict_beyond
 from optimist.store import EmbeddedRedis, open_store
@@ -121,7 +121,7 @@ async def test_one_that_was_dropped_is_not_read_again_for_its_log(
     make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ):
     """Its log may have as many bytes as its statistic had, though that is no longer there."""
-    for module in (record_module, records_module):
+    for module in (task_module, tasks_module):
         monkeypatch.setattr(module, "LONGEST_TAIL", 1)
     made = await make(generators=1)
     async with running(server, 0) as scorer:

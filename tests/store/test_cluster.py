@@ -12,8 +12,7 @@ from redis.asyncio import Redis
 from servers import Cluster, cluster, redis_6, redis_7
 
 from optimist.records import AskGroup, CannotStart, Unavailable
-from optimist.store import DUE, Announcement, Store, connect
-from optimist.store import cluster as cluster_module
+from optimist.store import DUE, Announcement, Store, clients, connect
 from optimist.store.connect import check_server
 
 # Their slots are 16,287, 8,157 and 3,300: one on each master.
@@ -77,7 +76,7 @@ async def test_every_node_hears_the_announcements_of_all(store: Store, redis: Re
     for name in NAMES:
         await store.create_experiment(name, "{}", ["a"], growth=0.0)
     for node in redis.get_nodes():
-        monkeypatch.setattr(cluster_module.random, "choice", lambda nodes, node=node: node)
+        monkeypatch.setattr(clients.random, "choice", lambda nodes, node=node: node)
         async with store.announcements(DUE) as stream:
             assert await anext(stream) is None
             for name in NAMES:
@@ -96,7 +95,7 @@ async def test_a_subscription_leaves_a_node_that_has_fallen_silent(
     silent = servers.replica_of(servers.masters[0])
     there = next(node for node in redis.get_nodes() if node.port == silent.port)
     chosen = iter([there, *redis.get_primaries()])
-    monkeypatch.setattr(cluster_module.random, "choice", lambda nodes: next(chosen))
+    monkeypatch.setattr(clients.random, "choice", lambda nodes: next(chosen))
     async with store.announcements(DUE) as stream:
         assert await anext(stream) is None
         silent.send(signal.SIGSTOP)

@@ -12,8 +12,7 @@ from redis.exceptions import ConnectionError, ResponseError
 from servers import Server
 
 from optimist.store import Store, connect
-from optimist.store.clients import LARGE, Cluster
-from optimist.store.commands import Coalescer
+from optimist.store.clients import LARGE, Cluster, Coalescer
 
 
 @pytest.fixture
