@@ -17,7 +17,7 @@ from stored import QUESTIONS, play, standing
 
 from optimist.records import CannotStart
 from optimist.store import start_embedded
-from optimist.store.connect import wait_for_server
+from optimist.store.connection import wait_for_server
 from optimist.store.store import FORMAT
 from optimist_client import Experiment, Optimist
 

@@ -13,7 +13,7 @@ from servers import Cluster, cluster, redis_6, redis_7
 
 from optimist.records import AskGroup, CannotStart, Unavailable
 from optimist.store import DUE, Announcement, Store, clients, connect
-from optimist.store.connect import check_server
+from optimist.store.connection import check_server
 
 # Their slots are 16,287, 8,157 and 3,300: one on each master.
 NAMES = ("x", "z", "b")

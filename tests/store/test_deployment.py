@@ -15,7 +15,7 @@ from servers import SLOTS, Server, free_port, redis_6, redis_7, single, until
 
 from optimist.records import CannotStart
 from optimist.store import Store, connect
-from optimist.store.connect import check_server, shown, wait_for_server
+from optimist.store.connection import check_server, shown, wait_for_server
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ def test_urls_that_no_cluster_has(url: str):
 async def test_a_server_that_is_not_there_yet_is_waited_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("optimist.store.connect._POLL_SECONDS", 0.05)
+    monkeypatch.setattr("optimist.store.connection._POLL_SECONDS", 0.05)
     program = redis_6() or redis_7() or pytest.skip("no redis-server here")
     with single(program, tmp_path, "--maxmemory-policy", "allkeys-lru") as server:
         server.kill()

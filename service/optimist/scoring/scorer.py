@@ -29,7 +29,7 @@ from optimist.scoring.task import GeneratorTask, MixtureTask, RouteTask, Scoring
 from optimist.scoring.tasks import ScoringTasks
 from optimist.scoring.threads import Threads, Work
 from optimist.store import DUE, MIXTURES, MODES, ROUTES, Store, open_store
-from optimist.store.connect import shown, wait_for_server
+from optimist.store.connection import shown, wait_for_server
 from optimist.store.reaching import Outage
 from optimist_client.errors import reason
 

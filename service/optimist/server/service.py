@@ -17,7 +17,7 @@ from optimist.server.api import address, bound, ending_in_order, prepare, run_ap
 from optimist.server.supervised import scorer_process, workers
 from optimist.settings import Settings
 from optimist.store import open_store, start_embedded
-from optimist.store.connect import shown, wait_for_server
+from optimist.store.connection import shown, wait_for_server
 
 _log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@
 """
 
 from optimist.store.announcements import Announcement, Announcements
-from optimist.store.connect import connect, open_store
+from optimist.store.connection import connect, open_store
 from optimist.store.embedded import EmbeddedRedis, running_url, start_embedded
 from optimist.store.keys import (
     DEFAULT_NAMESPACE,
