@@ -41,8 +41,8 @@ class Statistic(ABC):
     def state(self) -> dict[str, Tensor]:
         """The whole state by name. Tensors may be views, valid until the next update.
 
-        A snapshot is accepted only by a statistic with the same layout (`scoring.warm`): of an empty statistic, tensors
-        whose names end in "layout" must have the same whole numbers, and all others the same shape.
+        A snapshot is accepted only by a statistic with the same layout (`scoring.cached`): of an empty statistic,
+        tensors whose names end in "layout" must have the same whole numbers, and all others the same shape.
         """
 
     @property
