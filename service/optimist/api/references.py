@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from optimist.api.bodies.arrays import Arrays
 from optimist.api.problems import ApiError, gone_away, invalid
-from optimist.numerics.moments import check_shapes
 from optimist.numerics.plausibility import reference_scale
-from optimist.numerics.real_data import RealData, RunningMoments, check_definite, check_moments
+from optimist.numerics.real_data import RealData, RunningMoments, check_definite, check_moments, check_shapes
 from optimist.process import stay_behind
 from optimist.records import Conflict
 from optimist.store import Store

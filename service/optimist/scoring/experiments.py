@@ -32,7 +32,6 @@ from optimist.numerics.real_data import Reference
 from optimist.numerics.routing.features import ContextMap, ContextSettings, Floats
 from optimist.policies.routing import SAMPLED
 from optimist.records import Claim, LogEntry
-from optimist.scoring.experiments import first_batches
 from optimist.scoring.task import GeneratorTask, MixtureTask, RouteTask, ScoringTask, Subject
 from optimist.scoring.threads import InThread
 from optimist.store import Store, kernels_digest, namespace_of
