@@ -58,10 +58,10 @@ def made_up_model() -> RouteModel:
     for _ in NAMES:
         features = contexts(rng.standard_normal((400, WIDTH)))
         scores = features @ rng.standard_normal(FEATURES) + rng.standard_normal(len(features))
-        moments.append(Moments.of(features, scores))
-    found = Regressions.of(moments)
+        moments.append(Moments.from_rows(features, scores))
+    found = Regressions.from_moments(moments)
     sampled = rng.standard_normal((SAMPLED, WIDTH)).astype(np.float32)
-    return RouteModel.of(range(GENERATORS), [400] * GENERATORS, contexts, found, found.means, sampled)
+    return RouteModel.from_regressions(range(GENERATORS), [400] * GENERATORS, contexts, found, found.means, sampled)
 
 
 def ask_of(contexts: int, seed: int) -> bytes:

@@ -45,7 +45,7 @@ def on_components(bed: RouteBed, trial: int, *, drawn: bool, width: float = 0.3)
     rng = np.random.default_rng((1, trial))
     order = np.random.default_rng((0, trial)).permutation(len(bed.contexts))
     contexts, scores, count = bed.contexts[order], bed.scores[order], bed.scores.shape[1]
-    known = Components.of(contexts[:CONTEXTS_TO_FIT])
+    known = Components.from_contexts(contexts[:CONTEXTS_TO_FIT])
     rows = (contexts - known.origin) @ known.directions.T * math.sqrt(len(known.directions))
     rows = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
     inverses, crosses = np.stack([np.eye(rows.shape[1])] * count), np.zeros((count, rows.shape[1]))
@@ -179,7 +179,7 @@ def changes_found(bed: RouteBed, trial: int, features: int) -> list[tuple[int, i
         told = scores[rows, place]
         test = Drift(known.width, known.linear)
         for samples, row in enumerate(rows.tolist()):
-            moments = partial(Moments.of, columns[rows[:samples]], told[:samples])
+            moments = partial(Moments.from_rows, columns[rows[:samples]], told[:samples])
             test.add(columns[row], float(told[samples]), moments, samples, (samples, row))
             if test.change is not None:
                 before = int((rows < bed.changes).sum()) if bed.changes else samples + 1

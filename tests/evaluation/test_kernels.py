@@ -66,7 +66,7 @@ def test_nystrom_takes_the_first_rows_as_landmarks():
     ],
 )
 def test_how_many_samples_fix_a_kernel(kernels: list[dict], generators: int, expected: int):
-    assert rows_to_fit(map(KernelSettings.of, kernels), generators) == expected
+    assert rows_to_fit(map(KernelSettings.from_kernel, kernels), generators) == expected
 
 
 def test_an_evaluation_fixes_its_kernel_once_by_the_first_samples_of_all():
@@ -94,7 +94,7 @@ def test_an_evaluation_fixes_its_kernel_once_by_the_first_samples_of_all():
 def test_any_part_of_the_first_rows_has_as_many_of_every_generator(sigma: float | str, features: int):
     """Landmarks that were one generator's alone would score the others too low."""
     kernel = {"name": "nystrom", "sigma": sigma, "features": features}
-    count = rows_to_fit([KernelSettings.of(kernel)], 4)
+    count = rows_to_fit([KernelSettings.from_kernel(kernel)], 4)
     logs = [
         [{"features": torch.full((size, 1), float(name)) + torch.rand(size, 1)} for size in (7, count)]
         for name in range(4)

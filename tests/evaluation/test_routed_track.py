@@ -100,7 +100,7 @@ def test_sums_are_those_of_every_row_with_the_context_of_its_batch_in_any_order(
     scores = np.concatenate([batch.scores[:, 0] for batch in told])
     contexts = np.concatenate([np.tile(batch.prompt.context, (len(batch.scores), 1)) for batch in told])
     # More is better in the sums.
-    expected = Moments.of(CONTEXTS(contexts), scores if higher else -scores)
+    expected = Moments.from_rows(CONTEXTS(contexts), scores if higher else -scores)
     track = fed(told, metric)
     for found in (moments_of(track), moments_of(fed(told[::-1], metric))):
         assert_close(found, expected)
@@ -205,7 +205,7 @@ def test_the_model_is_that_of_the_regressions_on_all_tracks():
     model = model_of({**tracks, 2: fed([], ordinal=2)}, "optimistic")
     assert model.generators == (1, 4)
     rows = np.random.default_rng(9).standard_normal((5, COLUMNS)).astype(np.float32)
-    expected = Regressions.of([moments_of(tracks[1]), moments_of(tracks[4])])
+    expected = Regressions.from_moments([moments_of(tracks[1]), moments_of(tracks[4])])
     for found, own in zip(model.predict(rows), expected.predict(CONTEXTS(rows)), strict=True):
         np.testing.assert_allclose(found, own, rtol=1e-5, atol=1e-5)
     # The mean of the predictions over the prompts of both.

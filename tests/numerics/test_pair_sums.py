@@ -62,12 +62,12 @@ def test_of_two_and_three_samples_the_mean_square_bounds_the_variance(n):
 def test_without_a_pair_a_block_does_not_count():
     one, full = PairSums(1, 0.0, 0.0, 0.0), sums_of(matrix(2, 8))
     assert (one.mean, one.variance) == (0.0, 0.0)
-    assert PooledMean.of([full, one]) == PooledMean(full.mean, full.linear, full.quadratic)
+    assert PooledMean.from_blocks([full, one]) == PooledMean(full.mean, full.linear, full.quadratic)
 
 
 def test_blocks_weigh_as_much_as_they_have_pairs():
     parts = [sums_of(matrix(3, 4)), sums_of(matrix(4, 6))]
-    found = PooledMean.of(parts)
+    found = PooledMean.from_blocks(parts)
     assert found.mean == pytest.approx((12 * parts[0].mean + 30 * parts[1].mean) / 42)
     assert found.linear + found.quadratic == pytest.approx(
         (12 / 42) ** 2 * parts[0].variance + (30 / 42) ** 2 * parts[1].variance

@@ -22,17 +22,21 @@ def moments(contexts: ContextMap) -> list[Moments]:
         # One of them has a single sample.
         features = contexts(rng.standard_normal((300 * place + 1, COLUMNS)))
         scores = features @ rng.standard_normal(WIDTH) + 0.3 * rng.standard_normal(len(features)) + place
-        found.append(Moments.of(features, scores))
+        found.append(Moments.from_rows(features, scores))
     return found
 
 
 def made(kind: type[Regressions] | type[Published]) -> tuple[RouteModel, Regressions | Published, ContextMap]:
-    components = Components.of(np.random.default_rng(3).standard_normal((64, COLUMNS)), most=LINEAR)
+    components = Components.from_contexts(np.random.default_rng(3).standard_normal((64, COLUMNS)), most=LINEAR)
     contexts = ContextMap.drawn(COLUMNS, WIDTH - LINEAR, 2.0, components=components)
     told = moments(contexts)
-    found = kind.of(told, LINEAR)
+    found = kind.from_moments(told, LINEAR)
     single = np.array([1.0, 2.0, 3.0])
-    return RouteModel.of((0, 3, 4), [each.samples for each in told], contexts, found, single), found, contexts
+    return (
+        RouteModel.from_regressions((0, 3, 4), [each.samples for each in told], contexts, found, single),
+        found,
+        contexts,
+    )
 
 
 @pytest.mark.parametrize("kind", [Regressions, Published])
@@ -76,7 +80,7 @@ def test_numbers_beyond_singles_make_no_model():
     assert isinstance(found, Regressions)
     huge = replace(found, weights=found.weights * 1e39)
     with pytest.raises(ValueError, match="expected finite numbers"):
-        RouteModel.of(model.generators, model.samples, contexts, huge, np.zeros(GENERATORS))
+        RouteModel.from_regressions(model.generators, model.samples, contexts, huge, np.zeros(GENERATORS))
 
 
 def test_a_bandwidth_is_found_whatever_the_first_contexts_are():
@@ -101,9 +105,9 @@ def test_scores_far_from_0_keep_their_differences() -> None:
     contexts = rng.standard_normal((300, 3)).astype(np.float32)
     map_ = ContextMap.drawn(3, 16, 2.0)
     scores = [1e6 + np.sign(contexts[:, 0]) * sign + rng.standard_normal(300) for sign in (1.0, -1.0)]
-    sums = [Moments.of(map_(contexts), each) for each in scores]
-    found = Regressions.of(sums)
-    model = RouteModel.of((0, 1), (300, 300), map_, found, np.array([each.mean for each in sums]))
+    sums = [Moments.from_rows(map_(contexts), each) for each in scores]
+    found = Regressions.from_moments(sums)
+    model = RouteModel.from_regressions((0, 1), (300, 300), map_, found, np.array([each.mean for each in sums]))
     model = RouteModel.unpack(model.pack())
     means, widths = model.predict(contexts)
     np.testing.assert_allclose(means, found.predict(map_(contexts))[0], rtol=0.0, atol=1e-5)
@@ -115,8 +119,8 @@ def test_scores_far_from_0_keep_their_differences() -> None:
 @pytest.mark.parametrize("size", [1e30, 3e38])
 def test_contexts_far_beyond_the_bandwidth_have_predictions(size: float) -> None:
     map_ = ContextMap.drawn(3, 16, 1e-30)
-    sums = [Moments.of(map_(np.eye(3)), np.array([0.0, 1.0, 1.0]))]
-    model = RouteModel.of((0,), (3,), map_, Regressions.of(sums), np.zeros(1))
+    sums = [Moments.from_rows(map_(np.eye(3)), np.array([0.0, 1.0, 1.0]))]
+    model = RouteModel.from_regressions((0,), (3,), map_, Regressions.from_moments(sums), np.zeros(1))
     means, widths = model.predict(np.full((1, 3), size, dtype=np.float32))
     assert np.isfinite(means).all()
     assert np.isfinite(widths).all()

@@ -72,11 +72,11 @@ def test_arms_are_those_of_the_published_algorithms(rule: str):
 def test_the_published_bonus():
     samples = np.array([4.0, 16.0])
     bonus = 2.0 * np.sqrt(2.0 * np.log(20.0) / (2.0 * samples)) + 1.0 / samples
-    assert Ranges.of(RKE()) == Ranges(1.0, 2.0)
+    assert Ranges.from_metric(RKE()) == Ranges(1.0, 2.0)
     np.testing.assert_allclose(Ranges(1.0, 2.0).bonus(samples, beta=2.0), bonus)
-    assert Ranges.of(MMD(factor=3.0)) == Ranges(3.0, 12.0)
-    assert Ranges.of(CMMD()) == Ranges(1000.0, 4000.0)
-    assert Ranges.of(FID()) is None
+    assert Ranges.from_metric(MMD(factor=3.0)) == Ranges(3.0, 12.0)
+    assert Ranges.from_metric(CMMD()) == Ranges(1000.0, 4000.0)
+    assert Ranges.from_metric(FID()) is None
 
 
 def made(
@@ -113,7 +113,7 @@ def arms_of(samples: tuple[int, ...], names: str = "abc", **fields: object) -> l
 
 
 def policy(name: str = "ogd", tolerance: float = 0.0, warmup: int = 2) -> MixturePolicy:
-    return MixturePolicy.of(name, RKE(), warmup, Stopping(tolerance=tolerance), seed=3)
+    return MixturePolicy.from_metric(name, RKE(), warmup, Stopping(tolerance=tolerance), seed=3)
 
 
 class TestOurs:
@@ -191,8 +191,8 @@ class TestWarmup:
 @pytest.mark.parametrize("name", ["mixture-ucb-cab", "mixture-ucb-ogd"])
 def test_published_rules_refuse_metrics_without_their_constants(name: str):
     with pytest.raises(ValueError, match="quadratic"):
-        MixturePolicy.of(name, FID(), 1, Stopping())
-    assert MixturePolicy.of("mixture-greedy", FID(), 1, Stopping()).goes_by_published
+        MixturePolicy.from_metric(name, FID(), 1, Stopping())
+    assert MixturePolicy.from_metric("mixture-greedy", FID(), 1, Stopping()).goes_by_published
 
 
 def test_greedy_draws_by_the_best_weights():

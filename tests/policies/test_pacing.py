@@ -32,7 +32,7 @@ def allocated(values: np.ndarray, costs: np.ndarray, price: float) -> float:
 @given(sampled(), st.floats(0.0, 1.0))
 def test_the_frontier_has_every_allocation_between_the_most_valuable_and_the_cheapest(drawn: Drawn, part: float):
     values, scores, costs = drawn
-    found = Frontier.of(values, scores, np.broadcast_to(costs, values.shape))
+    found = Frontier.from_values(values, scores, np.broadcast_to(costs, values.shape))
     assert found.prices[0] == 0.0
     assert (np.diff(found.prices) >= 0.0).all()
     assert (np.diff(found.costs) <= 1e-12 * costs.max()).all()

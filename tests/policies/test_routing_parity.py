@@ -40,13 +40,15 @@ def test_rff_ucb_chooses_as_published():
     moments, policy = [Moments.none(features.shape[1]) for _ in rewards], RoutePolicy("rff-ucb")
     for t, phi in enumerate(features):
         new = [place for place, each in enumerate(moments) if not each.samples]
-        means, widths = (part[0] for part in Published.of(moments, ridge=float(PAK["alpha"])).predict(phi[None]))
+        means, widths = (
+            part[0] for part in Published.from_moments(moments, ridge=float(PAK["alpha"])).predict(phi[None])
+        )
         chosen = new[0] if new else policy.pick(policy.chances(means, widths), t)
         assert chosen == PAK["rff_arms"][t]
         known = ~np.isnan(PAK["rff_mean"][t])
         np.testing.assert_allclose(means[known], PAK["rff_mean"][t][known], rtol=1e-9)
         np.testing.assert_allclose(widths[known], PAK["rff_sd"][t][known], rtol=1e-9)
-        moments[chosen] += Moments.of(phi[None], rewards[chosen, t : t + 1])
+        moments[chosen] += Moments.from_rows(phi[None], rewards[chosen, t : t + 1])
 
 
 def test_promptwise_calls_the_generator_of_the_best_index():

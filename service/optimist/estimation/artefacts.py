@@ -49,7 +49,7 @@ def model_of(tracks: Mapping[int, Track], policy: str, sampled: int = 0) -> Rout
         raise FixError("a model needs at least one sample of a generator")
     moments = [routed.moments for routed in told.values()]
     contexts = next(iter(told.values())).contexts
-    fit = Published.of if RoutePolicy.named(policy).is_published else Regressions.of
+    fit = Published.from_moments if RoutePolicy.named(policy).is_published else Regressions.from_moments
     found = fit(moments, contexts.linear)
     # Expected scores are linear in the columns: their mean over all prompts is that at the mean columns.
     samples = [each.samples for each in moments]
@@ -60,7 +60,7 @@ def model_of(tracks: Mapping[int, Track], policy: str, sampled: int = 0) -> Rout
         largest = _largest(told, sampled)
         kept = [one.batches.rows("context", one.batches.hashes <= largest) for one in told.values()]
         rows = np.concatenate([each.numpy() for each in kept])
-    return RouteModel.of(list(told), samples, contexts, found, single, rows)
+    return RouteModel.from_regressions(list(told), samples, contexts, found, single, rows)
 
 
 def rows_of(tracks: Mapping[int, Track], generators: int) -> RoutedRows:

@@ -187,7 +187,7 @@ def with_real_data(metric: str | Metric, **settings: Any) -> Metric:
         if "truncation" in given:
             given["truncation"] = check_whole("truncation", given["truncation"], 1)
         for name in kind.kernels.keys() & given.keys():
-            given[name] = KernelSettings.of(given[name], name)
+            given[name] = KernelSettings.from_kernel(given[name], name)
     made = metric_of(metric, **given)
     reference = made.setting("reference")
     if reference is None or isinstance(reference, Reference):

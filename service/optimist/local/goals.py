@@ -79,7 +79,7 @@ class Plan:
         if self.goal == "mixture":
             needed = max(needed, LEAST_SAMPLES)
             warmup = warmup_batches(type(metric), self.bound, self.warmup, needed, batch_size)
-            return BestBlend(MixturePolicy.of(self.policy, metric, warmup, stopping, seed))
+            return BestBlend(MixturePolicy.from_metric(self.policy, metric, warmup, stopping, seed))
         warmup = warmup_batches(type(metric), self.bound, self.warmup, needed, batch_size)
         return BestGenerator(Policy(self.policy, warmup, stopping, seed))
 

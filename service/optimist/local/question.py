@@ -49,7 +49,7 @@ def of_samples(metric: str | Metric, settings: Mapping[str, Any], real: RealData
     rows = torch.from_numpy(real.rows[:1000])
     kernels = {field: found.setting(field) for field in found.kernels}
     fitted = {
-        field: fit_kernel(KernelSettings.of(kernel), rows)
+        field: fit_kernel(KernelSettings.from_kernel(kernel), rows)
         for field, kernel in kernels.items()
         if kernel is not None and kernel.sigma == "median" and kernel.name == "gaussian"
     }

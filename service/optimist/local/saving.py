@@ -74,7 +74,7 @@ def metric_parts(metric: Metric, place: str) -> tuple[dict[str, Any], Arrays]:
     for name, kernel in kernels.items():
         if kernel is None:
             continue
-        kernel = KernelSettings.of(kernel, name)
+        kernel = KernelSettings.from_kernel(kernel, name)
         known[name] = json.loads(kernel.model_dump_json(exclude=set(_ARRAYS), exclude_unset=True))
         found = {part: getattr(kernel, part) for part in _ARRAYS}
         arrays |= {f"{place}/{name}/{part}": array for part, array in found.items() if array is not None}
@@ -92,7 +92,7 @@ def metric_from(known: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], pl
     for name in kind.kernels:
         if name in settings:
             own = {part: arrays[f"{place}/{name}/{part}"] for part in _ARRAYS if f"{place}/{name}/{part}" in arrays}
-            settings[name] = KernelSettings.of({**settings[name], **own}, name)
+            settings[name] = KernelSettings.from_kernel({**settings[name], **own}, name)
     metric = kind.of(settings)
     within = f"{place}/reference/"
     parts = {name.removeprefix(within): array for name, array in arrays.items() if name.startswith(within)}

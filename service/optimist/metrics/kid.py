@@ -246,7 +246,7 @@ class KernelDistance(BaseScore):
         """The published formula, which is unbiased; of 1 sample the biased one. Raises as `check` does."""
         self.check(statistic)
         if statistic.samples > 1:
-            return PooledMean.of(statistic.blocks).mean
+            return PooledMean.from_blocks(statistic.blocks).mean
         row = statistic.rows
         return float(cubic(row, row) - 2.0 * self.real.witness(row)) + self.real.similarity
 
@@ -255,7 +255,7 @@ class KernelDistance(BaseScore):
         self.check(statistic)
         if statistic.samples < 2:
             raise FixError("KID needs at least 2 samples")
-        found = PooledMean.of(statistic.blocks)
+        found = PooledMean.from_blocks(statistic.blocks)
         variance = found.linear + found.quadratic
         error = standard_error(variance, statistic.samples)
         # Rows that are too rare for the samples to have any are among the real ones.

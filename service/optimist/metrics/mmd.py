@@ -65,7 +65,7 @@ def mean_map(kernel: Kernel, normalise: bool, real: NDArray[np.float64], device:
 
     Raises FixError as `fit_kernel` and `make_feature_map` do.
     """
-    settings = KernelSettings.of(kernel)
+    settings = KernelSettings.from_kernel(kernel)
     dimension = real.shape[1]
     if settings.is_open:
         chosen = np.random.default_rng(0).permutation(len(real))[: max(LARGEST_FIT, kernel.features)]
@@ -220,7 +220,7 @@ class CentredKernel:
             metric.check(statistic)
         samples = [statistic.samples for statistic in statistics]
         checked(samples)
-        self.share = SharedChance.of(samples, common).share
+        self.share = SharedChance.from_common(samples, common).share
         self._metric, self._statistics, self._half = metric, statistics, half
         parts = [statistic.part(half) for statistic in statistics]
         self.samples = tuple(part.count for part in parts)

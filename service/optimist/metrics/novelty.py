@@ -65,7 +65,7 @@ class Novel:
     vectors: Tensor
 
     @classmethod
-    def of(cls, difference: Tensor) -> Novel:
+    def from_difference(cls, difference: Tensor) -> Novel:
         """The positive part of a symmetric matrix."""
         values, vectors = (part.flip(-1) for part in torch.linalg.eigh(difference))
         kept = int((values > ROUNDING).sum())
@@ -115,10 +115,10 @@ def analyse_novelty(statistic: KernelStatistic, known: Tensor, common: Tensor | 
     n = statistic.samples
     if n < 2:
         raise FixError("the influence of 1 sample is not defined")
-    whole = Novel.of(statistic.moment / n - known)
+    whole = Novel.from_difference(statistic.moment / n - known)
     counts = ((n + 1) // 2, n // 2)
     differences = [statistic.half_moment(parity) / count - known for parity, count in enumerate(counts)]
-    halves = [Novel.of(difference) for difference in differences]
+    halves = [Novel.from_difference(difference) for difference in differences]
     plug_in = whole.score
     estimate = 2.0 * plug_in - 0.5 * sum(half.score for half in halves)
     predicted = 0.5 * (halves[0].linear(differences[1]) + halves[1].linear(differences[0]))
@@ -203,7 +203,7 @@ class NoveltyScore(BaseScore):
         """
         self.check(statistic)
         check_counts(count, samples)
-        novel = Novel.of(statistic.moment / statistic.samples - self._known())
+        novel = Novel.from_difference(statistic.moment / statistic.samples - self._known())
         shares = novel.values / novel.values.sum()
         kept = int((shares[:count] > SMALLEST_SHARE).sum())
         vectors = novel.vectors[:, :kept]

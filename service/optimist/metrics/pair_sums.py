@@ -83,7 +83,7 @@ class PooledMean:
     quadratic: float
 
     @classmethod
-    def of(cls, blocks: Sequence[PairSums]) -> PooledMean:
+    def from_blocks(cls, blocks: Sequence[PairSums]) -> PooledMean:
         """The pooled mean of blocks, at least one of which has a pair."""
         pairs = sum(block.pairs for block in blocks)
         weights = [block.pairs / pairs for block in blocks]

@@ -34,7 +34,7 @@ class Quadratic:
         """2Kα + f (G,)."""
         return 2.0 * (self.matrix @ weights) + self.linear
 
-    def of(self, places: Sequence[int]) -> Quadratic:
+    def restricted_to(self, places: Sequence[int]) -> Quadratic:
         """The loss of blends of the generators in these places alone."""
         chosen = np.asarray(places, dtype=np.int64)
         return Quadratic(self.matrix[np.ix_(chosen, chosen)], self.linear[chosen], self.constant)

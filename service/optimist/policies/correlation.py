@@ -180,13 +180,13 @@ class _Intervals:
         """How many indices each interval has (e/2,)."""
         self.first = np.array([0, *accumulate(map(len, known))])
 
-    def of(self, place: int) -> NDArray[np.int64]:
+    def ends_of(self, place: int) -> NDArray[np.int64]:
         """The starts and the ends of one estimate's intervals."""
         return self.ends[self.first[place] : self.first[place + 1]]
 
     def before(self, base: int) -> Array:
         """How many indices of `base` are before each start and end."""
-        ends = self.of(base)
+        ends = self.ends_of(base)
         counts = np.zeros(len(ends), np.int64)
         counts[1::2] = ends[1::2] - ends[::2]
         return np.interp(self.ends, ends, counts.cumsum())
@@ -220,7 +220,7 @@ class _Later:
 
     def only_in_rows(self, told: _Intervals, base: int, at: NDArray[np.int64]) -> tuple[Array, Array]:
         """How many indices these rows have that `base` has not, and the sums of their influences there."""
-        ends = told.of(base)
+        ends = told.ends_of(base)
         inside = (ends[:, None] - self._told.ends[::2]).clip(0, self._told.lengths)
         ranks = np.add.reduceat(inside, self._told.first[:-1] // 2, axis=1)[:, at]
         of_shared, shared = (
@@ -230,7 +230,7 @@ class _Later:
 
     def only_in(self, told: _Intervals, base: int, at: NDArray[np.int64]) -> tuple[Array, Array]:
         """How many indices `base` has that these rows have not, and the sums of its influences there."""
-        own = self._told.of(base)
+        own = self._told.ends_of(base)
         places = (told.ends[:, None] - own[::2]).clip(0, own[1::2] - own[::2]).sum(axis=1)
         return (
             self._counts[base] - told.within(places.astype(float))[at],

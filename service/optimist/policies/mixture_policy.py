@@ -33,7 +33,7 @@ class Ranges:
     """Δ_L, the sensitivity of the loss: 2 Δ_κ + Δ_f, Δ_f the range of the linear part."""
 
     @classmethod
-    def of(cls, metric: Metric) -> Ranges | None:
+    def from_metric(cls, metric: Metric) -> Ranges | None:
         """Those of a metric whose loss is quadratic with a kernel between 0 and 1; None for others.
 
         RKE has (1, 2); MMD with a factor c has (c, 4c), as Δ_f = 2c.
@@ -164,9 +164,9 @@ class MixturePolicy:
             raise FixError(f"policy {self.name!r} is for metrics whose loss is quadratic: rke, mmd and cmmd")
 
     @classmethod
-    def of(cls, name: str, metric: Metric, warmup: int, stopping: Stopping, seed: int = 0) -> MixturePolicy:
+    def from_metric(cls, name: str, metric: Metric, warmup: int, stopping: Stopping, seed: int = 0) -> MixturePolicy:
         """The policy with the constants of the metric. Raises FixError if it is not for this metric."""
-        return cls(name, warmup, stopping, seed, Ranges.of(metric))
+        return cls(name, warmup, stopping, seed, Ranges.from_metric(metric))
 
     @property
     def goes_by_published(self) -> bool:
@@ -237,7 +237,7 @@ def _places(arms: Sequence[Arm], mixture: Mixture) -> list[int]:
 
 def _model(mixture: Mixture, places: list[int]) -> Quadratic:
     """The model of the loss of blends of these generators alone."""
-    return mixture.model if places == list(range(len(mixture.generators))) else mixture.model.of(places)
+    return mixture.model if places == list(range(len(mixture.generators))) else mixture.model.restricted_to(places)
 
 
 def _drawn(arm: Arm) -> int:

@@ -51,7 +51,7 @@ class Frontier:
     """The largest mean cost of one generator."""
 
     @classmethod
-    def of(cls, values: Floats, scores: Floats, costs: Floats, floor: float = 0.0) -> Frontier:
+    def from_values(cls, values: Floats, scores: Floats, costs: Floats, floor: float = 0.0) -> Frontier:
         """From arrays (m, G) of m ≥ 1 prompts: values that generators are chosen by, expected scores and costs.
 
         floor: part of the prompts that all generators share evenly, whatever λ is.
@@ -169,7 +169,7 @@ class RoutePolicy:
         raise FixError(f"unknown policy {name!r}; expected one of {', '.join(get_args(RouteName))}")
 
     @classmethod
-    def of(cls, config: ExperimentConfig) -> RoutePolicy:
+    def from_config(cls, config: ExperimentConfig) -> RoutePolicy:
         """The policy of an experiment with the goal "route"."""
         # Calls until success are worth something else than one call; other scores have no success.
         is_success = config.metric.limits.get("values") == (0.0, 1.0) and not config.metric.lower_is_better
@@ -205,7 +205,7 @@ class RoutePolicy:
         elif self.name == "optimistic":
             # One draw for each prompt: their mean is that of the chances.
             values = means + (BONUS + BLUR * np.random.default_rng(0).standard_normal(means.shape)) * widths
-        return Frontier.of(values, means, spent, self.floor if self.has_chances else 0.0)
+        return Frontier.from_values(values, means, spent, self.floor if self.has_chances else 0.0)
 
     def paced(self, frontier: Frontier, overspent: float = 0.0) -> RoutePolicy:
         """With the price that keeps the budget, at least its own: a pure function of frontier and `overspent`.

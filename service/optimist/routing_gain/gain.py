@@ -141,7 +141,7 @@ def _price(
     if ceiling is None and at_least is None:
         return price
     costs = known.costs_of_budget(ceiling, at_least)
-    frontier = Frontier.of(predicted, predicted, np.broadcast_to(costs, predicted.shape))
+    frontier = Frontier.from_values(predicted, predicted, np.broadcast_to(costs, predicted.shape))
     if ceiling is None:
         return frontier.price_of_score((at_least or 0.0) * frontier.single)
     # At the price itself the last prompt that is to be moved is worth as much with either generator.
@@ -182,7 +182,7 @@ def _cross_fitted(known: ScoredPrompts, columns: Floats, linear: int, part: NDAr
         inside, learned = part == one, [a - b for a, b in zip(whole, moments[one], strict=True)]
         if any(each.samples == 0 for each in learned):
             raise FixError(f"a generator has all of its scores on one of {folds} parts of the prompts: it needs more")
-        found = Regressions.of(learned, linear)
+        found = Regressions.from_moments(learned, linear)
         predicted[inside] = columns[inside] @ found.weights.T + found.offsets
     return predicted
 
@@ -192,5 +192,5 @@ def _moments(known: ScoredPrompts, columns: Floats, inside: NDArray[np.bool_]) -
     found: list[Moments] = []
     for place in range(len(known.names)):
         rows = (known.generator == place) & inside[known.prompt]
-        found.append(Moments.of(columns[known.prompt[rows]], known.scores[rows]))
+        found.append(Moments.from_rows(columns[known.prompt[rows]], known.scores[rows]))
     return found

@@ -177,7 +177,9 @@ def _chosen(
         learner = _Kernels(contexts, count, float(fitted.bandwidth))
     else:
         known = fitted.made()
-        fit: Callable[[Sequence[Moments], int], Predictor] = Published.of if policy.is_published else Regressions.of
+        fit: Callable[[Sequence[Moments], int], Predictor] = (
+            Published.from_moments if policy.is_published else Regressions.from_moments
+        )
         growth = 0.0 if policy.is_published and features <= 64 else GROWTH
         learner = _Sums(known(contexts), count, partial(fit, linear=known.linear), growth)
     first = np.full(count, 1 if policy.is_published else warmup)
@@ -277,7 +279,7 @@ class _Sums:
         )
 
     def add(self, t: int, place: int, scores: Floats) -> None:
-        self._moments[place] += Moments.of(np.repeat(self._phi[t : t + 1], len(scores), axis=0), scores)
+        self._moments[place] += Moments.from_rows(np.repeat(self._phi[t : t + 1], len(scores), axis=0), scores)
         self._told += 1
 
 

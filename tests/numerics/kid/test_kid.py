@@ -75,7 +75,7 @@ def test_blocks_are_of_consecutive_rows_however_they_come(cuts, block, seed):
     assert statistic.samples == len(rows)
     assert len(statistic.rows) == len(rows) % block
     if len(rows) > 1:
-        pooled = PooledMean.of(wanted)
+        pooled = PooledMean.from_blocks(wanted)
         found = metric.analyse(statistic)
         assert found.estimate == pytest.approx(pooled.mean, abs=1e-9)
         variance = pooled.linear + pooled.quadratic

@@ -76,7 +76,7 @@ def test_contributions_are_what_the_blend_loses_without_each():
     model = mixture.model
     weights, lowest = least(model), np.log(model.value(least(model)))
     for place in range(4):
-        others = model.of([other for other in range(4) if other != place])
+        others = model.restricted_to([other for other in range(4) if other != place])
         lost = np.log(others.value(least(others))) - lowest
         assert mixture.contributions[place] == pytest.approx(lost, abs=1e-9)
     assert all(found == 0.0 for found, weight in zip(mixture.contributions, weights, strict=True) if weight == 0.0)
@@ -164,7 +164,7 @@ def test_shared_chance_is_that_of_the_sum():
     seeds = rng.standard_normal((100, 1))
     influences = [torch.from_numpy(seeds * share + rng.standard_normal((100, 2))) for share in (0.5, -0.3, 1.0)]
     common = [{"features": each} for each in influences]
-    shared = SharedChance.of((100, 100, 100), common)
+    shared = SharedChance.from_common((100, 100, 100), common)
     assert shared.share == 1.0
     expected = torch.stack(influences).sum(0).var(0).numpy() / 100
     np.testing.assert_allclose(shared.variances(influences, influences), expected, rtol=1e-9)
@@ -172,9 +172,9 @@ def test_shared_chance_is_that_of_the_sum():
     np.testing.assert_allclose(shared.variances(influences), alone, rtol=1e-12)
     np.testing.assert_allclose(shared.variances(influences, [influences[0], None, None]), alone, rtol=1e-12)
     # Of 400 samples each of which the first 256 are known, all are taken to have an index in common.
-    assert SharedChance.of((400, 900), [{"x": torch.zeros(256, 1)}] * 2).share == 1.0
-    assert SharedChance.of((400, 900), [{"x": torch.zeros(128, 1)}] * 2).share == 0.5
-    assert SharedChance.of((400, 900), ()).share == 0.0
+    assert SharedChance.from_common((400, 900), [{"x": torch.zeros(256, 1)}] * 2).share == 1.0
+    assert SharedChance.from_common((400, 900), [{"x": torch.zeros(128, 1)}] * 2).share == 0.5
+    assert SharedChance.from_common((400, 900), ()).share == 0.0
 
 
 # Are errors right? Normal laws in the plane, for which 1/RKE by random features is known in closed form.

@@ -55,7 +55,7 @@ class OfMatrices:
         return (1,) * len(self.matrices)
 
     def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
-        return spectral_model(1.0, Covariances.of(self.matrices, len(self.matrices[0])), weights)
+        return spectral_model(1.0, Covariances.from_moments(self.matrices, len(self.matrices[0])), weights)
 
 
 @pytest.mark.parametrize("power", [0.0, -0.5, 0.5, 1.0, 2.0])

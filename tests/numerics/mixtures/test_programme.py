@@ -107,7 +107,7 @@ def test_the_gradient_alone_finds_the_exact_weights_to_1e_8():
 def test_the_order_of_generators_does_not_matter(seed: int, count: int, rank: int):
     quadratic = quadratic_of(seed, count, rank)
     order = np.random.default_rng(seed).permutation(count)
-    turned = quadratic.of(order.tolist())
+    turned = quadratic.restricted_to(order.tolist())
     weights, of_turned = least(quadratic), least(turned)
     assert turned.value(of_turned) == pytest.approx(quadratic.value(weights), abs=1e-10)
     if rank >= count:
@@ -121,7 +121,7 @@ def test_a_generator_twice_changes_nothing(seed: int, way: str, request: pytest.
     if way == "descent":
         request.getfixturevalue("by_descent")
     quadratic = quadratic_of(seed, 4, 6)
-    twice = quadratic.of([0, 1, 2, 3, 1, 1])
+    twice = quadratic.restricted_to([0, 1, 2, 3, 1, 1])
     weights, of_twice = least(quadratic), least(twice)
     assert_feasible(of_twice)
     assert twice.value(of_twice) == pytest.approx(quadratic.value(weights), abs=1e-10)

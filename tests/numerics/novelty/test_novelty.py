@@ -28,7 +28,7 @@ def data_of(rows: Tensor) -> RealData:
 
 
 def score_of(real: Tensor, eta: float = 1.0, **kernel: Any) -> Any:
-    settings = KernelSettings.of(kernel or {"sigma": 1.0, "features": 16})
+    settings = KernelSettings.from_kernel(kernel or {"sigma": 1.0, "features": 16})
     declared = KEN(eta=eta).model_copy(update={"kernel": settings})
     made = make_reference(declared, data_of(real))
     return make_metric(declared.model_copy(update={"reference": made}), Setting({"features": made.dimension}))
@@ -75,7 +75,7 @@ def test_the_gradient_is_that_of_ken():
     metric = score_of(real)
     statistic = fed(metric, fake)
     moment, known = statistic.moment / 60, metric.eta * metric.real.moment
-    novel = Novel.of(moment - known)
+    novel = Novel.from_difference(moment - known)
     assert novel.linear(moment - known) == pytest.approx(novel.score, rel=1e-9)
     features = metric.feature_map(rows_of(3, 5, 3))
     step = 1e-6
@@ -170,7 +170,7 @@ def test_no_novelty_and_two_samples_have_finite_errors():
         metric = score_of(real, eta)
         found = metric.analyse(fed(metric, real[:n]))
         assert all(map(math.isfinite, (found.estimate, found.stopping_error, *found.bracket)))
-    novel = Novel.of(-torch.eye(3, dtype=torch.float64))
+    novel = Novel.from_difference(-torch.eye(3, dtype=torch.float64))
     assert novel.score == 0.0
     assert novel.along(torch.ones(2, 3, dtype=torch.float64)).tolist() == [0.0, 0.0]
     assert analyse_novelty(fed(metric, real[:5]), 2.0 * torch.eye(32, dtype=torch.float64)).stopping_error == 0.0

@@ -239,7 +239,7 @@ def policy_of(experiment: Experiment, needed: int) -> Policy | MixturePolicy:
     needed = max(needed, LEAST_SAMPLES) if config.goal == "mixture" else needed
     warmup = warmup_batches(type(config.metric), config.bound, config.warmup, needed, config.batch_size)
     if config.goal == "mixture":
-        return MixturePolicy.of(config.policy, config.metric, warmup, stopping, config.seed)
+        return MixturePolicy.from_metric(config.policy, config.metric, warmup, stopping, config.seed)
     return Policy(config.policy, warmup, stopping, config.seed)
 
 

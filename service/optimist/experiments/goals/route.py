@@ -175,7 +175,7 @@ def route_goal(experiment: Experiment, stored: ExperimentState, needed: int, kno
     """
     config = experiment.config
     return ForRoutes(
-        RoutePolicy.of(config),
+        RoutePolicy.from_config(config),
         max(config.warmup or 1, needed),
         Stopping(config.delta, config.tolerance),
         tuple(generator.ordinal for generator in stored.generators if generator.state != "retired"),

@@ -163,11 +163,11 @@ class FrechetBlends:
         if any(statistic.samples < 4 for statistic in statistics):
             raise FixError("a mixture needs at least 4 samples of each generator")
         self._reference = reference
-        self._parts = [Part.of(reference, statistic, half) for statistic in statistics]
+        self._parts = [Part.from_statistic(reference, statistic, half) for statistic in statistics]
         self._common = tuple(common)
         self._half = half
         named = [None if each is None else {"features": each} for each in common]
-        self._share = SharedChance.of([statistic.samples for statistic in statistics], named).share
+        self._share = SharedChance.from_common([statistic.samples for statistic in statistics], named).share
 
     @cached_property
     def _space(self) -> Space:
@@ -175,7 +175,7 @@ class FrechetBlends:
         step = 1 if self._half is None else 2
         same = [None if each is None else each[self._half or 0 :: step][:MATCHED] for each in self._common]
         known = min((len(each) for each in same if each is not None), default=0)
-        return Space.of(self._parts, same, self._share) if known > len(same) else Space.of(self._parts)
+        return Space.from_parts(self._parts, same, self._share) if known > len(same) else Space.from_parts(self._parts)
 
     @property
     def samples(self) -> tuple[int, ...]:

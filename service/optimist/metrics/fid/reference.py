@@ -45,7 +45,7 @@ class FiniteReference:
     """c of each row (k, rank)."""
 
     @classmethod
-    def of(cls, reference: Reference, samples: int, rows: Tensor | None) -> Self:
+    def from_rows(cls, reference: Reference, samples: int, rows: Tensor | None) -> Self:
         """rows: (k, d), of the `samples` that the moments come from; None if they are not known."""
         centred = _gaussian(reference) if rows is None else rows.double() - reference.mean
         basis, eigenvalues = reference.basis, reference.eigenvalues
@@ -219,7 +219,7 @@ class Reference:
     @cached_property
     def finite(self) -> FiniteReference | None:
         """What the choice of the real features does to distances; None if their number is not known."""
-        return None if self._samples is None else FiniteReference.of(self, self._samples, self._some_rows)
+        return None if self._samples is None else FiniteReference.from_rows(self, self._samples, self._some_rows)
 
     @property
     def norm(self) -> float:

@@ -52,11 +52,11 @@ def cross_fitted(
     singles = [whole.analyse(vertex).loss for vertex in np.eye(len(names))]
     best = int(np.argmin(singles))
     if len(names) == 1:
-        shared = SharedChance.of(whole.samples, common)
+        shared = SharedChance.from_common(whole.samples, common)
         fitted = Fitted.of_one(whole.analyse(np.ones(1)), shared)
     else:
         halves = [score.objective(statistics, half, common) for half in HALVES]
-        fitted = Fitted.across(halves, best, SharedChance.of(whole.samples, common))
+        fitted = Fitted.across(halves, best, SharedChance.from_common(whole.samples, common))
     at = minimise(whole, published=True) if published else fitted.weights
     sign = 1.0 if score.lower_is_better else -1.0
     mixture = Mixture(
@@ -112,7 +112,7 @@ class Fitted:
         weights = [minimise(half) for half in halves]
         others = halves[::-1]
         scored = [
-            _Scored.of(other, shared.of_half(other.samples), fitted, best)
+            _Scored.from_weights(other, shared.of_half(other.samples), fitted, best)
             for other, fitted in zip(others, weights, strict=True)
         ]
         mean = 0.5 * (weights[0] + weights[1])
@@ -142,7 +142,7 @@ class _Scored:
     covariance: Floats
 
     @classmethod
-    def of(cls, objective: Objective, shared: SharedChance, weights: Floats, best: int) -> _Scored:
+    def from_weights(cls, objective: Objective, shared: SharedChance, weights: Floats, best: int) -> _Scored:
         blend = objective.analyse(weights, slopes=True)
         single = objective.analyse(np.eye(len(weights))[best])
         slack_rows = [_slacks(weights, rows) for rows in blend.slope_rows]
@@ -189,7 +189,7 @@ def _contributions(whole: Objective, model: Quadratic) -> tuple[float, ...]:
     lowest = whole.scaled(model.value(weights))
 
     def without(place: int) -> float:
-        others = model.of([other for other in range(count) if other != place])
+        others = model.restricted_to([other for other in range(count) if other != place])
         return max(whole.scaled(others.value(least(others))) - lowest, 0.0)
 
     return tuple(without(place) if weights[place] > 0.0 else 0.0 for place in range(count))

@@ -128,7 +128,7 @@ class SharedChance:
     """0 where generators are independent, or nothing is known of it."""
 
     @classmethod
-    def of(cls, samples: Sequence[int], common: Sequence[Common | None]) -> SharedChance:
+    def from_common(cls, samples: Sequence[int], common: Sequence[Common | None]) -> SharedChance:
         """Of generators with these samples, and the rows of the indices below `COMMON` that all have."""
         known = [len(next(iter(rows.values()))) for rows in common if rows is not None]
         share = min(min(known) / min(COMMON, *samples), 1.0) if known else 0.0

@@ -29,9 +29,9 @@ def pair_maps(
 
     Raises FixError as `make_feature_map` does, and on kernels that are not gaussian.
     """
-    features = feature_map_of(KernelSettings.of(kernel), dimension, device)
+    features = feature_map_of(KernelSettings.from_kernel(kernel), dimension, device)
     # With one stream of normals the frequencies of samples and prompts would be dependent.
-    prompts = feature_map_of(KernelSettings.of(prompt_kernel, "prompt_kernel"), prompt_dimension, device, 1)
+    prompts = feature_map_of(KernelSettings.from_kernel(prompt_kernel, "prompt_kernel"), prompt_dimension, device, 1)
     if not (isinstance(features, GaussianFourier) and isinstance(prompts, GaussianFourier)):
         raise FixError("kernel: scores of pairs need gaussian kernels, whose product is gaussian, too")
     return features, prompts

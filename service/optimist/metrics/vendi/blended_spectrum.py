@@ -54,7 +54,7 @@ class Part:
         self._total = total
 
     @classmethod
-    def of(cls, statistic: KernelStatistic, half: Half | None) -> Part:
+    def from_statistic(cls, statistic: KernelStatistic, half: Half | None) -> Part:
         """One half of a log, None: all. Raises FixError where halves were not kept."""
         rows, samples, last = statistic.rows, statistic.samples, statistic.last_rows
         count = samples if half is None else (samples + 1 - half) // 2
@@ -258,7 +258,7 @@ class Covariances:
     """Over so many eigenvectors."""
 
     @classmethod
-    def of(cls, moments: Sequence[Tensor], rank: int) -> Covariances:
+    def from_moments(cls, moments: Sequence[Tensor], rank: int) -> Covariances:
         """Of unit traces, with these in the leading ones of `rank` eigenvectors."""
         rest_count = rank - len(moments[0])
         rest = np.array([max(1.0 - float(each.trace()), 0.0) if rest_count else 0.0 for each in moments])

@@ -120,6 +120,6 @@ def exact(declared: RKE | Vendi, arrays: Mapping[str, Tensor]) -> float:
 
 def of_exact(kernel: Kernel | None, prefix: str = "") -> dict[str, Any]:
     """Kernel and bandwidth as arguments of `exact_spectrum` and `exact_spectra`."""
-    settings = KernelSettings.of(kernel)
+    settings = KernelSettings.from_kernel(kernel)
     found = {f"{prefix}kernel": settings.name}
     return found if settings.sigma is None else {**found, f"{prefix}sigma": settings.sigma}

@@ -142,11 +142,11 @@ class EntropyObjective:
             metric.check(statistic)
         checked([statistic.samples for statistic in statistics])
         self._order, self._width, self._loss = metric.order, metric.width, Spectral(metric.order)
-        self._parts = [Part.of(statistic, half) for statistic in statistics]
+        self._parts = [Part.from_statistic(statistic, half) for statistic in statistics]
         self._alone: dict[int, Alone] = {}
         self.samples = tuple(part.count for part in self._parts)
         self._common = [None if rows is None else self._seen(metric, rows, half) for rows in common]
-        self._share = SharedChance.of([statistic.samples for statistic in statistics], common).share
+        self._share = SharedChance.from_common([statistic.samples for statistic in statistics], common).share
 
     def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
         """The plug-in's model with the correction; published: without."""
@@ -229,7 +229,7 @@ class EntropyObjective:
 
     @cached_property
     def _covariances(self) -> Covariances:
-        return Covariances.of(self._even.leading, len(self._even.values))
+        return Covariances.from_moments(self._even.leading, len(self._even.values))
 
     @cached_property
     def _ridge(self) -> float:

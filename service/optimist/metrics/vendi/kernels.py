@@ -35,7 +35,7 @@ class KernelSettings(Kernel):
     """Rows (m, d) of the nystrom kernel."""
 
     @classmethod
-    def of(cls, kernel: Any, field: str = "kernel") -> KernelSettings:
+    def from_kernel(cls, kernel: Any, field: str = "kernel") -> KernelSettings:
         """The settings in a mapping or a declared kernel.
 
         A setting that the kernel does not have must be missing or None. Raises FixError, beginning with `field`, for
@@ -122,7 +122,9 @@ class KernelSettings(Kernel):
 def with_settings(metric: AnyMetric) -> AnyMetric:
     """The metric with its kernels as `KernelSettings`."""
     kernels = {field: metric.setting(field) for field in metric.kernels}
-    changes = {field: KernelSettings.of(kernel, field) for field, kernel in kernels.items() if kernel is not None}
+    changes = {
+        field: KernelSettings.from_kernel(kernel, field) for field, kernel in kernels.items() if kernel is not None
+    }
     return metric.model_copy(update=changes) if changes else metric
 
 
@@ -156,7 +158,7 @@ def make_feature_map(kernel: Kernel | Mapping[str, Any], dimension: int, device:
     `seed`, or with `omegas` (d, r) as they are; "nystrom" with `landmarks` (m, d) and `sigma`; or "cosine". Raises
     FixError on anything else, and on what only samples can fix (see `fit_kernel`).
     """
-    return feature_map_of(KernelSettings.of(kernel), dimension, device)
+    return feature_map_of(KernelSettings.from_kernel(kernel), dimension, device)
 
 
 def feature_map_of(kernel: KernelSettings, dimension: int, device: Device, *stream: int) -> FeatureMap:
@@ -187,7 +189,7 @@ def fit_kernel(kernel: Kernel | Mapping[str, Any], *logs: Tensor) -> KernelSetti
     lower median of the generators' own, and 1 where no rows differ. The landmarks of a nystrom kernel are the first
     `features` rows of all generators in turn. Raises FixError if the median is beyond 1e±30.
     """
-    settings, fixed = KernelSettings.of(kernel), dict[str, Any]()
+    settings, fixed = KernelSettings.from_kernel(kernel), dict[str, Any]()
     if settings.sigma == MEDIAN:
         medians = sorted(found for log in logs if (found := _median_distance(log[:LARGEST_FIT])) is not None)
         # The lower of two middle ones, so that of two generators an absurdly wide one does not count.

@@ -47,7 +47,7 @@ class SquaredKernel:
             metric.check(statistic)
         samples = [statistic.samples for statistic in statistics]
         checked(samples)
-        self.share = SharedChance.of(samples, common).share
+        self.share = SharedChance.from_common(samples, common).share
         self._metric, self._statistics, self._half = metric, statistics, half
         self._parts = [statistic.part(half) for statistic in statistics]
         self.samples = tuple(part.count for part in self._parts)

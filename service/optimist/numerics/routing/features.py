@@ -47,7 +47,7 @@ class Components:
         return cls(np.zeros(dimension), np.zeros((0, dimension)))
 
     @classmethod
-    def of(cls, contexts: NDArray[Any], most: int = COMPONENTS) -> Components:
+    def from_contexts(cls, contexts: NDArray[Any], most: int = COMPONENTS) -> Components:
         """The largest components of contexts (n, d): at most `most`, and none where all contexts are equal.
 
         The smaller ones are stretched less than to the same spread (λ̄): they are known badly from few contexts.
@@ -224,7 +224,7 @@ class ContextSettings:
         if not self.is_open:
             return self
         first = np.concatenate(contexts)
-        return replace(self, bandwidth=usual_distance(first), components=Components.of(first))
+        return replace(self, bandwidth=usual_distance(first), components=Components.from_contexts(first))
 
     @property
     def fixed(self) -> dict[str, Floats]:

@@ -121,7 +121,7 @@ class RouteModel:
         return self.level + self.sampled_means.astype(np.float64), self.sampled_widths.astype(np.float64)
 
     @classmethod
-    def of(
+    def from_regressions(
         cls,
         generators: Sequence[int],
         samples: Sequence[int],

@@ -29,7 +29,7 @@ class Moments:
     """Σ s²."""
 
     @classmethod
-    def of(cls, features: Floats, scores: Floats) -> Moments:
+    def from_rows(cls, features: Floats, scores: Floats) -> Moments:
         """The sums of features (n, r) and scores (n,), n ≥ 0. Raises FixError if a number is not finite."""
         if features.ndim != 2 or scores.shape != features.shape[:1]:
             raise FixError(f"expected features (n, r) and scores (n,), got {features.shape} and {scores.shape}")
@@ -118,7 +118,7 @@ class Published:
     """Inverses of the lower Cholesky factors of A (G, r, r)."""
 
     @classmethod
-    def of(cls, moments: Sequence[Moments], linear: int = 0, ridge: float = 1.0) -> Published:
+    def from_moments(cls, moments: Sequence[Moments], linear: int = 0, ridge: float = 1.0) -> Published:
         """The regressions of generators with these moments, whose first `linear` columns are not used."""
         width = len(moments[0].total)
         weights, factors = np.zeros((len(moments), width)), np.zeros((len(moments), width, width))
@@ -167,7 +167,7 @@ class Regressions:
         return np.einsum("gsr,gr->gs", self.factors, self.centres)
 
     @classmethod
-    def of(cls, moments: Sequence[Moments], linear: int = 0) -> Regressions:
+    def from_moments(cls, moments: Sequence[Moments], linear: int = 0) -> Regressions:
         """The regressions of generators with these moments, of one sample or more each.
 
         linear: how many of the first columns are principal components.
