@@ -5,7 +5,7 @@
 In process, without HTTP and Redis. A round takes the decision and a pick of `top-two`, as the service does after a
 batch. "unchanged": from the estimates of the round before. "changed": one estimate is new, and is read from its JSON,
 as after a scorer published it. The estimates are made by hand: G generators whose influences correlate at 0.95, with
-trails of full length. "Size" is that of one estimate as it is stored, in bytes.
+histories of full length. "Size" is that of one estimate as it is stored, in bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import COMMON, TRAIL, TRAIL_GROWTH, Earlier, Pairing, intervals_of, packed
+from optimist.numerics.pairing import COMMON, HISTORY, HISTORY_GROWTH, Earlier, Pairing, intervals_of, packed
 from optimist.policies import Arm, Policy, Stopping
 
 TOLD = 1000
@@ -38,8 +38,8 @@ def stored(place: int, name: str) -> str:
         own = rng.standard_normal(COMMON)
         influence = (np.sqrt(0.95) * shared + np.sqrt(0.05) * own).astype(np.float32)
         later = [i for i in told[-256:] if i >= COMMON]
-        counts = [int(33 * (1.0 + TRAIL_GROWTH) ** k) for k in range(TRAIL)]
-        trail = tuple(
+        counts = [int(33 * (1.0 + HISTORY_GROWTH) ** k) for k in range(HISTORY)]
+        history = tuple(
             Earlier(count, value + 0.1 * rng.standard_normal(), 60.0 / count, 0.9, (), packed(influence[:count]))
             for count in counts
         )
@@ -49,7 +49,7 @@ def stored(place: int, name: str) -> str:
             told=intervals_of(told),
             later=rng.standard_normal(len(later)).astype(np.float32),
             later_told=intervals_of(later),
-            trail=trail,
+            history=history,
         )
     estimate = Estimate(value, value, n, value - 0.7, value + 0.7, value - 0.7, 0.3, 0.35, pairing=pairing)
     return json.dumps(estimate.to_dict())

@@ -114,8 +114,8 @@ def shifted(estimate: Estimate, by: float) -> Estimate:
     moved = replace(estimate, value=estimate.value + by)
     if moved.pairing is None:
         return moved
-    trail = tuple(past._replace(value=past.value + by) for past in moved.pairing.trail)
-    return replace(moved, pairing=replace(moved.pairing, trail=trail))
+    history = tuple(past._replace(value=past.value + by) for past in moved.pairing.history)
+    return replace(moved, pairing=replace(moved.pairing, history=history))
 
 
 def independent(streams: Sequence[Mapping[str, Table]], number: int) -> dict[str, Table]:

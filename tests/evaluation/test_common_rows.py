@@ -23,9 +23,9 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import (
     COMMON,
     COMMON_NUMBERS,
+    HISTORY,
+    HISTORY_GROWTH,
     LARGEST_INDEX,
-    TRAIL,
-    TRAIL_GROWTH,
     Pairing,
     intervals_of,
     packed,
@@ -204,7 +204,7 @@ def test_an_estimate_has_the_influence_at_the_indices_told():
     assert np.flatnonzero(~np.isnan(found.influence)).tolist() == [0, 1, 4, 5]
     assert found.influence.dtype == np.float32
     assert found.influence[[0, 1, 4, 5]].tolist() == [1.0 - mean, 3.0 - mean, 5.0 - mean, 7.0 - mean]
-    assert (found.told, found.trail) == ((0, 2, 4, 6), ())
+    assert (found.told, found.history) == ((0, 2, 4, 6), ())
     assert (found.systematic_selection, found.first_order) == (0.5, 1.0)
 
 
@@ -233,7 +233,7 @@ def test_a_metric_without_influences_has_the_estimate_of_an_unpaired_track():
     assert one.pairing is None
 
 
-def test_the_trail_is_at_due_counts_that_have_grown_and_lack_nothing():
+def test_the_history_is_at_due_counts_that_have_grown_and_lack_nothing():
     track = mean_track(growth=0.02)
     expected: list[int] = []
     values: dict[int, float] = {}
@@ -246,79 +246,79 @@ def test_the_trail_is_at_due_counts_that_have_grown_and_lack_nothing():
         estimate = track.estimate()
         values[n] = estimate.value
         # Only earlier ones.
-        assert [past.samples for past in pairing(estimate).trail] == expected[-TRAIL:]
-        assert all(past.value == values[past.samples] for past in pairing(estimate).trail)
-        if n >= (1.0 + TRAIL_GROWTH) * last:
+        assert [past.samples for past in pairing(estimate).history] == expected[-HISTORY:]
+        assert all(past.value == values[past.samples] for past in pairing(estimate).history)
+        if n >= (1.0 + HISTORY_GROWTH) * last:
             expected.append(n)
             last = n
             assert estimate.standard_error is not None
             variance = estimate.standard_error**2 - 0.25
     assert len(expected) > 20
     tell(track, [0.0, 0.0], (400, 2))
-    newest = pairing(track.estimate()).trail[-1]
+    newest = pairing(track.estimate()).history[-1]
     assert (newest.samples, newest.first_order) == (expected[-1], 1.0)
     assert newest.variance == pytest.approx(variance, rel=1e-12)
     assert newest.systematic == -0.25
     kept = pairing(track.estimate())
     assert Pairing.from_dict(kept.to_dict()) == kept
-    assert (Pairing.from_dict(kept.to_dict()).trail, kept.systematic_sign) == (kept.trail, -1)
+    assert (Pairing.from_dict(kept.to_dict()).history, kept.systematic_sign) == (kept.history, -1)
 
 
-def test_with_the_default_growth_every_count_that_is_due_is_in_the_trail():
+def test_with_the_default_growth_every_count_that_is_due_is_in_the_history():
     track = mean_track(growth=ExperimentConfig.model_fields["rescore_growth"].default)
     due = [start + 5 for start in range(0, 900, 5) if tell(track, [math.sin(start + i) for i in range(5)], (start, 5))]
-    trail = [past.samples for past in pairing(track.estimate()).trail]
+    history = [past.samples for past in pairing(track.estimate()).history]
     # The newest estimate may be at the last of them.
-    assert trail == [count for count in due if count < track.samples][-TRAIL:]
+    assert history == [count for count in due if count < track.samples][-HISTORY:]
 
 
-def test_the_trail_keeps_the_newest():
+def test_the_history_keeps_the_newest():
     track = mean_track()
     n, size = 0, 2
-    for _ in range(TRAIL + 10):
+    for _ in range(HISTORY + 10):
         tell(track, [float(n)] * size, (n, size))
         n += size
-        size = int(n * TRAIL_GROWTH) + 1
+        size = int(n * HISTORY_GROWTH) + 1
     made = track.estimate()
-    assert len(pairing(made).trail) == TRAIL
-    assert pairing(made).trail[-1].samples < n
+    assert len(pairing(made).history) == HISTORY
+    assert pairing(made).history[-1].samples < n
     restored = Track.restore({name: part.clone() for name, part in track.state().items()}, track._bound, 0.0, True)
     assert restored.estimate() == made
     tell(track, [0.0], (n, 1))
-    trail = pairing(track.estimate()).trail
-    assert (len(trail), trail[-1].samples) == (TRAIL, n)
-    assert trail[:-1] == pairing(made).trail[1:]
+    history = pairing(track.estimate()).history
+    assert (len(history), history[-1].samples) == (HISTORY, n)
+    assert history[:-1] == pairing(made).history[1:]
 
 
-def test_the_trail_has_the_influences_that_its_estimates_had():
+def test_the_history_has_the_influences_that_its_estimates_had():
     track = mean_track()
     had: dict[int, bytes] = {}
     for start in range(0, 400, 20):
         tell(track, [math.sin(start + i) for i in range(20)], (start, 20))
         had[start + 20] = packed(pairing(track.estimate()).influence[: min(start + 20, COMMON)])
     made = track.estimate()
-    assert len(pairing(made).trail) > 15
-    assert {past.samples: past.influence for past in pairing(made).trail}.items() <= had.items()
-    assert [len(past.influence) for past in pairing(made).trail] == [
-        2 * min(past.samples, COMMON) for past in pairing(made).trail
+    assert len(pairing(made).history) > 15
+    assert {past.samples: past.influence for past in pairing(made).history}.items() <= had.items()
+    assert [len(past.influence) for past in pairing(made).history] == [
+        2 * min(past.samples, COMMON) for past in pairing(made).history
     ]
     restored = Track.restore({name: part.clone() for name, part in track.state().items()}, track._bound, 0.0, True)
     assert restored.estimate() == made
 
 
-def test_the_trail_waits_while_an_index_is_missing():
+def test_the_history_waits_while_an_index_is_missing():
     track = mean_track()
     tell(track, [1.0, 2.0], (0, 2))
     tell(track, [1.0, 2.0], (4, 2))
     tell(track, [1.0, 2.0], (6, 2))
-    assert [past.samples for past in pairing(track.estimate()).trail] == [2]
+    assert [past.samples for past in pairing(track.estimate()).history] == [2]
     tell(track, [1.0, 2.0], (2, 2))
     tell(track, [1.0, 2.0], (8, 2))
-    assert [past.samples for past in pairing(track.estimate()).trail] == [2, 8]
+    assert [past.samples for past in pairing(track.estimate()).history] == [2, 8]
     tell(track, [1.0], None)
     for start in range(10, 30):
         tell(track, [1.0], (start, 1))
-    assert [past.samples for past in pairing(track.estimate()).trail] == [2, 8, 10], "one never has an index"
+    assert [past.samples for past in pairing(track.estimate()).history] == [2, 8, 10], "one never has an index"
 
 
 def test_a_skipped_batch_leaves_a_gap_until_its_indices_are_told():
@@ -328,13 +328,13 @@ def test_a_skipped_batch_leaves_a_gap_until_its_indices_are_told():
     tell(track, [5.0, 6.0], (5, 2))
     found = pairing(track.estimate())
     assert (track.samples, track.estimate().samples) == (7, 4)
-    assert (found.told, len(found.trail)) == ((0, 2, 5, 7), 1)
+    assert (found.told, len(found.history)) == ((0, 2, 5, 7), 1)
     tell(track, [1.0, 2.0, 3.0], (2, 3))
     tell(track, [1.0], None)
-    assert [past.samples for past in pairing(track.estimate()).trail] == [2, 7]
+    assert [past.samples for past in pairing(track.estimate()).history] == [2, 7]
 
 
-def test_an_estimate_that_cannot_be_made_is_left_out_of_the_trail_and_stops_nothing():
+def test_an_estimate_that_cannot_be_made_is_left_out_of_the_history_and_stops_nothing():
     track = mean_track(metric=Mean(refused=4))
     tell(track, [1.0, 2.0], (0, 2))
     assert tell(track, [3.0, 4.0], (2, 2))
@@ -342,7 +342,7 @@ def test_an_estimate_that_cannot_be_made_is_left_out_of_the_trail_and_stops_noth
         track.estimate()
     tell(track, [5.0, 6.0], (4, 2))
     tell(track, [5.0, 6.0], (6, 2))
-    assert [past.samples for past in pairing(track.estimate()).trail] == [2, 6]
+    assert [past.samples for past in pairing(track.estimate()).history] == [2, 6]
 
 
 def test_no_estimate_is_made_twice():
@@ -354,7 +354,7 @@ def test_no_estimate_is_made_twice():
     assert metric.analysed == [*range(2, 102, 2)]
 
 
-def test_estimates_nobody_asks_for_are_made_where_the_trail_needs_them():
+def test_estimates_nobody_asks_for_are_made_where_the_history_needs_them():
     asked, silent = Mean(), Mean()
     tracks = [mean_track(0.02, asked), mean_track(0.02, silent)]
     for start in range(0, 600, 3):
@@ -396,7 +396,7 @@ def test_values_and_errors_do_not_depend_on_pairing(kind: str):
     assert found.told == (0, 220)
     assert np.isfinite(found.influence[:220]).all()
     assert np.isnan(found.influence[220:]).all()
-    assert len(found.trail) > 5
+    assert len(found.history) > 5
 
 
 @pytest.mark.parametrize("kind", ["fid", "rke"])
@@ -507,7 +507,7 @@ def test_batches_told_before_the_kernels_are_fixed_keep_their_indices():
     found = pairing(found_in(evaluation, "a"))
     assert found.told == (0, 650)
     # 50 samples from index 50 on lack those before.
-    assert [past.samples for past in found.trail] == [100, 150]
+    assert [past.samples for past in found.history] == [100, 150]
 
 
 def test_enormous_features_keep_their_estimate_but_have_no_influence():

@@ -18,7 +18,7 @@ from optimist.estimation.track import Track, first_rows
 from optimist.metrics.devices import find_device
 from optimist.metrics.fid.reference import Reference
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import Pairing, trail_array
+from optimist.numerics.pairing import Pairing, history_array
 from optimist_client import FixError
 from optimist_client.metrics import find
 
@@ -110,9 +110,15 @@ def assert_pairings_close(one: Pairing | None, other: Pairing | None) -> None:
         atol=1e-5 * spread + 1e-9,
     )
     numbers = [
-        [found.first_order, found.systematic_selection, found.systematic_stopping, *found.told, *trail.ravel().tolist()]
+        [
+            found.first_order,
+            found.systematic_selection,
+            found.systematic_stopping,
+            *found.told,
+            *history.ravel().tolist(),
+        ]
         for found in (one, other)
-        for trail in (trail_array(found.trail),)
+        for history in (history_array(found.history),)
     ]
     assert numbers[0] == pytest.approx(numbers[1], rel=1e-7, abs=1e-9)
 

@@ -66,7 +66,7 @@ def written_out(a: Estimate, b: Estimate, rho: float, kind: str) -> tuple[float,
         variance = first + second
     elif rho > 0.0 and one.n != other.n and not lacks:
         small, big = sorted(sides, key=lambda side: side.n)
-        before = [past for past in big.trail if 2 <= past.samples <= small.n]
+        before = [past for past in big.history if 2 <= past.samples <= small.n]
         if before:
             past, by = before[-1], 1.0 if a.lower_is_better else -1.0
             h = past.variance * big.s**2 / big.select**2
@@ -160,7 +160,7 @@ class Side:
     y_stop: float
     sign: int
     first: float
-    trail: Sequence[Earlier]
+    history: Sequence[Earlier]
 
     @classmethod
     def of(cls, e: Estimate, kind: str) -> Side:
@@ -184,7 +184,7 @@ class Side:
             p.systematic_stopping,
             p.systematic_sign,
             p.first_order,
-            p.trail,
+            p.history,
         )
 
 

@@ -41,9 +41,9 @@ def reference_estimates(case: int, influences: tuple[np.ndarray, np.ndarray]) ->
     made = []
     for side, influence in zip("ab", influences, strict=True):
         n, _, value, select, stop, systematic, first = known[side][case].tolist()
-        trail = tuple(Earlier(int(row[0]), *row[1:]) for row in known[f"trail_{side}"][case].tolist() if row[0])
+        history = tuple(Earlier(int(row[0]), *row[1:]) for row in known[f"trail_{side}"][case].tolist() if row[0])
         doubt = math.sqrt(systematic)
-        has = pairing(influence, int(n), first, trail=trail,
+        has = pairing(influence, int(n), first, history=history,
                       systematic_selection=doubt, systematic_stopping=doubt)  # fmt: skip
         made.append(estimate(value, math.sqrt(select + systematic), math.sqrt(stop + systematic), int(n), has))
     return made
@@ -86,14 +86,14 @@ def pairs(draw: st.DrawFn) -> list[Estimate]:
         counts = [count for count in (2, 7, 15, 40, 90, 200) if count < n]
         number = st.floats(0.1, 3.0)
         sign = draw(st.sampled_from([0, 1, 1, -1]))
-        trail = tuple(
+        history = tuple(
             Earlier(
                 c, draw(number), 4.0 / c * draw(number), draw(st.floats(0.0, 1.0)), systematic=0.1 * sign * draw(number)
             )
             for c in counts
         )
         first = np.where(np.isin(np.arange(256), told), influence[:256], np.nan)
-        has = pairing(first, n, draw(st.sampled_from([0.0]) | st.floats(0.01, 1.0)), trail=trail,
+        has = pairing(first, n, draw(st.sampled_from([0.0]) | st.floats(0.01, 1.0)), history=history,
                       told=intervals_of(told), later=influence[newest].astype(np.float32),
                       later_told=intervals_of(newest), systematic_selection=draw(st.sampled_from([0.0, 0.1])),
                       systematic_stopping=draw(st.sampled_from([0.0, 0.15])), systematic_sign=sign)  # fmt: skip
@@ -165,7 +165,7 @@ def test_the_best_is_better_than_the_least_value_by_its_contrast():
     one, other = correlated(0.99)
     short = estimate(1.0, 0.2, 0.2, 50, pairing(one, 50))
     past = (Earlier(50, 0.9, 0.04, 1.0),)  # the longer run's own value was lower then, too
-    long = estimate(1.05, 0.1, 0.1, 200, pairing(other, 200, trail=past))
+    long = estimate(1.05, 0.1, 0.1, 200, pairing(other, 200, history=past))
     contrasts = Contrasts([short, long])
     assert contrasts.losses[0] < contrasts.losses[1]
     assert contrasts.best == 1
@@ -242,7 +242,7 @@ def test_beside_an_unrelated_rival_top_two_lets_the_one_that_fell_behind_catch_u
     one, other = correlated(0.9)
     past = (Earlier(50, 1.0, 0.02, 1.0),)
     arms = [
-        arm("a", estimate(1.0, 0.1, 0.1, 100, pairing(one, 100, trail=past))),
+        arm("a", estimate(1.0, 0.1, 0.1, 100, pairing(one, 100, history=past))),
         arm("b", estimate(1.02, 0.1 * math.sqrt(2.0), 0.15, 50, pairing(other, 50))),
         arm("unrelated", estimate(1.28, 0.1, 0.1, 100)),
     ]

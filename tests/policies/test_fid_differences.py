@@ -19,7 +19,7 @@ from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import JACKKNIFE_TRAIL, Earlier, Pairing, jackknife_rows
+from optimist.numerics.pairing import JACKKNIFE_HISTORY, Earlier, Pairing, jackknife_rows
 from optimist.policies.contrasts import contrasts_of
 
 PAIRS = dict(np.load(Path(__file__).parents[1] / "data" / "fid_pairs.npz"))
@@ -97,7 +97,7 @@ def test_a_jackknife_takes_rows_in_steps():
 
 
 @pytest.mark.parametrize("base", [0, 1])
-def test_at_unequal_counts_the_trail_has_the_jackknife_to_compare_with(base: int):
+def test_at_unequal_counts_the_history_has_the_jackknife_to_compare_with(base: int):
     """What counts is how far the shorter run's jackknife is from that of the longer one at the same count."""
     deviations = np.array([1.0, -1.0] * 5)
     one, other = correlated(0.95)
@@ -105,7 +105,7 @@ def test_at_unequal_counts_the_trail_has_the_jackknife_to_compare_with(base: int
     for past in ((), 0.3 * deviations, 0.33 * deviations, 0.1 * deviations, -30.0 * deviations):
         earlier = Earlier(20, 0.1, 1.0, 1.0, tuple(past))
         short = estimate(0.0, 1.0, 1.0, 20, pairing(one, 20, jackknife=tuple(0.3 * deviations)))
-        long = estimate(0.2, 0.7, 0.7, 40, pairing(other, 40, trail=(earlier,), jackknife=tuple(9.0 * deviations)))
+        long = estimate(0.2, 0.7, 0.7, 40, pairing(other, 40, history=(earlier,), jackknife=tuple(9.0 * deviations)))
         errors.append(contrasts_of([short, long]).errors(base, "stopping")[1 - base])
     plain, same, near, apart, wrong = errors
     assert same == near == plain
@@ -140,9 +140,9 @@ def test_the_newest_jackknives_are_kept_and_stored():
     assert found is not None
     assert Pairing.from_dict(found.to_dict()) == found
     assert found.is_sound()
-    assert sum(bool(past.jackknife) for past in found.trail) <= JACKKNIFE_TRAIL
+    assert sum(bool(past.jackknife) for past in found.history) <= JACKKNIFE_HISTORY
     with pytest.raises(ValueError, match="at most"):
-        Pairing.from_dict({**found.to_dict(), "trail": ""})
+        Pairing.from_dict({**found.to_dict(), "history": ""})
 
 
 def test_without_a_jackknife_the_error_is_that_by_influences():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from paired_arms import estimate, pairing
 
-from optimist.numerics.pairing import TRAIL_GROWTH, Earlier, Pairing
+from optimist.numerics.pairing import HISTORY_GROWTH, Earlier, Pairing
 from optimist.policies import Arm, Policy, Stopping
 
 MEANS = (0.0, 0.25, 0.5)
@@ -23,13 +23,13 @@ class Stream:
         counts = np.arange(1, len(samples) + 1)
         self.samples, self.means = samples, np.cumsum(samples) / counts
         self.variances = np.maximum(np.cumsum(samples**2) / counts - self.means**2, 1e-9) / np.maximum(counts - 1, 1)
-        self.trail: list[Earlier] = []
+        self.history: list[Earlier] = []
 
     def at(self, n: int, paired: bool):
         value, variance = float(self.means[n - 1]), float(self.variances[n - 1]) * (1.0 + 20.0 / n)
-        if not self.trail or n >= (1.0 + TRAIL_GROWTH) * self.trail[-1].samples:
-            self.trail.append(Earlier(n, value, variance, 1.0))
-        has: Pairing | None = pairing(self.samples[:n][:256], n, trail=tuple(self.trail)) if paired else None
+        if not self.history or n >= (1.0 + HISTORY_GROWTH) * self.history[-1].samples:
+            self.history.append(Earlier(n, value, variance, 1.0))
+        has: Pairing | None = pairing(self.samples[:n][:256], n, history=tuple(self.history)) if paired else None
         return estimate(value, math.sqrt(variance), math.sqrt(variance), n, has)
 
 

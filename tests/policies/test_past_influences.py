@@ -26,10 +26,10 @@ def runs(then: float | None = THEN, short: int = SHORT) -> list[Estimate]:
     long = np.random.default_rng(5).standard_normal(LONG)
     long[:SHORT] = other
     past = b"" if then is None else packed(7.0 + 3.0 * correlated(then, SHORT)[1])
-    trail = (Earlier(SHORT, 1.2, 0.5**2, 1.0, (), past),)
+    history = (Earlier(SHORT, 1.2, 0.5**2, 1.0, (), past),)
     return [
         estimate(1.6, 0.52, 0.6, short, pairing(one[:short], short)),
-        estimate(1.1, 0.25, 0.3, LONG, pairing(long, LONG, trail=trail)),
+        estimate(1.1, 0.25, 0.3, LONG, pairing(long, LONG, history=history)),
     ]
 
 
@@ -98,11 +98,11 @@ def test_a_pairing_carries_them_through_json():
     assert made is not None
     again = Pairing.from_dict(made.to_dict())
     assert again == made
-    assert again.trail == made.trail
+    assert again.history == made.history
     assert made.is_sound()
-    (past,) = made.trail
+    (past,) = made.history
     broken = np.frombuffer(past.influence, "<f2").copy()
     broken[3] = np.inf
-    assert not replace(made, trail=(past._replace(influence=broken.tobytes()),)).is_sound()
+    assert not replace(made, history=(past._replace(influence=broken.tobytes()),)).is_sound()
     with pytest.raises(ValueError, match="bytes of influences"):
-        Pairing.from_dict({**made.to_dict(), "trail": ""})
+        Pairing.from_dict({**made.to_dict(), "history": ""})

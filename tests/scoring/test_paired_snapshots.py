@@ -81,7 +81,7 @@ def test_the_bits_of_the_whole_log_from_any_snapshot_and_in_any_pages(kind: Kind
     newest = max(made)
     last = pairing(made[newest])
     assert last.told == (0, sum(told.rows for told in log[:newest]))
-    assert len(last.trail) > 10
+    assert len(last.history) > 10
     frozen = whole.freeze()
     for page, wanted in ((7, 0), (36, newest)):
         other = warm_of(kind)
@@ -109,9 +109,9 @@ def test_late_repeated_and_missing_indices_too(name: str):
     again, without = log[31], log[33]
     assert found.end == sum(told.rows for told in log)
     assert sum(found.told[1::2]) - sum(found.told[::2]) == found.end - again.rows - without.rows
-    # They are missing for good: the trail ends there.
-    assert found.trail[-1].samples <= sum(told.rows for told in log[:31])
-    assert len(found.trail) > 8
+    # They are missing for good: the history ends there.
+    assert found.history[-1].samples <= sum(told.rows for told in log[:31])
+    assert len(found.history) > 8
     for position in (3, 31, 40):
         begun = warm_of(kind, 0.0)
         apply(begun, log[:position], position)
@@ -158,7 +158,7 @@ def test_a_batch_that_cannot_be_read_leaves_a_gap():
     assert found.told == (0, first, first + rows, sum(told.rows for told in log))
     assert np.isnan(found.influence[first : first + rows]).all()
     assert np.isfinite(found.influence[:first]).all()
-    assert first / 1.08 < found.trail[-1].samples <= first
+    assert first / 1.08 < found.history[-1].samples <= first
     # Indices that cannot be are as bad as a body that cannot be read.
     impossible = [*log[:9], replace(log[9], indices=(first, rows + 1)), *log[10:]]
     step = warm_of(kind, 0.0).apply(impossible)
@@ -177,7 +177,7 @@ def retracted_at(log: Sequence[LogEntry], position: int, retracted: int) -> tupl
 
 
 @pytest.mark.parametrize("name", ["fid past rank", "rke", "conditional-vendi"])
-def test_after_a_retraction_the_trail_is_that_of_the_log_without_the_batch(name: str):
+def test_after_a_retraction_the_history_is_that_of_the_log_without_the_batch(name: str):
     kind = PAIRED[name]
     plain = in_order(log_of(kind, 30))
     log, retracted = retracted_at(plain, 16, 9)
@@ -185,11 +185,11 @@ def test_after_a_retraction_the_trail_is_that_of_the_log_without_the_batch(name:
     made = apply(whole, log, 1)
     assert min(made) == 16, "nothing is published before the retraction"
     first = (plain[8].indices or (0, 0))[0]
-    assert first / 1.08 < pairing(made[16]).trail[-1].samples <= first
+    assert first / 1.08 < pairing(made[16]).history[-1].samples <= first
     # Once its indices are told again, nothing is missing any more.
     last = pairing(made[32])
     assert last.told == (0, sum(told.rows for told in plain))
-    later = [past.samples for past in last.trail if past.samples > first]
+    later = [past.samples for past in last.history if past.samples > first]
     assert later[0] == sum(told.rows for told in plain[:15])
     frozen = whole.freeze()
     for page in (4, 32):

@@ -24,7 +24,7 @@ async def tell(made: Made, places: list[int]) -> None:
 
 
 @pytest.mark.parametrize("warm_bytes", [0, None])
-async def test_scorers_that_follow_each_other_publish_the_same_trail(make, server: EmbeddedRedis, warm_bytes):
+async def test_scorers_that_follow_each_other_publish_the_same_history(make, server: EmbeddedRedis, warm_bytes):
     made = await make(generators=1, rescore_growth=0.05, keep_log=True, batch_size=ROWS)
     published: dict[int, str] = {}
     # Two batches change places; of the third turn some are late, and one is told again in the last.
@@ -42,6 +42,6 @@ async def test_scorers_that_follow_each_other_publish_the_same_trail(make, serve
     assert published.items() <= expected.items()
     pairing = Estimate.from_dict(json.loads(published[max(published)])).pairing
     assert pairing is not None
-    assert [past.samples // ROWS for past in pairing.trail][:3] == [1, 3, 4]
-    assert len(pairing.trail) > 15
+    assert [past.samples // ROWS for past in pairing.history][:3] == [1, 3, 4]
+    assert len(pairing.history) > 15
     assert np.isfinite(pairing.influence).all()

@@ -345,7 +345,7 @@ def close(one: Estimate, two: Estimate) -> None:
     assert one.pairing is not None
     assert two.pairing is not None
     np.testing.assert_allclose(one.pairing.influence, two.pairing.influence, rtol=1e-6)
-    assert [past.samples for past in one.pairing.trail] == [past.samples for past in two.pairing.trail]
+    assert [past.samples for past in one.pairing.history] == [past.samples for past in two.pairing.history]
     assert one.pairing.told == two.pairing.told
     one_, two_ = (replace(each, pairing=None).to_dict() for each in (one, two))
     assert one_.keys() == two_.keys()

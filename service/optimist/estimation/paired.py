@@ -17,21 +17,21 @@ from optimist.metrics.vendi.listed import UNKNOWN
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import (
     COMMON,
+    HISTORY,
+    HISTORY_GROWTH,
     INTERVALS,
-    JACKKNIFE_TRAIL,
+    JACKKNIFE_HISTORY,
     LARGEST_INDEX,
     LATER,
-    TRAIL,
-    TRAIL_GROWTH,
     Earlier,
+    history_array,
+    history_of,
     intervals_of,
     jackknife_array,
     jackknife_rows,
     joined,
     most_common,
     packed,
-    trail_array,
-    trail_of,
 )
 from optimist_client.errors import FixError
 
@@ -170,24 +170,24 @@ def shared_rows(tracks: Sequence[Indexed | None]) -> list[dict[str, Tensor]]:
 
 
 class Paired:
-    """The common rows of one generator, and the trail of its earlier estimates.
+    """The common rows of one generator, and the history of its earlier estimates.
 
-    An estimate joins the trail where one is due, no index is missing up to there, and the samples have grown by
-    `TRAIL_GROWTH` since the last such count. These counts are a function of the log, and `Track` makes the estimate at
-    each of them, whether or not anybody asks for it. So the trail is a function of the log, too: it does not depend on
-    who computes it, or on how many entries are applied together. Retracted batches never enter: after a retraction the
-    log is applied again without them, and the trail begins anew.
+    An estimate joins the history where one is due, no index is missing up to there, and the samples have grown by
+    `HISTORY_GROWTH` since the last such count. These counts are a function of the log, and `Track` makes the estimate
+    at each of them, whether or not anybody asks for it. So the history is a function of the log, too: it does not
+    depend on who computes it, or on how many entries are applied together. Retracted batches never enter: after a
+    retraction the log is applied again without them, and the history begins anew.
     """
 
     def __init__(self, bound: InfluenceBound, statistic: Statistic, common: int | None = None) -> None:
         """common: of how many first indices the rows are kept; None: as the service does."""
         self._bound = bound
         self._common = CommonRows(bound.metric.widths, statistic.list_length is not None, common)
-        self._trail: list[Earlier] = []
+        self._history: list[Earlier] = []
         self._ordered = 0  # first samples that were told in order of their indices, from 0 on
         self._is_ordered = True  # whether all were
         self._newest: list[int] = []  # the indices of the newest samples in log order, -1 of one that has none
-        self._last = 0  # samples at the last count of the trail, also where no estimate could join it
+        self._last = 0  # samples at the last count of the history, also where no estimate could join it
 
     def check(self, indices: Indices | None, rows: int) -> None:
         """Raise FixError unless these can be the indices of a batch of `rows` rows."""
@@ -215,7 +215,7 @@ class Paired:
         found = self._bound.estimate(statistic, rows if len(indices) else None)
         if found.pairing is None:
             return found
-        trail = [past for past in self._trail if past.samples < statistic.samples]
+        history = [past for past in self._history if past.samples < statistic.samples]
         influence = np.full(self._common.most, np.nan, dtype=np.float32)
         influence[indices.numpy()] = found.pairing.influence
         told, later, later_told = self._common.told, *self._later(found.pairing.later)
@@ -227,7 +227,7 @@ class Paired:
             later_told=later_told,
             # Otherwise its groups are of other indices than those of other generators.
             jackknife=found.pairing.jackknife if self._ordered >= jackknife_rows(statistic.samples) else (),
-            trail=tuple(trail[-TRAIL:]),
+            history=tuple(history[-HISTORY:]),
         )
         return replace(found, pairing=pairing)
 
@@ -242,9 +242,11 @@ class Paired:
         return np.array([*placed.values()], np.float32), intervals_of([*placed])
 
     def follow(self, statistic: Statistic) -> Estimate | None:
-        """Take the estimate that is due now into the trail, if this is one of its counts. Returns it if it was made."""
+        """Take the estimate that is due now into the history, if this is one of its counts. Returns it if it was
+        made.
+        """
         samples = statistic.samples
-        if self._common.told != (0, samples) or samples < 2 or samples < (1.0 + TRAIL_GROWTH) * self._last:
+        if self._common.told != (0, samples) or samples < 2 or samples < (1.0 + HISTORY_GROWTH) * self._last:
             return None
         self._last = samples
         try:
@@ -259,21 +261,21 @@ class Paired:
             first_order, jackknife = made.pairing.first_order, made.pairing.jackknife
             earlier = Earlier(samples, made.value, variance, first_order, jackknife, influence, systematic)
             # One more than an estimate has, as the newest may be this one itself.
-            self._trail = [*self._trail, earlier][-TRAIL - 1 :]
-            if len(self._trail) > JACKKNIFE_TRAIL + 1:
-                forgotten = -JACKKNIFE_TRAIL - 2
-                self._trail[forgotten] = self._trail[forgotten]._replace(jackknife=())
+            self._history = [*self._history, earlier][-HISTORY - 1 :]
+            if len(self._history) > JACKKNIFE_HISTORY + 1:
+                forgotten = -JACKKNIFE_HISTORY - 2
+                self._history[forgotten] = self._history[forgotten]._replace(jackknife=())
         return made
 
     def state(self) -> dict[str, Tensor]:
-        """The whole state by name: that of the common rows, `trail` (k, 5) and `jackknives` (k, 10), both float64,
-        zeros for an empty jackknife, `past_influences`, the bytes of those of the trail, `ordered`, `newest` (≤ 256,)
+        """The whole state by name: that of the common rows, `history` (k, 5) and `jackknives` (k, 10), both float64,
+        zeros for an empty jackknife, `past_influences`, the bytes of those of the history, `ordered`, `newest` (≤ 256,)
         and `last`, int64, and `is_ordered`."""
         return {
             **self._common.state(),
-            "trail": torch.from_numpy(trail_array(self._trail)),
-            "jackknives": torch.from_numpy(jackknife_array([past.jackknife for past in self._trail])),
-            "past_influences": torch.tensor(bytearray(joined([past.influence for past in self._trail]))).byte(),
+            "history": torch.from_numpy(history_array(self._history)),
+            "jackknives": torch.from_numpy(jackknife_array([past.jackknife for past in self._history])),
+            "past_influences": torch.tensor(bytearray(joined([past.influence for past in self._history]))).byte(),
             "ordered": torch.tensor(self._ordered, dtype=torch.int64),
             "is_ordered": torch.tensor(self._is_ordered),
             "newest": torch.tensor(self._newest, dtype=torch.int64),
@@ -283,8 +285,10 @@ class Paired:
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Take over a `state`, bit for bit. Raises KeyError on missing tensors."""
         self._common.restore(tensors)
-        numbers, jackknives, influences = (tensors[name].numpy() for name in ("trail", "jackknives", "past_influences"))
-        self._trail = trail_of(numbers, jackknives, influences.tobytes())
+        numbers, jackknives, influences = (
+            tensors[name].numpy() for name in ("history", "jackknives", "past_influences")
+        )
+        self._history = history_of(numbers, jackknives, influences.tobytes())
         self._ordered, self._is_ordered = int(tensors["ordered"]), bool(tensors["is_ordered"])
         self._newest = tensors["newest"].tolist()
         self._last = int(tensors["last"])

@@ -53,7 +53,7 @@ class Track:
         self._paired = Paired(bound, self.statistic, common) if paired and isinstance(bound, InfluenceBound) else None
         self.routed = None if contexts is None else Routed(contexts, bound.metric.lower_is_better, ordinal)
         """What routes prompts; None where they are not routed by this metric."""
-        self._made: Estimate | None = None  # the estimate at this position, where the trail needed it
+        self._made: Estimate | None = None  # the estimate at this position, where the history needed it
 
     @property
     def bytes(self) -> int:
@@ -222,7 +222,7 @@ class Track:
         return self._bound.metric.prompt_groups(self.reservoir or Reservoir(), count, samples)
 
     def _follow(self, is_due: bool) -> None:
-        """Take the estimate into the trail that is due now, if the trail needs it."""
+        """Take the estimate into the history that is due now, if the history needs it."""
         self._made = self._paired.follow(self.statistic) if self._paired is not None and is_due else None
 
 

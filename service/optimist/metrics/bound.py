@@ -83,7 +83,8 @@ class InfluenceBound:
         """The estimate from 1 sample or more. Raises as `Bound.estimate` does.
 
         common: rows (m, …) by array, among those that the statistic has seen. A metric that knows their influence then
-        adds a `Pairing` of these rows in their order, and of its newest samples in `later`, without indices and trail.
+        adds a `Pairing` of these rows in their order, and of its newest samples in `later`, without indices and
+        history.
         """
         metric, n = self.metric, statistic.samples
         warnings = metric.warnings(statistic)

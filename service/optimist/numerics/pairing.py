@@ -66,12 +66,12 @@ COMMON = 256
 """Indices 0 … 255 are compared: all generators have them in common, whatever their counts."""
 COMMON_NUMBERS = 1024
 """The same where a row is one number, of 8 bytes."""
-TRAIL = 64
+HISTORY = 64
 """Earlier estimates that are kept."""
-TRAIL_GROWTH = 0.04
-"""An estimate joins the trail once the samples have grown by this fraction since the last one there. It is the default
-growth of estimates: of generators in lockstep the one ahead then has an earlier estimate at the count of the other.
-Where every second one was missing (0.08), more exact ties were decided."""
+HISTORY_GROWTH = 0.04
+"""An estimate joins the history once the samples have grown by this fraction since the last one there. It is the
+default growth of estimates: of generators in lockstep the one ahead then has an earlier estimate at the count of the
+other. Where every second one was missing (0.08), more exact ties were decided."""
 
 LATER = 256
 """Newest samples whose influence is kept beyond that of the common indices: gaps are near the end of a log."""
@@ -80,10 +80,10 @@ INTERVALS = 64
 
 JACKKNIFE_GROUPS = 10
 """Groups of the delete-a-group jackknife: sample i is in group i mod 10."""
-TRAIL_NUMBERS = 5
-"""Numbers of an earlier estimate, in `trail_array`."""
-JACKKNIFE_TRAIL = 8
-"""Newest estimates of the trail whose jackknife is kept."""
+HISTORY_NUMBERS = 5
+"""Numbers of an earlier estimate, in `history_array`."""
+JACKKNIFE_HISTORY = 8
+"""Newest estimates of the history whose jackknife is kept."""
 _JACKKNIFE_ROWS = 300
 _JACKKNIFE_GROWTH = 1.2
 
@@ -115,7 +115,7 @@ class Earlier(NamedTuple):
     first_order: float
     """As in `Pairing`."""
     jackknife: tuple[float, ...] = ()
-    """As in `Pairing`; kept for the newest `JACKKNIFE_TRAIL` only."""
+    """As in `Pairing`; kept for the newest `JACKKNIFE_HISTORY` only."""
     influence: bytes = b""
     """Influence of the samples of the common indices on this value, `packed`; empty where it is not known."""
     systematic: float = 0.0
@@ -148,7 +148,7 @@ class Pairing:
     `influence`, by index."""
     later_told: tuple[int, ...] = ()
     """The indices of `later`, as the start and the end of each interval."""
-    trail: tuple[Earlier, ...] = ()
+    history: tuple[Earlier, ...] = ()
     """Earlier estimates at counts that depend on nothing else, by samples."""
     jackknife: tuple[float, ...] = ()
     """Deviations of the estimates without each of the 10 groups of the first `jackknife_rows` samples from their mean,
@@ -164,7 +164,7 @@ class Pairing:
     def is_sound(self) -> bool:
         """Whether every number may be stored; an influence may be NaN."""
         numbers = [self.first_order, self.systematic_selection, self.systematic_stopping]
-        numbers += trail_array(self.trail).ravel().tolist()
+        numbers += history_array(self.history).ravel().tolist()
         numbers += [number for jackknife in self._jackknives for number in jackknife]
         numbers += [] if self.skewness is None else [self.skewness]
         infinite = bool(np.isinf(self.influence).any()) or not bool(np.isfinite(self.later).all())
@@ -177,7 +177,7 @@ class Pairing:
         return (
             len(self.influence) in (COMMON, COMMON_NUMBERS)
             and len(self.later) == later
-            and len(self.trail) <= TRAIL
+            and len(self.history) <= HISTORY
             and told is not None
             and len(self.later) <= told <= samples
             and min(self.later_told, default=len(self.influence)) >= len(self.influence)
@@ -190,13 +190,13 @@ class Pairing:
 
     @property
     def _jackknives(self) -> list[tuple[float, ...]]:
-        """The estimate's own, then those of the newest in the trail; each one is empty or has all groups."""
-        return [self.jackknife, *(past.jackknife for past in self.trail[-JACKKNIFE_TRAIL:])]
+        """The estimate's own, then those of the newest in the history; each one is empty or has all groups."""
+        return [self.jackknife, *(past.jackknife for past in self.history[-JACKKNIFE_HISTORY:])]
 
     @property
     def _past_influences(self) -> bytes:
-        """Those of the trail, one after the other; nothing if one is not known."""
-        return joined([past.influence for past in self.trail])
+        """Those of the history, one after the other; nothing if one is not known."""
+        return joined([past.influence for past in self.history])
 
     @property
     def reference_values(self) -> NDArray[np.float32]:
@@ -207,15 +207,15 @@ class Pairing:
         """Plain values for JSON: arrays as base64 of little-endian float16 (past_influences), float32 (influence,
         reference) and float64 (all others).
 
-        The trail is (k, 5); `past_influences` are its own, one after the other. `jackknives` are its newest ones after
-        the estimate's own, (≤ 9, 10), zeros for none.
+        The history is (k, 5); `past_influences` are its own, one after the other. `jackknives` are its newest ones
+        after the estimate's own, (≤ 9, 10), zeros for none.
         """
         found = {
             "influence": _packed(self.influence, "<f4"),
             "first_order": self.first_order,
             "systematic": [self.systematic_selection, self.systematic_stopping],
             "told": list(self.told),
-            "trail": _packed(trail_array(self.trail), "<f8"),
+            "history": _packed(history_array(self.history), "<f8"),
         }
         if len(self.later):
             found |= {"later": _packed(self.later, "<f4"), "later_told": list(self.later_told)}
@@ -235,7 +235,7 @@ class Pairing:
         selection, stopping = fields["systematic"]
         jackknives = _unpacked(fields.get("jackknives", ""), "<f8").reshape(-1, JACKKNIFE_GROUPS)
         own = jackknife_tuples(jackknives[:1])
-        trail = _unpacked(fields["trail"], "<f8").reshape(-1, TRAIL_NUMBERS)
+        history = _unpacked(fields["history"], "<f8").reshape(-1, HISTORY_NUMBERS)
         influences = a2b_base64(fields.get("past_influences", ""))
         return cls(
             influence=_unpacked(fields["influence"], "<f4"),
@@ -246,7 +246,7 @@ class Pairing:
             told=tuple(fields["told"]),
             later=_unpacked(fields.get("later", ""), "<f4"),
             later_told=tuple(fields.get("later_told", ())),
-            trail=tuple(trail_of(trail, jackknives[1:], influences)),
+            history=tuple(history_of(history, jackknives[1:], influences)),
             jackknife=own[0] if own else (),
             skewness=fields.get("skewness"),
             reference=_unpacked(fields["reference"], "<f4") if "reference" in fields else None,
@@ -268,14 +268,14 @@ def _length(told: Sequence[int], most: int) -> int | None:
     return sum(told[1::2]) - sum(told[::2])
 
 
-def trail_array(trail: Sequence[Earlier]) -> NDArray[np.float64]:
-    """The numbers of a trail (k, 5), without jackknives and influences."""
-    rows = [(past.samples, past.value, past.variance, past.first_order, past.systematic) for past in trail]
-    return np.array(rows, dtype=np.float64).reshape(-1, TRAIL_NUMBERS)
+def history_array(history: Sequence[Earlier]) -> NDArray[np.float64]:
+    """The numbers of a history (k, 5), without jackknives and influences."""
+    rows = [(past.samples, past.value, past.variance, past.first_order, past.systematic) for past in history]
+    return np.array(rows, dtype=np.float64).reshape(-1, HISTORY_NUMBERS)
 
 
-def trail_of(numbers: NDArray[np.float64], jackknives: NDArray[np.float64], influences: bytes) -> list[Earlier]:
-    """A trail from its numbers (k, 5), the jackknives of its newest estimates (≤ k, 10), and its `joined` influences.
+def history_of(numbers: NDArray[np.float64], jackknives: NDArray[np.float64], influences: bytes) -> list[Earlier]:
+    """A history from its numbers (k, 5), the jackknives of its newest estimates (≤ k, 10), and its `joined` influences.
 
     Raises FixError if there are more jackknives, or more or fewer influences.
     """

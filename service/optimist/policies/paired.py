@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.estimate import Estimate
-from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, jackknife_array, jackknife_rows, trail_array
+from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, history_array, jackknife_array, jackknife_rows
 from optimist.numerics.skewness import against, against_widening, skewness
 from optimist.policies.correlation import FEWEST_COMMON, Array, Indices, Influences, effective, variance, weights
 from optimist.policies.rare_values import Moments, Sampled, moments_of, sampled
@@ -241,10 +241,10 @@ def _control(
     parts: what each kind of errors has by sampling. into: the variances of each kind, which are changed, as is
     `shared`, what their systematic parts have in common.
 
-    D = e_S + β (e_B − e_B(n′)) − e_B, S the one with fewer samples, B the other, n′ the largest count of B's trail that
-    is not above n_S. r is by the influences of S and of B at n′, which are more alike than those of S and B, or by ρ_L
-    where they are not known. β is made of the selection variances for both errors. Where the jackknives of S and of B
-    at n′ can be compared, the variance grows by as much as theirs is above that by the influences. Returns these
+    D = e_S + β (e_B − e_B(n′)) − e_B, S the one with fewer samples, B the other, n′ the largest count of B's history
+    that is not above n_S. r is by the influences of S and of B at n′, which are more alike than those of S and B, or by
+    ρ_L where they are not known. β is made of the selection variances for both errors. Where the jackknives of S and of
+    B at n′ can be compared, the variance grows by as much as theirs is above that by the influences. Returns these
     places.
     """
     n = columns.n
@@ -254,7 +254,7 @@ def _control(
     if not found:
         return []
     at = np.array([place for place, _ in found])
-    past_n, past, past_variance, past_first, past_systematic = trail_array([p for _, p in found]).T
+    past_n, past, past_variance, past_first, past_systematic = history_array([p for _, p in found]).T
     past = columns.sign * past
     is_shorter = n[at] < n[base]
     small, big = np.where(is_shorter, at, base), np.where(is_shorter, base, at)
@@ -328,9 +328,9 @@ def _by_common_indices(
 def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:
     """The control variate of this pair; None if the longer run has no earlier estimate that can serve."""
     own, other = columns.counts[base], columns.counts[place]
-    trail = columns.pairings[place if other > own else base].trail
-    fits = bisect_right(trail, min(own, other), key=_samples)
-    past = trail[fits - 1] if fits else None
+    history = columns.pairings[place if other > own else base].history
+    fits = bisect_right(history, min(own, other), key=_samples)
+    past = history[fits - 1] if fits else None
     return past if past is not None and past.samples >= 2 and past.variance > 0.0 else None
 
 

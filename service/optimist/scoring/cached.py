@@ -123,7 +123,8 @@ class CachedStatistic:
         it applies together. Earlier due positions are skipped, because a newer estimate replaces theirs; so are all
         before `newest`, the newest due position that the caller knows to be in the log. An entry that cannot be read,
         or that differs from what was accepted, is skipped. Retracted batches are left out, as if they had never been
-        told; at the retraction an estimate is due. `Track` itself makes the estimates that the trail needs (`Paired`).
+        told; at the retraction an estimate is due. `Track` itself makes the estimates that the history needs
+        (`Paired`).
         """
         due = self._track.last_due_position([self._rows(entry) for entry in entries])
         newest = max(newest, self.reaches)
@@ -150,7 +151,7 @@ class CachedStatistic:
         return 0 if entry in self._retracted else entry.rows
 
     def _scored(self, begun: float) -> Scored:
-        """The estimate at `seq`. begun: when the entry was taken, which makes the estimate if the trail needs it."""
+        """The estimate at `seq`. begun: when the entry was taken, which makes the estimate if the history needs it."""
         estimate = self._track.estimate()
         # While a statistic holds all its rows, their number is the size of the eigenproblem.
         route = "rows" if self._track.statistic.holds_rows else "sums"
