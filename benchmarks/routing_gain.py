@@ -26,7 +26,7 @@ from rich.table import Table
 
 from optimist.policies.routing import RoutePolicy
 from optimist.routing_gain.gain import RouteGain, route_gain
-from optimist.routing_gain.scored_prompts import ScoredPrompts
+from optimist.routing_gain.outcomes import ScoredPrompts
 from optimist.simulation.routing import RouteBed, play
 from routing_beds import kinds, smooth
 

@@ -11,10 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from optimist.commands import app
-from optimist.routing_gain.files import route_file
-from optimist.routing_gain.gain import route_gain
-from optimist.routing_gain.prompt_types import types_of
-from optimist.routing_gain.scored_prompts import ScoredPrompts
+from optimist.routing_gain.gain import route_gain, types_of
+from optimist.routing_gain.outcomes import ScoredPrompts
+from optimist.routing_gain.reports import route_file
 from optimist.simulation.routes import played
 from optimist_client import FixError
 

@@ -7,8 +7,7 @@ import pytest
 
 from optimist.policies.routing import RoutePolicy
 from optimist.routing_gain.gain import route_gain
-from optimist.routing_gain.outcomes import Outcomes
-from optimist.routing_gain.scored_prompts import ScoredPrompts
+from optimist.routing_gain.outcomes import Outcomes, ScoredPrompts
 from optimist.simulation.routing import RouteBed, play
 
 FIRST, SECOND = np.zeros(400, dtype=np.int64), np.ones(400, dtype=np.int64)

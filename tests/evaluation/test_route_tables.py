@@ -11,7 +11,7 @@ import pytest
 
 from optimist.numerics.routing.prompts import RoutedRows
 from optimist.policies.routing import RoutePolicy
-from optimist.routing_gain.tables import route_table
+from optimist.routing_gain.reports import route_table
 from optimist.simulation.routing import RouteBed, play
 from optimist_client.models.routes import Routes
 

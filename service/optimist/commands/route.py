@@ -38,8 +38,8 @@ def route(
     service.
     """
     with extras("server,scoring"):
-        from optimist.routing_gain.files import route_file
-        from optimist.routing_gain.prompt_types import as_rows
+        from optimist.routing_gain.gain import as_rows
+        from optimist.routing_gain.reports import route_file
     with said_plainly(ValueError):
         budget = {"ceiling": ceiling, "at_least": at_least}
         report = route_file(log, price=price, **budget, features=features, types=types, seed=seed)

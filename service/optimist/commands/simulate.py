@@ -282,7 +282,7 @@ def play_routes(
     Exits with a message if the file does not suffice, or a policy is unknown.
     """
     with extras("server,scoring"):
-        from optimist.routing_gain.files import prompts_in
+        from optimist.routing_gain.outcomes import prompts_in
         from optimist.simulation.routes import played
     with said_plainly(ValueError, OSError):
         if json_file is not None and not json_file.parent.is_dir():

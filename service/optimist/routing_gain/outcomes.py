@@ -1,15 +1,110 @@
-"""What generators would have scored on prompts that others got: means over prompts, with their errors."""
+"""Prompts with the scores of generators, and what generators would have scored on prompts that others got."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from optimist.numerics.routing.features import Floats
-from optimist.routing_gain.scored_prompts import ScoredPrompts
+from optimist_client.errors import FixError
+from optimist_client.goals import check_ceiling, check_pace
+
+FEWEST = 10
+"""Prompts below which nothing is said."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredPrompts:
+    """Prompts, and what generators scored on them: one sample in each row.
+
+    Where every prompt was given to every generator, there is a row for each of both, with the probability 1.
+    """
+
+    names: tuple[str, ...]
+    contexts: Floats
+    """Embeddings of the prompts (m, d)."""
+    prompt: NDArray[np.int64]
+    """Place of each sample's prompt in `contexts` (n,)."""
+    generator: NDArray[np.int64]
+    """Place of its generator in `names` (n,)."""
+    scores: Floats
+    """(n,)."""
+    probability: Floats
+    """With which the prompt was given to this generator (n,), above 0. NaN where no chance was involved: from such a
+    sample is learned, but it says nothing of what routing gains."""
+    costs: Floats | None = None
+    """Cost of a sample of each generator (G,)."""
+
+    def __post_init__(self) -> None:
+        count = len(self.names)
+        if count < 2:
+            raise FixError(f"routing needs at least 2 generators, got {count}")
+        if self.contexts.ndim != 2:
+            raise FixError(f"contexts: expected numbers (prompts, d), got shape {self.contexts.shape}")
+        if not np.isfinite(self.contexts).all():
+            raise FixError("contexts: expected finite numbers")
+        if not np.isfinite(self.scores).all():
+            raise FixError("scores: expected finite numbers")
+        chances = self.probability[~np.isnan(self.probability)]
+        if not ((chances > 0.0) & (chances <= 1.0)).all():
+            raise FixError("probability: expected numbers above 0, up to 1")
+        if missing := [name for place, name in enumerate(self.names) if not (self.generator == place).any()]:
+            raise FixError(f"no scores of {', '.join(missing)}")
+        if len(set(self.names)) < count:
+            raise FixError("names: expected different ones")
+        if self.costs is not None and self.costs.shape != (count,):
+            raise FixError(f"costs: expected one for each of the {count} generators")
+        if self.costs is not None and not ((self.costs >= 0.0) & (self.costs < np.inf)).all():
+            raise FixError("costs: expected finite numbers of at least 0")
+        if len(self.contexts) < FEWEST:
+            raise FixError(f"contexts: expected at least {FEWEST} prompts, got {len(self.contexts)}")
+
+    @classmethod
+    def of_table(
+        cls, contexts: Floats, scores: Floats, names: Sequence[str] = (), costs: Floats | None = None
+    ) -> ScoredPrompts:
+        """Scores (m, G) of every generator on every prompt with embedding (m, d); NaN where there is none."""
+        contexts, scores = np.asarray(contexts, dtype=np.float64), np.asarray(scores, dtype=np.float64)
+        if scores.ndim != 2 or len(scores) != len(contexts):
+            raise FixError(f"scores: expected (prompts, generators) of {len(contexts)} prompts, got {scores.shape}")
+        prompt, generator = np.nonzero(~np.isnan(scores))
+        named = tuple(names) or tuple(f"generator-{place}" for place in range(scores.shape[1]))
+        if len(named) != scores.shape[1]:
+            raise FixError(f"names: expected one for each of the {scores.shape[1]} columns of scores, got {len(named)}")
+        found = scores[prompt, generator]
+        return cls(named, contexts, prompt, generator, found, np.ones(len(found)), costs)
+
+    def table(self) -> Floats:
+        """The scores (m, G). Raises FixError unless every generator has one score on every prompt."""
+        found = np.full((len(self.contexts), len(self.names)), np.nan)
+        found[self.prompt, self.generator] = self.scores
+        if np.isnan(found).any():
+            raise FixError("scores: expected one of every generator on every prompt; some are missing")
+        return found
+
+    def costs_of_budget(self, ceiling: float | None, at_least: float | None) -> Floats:
+        """The costs (G,). Raises FixError where there are none, or where they or the scores do not fit the budget."""
+        check_pace("greedy", ceiling, at_least, 0.0)
+        if self.costs is None:
+            raise FixError("ceiling, at_least: expected a cost of each generator, and there are none")
+        check_ceiling(ceiling, self.costs.tolist())
+        if at_least is not None and self.scores.min() < 0.0:
+            raise FixError(f"at_least: is a part of scores that are never negative; found {self.scores.min():g}")
+        return self.costs
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether prompts were given to single generators, rather than to all of them."""
+        return not bool((self.probability == 1.0).all())
+
 
 Places = NDArray[np.int64]
 Some = NDArray[np.bool_]
@@ -166,3 +261,69 @@ def _mean_gain(gains: Floats, is_routed: Some) -> Mean | None:
         return Mean(share * mean, None)
     spread = float(known.var(ddof=1)) / len(known)
     return Mean(share * mean, math.sqrt(share**2 * spread + mean**2 * share * (1.0 - share) / count))
+
+
+TABLE = ("contexts", "scores")
+LOGGED = ("contexts", "generator", "score", "probability")
+
+
+def prompts_in(file: Path) -> ScoredPrompts:
+    """The prompts and scores of a file. Raises FixError as `route_file` does."""
+    return prompts_of(arrays_in(file), file)
+
+
+def arrays_in(file: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of an .npz file by name. Raises FixError if it cannot be read."""
+    try:
+        found = np.load(file, allow_pickle=False)
+        if not isinstance(found, NpzFile):
+            raise FixError("it holds a single array")
+        with found:
+            return {name: found[name] for name in found.files}
+    except (OSError, BadZipFile, EOFError, ValueError) as error:
+        raise FixError(f"{file}: expected an .npz file of several arrays: {error}") from None
+
+
+def prompts_of(arrays: Mapping[str, NDArray[Any]], file: Path) -> ScoredPrompts:
+    """The prompts and scores of arrays as `route_file` takes them. Raises FixError as it does."""
+    wanted = TABLE if "scores" in arrays else LOGGED
+    if missing := [name for name in wanted if name not in arrays]:
+        expected = f"{', '.join(TABLE)}, or {', '.join(LOGGED)}"
+        raise FixError(f"{file}: expected the arrays {expected}; found no {', '.join(missing)}")
+    contexts = _numbers(arrays, "contexts", 2)
+    costs = _numbers(arrays, "costs", 1) if "costs" in arrays else None
+    names = tuple(map(str, arrays["names"])) if "names" in arrays else ()
+    if wanted is TABLE:
+        known = ScoredPrompts.of_table(contexts, _numbers(arrays, "scores", 2), names, costs)
+    else:
+        names, generator = _generators(arrays["generator"], names)
+        score, probability = (_numbers(arrays, name, 1) for name in ("score", "probability"))
+        for name, array in (("generator", generator), ("score", score), ("probability", probability)):
+            if len(array) != len(contexts):
+                raise FixError(f"{name}: expected {len(contexts)} numbers, as many as contexts; got {len(array)}")
+        known = ScoredPrompts(names, contexts, np.arange(len(contexts)), generator, score, probability, costs)
+    if costs is not None and len(costs) != len(known.names):
+        raise FixError(f"costs: expected one for each of the {len(known.names)} generators, got {len(costs)}")
+    return known
+
+
+def _generators(given: NDArray[Any], names: tuple[str, ...]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """The names, and each sample's place among them."""
+    if given.dtype.kind in "iu":
+        named = names or tuple(f"generator-{place}" for place in range(int(given.max(initial=0)) + 1))
+        if given.size and not 0 <= given.min() <= given.max() < len(named):
+            raise FixError(f"generator: expected places from 0 to {len(named) - 1}")
+        return named, given.astype(np.int64)
+    texts = [str(name) for name in given]
+    named = names or tuple(sorted(set(texts)))
+    if unknown := sorted(set(texts) - set(named)):
+        raise FixError(f"generator: no generator is called {', '.join(unknown)}")
+    return named, np.array([named.index(text) for text in texts], dtype=np.int64)
+
+
+def _numbers(arrays: Mapping[str, NDArray[Any]], name: str, axes: int) -> NDArray[np.float64]:
+    array = arrays[name]
+    if array.dtype.kind not in "fiub" or array.ndim != axes:
+        expected = "(m, d)" if axes == 2 else "(m,)"
+        raise FixError(f"{name}: expected numbers {expected}, got {array.dtype} of shape {array.shape}")
+    return array.astype(np.float64)

@@ -18,7 +18,7 @@ from optimist.numerics.routing.features import ContextSettings
 from optimist.numerics.routing.model import RouteModel
 from optimist.numerics.routing.prompts import RoutedRows
 from optimist.records import COST, Damaged, ExperimentState, MixedPart, Part, is_outgrown
-from optimist.routing_gain.tables import route_table
+from optimist.routing_gain.reports import route_table
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
 from optimist.scoring.statistic_set import StatisticLock, StatisticSet, parts_of

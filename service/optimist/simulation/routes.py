@@ -11,7 +11,7 @@ import numpy as np
 
 from optimist.numerics.routing.features import Floats
 from optimist.policies.routing import RoutePolicy
-from optimist.routing_gain.scored_prompts import ScoredPrompts
+from optimist.routing_gain.outcomes import ScoredPrompts
 from optimist.simulation.routing import RouteBed, play
 from optimist_client.errors import FixError
 from optimist_client.goals import PACED

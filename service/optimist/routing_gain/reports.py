@@ -1,9 +1,11 @@
-"""The table of an experiment that routes prompts: which generator wins which prompts, and what routing gains."""
+"""What is reported of routing: the table of an experiment that routes prompts, and the answer for a file of scores."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +13,8 @@ from numpy.typing import NDArray
 from optimist.numerics.routing.features import ContextSettings, Floats
 from optimist.numerics.routing.prompts import RoutedRows
 from optimist.policies.routing import RoutePolicy, calls_of
-from optimist.routing_gain.gain import RouteGain, route_gain
-from optimist.routing_gain.prompt_types import PromptType, types_of
-from optimist.routing_gain.scored_prompts import FEWEST, ScoredPrompts
+from optimist.routing_gain.gain import PromptType, RouteGain, route_gain, types_of
+from optimist.routing_gain.outcomes import FEWEST, ScoredPrompts, arrays_in, prompts_of
 from optimist_client.errors import FixError
 from optimist_client.metrics import Scale
 from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType
@@ -261,3 +262,89 @@ def _few(
         samples=int(rows.samples.sum()),
         warnings=warnings,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class RouteReport:
+    """What routing the prompts of a file would gain."""
+
+    names: tuple[str, ...]
+    gain: RouteGain
+    types: list[PromptType]
+    texts: tuple[str, ...] | None
+    """The prompts' texts."""
+    is_logged: bool
+    """Whether each prompt was given to one generator, with a known probability."""
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence."""
+        if self.gain.error == 0.0:
+            return f"Nothing is gained by routing: {self.gain.best} would get every prompt."
+        low, high = self.gain.lower, self.gain.upper
+        gained = f"{self.gain.gain:.3g} ± {self.gain.error:.2g} over {self.gain.best} alone"
+        interval = "" if low is None or high is None else f" ({low:.3g} to {high:.3g} with 95% confidence)"
+        less = " less the price of their costs" if self.gain.price else ""
+        verdict = "A router would gain" if low is not None and low > 0.0 else "No gain of routing is shown:"
+        return (
+            f"{verdict} {gained}, in the mean of the scores{less}. Over the generator that is truly the best single one"
+            f"{interval or ' it is not known'}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        found = self.gain
+        return {
+            "generators": list(self.names),
+            "prompts": found.prompts,
+            "price": found.price,
+            "best": found.best,
+            "gain": found.gain,
+            "basis": found.basis,
+            "error": found.error,
+            "lower": found.lower,
+            "upper": found.upper,
+            "value": found.value,
+            "single_value": found.single_value,
+            "cost": found.cost,
+            "single_cost": found.single_cost,
+            "shares": found.shares,
+            "types": [kind.to_dict() for kind in self.types],
+        }
+
+
+def route_file(
+    file: Path,
+    *,
+    price: float = 0.0,
+    ceiling: float | None = None,
+    at_least: float | None = None,
+    features: int = 256,
+    types: int = 6,
+    seed: int = 0,
+) -> RouteReport:
+    """The report on an .npz file of prompts, routed at a price of cost or within a budget.
+
+    It has `contexts` (m, d), the embeddings of m prompts, and one of two sets of arrays. `scores` (m, G): what each of
+    G generators scored on each prompt, NaN where it got none. Or, of a log in which every prompt was given to one
+    generator: `generator` (m,), its place or its name, `score` (m,), and `probability` (m,), with which it was chosen.
+    Optional are `names` (G,), `costs` (G,) of a sample, and `prompts` (m,), the texts. Raises FixError if the file
+    cannot be read, lacks an array, or if the numbers do not fit.
+    """
+    arrays = arrays_in(file)
+    known = prompts_of(arrays, file)
+    texts = None if "prompts" not in arrays else tuple(map(str, arrays["prompts"]))
+    if texts is not None and len(texts) != len(known.contexts):
+        raise FixError(f"prompts: expected {len(known.contexts)} texts, as many as contexts; got {len(texts)}")
+    if not 0.0 <= price < np.inf:
+        raise FixError(f"price: expected a number of at least 0, got {price}")
+    if price and known.costs is None:
+        raise FixError(f"price: it is multiplied by costs, and {file} has no array `costs`")
+    found = route_gain(known, price=price, ceiling=ceiling, at_least=at_least, features=features, seed=seed)
+    if found.error is None:
+        raise FixError(
+            "what routing gains is not known: too few prompts have scores of both generators, that of the route and "
+            "the best single one; a log needs probabilities below 1"
+        )
+    kinds = types_of(known, found, count=types, seed=seed)
+    return RouteReport(known.names, found, kinds, texts, known.is_logged)
