@@ -33,8 +33,7 @@ from rich.table import Table
 
 from optimist import Evaluation, score
 from optimist.metrics.threads import limit_threads
-from optimist.simulation.digits.networks import softmax
-from optimist.simulation.digits.prompted import TEXTS
+from optimist.simulation.digits.generators import TEXTS, softmax
 from optimist.simulation.digits.world import load
 from optimist_client.metrics import find
 

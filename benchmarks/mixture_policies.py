@@ -34,7 +34,7 @@ from optimist.estimation.question import Question
 from optimist.metrics.threads import limit_threads
 from optimist.numerics.programme import Quadratic, least
 from optimist.policies.mixture_policy import Ranges, drawn, optimistic_weights, steepest
-from optimist.simulation.mixtures import TrueBlends
+from optimist.simulation.mixture_result import TrueBlends
 from optimist.simulation.sources import Draw
 
 AFTER = (50, 100, 200, 400)

@@ -24,7 +24,7 @@ from rich.table import Table
 from calibration import BATCH, results
 from optimist import Evaluation, score
 from optimist.experiments.slices import prompt_order
-from optimist.simulation.digits.prompted import TEXTS
+from optimist.simulation.digits.generators import TEXTS
 from optimist.simulation.digits.world import Digits, load
 
 KERNEL = {"name": "gaussian", "sigma": 5.0, "features": 128}

@@ -18,8 +18,7 @@ from truths import truth
 from optimist.estimation.question import Question, declared_of
 from optimist.metrics.bound import Bound
 from optimist.places import cache_directory
-from optimist.simulation.digits.generators import Generator, TruncatedVAE
-from optimist.simulation.digits.recipe import Recipe
+from optimist.simulation.digits.generators import Generator, Recipe, TruncatedVAE
 from optimist.simulation.digits.world import Digits, load
 
 ROWS = 30_000

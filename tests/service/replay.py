@@ -17,7 +17,7 @@ from optimist.experiments.state import needed_to_fit
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.policies import Arm, MixturePolicy
-from optimist.simulation.sources.experiments import question_in
+from optimist.simulation.sources.files import question_in
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment, Pick
 

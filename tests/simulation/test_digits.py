@@ -9,7 +9,7 @@ import pytest
 from configs import config_of
 from rich.console import Console
 
-from optimist.simulation.digits import unpaired
+from optimist.simulation.digits.demo import play_unpaired, saved_by_pairing
 from optimist.simulation.trial import TrialResult
 from optimist_client.models import ExperimentConfig
 
@@ -158,7 +158,7 @@ def unpaired_config(budget: int) -> ExperimentConfig:
 
 def test_the_demo_is_played_again_unpaired_as_far_as_its_budget(digits, digits_cache, monkeypatch):
     monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))
-    played = unpaired.play(unpaired_config(budget=123), Console(file=StringIO()))
+    played = play_unpaired(unpaired_config(budget=123), Console(file=StringIO()))
     assert not played.decided
     assert played.samples.sum() == 125
     assert (played.samples > 0).all()
@@ -168,7 +168,7 @@ def test_what_pairing_saved_is_said_as_it_was_counted():
     def said(decided: bool, *samples: int, common: str = "seeds") -> str:
         blank = np.zeros(0, np.int32)
         played = TrialResult(blank, blank, np.zeros((2, 3)), np.array(samples), decided, None)
-        return unpaired.saved(405, played, common)
+        return saved_by_pairing(405, played, common)
 
     assert said(True, 400, 1035) == (
         "Sampled with the same seeds it took 405 samples; without (played again with seeds of their own) 1,435: "

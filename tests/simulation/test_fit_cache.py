@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from optimist import places
-from optimist.simulation.digits import cache
-from optimist.simulation.digits.recipe import Recipe
-from optimist.simulation.digits.world import load
+from optimist.simulation.digits.generators import Recipe
+from optimist.simulation.digits.world import load, read_fit, write_fit
 
 QUICK = Recipe(network_epochs=1, vae_epochs=1, components=2)
 
@@ -37,8 +36,8 @@ def test_a_fit_is_reused(path, caplog):
 
 def test_fitting_again_gives_the_same_tensors(fitted, tmp_path):
     load(tmp_path, progress=False, recipe=QUICK)
-    first = cache.read(fitted, QUICK.digest())
-    again = cache.read(tmp_path / fitted.name, QUICK.digest())
+    first = read_fit(fitted, QUICK.digest())
+    again = read_fit(tmp_path / fitted.name, QUICK.digest())
     assert first is not None
     assert again is not None
     assert first.keys() == again.keys()
@@ -57,15 +56,15 @@ def test_a_damaged_file_is_fitted_again_with_a_word(path, caplog, damage):
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert str(path) in caplog.text
     assert np.isfinite(digits.reference()[1]).all()
-    assert cache.read(path, QUICK.digest()) is not None
+    assert read_fit(path, QUICK.digest()) is not None
     assert list(path.parent.iterdir()) == [path]
 
 
 def test_another_recipe_is_fitted_without_a_word(path, caplog):
     other = Recipe(network_epochs=1, vae_epochs=1, components=3)
     assert "gmm-3" in load(path.parent, progress=False, recipe=other).generators
-    assert cache.read(path, other.digest()) is not None
-    assert cache.read(path, QUICK.digest()) is None
+    assert read_fit(path, other.digest()) is not None
+    assert read_fit(path, QUICK.digest()) is None
     assert not caplog.records
 
 
@@ -74,7 +73,7 @@ def test_two_may_fit_at_once(tmp_path):
         one, other = pool.map(lambda _: load(tmp_path, progress=False, recipe=QUICK), range(2))
     np.testing.assert_array_equal(*(digits.generators["gmm-2"].sample(3, 0) for digits in (one, other)))
     assert [file.name for file in tmp_path.iterdir()] == ["digits.safetensors"]
-    assert cache.read(tmp_path / "digits.safetensors", QUICK.digest()) is not None
+    assert read_fit(tmp_path / "digits.safetensors", QUICK.digest()) is not None
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(path):
@@ -82,15 +81,15 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(path):
     target = path.parent / "taken"
     target.mkdir()
     with pytest.raises(OSError):
-        cache.write(target, QUICK.digest(), {"x": np.zeros(3)})
+        write_fit(target, QUICK.digest(), {"x": np.zeros(3)})
     assert sorted(file.name for file in path.parent.iterdir()) == [path.name, "taken"]
     assert path.read_bytes() == before
 
 
 def test_arrays_of_any_layout_come_back_as_they_were(tmp_path):
     transposed = np.arange(6.0).reshape(2, 3).T
-    cache.write(tmp_path / "x", "digest", {"x": transposed})
-    back = cache.read(tmp_path / "x", "digest")
+    write_fit(tmp_path / "x", "digest", {"x": transposed})
+    back = read_fit(tmp_path / "x", "digest")
     assert back is not None
     np.testing.assert_array_equal(back["x"], transposed)
 

@@ -16,13 +16,12 @@ from typer.testing import CliRunner
 
 import optimist
 from optimist.commands import app
-from optimist.simulation.contenders import contenders
 from optimist.simulation.laboratory import SimulationWarning
 from optimist.simulation.result import Result
 from optimist.simulation.run import Run
 from optimist.simulation.sources import ArraySource, Draw, GaussianSource, SourceSet
-from optimist.simulation.sources.arrays import ArrayStream
-from optimist.simulation.trial import TrialResult
+from optimist.simulation.sources.base import ArrayStream
+from optimist.simulation.trial import TrialResult, contenders
 
 DATA = Path(__file__).parent.parent / "data"
 REFERENCE = (np.zeros(4), np.eye(4))

@@ -15,9 +15,8 @@ from typer.testing import CliRunner
 
 import optimist
 from optimist.commands import app
-from optimist.simulation.mixtures import MixtureResult, MixtureRun, TrueBlends
-from optimist.simulation.mixtures.run import Judge, marks_of
-from optimist.simulation.mixtures.trial import Play
+from optimist.simulation.mixture_result import MixtureResult, TrueBlends
+from optimist.simulation.mixture_run import Judge, MixtureRun, Play, marks_of
 
 KERNEL = {"name": "gaussian", "sigma": 1.5, "features": 16}
 LAWS = {"a": ((0.5, 1.0), 0.3), "b": ((2.5, 0.0), 0.7), "c": ((-1.5, 2.0), 0.9)}

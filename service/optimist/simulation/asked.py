@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from optimist.estimation.arrays import check_arrays
+from optimist.estimation.arrays import arrays_of, check_arrays
 from optimist.estimation.question import Question, by_label, prepared, with_real_data
 from optimist.estimation.track import first_rows
 from optimist.local.offline import read_reference
+from optimist.numerics.batches import as_matrices
 from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files
-from optimist.simulation.watched import arrays_read, parts_for, source_of
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
 from optimist_client.tolerance import checked as checked_tolerance
@@ -101,6 +101,38 @@ def _source_set(sources: Any, metric: str | Metric | None, reference: Any, watch
     if not isinstance(sources, Mapping) or not sources:
         raise FixError(f"sources: expected generators by name, or a path; got {type(sources).__name__}")
     return SourceSet({name: source_of(name, made, arrays) for name, made in sources.items()})
+
+
+def arrays_read(metrics: Iterable[Metric]) -> dict[str, int | None]:
+    """The arrays that the metrics read, with their columns where the settings say them."""
+    found: dict[str, int | None] = {}
+    for metric in metrics:
+        for own, name in metric.array_names.items():
+            found[name] = found.get(name) or metric.widths.get(own)
+    return found
+
+
+def parts_for(metric: Metric, sources: Mapping[str, Source]) -> dict[str, Source]:
+    """The sources with the arrays of one metric alone, as far as they have them."""
+    names = set(metric.array_names.values())
+
+    def part(source: Source) -> Source:
+        if not isinstance(source, ArraySource) or not names < set(source.rows):
+            return source
+        return replace(source, rows={name: rows for name, rows in source.rows.items() if name in names})
+
+    return {name: part(source) for name, source in sources.items()}
+
+
+def source_of(name: str, made: Any, arrays: Mapping[str, int | None]) -> Source:
+    """The source of a generator given in memory. Raises FixError, naming it, for what is no arrays."""
+    if hasattr(made, "stream"):
+        return made
+    try:
+        columns = {array: width for array, width in arrays.items() if width is not None}
+        return ArraySource(as_matrices(arrays_of(made, arrays), columns), f"generator {name!r}")
+    except ValueError as error:
+        raise FixError(f"generator {name!r}: {error}") from None
 
 
 def _declared(metric: str | Metric | None, brought: Mapping[str, Any], given: Mapping[str, Any]) -> Metric:

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, overload
 
+import numpy as np
+
 from optimist.estimation.question import Question
 from optimist.metrics.threads import one_thread
 from optimist.numerics.batches import check_whole
 from optimist.simulation.asked import Asked, SimulationWarning, check_amounts
-from optimist.simulation.contenders import contenders
-from optimist.simulation.mixtures import MixtureResult, TrueBlends, checked_truth, compare
-from optimist.simulation.plan import Plan
-from optimist.simulation.result import Result
+from optimist.simulation.mixture_result import MixtureResult, TrueBlends, checked_truth, true_blends
+from optimist.simulation.mixture_run import Judge, MixtureTrial
+from optimist.simulation.plan import Plan, Runner
+from optimist.simulation.result import Result, TrueScore, Watched, gaps, given_scores, true_score
 from optimist.simulation.run import Run
-from optimist.simulation.runner import Runner
 from optimist.simulation.sources import Source, SourceSet
-from optimist.simulation.trial import Trial
-from optimist.simulation.truth import TrueScore, gaps, given_scores, true_score
-from optimist.simulation.watched import Watched
+from optimist.simulation.trial import Trial, contenders
 from optimist_client.config import Goal
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.tolerance import checked as checked_tolerance
+from optimist_client.tolerance import share_of
 
 __all__ = ["SimulationWarning", "simulate"]
 
@@ -161,7 +162,7 @@ def simulate(
     if goal == "mixture":
         blends = checked_truth(truth, asked)
         with Runner(jobs, progress) as runner:
-            return compare(plan, runner, blends)
+            return _compare_mixtures(plan, runner, blends)
     if isinstance(truth, TrueBlends):
         raise FixError("truth: expected scores by generator, got TrueBlends, which is for the goal 'mixture'")
     known = None if truth is None else given_scores(truth, asked.sources, asked.question.metric)
@@ -202,3 +203,49 @@ def _compare(plan: Plan, runner: Runner, known: dict[str, TrueScore] | None) -> 
 def _score(name: str, source: Source, question: Question, seed: int) -> TrueScore:
     with one_thread():
         return true_score(name, source, question, seed)
+
+
+def _compare_mixtures(plan: Plan, runner: Runner, truth: TrueBlends | None) -> MixtureResult:
+    """Play every trial of a plan. Raises FixError for further metrics, and as `true_blends` does."""
+    asked, question = plan.asked, plan.asked.question
+    if asked.watched:
+        raise FixError("watch: further metrics are compared with the goal 'best' only")
+    if truth is None:
+        truth = true_blends(asked.sources, question, plan.seed)
+    plays = plan.sorted(runner.run("trials", [trial.blended for trial in plan.trials_of(MixtureTrial)]))
+    count = len(asked.sources)
+    least = truth.loss(truth.weights)
+    singles = np.array([truth.loss(alone) for alone in np.eye(count)])
+    judge = Judge(
+        loss=truth.loss,
+        least=least,
+        best_single=float(singles.min()),
+        is_log=question.metric.scale == "log",
+        tolerated=_tolerated_excess(asked.settings["tolerance"], question, least),
+        delta=asked.settings["delta"],
+    )
+    with one_thread():
+        runs = {label: judge.run_of(own, count, plan.rounds, plan.batch_size) for label, own in plays.items()}
+    return MixtureResult(
+        metric=question.metric.name,
+        generators=tuple(asked.sources),
+        origin=truth.origin,
+        weights=truth.weights,
+        least=least,
+        singles=singles,
+        single_share=float(judge.share(singles.min(keepdims=True) - least)[0]),
+        batch_size=plan.batch_size,
+        rounds=plan.rounds,
+        seed=plan.seed,
+        stop=plan.stop,
+        paired=asked.paired,
+        runs=runs,
+    )
+
+
+def _tolerated_excess(tolerance: float | str, question: Question, least: float) -> float:
+    """The tolerance as an excess on the metric's scale."""
+    share = share_of(tolerance)
+    if share is None:
+        return float(tolerance)
+    return math.log1p(share) if question.metric.scale == "log" else share * max(least, 0.0)

@@ -21,7 +21,7 @@ from rich.text import Text
 from optimist_client.metrics import find
 
 if TYPE_CHECKING:
-    from optimist.simulation.mixtures.run import MixtureSummary
+    from optimist.simulation.mixture_run import MixtureSummary
     from optimist.simulation.result import Result
     from optimist.simulation.run import Summary
 

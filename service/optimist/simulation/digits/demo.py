@@ -1,4 +1,7 @@
-"""Runs the demo: the real service on its embedded Redis, and two workers with generators of handwritten digits."""
+"""Runs the demo: the real service on its embedded Redis, and two workers with generators of handwritten digits.
+
+Afterwards the experiment is played once more in memory without pairing, to measure what pairing saved.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,18 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
 
-from optimist.simulation.digits import unpaired
-from optimist.simulation.digits.prompted import TEXTS
+from optimist.simulation.digits.generators import TEXTS
 from optimist.simulation.digits.world import KERNEL, PROMPT_KERNEL, Digits, load
-from optimist.simulation.tables import headline, standings, summary
+from optimist.simulation.sources import digits
+from optimist.simulation.trial import Contender, Trial, TrialResult
 from optimist.store import dies_with_parent
 from optimist_client import Experiment, Optimist, Report, RetryError
 from optimist_client.metrics import find
+from optimist_client.models import ExperimentConfig
 
 WORKERS = 2
 PATIENCE = 120.0
@@ -76,7 +83,7 @@ class Demo:
             if report.decision.decided:
                 config = experiment.info.config
                 common = "seeds" if config.prompts is None else "prompts and seeds"
-                console.print(unpaired.saved(report.samples, unpaired.play(config, console), common), soft_wrap=True)
+                console.print(saved_by_pairing(report.samples, play_unpaired(config, console), common), soft_wrap=True)
             if keep:
                 console.print(f"The service keeps running on {url}: stop it with Ctrl-C.", soft_wrap=True)
                 with contextlib.suppress(KeyboardInterrupt):
@@ -148,3 +155,67 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def play_unpaired(config: ExperimentConfig, console: Console) -> TrialResult:
+    """Play the experiment until it is decided or its budget is spent, with unpaired samples and the same settings."""
+    bed = digits(config.metric.name)
+    settings = {"metric": bed.settings["metric"]} | {
+        name: getattr(config, name) for name in ("batch_size", "delta", "tolerance", "warmup", "rescore_growth")
+    }
+    assert config.budget is not None
+    rounds = -(-config.budget // config.batch_size)
+    contender = Contender(config.policy, {"policy": config.policy})
+    trial = Trial(bed.sources, contender, settings, 0, rounds, config.seed, stop=True, shuffle=True, paired=False)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,} samples"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        shown = progress.add_task("playing it again unpaired", total=rounds * config.batch_size)
+        return trial.play(lambda: progress.advance(shown, config.batch_size))
+
+
+def saved_by_pairing(took: int, unpaired: TrialResult, common: str = "seeds") -> str:
+    """The sentence that compares `took`, the paired samples until the decision. `common` is what they had in common."""
+    samples = int(unpaired.samples.sum())
+    more = "" if unpaired.decided else "more than "
+    times = samples / took
+    return (
+        f"Sampled with the same {common} it took {took:,} samples; without (played again with seeds of their "
+        f"own) {more}{samples:,}: {more}{f'{times:.1f}' if times < 10 else f'{times:,.0f}'} times as many."
+    )
+
+
+def standings(report: Report) -> Table:
+    """A table of the generators, best first."""
+    table = Table(title=f"{report.experiment}: {report.samples:,} samples, {report.state}", title_justify="left")
+    table.add_column("generator", overflow="fold")
+    behind = report.behind
+    # Broken where a line may end, so that the table is narrow; nothing is cut off in a narrower terminal.
+    heads = (["behind\nthe best"] if behind else []) + [report.metric.upper(), "± error", "samples", "pick\nratio"]
+    for head in heads:
+        table.add_column(head, justify="right", overflow="fold")
+    for row in report.ranking:
+        score = "…" if row.score is None else f"{row.score:.3f}"
+        error = "…" if row.error is None else f"{row.error:.3f}"
+        apart = [behind[row.generator]] if behind else []
+        style = "bold green" if row.generator == report.decision.best else ""
+        table.add_row(row.generator, *apart, score, error, f"{row.samples:,}", f"{row.pick_ratio:.1%}", style=style)
+    return table
+
+
+def headline(report: Report) -> Text:
+    """The current answer in one sentence."""
+    decision = report.decision
+    if decision.best is None:
+        return Text(report.why)
+    sure = f" with {decision.confidence_text} confidence" if decision.confidence_text else ""
+    return Text(f"{decision.best} leads{sure}. {report.why}")
+
+
+def summary(report: Report) -> Group:
+    """The final standings, the winner with its interval, and what uniform sampling would have spent."""
+    return Group(standings(report), *map(Text, report.sentences))

@@ -16,8 +16,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn import functional
 
-from optimist.simulation.digits.networks import forward, pack
-from optimist.simulation.digits.recipe import Recipe
+from optimist.simulation.digits.generators import Recipe, forward, pack
 
 Layers = list[tuple[Tensor, Tensor]]
 

@@ -1,6 +1,15 @@
-"""Loads the demo's data: scikit-learn's 1,797 handwritten digits, a feature network, and generators fitted to them."""
+"""The demo's data: scikit-learn's 1,797 handwritten digits, a feature network, and generators fitted to them.
 
-from collections.abc import Sequence
+What was fitted is kept on disk in one safetensors file, which records its recipe and a checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,14 +18,81 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from optimist.places import cache_directory
-from optimist.simulation.digits import cache as fits
-from optimist.simulation.digits.generators import Generator, family, generators
-from optimist.simulation.digits.networks import forward, hidden, softmax, unpack
-from optimist.simulation.digits.prompted import PromptedGenerator, classes, prompted
-from optimist.simulation.digits.recipe import Recipe
+from optimist.simulation.digits.generators import (
+    Generator,
+    PromptedGenerator,
+    Recipe,
+    classes,
+    family,
+    forward,
+    generators,
+    hidden,
+    prompted,
+    softmax,
+    unpack,
+)
 from optimist_client.references import Moments, moments_of
+
+logger = logging.getLogger(__name__)
+
+# Increase this whenever fitting.py gives different tensors for the same recipe.
+_VERSION = "2"
+
+
+def read_fit(path: Path, recipe: str) -> dict[str, np.ndarray] | None:
+    """The tensors at `path`; None if they are missing, damaged, or not fitted with `recipe` (a digest).
+
+    Logs a warning for a damaged file, but not for a missing or outdated one.
+    """
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            origin = file.metadata() or {}
+            if (origin.get("version"), origin.get("recipe")) != (_VERSION, recipe):
+                return None
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    except (SafetensorError, OSError) as error:
+        logger.warning("%s cannot be read (%s): fitting again", path, error)
+        return None
+    if origin.get("content") != _checksum(tensors):
+        logger.warning("%s is damaged (its checksum does not match): fitting again", path)
+        return None
+    return tensors
+
+
+def write_fit(path: Path, recipe: str, tensors: Mapping[str, np.ndarray]) -> None:
+    """Write `tensors` to `path` atomically, so that no process ever reads an incomplete file.
+
+    Raises OSError if the directory cannot be created or written.
+    """
+    whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    body = save(whole, {"version": _VERSION, "recipe": recipe, "content": _checksum(whole)})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
+        try:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def _checksum(tensors: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 over names, types, shapes and bytes, because safetensors has no checksum."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tensor.shape}\n".encode())
+        digest.update(tensor.tobytes())
+    return digest.hexdigest()
+
 
 KERNEL: dict[str, Any] = {"name": "gaussian", "sigma": 5.0, "features": 256}
 """σ is half the median distance between features of real digits, so that the kernel distinguishes the digits."""
@@ -53,7 +129,7 @@ class Digits:
         """Embeddings (n, 64) float32 of `prompts`: the mean features of the real images of the digit they ask for.
 
         As in models that embed both, a text is embedded close to its images, so that similar digits have similar
-        prompts. Raises FixError for a prompt that is not in `prompted.TEXTS`.
+        prompts. Raises FixError for a prompt that is not in `generators.TEXTS`.
         """
         return self._embedded_classes[classes(prompts)]
 
@@ -76,10 +152,10 @@ def load(cache: Path | None = None, progress: bool = True, recipe: Recipe | None
     """
     recipe = recipe or Recipe()
     path = (cache or cache_directory()) / "digits.safetensors"
-    tensors = fits.read(path, recipe.digest())
+    tensors = read_fit(path, recipe.digest())
     if tensors is None:
         tensors = _fit(recipe, progress)
-        fits.write(path, recipe.digest(), tensors)
+        write_fit(path, recipe.digest(), tensors)
     made = generators(tensors, recipe)
     return Digits(
         images=tensors["images"],

@@ -1,11 +1,8 @@
 """The sources of a simulation's samples: arrays, files, exported experiments, live generators, Gaussians."""
 
-from optimist.simulation.sources.arrays import ArraySource
-from optimist.simulation.sources.base import Draw, Rows, Source, SourceSet, Stream
+from optimist.simulation.sources.base import ArraySource, Draw, Rows, Source, SourceSet, Stream
 from optimist.simulation.sources.digits import digits
-from optimist.simulation.sources.experiments import experiment
-from optimist.simulation.sources.files import files
-from optimist.simulation.sources.gaussian import GaussianSource
+from optimist.simulation.sources.files import GaussianSource, experiment, files
 
 __all__ = [
     "ArraySource",

@@ -9,7 +9,7 @@ import numpy as np
 
 from optimist.estimation.question import Question, with_real_data
 from optimist.experiments.slices import prompt_order
-from optimist.simulation.digits.prompted import TEXTS
+from optimist.simulation.digits.generators import TEXTS
 from optimist.simulation.digits.world import KERNEL, PROMPT_KERNEL, Digits, load
 from optimist.simulation.sources.base import Draw, Rows, SourceSet
 from optimist_client.metrics import find
