@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from optimist.commands.score import kernels_of
@@ -39,9 +41,7 @@ from optimist_client.tolerance import parsed as parsed_tolerance
 
 if TYPE_CHECKING:
     from optimist.simulation.sources import SourceSet
-import json
 
-from rich.table import Table
 
 DEFAULTS = {
     "best": ("ucb", "uniform"),

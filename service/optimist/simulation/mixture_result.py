@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optimist.numerics.mixtures.quadratic import Floats
-from optimist.simulation.mixture_run import MixtureRun, MixtureSummary
-from optimist.simulation.reporting import as_html, plain
-
-if TYPE_CHECKING:
-    from os import PathLike
-
-    from rich.console import Group
-import csv
-import json
-import math
-from collections.abc import Iterator
-from dataclasses import asdict
-from typing import TYPE_CHECKING
-
-from rich.console import Group
-
-from optimist.simulation.mixture_run import MEASURES
-from optimist.simulation.reporting import ended_early, group, measured, shown
-
-if TYPE_CHECKING:
-    from optimist.simulation.mixture_run import MixtureSummary
-from collections.abc import Callable, Mapping
-
 import numpy as np
 import torch
+from rich.console import Group
 
 from optimist.estimation.question import Question
-from optimist.numerics.programme import minimise
+from optimist.numerics.programme import Floats, minimise
 from optimist.simulation.asked import Asked
+from optimist.simulation.mixture_run import MEASURES, MixtureRun, MixtureSummary
+from optimist.simulation.reporting import as_html, ended_early, group, measured, plain, shown
 from optimist.simulation.result import SAMPLES
 from optimist.simulation.sources import Draw, Source
 from optimist_client.errors import FixError
+
+if TYPE_CHECKING:
+    from os import PathLike
 
 
 @dataclass(frozen=True, eq=False)

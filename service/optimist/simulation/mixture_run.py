@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from optimist.metrics.threads import one_thread
 from optimist.numerics.mixture import Mixture
-from optimist.numerics.mixtures.quadratic import Floats
 from optimist.numerics.programme import Floats
-from optimist.simulation.mixture_run import Named, Play
 from optimist.simulation.run import Curve, curve_of, mean_of
 from optimist.simulation.trial import NO_GENERATOR, Trial
 

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from optimist.simulation import reporting
-from optimist.simulation.run import Bools, Floats, Run, Summary
-
-if TYPE_CHECKING:
-    from os import PathLike
-
-    from rich.console import Group
 import math
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optimist.estimation.question import Question
 from optimist.local.single import score
 from optimist.numerics.estimate import natural
+from optimist.simulation import reporting
+from optimist.simulation.run import Bools, Floats, Run, Summary
 from optimist.simulation.sources.base import Draw, Source
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.tolerance import share_of
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from rich.console import Group
 
 
 @dataclass(frozen=True, eq=False)

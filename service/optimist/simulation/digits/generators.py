@@ -1,6 +1,6 @@
 """Generators of 8×8 digit images, also for prompts such as "a handwritten 3"; the recipe and networks they are made of.
 
-Each is a pure function of (size, seed), with the same bits in every process. Networks are fitted by torch, and run without it.
+Each is a pure function of (size, seed), with the same bits in every process. Only fitting the networks needs torch.
 """
 
 from __future__ import annotations
