@@ -34,7 +34,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.metrics.threads import limit_threads
@@ -259,9 +259,9 @@ def without_reference(estimate: Estimate) -> Estimate:
 
 def estimate_of(score: Any, rows: torch.Tensor) -> Estimate:
     """The estimate from samples of indices 0, 1, …, as experiments make it."""
-    track = Track(InfluenceBound(score), 0.04, paired=True)
-    track.add({"features": rows}, [""] * len(rows), indices=(0, len(rows)))
-    return track.estimate()
+    estimator = StreamingEstimator(InfluenceBound(score), 0.04, paired=True)
+    estimator.add({"features": rows}, [""] * len(rows), indices=(0, len(rows)))
+    return estimator.estimate()
 
 
 def beside(data: Path | None) -> tuple[Table, Table]:

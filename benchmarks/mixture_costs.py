@@ -25,7 +25,7 @@ from rich.table import Table
 
 from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.question import Question, prepared, with_real_data
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.curves import curve_point
 from optimist.metrics.threads import limit_threads
 from optimist.records import LogEntry
@@ -77,17 +77,17 @@ def row(metric: str, generators: int, features: int, samples: int) -> list[str]:
     """One metric: the estimate of one generator, then the mixture of all."""
     asked, columns = question(metric, features)
     bound = asked.bound_for({"features": columns})
-    tracks: dict[str, Track] = {}
+    estimators: dict[str, StreamingEstimator] = {}
     cached = CachedStatistic(bound, 1e9, paired=asked.is_paired)
     for generator in range(generators):
         cached = CachedStatistic(bound, 1e9, paired=asked.is_paired)
         cached.apply(told(generator, columns, samples))
-        tracks[f"g{generator}"] = cached.track
-    _, estimate = timed(cached.track.estimate)
+        estimators[f"g{generator}"] = cached.estimator
+    _, estimate = timed(cached.estimator.estimate)
     body, _ = timed(cached.freeze)
     _, thawing = timed(partial(CachedStatistic.thaw, paired=asked.is_paired), body, cached.seq, bound, 1e9)
     before = peak()
-    mixture, seconds = timed(mixture_of, tracks)
+    mixture, seconds = timed(mixture_of, estimators)
     payload = json.dumps(mixture.to_dict())
     cells = [metric, f"{estimate:.2f} s", f"{cached.bytes / 2**20:.0f} MiB", f"{seconds:.2f} s"]
     cells += [f"{seconds / estimate:.1f}", f"{(peak() - before) / 2**20:.0f} MiB"]

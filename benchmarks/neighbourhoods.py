@@ -29,7 +29,7 @@ from rich.table import Table
 from torch import Tensor
 
 from discrepancies import beds, truncations
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.metrics.neighbours.statistic import Balls
@@ -174,10 +174,10 @@ def _differences(
         found: list[Estimate] = []
         for score, rows in made.values():
             drawn = torch.from_numpy(rows[np.random.default_rng(repeat).integers(len(rows), size=n)])
-            track = Track(InfluenceBound(score), 0.04, paired=True)
+            estimator = StreamingEstimator(InfluenceBound(score), 0.04, paired=True)
             array = next(iter(score.widths))
-            track.add({array: drawn}, [""] * n, indices=(0, n))
-            found.append(track.estimate())
+            estimator.add({array: drawn}, [""] * n, indices=(0, n))
+            found.append(estimator.estimate())
         values.append([each.value for each in found])
         contrasts = contrasts_of(found)
         for one, other in combinations(range(len(found)), 2):

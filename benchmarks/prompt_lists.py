@@ -24,7 +24,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.slices import prompt_order
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import GaussianFourier
@@ -78,9 +78,9 @@ def compared(metric: Score, length: int, n: int, seed: int) -> tuple[float, floa
     found: list[Estimate] = []
     for noise in (NOISE, OTHER):
         samples, prompts, places = stream(length, n, seed, noise)
-        track = Track(InfluenceBound(metric), 0.0, paired=True)
-        track.add({"features": samples, "prompts": prompts}, [""] * n, places, (0, n))
-        found.append(track.estimate())
+        estimator = StreamingEstimator(InfluenceBound(metric), 0.0, paired=True)
+        estimator.add({"features": samples, "prompts": prompts}, [""] * n, places, (0, n))
+        found.append(estimator.estimate())
     contrasts = Contrasts(found)
     return (
         contrasts.against(0).differences[1],

@@ -27,7 +27,7 @@ from races import DELTA, Change, shifted
 from streams import BATCH, GROWTH, places_of
 from torch import Tensor
 
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.threads import limit_threads
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, Policy, Stopping
@@ -41,7 +41,7 @@ class Flight:
     def __init__(self, bed: Bed, names: tuple[str, ...], number: int) -> None:
         places = places_of(bed, number)
         self._rows: dict[str, dict[str, Tensor]] = {name: bed.rows(name, places) for name in names}
-        self._tracks = {name: Track(bed.bound(), GROWTH, paired=True) for name in names}
+        self._estimators = {name: StreamingEstimator(bed.bound(), GROWTH, paired=True) for name in names}
         self._rng = np.random.default_rng([number, 1])
         self._due: list[tuple[float, int, str]] = []
         self._next = dict.fromkeys(names, 0)
@@ -58,15 +58,15 @@ class Flight:
         """Tell the batch that is done first: its generator, and whether an estimate is due."""
         self._now, start, name = heapq.heappop(self._due)
         batch = {array: rows[start : start + BATCH] for array, rows in self._rows[name].items()}
-        return name, self._tracks[name].add(batch, [""] * BATCH, None, (start, BATCH))
+        return name, self._estimators[name].add(batch, [""] * BATCH, None, (start, BATCH))
 
     def samples(self, name: str) -> int:
         """The samples that a generator has told."""
-        return self._tracks[name].samples
+        return self._estimators[name].samples
 
     def estimate(self, name: str) -> Estimate:
         """The estimate of all that a generator has told."""
-        return self._tracks[name].estimate()
+        return self._estimators[name].estimate()
 
 
 def errors(

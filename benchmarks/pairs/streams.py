@@ -1,4 +1,4 @@
-"""A generator's estimates along a stream: what `Track` finds whenever one is due."""
+"""A generator's estimates along a stream: what `StreamingEstimator` finds whenever one is due."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from beds import Bed, bed_named
 from numpy.typing import NDArray
 
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.estimate import Estimate
 
 BATCH = 5
@@ -68,16 +68,16 @@ class Stream:
         found: dict[str, Table] = {}
         ends = LOOKS if self.lockstep else range(BATCH, bed.horizon + 1, BATCH)
         for generator in bed.generators:
-            track = Track(bed.bound(), 0.0 if self.lockstep else GROWTH, paired=True)
+            estimator = StreamingEstimator(bed.bound(), 0.0 if self.lockstep else GROWTH, paired=True)
             rows = bed.rows(generator, places)
             counts: list[int] = []
             estimates: list[Estimate] = []
             first = 0
             for last in (end for end in ends if end <= bed.horizon):
                 batch = {name: array[first:last] for name, array in rows.items()}
-                if track.add(batch, [f"{row}" for row in range(first, last)], None, (first, last - first)):
+                if estimator.add(batch, [f"{row}" for row in range(first, last)], None, (first, last - first)):
                     counts.append(last)
-                    estimates.append(track.estimate())
+                    estimates.append(estimator.estimate())
                 first = last
             found[generator] = Table(tuple(counts), tuple(estimates))
         return found

@@ -1,4 +1,4 @@
-"""What a paired track keeps by index, and what its estimates say of it."""
+"""What a paired estimator keeps by index, and what its estimates say of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from optimist.estimation.paired import CommonRows, Indices
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.local.evaluation import Evaluation
 from optimist.metrics.base import Analysis, BaseScore, Statistic
 from optimist.metrics.bound import InfluenceBound
@@ -107,13 +107,13 @@ class Unknowing(Mean):
     analyse_paired = BaseScore.analyse_paired
 
 
-def mean_track(growth: float = 0.0, metric: Mean | None = None, paired: bool = True) -> Track:
-    return Track(InfluenceBound(metric or Mean()), growth, paired)
+def mean_estimator(growth: float = 0.0, metric: Mean | None = None, paired: bool = True) -> StreamingEstimator:
+    return StreamingEstimator(InfluenceBound(metric or Mean()), growth, paired)
 
 
-def tell(track: Track, values: Sequence[float], indices: Indices | None) -> bool:
+def tell(estimator: StreamingEstimator, values: Sequence[float], indices: Indices | None) -> bool:
     rows = torch.tensor(values, dtype=torch.float64)[:, None]
-    return track.add({"values": rows}, [""] * len(values), indices=indices)
+    return estimator.add({"values": rows}, [""] * len(values), indices=indices)
 
 
 def pairing(estimate: Estimate) -> Pairing:
@@ -184,22 +184,22 @@ def test_picks_in_order_are_one_interval():
 
 @pytest.mark.parametrize("indices", [(-1, 2), (0, 4), (0, -1), (LARGEST_INDEX - 2, 3), (0, 2, 1, 1), (0, 2, 5, 2)])
 def test_indices_that_cannot_be_are_refused(indices: Indices):
-    track = mean_track()
+    estimator = mean_estimator()
     with pytest.raises(ValueError, match="expected ascending indices of at most 3 rows from 0 to"):
-        tell(track, [1.0, 2.0, 3.0], indices)
-    assert (track.samples, track.statistic.samples) == (0, 0)
-    tell(track, [1.0, 2.0], (0, 2))
-    assert tell(track, [1.0, 2.0, 3.0], (LARGEST_INDEX - 3, 3))
-    assert pairing(track.estimate()).end == LARGEST_INDEX
+        tell(estimator, [1.0, 2.0, 3.0], indices)
+    assert (estimator.samples, estimator.statistic.samples) == (0, 0)
+    tell(estimator, [1.0, 2.0], (0, 2))
+    assert tell(estimator, [1.0, 2.0, 3.0], (LARGEST_INDEX - 3, 3))
+    assert pairing(estimator.estimate()).end == LARGEST_INDEX
 
 
 def test_an_estimate_has_the_influence_at_the_indices_told():
-    track = mean_track()
-    tell(track, [5.0, 7.0], (4, 2))
-    tell(track, [1.0, 3.0, 9.0], (0, 2))  # late, and one row without an index
-    tell(track, [100.0], (1, 1))  # told before
-    tell(track, [4.0, 2.0], None)
-    found = pairing(track.estimate())
+    estimator = mean_estimator()
+    tell(estimator, [5.0, 7.0], (4, 2))
+    tell(estimator, [1.0, 3.0, 9.0], (0, 2))  # late, and one row without an index
+    tell(estimator, [100.0], (1, 1))  # told before
+    tell(estimator, [4.0, 2.0], None)
+    found = pairing(estimator.estimate())
     mean = 131.0 / 8
     assert np.flatnonzero(~np.isnan(found.influence)).tolist() == [0, 1, 4, 5]
     assert found.influence.dtype == np.float32
@@ -209,41 +209,41 @@ def test_an_estimate_has_the_influence_at_the_indices_told():
 
 
 def test_an_estimate_has_none_without_two_samples_without_common_rows_and_unpaired():
-    track = mean_track()
-    tell(track, [1.0], (0, 1))
-    assert track.estimate().pairing is None
-    track = mean_track()
-    tell(track, [1.0, 2.0, 3.0], None)
-    assert track.estimate().pairing is None
-    tell(track, [4.0], (COMMON_NUMBERS, 1))
-    assert track.estimate().pairing is None, "none of the common indices"
-    track = mean_track(paired=False)
-    tell(track, [1.0, 2.0, 3.0], (0, 3))
-    assert track.estimate().pairing is None
-    assert not any(name.startswith("paired/") for name in track.state())
+    estimator = mean_estimator()
+    tell(estimator, [1.0], (0, 1))
+    assert estimator.estimate().pairing is None
+    estimator = mean_estimator()
+    tell(estimator, [1.0, 2.0, 3.0], None)
+    assert estimator.estimate().pairing is None
+    tell(estimator, [4.0], (COMMON_NUMBERS, 1))
+    assert estimator.estimate().pairing is None, "none of the common indices"
+    estimator = mean_estimator(paired=False)
+    tell(estimator, [1.0, 2.0, 3.0], (0, 3))
+    assert estimator.estimate().pairing is None
+    assert not any(name.startswith("paired/") for name in estimator.state())
 
 
-def test_a_metric_without_influences_has_the_estimate_of_an_unpaired_track():
-    tracks = [mean_track(0.0, Unknowing(), paired) for paired in (True, False)]
+def test_a_metric_without_influences_has_the_estimate_of_an_unpaired_estimator():
+    estimators = [mean_estimator(0.0, Unknowing(), paired) for paired in (True, False)]
     for start in range(0, 40, 4):
-        for track in tracks:
-            tell(track, np.sin(np.arange(start, start + 4)).tolist(), (start, 4))
-    one, other = (track.estimate() for track in tracks)
+        for estimator in estimators:
+            tell(estimator, np.sin(np.arange(start, start + 4)).tolist(), (start, 4))
+    one, other = (estimator.estimate() for estimator in estimators)
     assert one == other
     assert one.pairing is None
 
 
 def test_the_history_is_at_due_counts_that_have_grown_and_lack_nothing():
-    track = mean_track(growth=0.02)
+    estimator = mean_estimator(growth=0.02)
     expected: list[int] = []
     values: dict[int, float] = {}
     last, variance = 0, math.nan
     for start in range(0, 400, 2):
-        due = tell(track, [math.sin(start), math.cos(start)], (start, 2))
+        due = tell(estimator, [math.sin(start), math.cos(start)], (start, 2))
         n = start + 2
         if not due:
             continue
-        estimate = track.estimate()
+        estimate = estimator.estimate()
         values[n] = estimate.value
         # Only earlier ones.
         assert [past.samples for past in pairing(estimate).history] == expected[-HISTORY:]
@@ -254,114 +254,120 @@ def test_the_history_is_at_due_counts_that_have_grown_and_lack_nothing():
             assert estimate.standard_error is not None
             variance = estimate.standard_error**2 - 0.25
     assert len(expected) > 20
-    tell(track, [0.0, 0.0], (400, 2))
-    newest = pairing(track.estimate()).history[-1]
+    tell(estimator, [0.0, 0.0], (400, 2))
+    newest = pairing(estimator.estimate()).history[-1]
     assert (newest.samples, newest.first_order) == (expected[-1], 1.0)
     assert newest.variance == pytest.approx(variance, rel=1e-12)
     assert newest.systematic == -0.25
-    kept = pairing(track.estimate())
+    kept = pairing(estimator.estimate())
     assert Pairing.from_dict(kept.to_dict()) == kept
     assert (Pairing.from_dict(kept.to_dict()).history, kept.systematic_sign) == (kept.history, -1)
 
 
 def test_with_the_default_growth_every_count_that_is_due_is_in_the_history():
-    track = mean_track(growth=ExperimentConfig.model_fields["rescore_growth"].default)
-    due = [start + 5 for start in range(0, 900, 5) if tell(track, [math.sin(start + i) for i in range(5)], (start, 5))]
-    history = [past.samples for past in pairing(track.estimate()).history]
+    estimator = mean_estimator(growth=ExperimentConfig.model_fields["rescore_growth"].default)
+    due = [
+        start + 5 for start in range(0, 900, 5) if tell(estimator, [math.sin(start + i) for i in range(5)], (start, 5))
+    ]
+    history = [past.samples for past in pairing(estimator.estimate()).history]
     # The newest estimate may be at the last of them.
-    assert history == [count for count in due if count < track.samples][-HISTORY:]
+    assert history == [count for count in due if count < estimator.samples][-HISTORY:]
 
 
 def test_the_history_keeps_the_newest():
-    track = mean_track()
+    estimator = mean_estimator()
     n, size = 0, 2
     for _ in range(HISTORY + 10):
-        tell(track, [float(n)] * size, (n, size))
+        tell(estimator, [float(n)] * size, (n, size))
         n += size
         size = int(n * HISTORY_GROWTH) + 1
-    made = track.estimate()
+    made = estimator.estimate()
     assert len(pairing(made).history) == HISTORY
     assert pairing(made).history[-1].samples < n
-    restored = Track.restore({name: part.clone() for name, part in track.state().items()}, track._bound, 0.0, True)
+    restored = StreamingEstimator.restore(
+        {name: part.clone() for name, part in estimator.state().items()}, estimator._bound, 0.0, True
+    )
     assert restored.estimate() == made
-    tell(track, [0.0], (n, 1))
-    history = pairing(track.estimate()).history
+    tell(estimator, [0.0], (n, 1))
+    history = pairing(estimator.estimate()).history
     assert (len(history), history[-1].samples) == (HISTORY, n)
     assert history[:-1] == pairing(made).history[1:]
 
 
 def test_the_history_has_the_influences_that_its_estimates_had():
-    track = mean_track()
+    estimator = mean_estimator()
     had: dict[int, bytes] = {}
     for start in range(0, 400, 20):
-        tell(track, [math.sin(start + i) for i in range(20)], (start, 20))
-        had[start + 20] = packed(pairing(track.estimate()).influence[: min(start + 20, COMMON)])
-    made = track.estimate()
+        tell(estimator, [math.sin(start + i) for i in range(20)], (start, 20))
+        had[start + 20] = packed(pairing(estimator.estimate()).influence[: min(start + 20, COMMON)])
+    made = estimator.estimate()
     assert len(pairing(made).history) > 15
     assert {past.samples: past.influence for past in pairing(made).history}.items() <= had.items()
     assert [len(past.influence) for past in pairing(made).history] == [
         2 * min(past.samples, COMMON) for past in pairing(made).history
     ]
-    restored = Track.restore({name: part.clone() for name, part in track.state().items()}, track._bound, 0.0, True)
+    restored = StreamingEstimator.restore(
+        {name: part.clone() for name, part in estimator.state().items()}, estimator._bound, 0.0, True
+    )
     assert restored.estimate() == made
 
 
 def test_the_history_waits_while_an_index_is_missing():
-    track = mean_track()
-    tell(track, [1.0, 2.0], (0, 2))
-    tell(track, [1.0, 2.0], (4, 2))
-    tell(track, [1.0, 2.0], (6, 2))
-    assert [past.samples for past in pairing(track.estimate()).history] == [2]
-    tell(track, [1.0, 2.0], (2, 2))
-    tell(track, [1.0, 2.0], (8, 2))
-    assert [past.samples for past in pairing(track.estimate()).history] == [2, 8]
-    tell(track, [1.0], None)
+    estimator = mean_estimator()
+    tell(estimator, [1.0, 2.0], (0, 2))
+    tell(estimator, [1.0, 2.0], (4, 2))
+    tell(estimator, [1.0, 2.0], (6, 2))
+    assert [past.samples for past in pairing(estimator.estimate()).history] == [2]
+    tell(estimator, [1.0, 2.0], (2, 2))
+    tell(estimator, [1.0, 2.0], (8, 2))
+    assert [past.samples for past in pairing(estimator.estimate()).history] == [2, 8]
+    tell(estimator, [1.0], None)
     for start in range(10, 30):
-        tell(track, [1.0], (start, 1))
-    assert [past.samples for past in pairing(track.estimate()).history] == [2, 8, 10], "one never has an index"
+        tell(estimator, [1.0], (start, 1))
+    assert [past.samples for past in pairing(estimator.estimate()).history] == [2, 8, 10], "one never has an index"
 
 
 def test_a_skipped_batch_leaves_a_gap_until_its_indices_are_told():
-    track = mean_track()
-    tell(track, [1.0, 2.0], (0, 2))
-    track.skip(3)
-    tell(track, [5.0, 6.0], (5, 2))
-    found = pairing(track.estimate())
-    assert (track.samples, track.estimate().samples) == (7, 4)
+    estimator = mean_estimator()
+    tell(estimator, [1.0, 2.0], (0, 2))
+    estimator.skip(3)
+    tell(estimator, [5.0, 6.0], (5, 2))
+    found = pairing(estimator.estimate())
+    assert (estimator.samples, estimator.estimate().samples) == (7, 4)
     assert (found.told, len(found.history)) == ((0, 2, 5, 7), 1)
-    tell(track, [1.0, 2.0, 3.0], (2, 3))
-    tell(track, [1.0], None)
-    assert [past.samples for past in pairing(track.estimate()).history] == [2, 7]
+    tell(estimator, [1.0, 2.0, 3.0], (2, 3))
+    tell(estimator, [1.0], None)
+    assert [past.samples for past in pairing(estimator.estimate()).history] == [2, 7]
 
 
 def test_an_estimate_that_cannot_be_made_is_left_out_of_the_history_and_stops_nothing():
-    track = mean_track(metric=Mean(refused=4))
-    tell(track, [1.0, 2.0], (0, 2))
-    assert tell(track, [3.0, 4.0], (2, 2))
+    estimator = mean_estimator(metric=Mean(refused=4))
+    tell(estimator, [1.0, 2.0], (0, 2))
+    assert tell(estimator, [3.0, 4.0], (2, 2))
     with pytest.raises(ArithmeticError):
-        track.estimate()
-    tell(track, [5.0, 6.0], (4, 2))
-    tell(track, [5.0, 6.0], (6, 2))
-    assert [past.samples for past in pairing(track.estimate()).history] == [2, 6]
+        estimator.estimate()
+    tell(estimator, [5.0, 6.0], (4, 2))
+    tell(estimator, [5.0, 6.0], (6, 2))
+    assert [past.samples for past in pairing(estimator.estimate()).history] == [2, 6]
 
 
 def test_no_estimate_is_made_twice():
     metric = Mean()
-    track = mean_track(0.0, metric)
+    estimator = mean_estimator(0.0, metric)
     for start in range(0, 100, 2):
-        tell(track, [float(start), 1.0], (start, 2))
-        track.estimate()
+        tell(estimator, [float(start), 1.0], (start, 2))
+        estimator.estimate()
     assert metric.analysed == [*range(2, 102, 2)]
 
 
 def test_estimates_nobody_asks_for_are_made_where_the_history_needs_them():
     asked, silent = Mean(), Mean()
-    tracks = [mean_track(0.02, asked), mean_track(0.02, silent)]
+    estimators = [mean_estimator(0.02, asked), mean_estimator(0.02, silent)]
     for start in range(0, 600, 3):
-        for track in tracks:
-            if tell(track, [math.sin(start)] * 3, (start, 3)) and track is tracks[0]:
-                track.estimate()
-    assert tracks[0].estimate() == tracks[1].estimate()
+        for estimator in estimators:
+            if tell(estimator, [math.sin(start)] * 3, (start, 3)) and estimator is estimators[0]:
+                estimator.estimate()
+    assert estimators[0].estimate() == estimators[1].estimate()
     assert set(silent.analysed) < set(asked.analysed)
 
 
@@ -421,22 +427,22 @@ def test_the_newest_samples_have_their_influence_beyond_the_common_indices(kind:
         own = range(10 * batch, 10 * batch + 10)
         evaluation.tell("a", rows[own.start : own.stop].numpy(), start=None if batch == 65 else own.start)
         in_order += [-1] * 10 if batch == 65 else own
-    found, track = pairing(found_in(evaluation, "a")), evaluation._primary.track("a")
+    found, estimator = pairing(found_in(evaluation, "a")), evaluation._primary.estimator("a")
     newest, all_told = sorted({*in_order[-256:]} - {-1}), sorted({*in_order} - {-1})
     assert (found.told, found.later_told) == (intervals_of(all_told), intervals_of(newest))
     first = [index for index in all_told if index < COMMON]
-    common = dict.fromkeys(track.metric.widths, rows[[*first, *newest]])
-    expected = track.metric.analyse_paired(track.statistic, common).influence
+    common = dict.fromkeys(estimator.metric.widths, rows[[*first, *newest]])
+    expected = estimator.metric.analyse_paired(estimator.statistic, common).influence
     assert expected is not None
     np.testing.assert_allclose([*found.influence[first], *found.later], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_of_many_intervals_the_first_and_the_newest_are_kept():
-    track = mean_track()
+    estimator = mean_estimator()
     for start in range(0, 400, 4):
-        tell(track, [1.0, 2.0], (start, 2))
+        tell(estimator, [1.0, 2.0], (start, 2))
     ends = [end for start in range(0, 400, 4) for end in (start, start + 2)]
-    assert pairing(track.estimate()).told == (*ends[:2], *ends[-126:])
+    assert pairing(estimator.estimate()).told == (*ends[:2], *ends[-126:])
 
 
 @pytest.mark.parametrize("change", [{"bound": "theorem"}, {"policy": "fid-ucb"}, {"paired": False}])
@@ -444,7 +450,7 @@ def test_nothing_is_kept_where_nothing_is_paired(change: dict[str, Any]):
     evaluation = told("fid", **change)
     evaluation.tell("a", rows_of("fid", 0, 30), start=7)
     assert found_in(evaluation, "a").pairing is None
-    assert not any(name.startswith("paired/") for name in evaluation._primary.track("a").state())
+    assert not any(name.startswith("paired/") for name in evaluation._primary.estimator("a").state())
     assert evaluation.next_start("a") == 37
 
 

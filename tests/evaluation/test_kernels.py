@@ -8,7 +8,7 @@ import torch
 
 from optimist import Evaluation, score
 from optimist.estimation.question import Question, declared_of
-from optimist.estimation.track import Track, first_rows
+from optimist.estimation.streaming import StreamingEstimator, first_rows
 from optimist.experiments.slices import prompt_order
 from optimist.metrics.vendi.kernels import KernelSettings, fit_kernel
 from optimist.numerics.open_kernels import rows_to_fit
@@ -201,13 +201,13 @@ def test_the_order_of_prompts_is_one_endless_list(prompts: int, start: int, size
     assert endless != prompt_order(prompts, 6, 0, 3000) or prompts == 1
 
 
-def test_a_track_takes_a_batch_whole_or_not_at_all():
+def test_an_estimator_takes_a_batch_whole_or_not_at_all():
     question = Question(declared_of("rke", kernel={"sigma": 1.0, "features": 8}))
-    track = Track(question.bound_for({"features": 2}), growth=0.0)
+    estimator = StreamingEstimator(question.bound_for({"features": 2}), growth=0.0)
     rows = {"features": torch.eye(2, dtype=torch.float64)}
     for ids in (["a"], ["a", "b\0"], ["a", 2000 * "b"]):
         with pytest.raises(ValueError, match="ids"):
-            track.add(rows, ids)
-    assert track.statistic.samples == track.samples == 0
-    track.add(rows, ["a", "b"])
-    assert track.statistic.samples == track.samples == 2
+            estimator.add(rows, ids)
+    assert estimator.statistic.samples == estimator.samples == 0
+    estimator.add(rows, ["a", "b"])
+    assert estimator.statistic.samples == estimator.samples == 2

@@ -8,7 +8,7 @@ import torch
 
 from optimist import Evaluation, score
 from optimist.estimation.question import Question
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist_client.metrics import Mean, WinRate
 
 
@@ -113,16 +113,16 @@ def test_pairs_decide_with_fewer_samples():
 
 
 @pytest.mark.parametrize("bound", ["influence", "empirical-bernstein", "betting"])
-def test_a_track_goes_on_from_its_stored_state_bit_for_bit(bound: str):
+def test_an_estimator_goes_on_from_its_stored_state_bit_for_bit(bound: str):
     made = Question(WinRate(), bound, generators=3).bound_for({"values": 1})
     rows = torch.from_numpy((np.random.default_rng(2).random((90, 1)) < 0.3).astype(float))
     batches, is_paired = rows.split(10), bound == "influence"
     ids = [f"{row}" for row in range(10)]
-    whole = Track(made, 0.04, paired=is_paired)
+    whole = StreamingEstimator(made, 0.04, paired=is_paired)
     for place, batch in enumerate(batches[:-1]):
         whole.add({"values": batch}, ids, indices=(10 * place, 10))
-    restored = Track.restore(whole.state(), made, 0.04, paired=is_paired)
-    for track in (whole, restored):
-        track.add({"values": batches[-1]}, ids, indices=(80, 10))
+    restored = StreamingEstimator.restore(whole.state(), made, 0.04, paired=is_paired)
+    for estimator in (whole, restored):
+        estimator.add({"values": batches[-1]}, ids, indices=(80, 10))
     assert restored.estimate() == whole.estimate()
     assert all(torch.equal(tensor, restored.state()[name]) for name, tensor in whole.state().items())

@@ -1,4 +1,4 @@
-"""What a track keeps of routed prompts: sums, a sample of batches, and what is made of those of all generators."""
+"""What an estimator keeps of routed prompts: sums, a sample of batches, and what is made of those of all generators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from optimist.estimation.artefacts import model_of, rows_of
 from optimist.estimation.question import Question
 from optimist.estimation.routed import Routed
 from optimist.estimation.stored import pack_kernels, take, unpack_kernels
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.routing.features import ContextMap, ContextSettings
 from optimist.numerics.routing.prompts import RoutedPrompt
@@ -61,11 +61,11 @@ def bound_of(metric: Mean | None = None):
     return Question(metric or Mean(), paired=False).bound_for({"values": 1})
 
 
-def fed(told: list[Batch], metric: Mean | None = None, ordinal: int = 0) -> Track:
-    track = Track(bound_of(metric), 0.1, contexts=CONTEXTS, ordinal=ordinal)
+def fed(told: list[Batch], metric: Mean | None = None, ordinal: int = 0) -> StreamingEstimator:
+    estimator = StreamingEstimator(bound_of(metric), 0.1, contexts=CONTEXTS, ordinal=ordinal)
     for entry in entries(told):
-        assert not take(track, entry).unreadable
-    return track
+        assert not take(estimator, entry).unreadable
+    return estimator
 
 
 @pytest.mark.parametrize("higher", [True, False])
@@ -83,9 +83,9 @@ def test_a_change_is_said_with_its_place_in_the_log_and_on_the_scale_of_the_metr
     assert fed(told[:300]).estimate().change is None
 
 
-def moments_of(track: Track) -> Moments:
-    assert track.routed is not None
-    return track.routed.moments
+def moments_of(estimator: StreamingEstimator) -> Moments:
+    assert estimator.routed is not None
+    return estimator.routed.moments
 
 
 def assert_close(found: Moments, expected: Moments) -> None:
@@ -101,21 +101,24 @@ def test_sums_are_those_of_every_row_with_the_context_of_its_batch_in_any_order(
     contexts = np.concatenate([np.tile(batch.prompt.context, (len(batch.scores), 1)) for batch in told])
     # More is better in the sums.
     expected = Moments.from_rows(CONTEXTS(contexts), scores if higher else -scores)
-    track = fed(told, metric)
-    for found in (moments_of(track), moments_of(fed(told[::-1], metric))):
+    estimator = fed(told, metric)
+    for found in (moments_of(estimator), moments_of(fed(told[::-1], metric))):
         assert_close(found, expected)
-    assert track.routed is not None
-    assert track.routed.sum == pytest.approx(scores.sum())
-    assert track.bytes == sum(part.nbytes for part in track.state().values())
+    assert estimator.routed is not None
+    assert estimator.routed.sum == pytest.approx(scores.sum())
+    assert estimator.bytes == sum(part.nbytes for part in estimator.state().values())
 
 
 def test_batches_without_a_context_that_fits_are_set_aside_and_change_nothing_else():
     told = entries(batches(6))
-    track, expected = Track(bound_of(), 0.1, contexts=CONTEXTS), Track(bound_of(), 0.1, contexts=CONTEXTS)
+    estimator, expected = (
+        StreamingEstimator(bound_of(), 0.1, contexts=CONTEXTS),
+        StreamingEstimator(bound_of(), 0.1, contexts=CONTEXTS),
+    )
     wide = RoutedPrompt(np.ones(COLUMNS + 1, dtype=np.float32)).pack()
     damaged = {3: b"", 4: wide, 5: told[4].context[:10]}
     for entry in told:
-        found = take(track, replace(entry, context=damaged.get(entry.seq, entry.context)))
+        found = take(estimator, replace(entry, context=damaged.get(entry.seq, entry.context)))
         assert bool(found.unreadable) == (entry.seq in damaged)
         if entry.seq in damaged:
             assert "context" in found.unreadable or "prompt" in found.unreadable or "buffer" in found.unreadable
@@ -123,13 +126,15 @@ def test_batches_without_a_context_that_fits_are_set_aside_and_change_nothing_el
         else:
             take(expected, entry)
     assert all(
-        torch.equal(one.nan_to_num(), expected.state()[name].nan_to_num()) for name, one in track.state().items()
+        torch.equal(one.nan_to_num(), expected.state()[name].nan_to_num()) for name, one in estimator.state().items()
     )
     with pytest.raises(ValueError, match="expected 3 finite numbers"):
-        track.add({"values": torch.ones(1, 1)}, ["a"], routed=RoutedPrompt(np.full(COLUMNS, np.nan, dtype=np.float32)))
-    assert moments_of(track).samples == sum(entry.rows for entry in told if entry.seq not in damaged)
+        estimator.add(
+            {"values": torch.ones(1, 1)}, ["a"], routed=RoutedPrompt(np.full(COLUMNS, np.nan, dtype=np.float32))
+        )
+    assert moments_of(estimator).samples == sum(entry.rows for entry in told if entry.seq not in damaged)
     # A metric that is only watched leaves the context alone.
-    assert not take(Track(bound_of(), 0.1), replace(told[0], context=b"?")).unreadable
+    assert not take(StreamingEstimator(bound_of(), 0.1), replace(told[0], context=b"?")).unreadable
 
 
 def warm_of(retracted: RetractedLog | None = None, contexts: ContextMap = CONTEXTS) -> CachedStatistic:
@@ -162,7 +167,7 @@ def test_after_a_retraction_the_sums_are_as_if_the_batch_had_never_been_told():
     cached = warm_of(RetractedLog({9: record}))
     cached.apply([*log, LogEntry(31, 0, 0, "", b"", retracts=record)])
     without = fed([*told[:8], *told[9:]], ordinal=2)
-    found, expected = cached.track.routed, without.routed
+    found, expected = cached.estimator.routed, without.routed
     assert found is not None
     assert expected is not None
     for name, part in expected.state().items():
@@ -181,8 +186,8 @@ def test_batches_of_all_generators_are_one_uniform_sample_and_kept_whole(monkeyp
             scores = torch.tensor([[float(number)], [-1.0]][: 1 + number % 2])
             prompt = RoutedPrompt(np.array([number], dtype=np.float32), 0.5 if number % 3 else None, f"{number}")
             routed[ordinal].add(routed[ordinal].read(scores, prompt))
-    tracks = {ordinal: SimpleNamespace(routed=one) for ordinal, one in enumerate(routed)}
-    rows = rows_of(tracks, 5)  # pyright: ignore[reportArgumentType]
+    estimators = {ordinal: SimpleNamespace(routed=one) for ordinal, one in enumerate(routed)}
+    rows = rows_of(estimators, 5)  # pyright: ignore[reportArgumentType]
     assert rows.samples.tolist() == [2250, 1125, 0, 375, 0]
     assert rows.sums[3] == sum(range(250)) - 125
     firsts = np.flatnonzero(np.diff(rows.pick, prepend=-1))
@@ -199,25 +204,25 @@ def test_batches_of_all_generators_are_one_uniform_sample_and_kept_whole(monkeyp
     assert abs(float((number[firsts] < 250).mean()) - 0.3) < 0.07
 
 
-def test_the_model_is_that_of_the_regressions_on_all_tracks():
+def test_the_model_is_that_of_the_regressions_on_all_estimators():
     told = {ordinal: batches(50, seed=ordinal) for ordinal in (4, 1)}
-    tracks = {ordinal: fed(one, ordinal=ordinal) for ordinal, one in told.items()}
-    model = model_of({**tracks, 2: fed([], ordinal=2)}, "optimistic")
+    estimators = {ordinal: fed(one, ordinal=ordinal) for ordinal, one in told.items()}
+    model = model_of({**estimators, 2: fed([], ordinal=2)}, "optimistic")
     assert model.generators == (1, 4)
     rows = np.random.default_rng(9).standard_normal((5, COLUMNS)).astype(np.float32)
-    expected = Regressions.from_moments([moments_of(tracks[1]), moments_of(tracks[4])])
+    expected = Regressions.from_moments([moments_of(estimators[1]), moments_of(estimators[4])])
     for found, own in zip(model.predict(rows), expected.predict(CONTEXTS(rows)), strict=True):
         np.testing.assert_allclose(found, own, rtol=1e-5, atol=1e-5)
     # The mean of the predictions over the prompts of both.
     contexts = [np.repeat(batch.prompt.context[None], len(batch.scores), 0) for one in told.values() for batch in one]
     np.testing.assert_allclose(model.singles, model.predict(np.concatenate(contexts))[0].mean(0), atol=1e-5)
-    published = model_of(tracks, "rff-ucb")
+    published = model_of(estimators, "rff-ucb")
     assert published.floors.tolist() == [0.0, 0.0]
     assert published.samples == model.samples
     with pytest.raises(ValueError, match="at least one sample"):
         model_of({0: fed([])}, "optimistic")
     with pytest.raises(ValueError, match="not routed"):
-        model_of({0: Track(bound_of(), 0.1)}, "optimistic")
+        model_of({0: StreamingEstimator(bound_of(), 0.1)}, "optimistic")
     with pytest.raises(ValueError, match="at least one sample"):
         rows_of({0: fed([])}, 1)
 

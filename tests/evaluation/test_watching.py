@@ -192,7 +192,7 @@ def test_an_estimate_that_fails_leaves_those_of_the_other_metrics(monkeypatch: p
     def failing() -> Estimate:
         raise ArithmeticError("not finite")
 
-    monkeypatch.setattr(evaluation._metrics["rke"].track("a"), "estimate", failing)
+    monkeypatch.setattr(evaluation._metrics["rke"].estimator("a"), "estimate", failing)
     with pytest.raises(ArithmeticError, match="not finite") as found:
         evaluation.tell("a", batch)
     assert found.value.__notes__ == ["in the estimate by 'rke'"]

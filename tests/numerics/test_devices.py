@@ -14,7 +14,7 @@ from stand_in import stand_in
 
 from optimist import Evaluation, score
 from optimist.estimation.question import Question, declared_of
-from optimist.estimation.track import Track, first_rows
+from optimist.estimation.streaming import StreamingEstimator, first_rows
 from optimist.metrics.devices import find_device
 from optimist.metrics.fid.reference import Reference
 from optimist.numerics.estimate import Estimate
@@ -71,17 +71,17 @@ def question_of(kind: str, bound: str, device: torch.device | str) -> Question:
     return question.fitted(first_rows([[rows]], 60))
 
 
-def track_of(kind: str, bound: str, device: torch.device | str) -> Track:
+def estimator_of(kind: str, bound: str, device: torch.device | str) -> StreamingEstimator:
     widths = {name: array.shape[1] for name, array in arrays_of(KINDS[kind][0], 1).items()}
-    return Track(question_of(kind, bound, device).bound_for(widths), 0.0)
+    return StreamingEstimator(question_of(kind, bound, device).bound_for(widths), 0.0)
 
 
-def feed(track: Track, kind: str, batches: range) -> Estimate:
+def feed(estimator: StreamingEstimator, kind: str, batches: range) -> Estimate:
     for seed in batches:
         arrays = arrays_of(KINDS[kind][0], 7, seed)
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        track.add(tensors, [f"{seed}/{row}" for row in range(7)])
-    return track.estimate()
+        estimator.add(tensors, [f"{seed}/{row}" for row in range(7)])
+    return estimator.estimate()
 
 
 def assert_close(one: Estimate, other: Estimate) -> None:
@@ -126,7 +126,7 @@ def assert_pairings_close(one: Pairing | None, other: Pairing | None) -> None:
 @pytest.mark.parametrize(("kind", "bound"), CASES)
 def test_a_stream_has_the_scores_it_has_on_the_cpu(kind: str, bound: str, device: torch.device):
     """At 7 samples, 14 and 70: while rows are kept, and past it."""
-    there, here = track_of(kind, bound, device), track_of(kind, bound, "cpu")
+    there, here = estimator_of(kind, bound, device), estimator_of(kind, bound, "cpu")
     for batches in (range(1), range(1, 2), range(2, 10)):
         assert_close(feed(there, kind, batches), feed(here, kind, batches))
     places = {tensor.device for name, tensor in there.statistic.state().items() if not name.endswith("layout")}
@@ -138,32 +138,32 @@ def test_a_stream_has_the_scores_it_has_on_the_cpu(kind: str, bound: str, device
     [*((kind, 10) for kind in KINDS), *((kind, 2) for kind in ("fid", "is", "vendi", "conditional-vendi"))],
 )
 def test_a_state_goes_to_the_cpu_and_back_without_losing_a_bit(kind: str, batches: int, device: torch.device):
-    there, here = track_of(kind, "influence", device), track_of(kind, "influence", "cpu")
+    there, here = estimator_of(kind, "influence", device), estimator_of(kind, "influence", "cpu")
     feed(there, kind, range(batches))
     frozen = {name: tensor.cpu().clone() for name, tensor in there.state().items()}
-    back = Track.restore(frozen, there._bound, 0.0)
+    back = StreamingEstimator.restore(frozen, there._bound, 0.0)
     for name, tensor in back.state().items():
         assert tensor.device == there.state()[name].device, name
         assert torch.equal(tensor.cpu(), frozen[name]), name
     later = range(batches, batches + 3)
     assert feed(back, kind, later) == feed(there, kind, later)
     # Begun there, it goes on elsewhere.
-    moved = Track.restore(frozen, here._bound, 0.0)
-    assert_close(feed(moved, kind, later), feed(Track.restore(frozen, there._bound, 0.0), kind, later))
+    moved = StreamingEstimator.restore(frozen, here._bound, 0.0)
+    assert_close(feed(moved, kind, later), feed(StreamingEstimator.restore(frozen, there._bound, 0.0), kind, later))
 
 
 @pytest.mark.parametrize("kind", [kind for kind, (metric, _) in KINDS.items() if metric not in ("fid", "is")])
 def test_modes_are_those_on_the_cpu(kind: str, device: torch.device):
-    there, here = track_of(kind, "influence", device), track_of(kind, "influence", "cpu")
-    for track in (there, here):
-        feed(track, kind, range(10))
+    there, here = estimator_of(kind, "influence", device), estimator_of(kind, "influence", "cpu")
+    for estimator in (there, here):
+        feed(estimator, kind, range(10))
     found, expected = there.modes(3, 4), here.modes(3, 4)
     assert [mode.share for mode in found] == pytest.approx([mode.share for mode in expected], rel=1e-8)
     assert [[shown.id for shown in mode.samples] for mode in found] == [
         [shown.id for shown in mode.samples] for mode in expected
     ]
     if there.has_prompts:
-        scores = [[group.log_score for group in track.prompt_groups(3, 4)] for track in (there, here)]
+        scores = [[group.log_score for group in estimator.prompt_groups(3, 4)] for estimator in (there, here)]
         assert scores[0] == pytest.approx(scores[1], rel=1e-8)
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from optimist.estimation.question import Question, declared_of
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.pairs.declared import ConditionalVendi, InformationVendi
@@ -168,15 +168,17 @@ def test_a_snapshot_changes_no_bit(metric: str, order: float):
     prompts = {} if metric == "vendi" else {"prompt_kernel": kernel}
     question = Question(declared_of(metric, kernel=kernel, order=order, **prompts))
     bound = question.bound_for(dict.fromkeys(question.arrays, 4))
-    unbroken, track = Track(bound, 0.0), Track(bound, 0.0)
+    unbroken, estimator = StreamingEstimator(bound, 0.0), StreamingEstimator(bound, 0.0)
     generator = np.random.default_rng(5)
     for batch in range(30):
         arrays = {name: torch.from_numpy(generator.standard_normal((3, 4))) for name in question.arrays}
-        for one in (unbroken, track):
+        for one in (unbroken, estimator):
             one.add(arrays, [f"{batch}/{row}" for row in range(3)])
         if batch in (4, 15):
-            track = Track.restore({name: part.clone() for name, part in track.state().items()}, bound, 0.0)
-        estimate = track.estimate()
+            estimator = StreamingEstimator.restore(
+                {name: part.clone() for name, part in estimator.state().items()}, bound, 0.0
+            )
+        estimate = estimator.estimate()
         assert estimate == unbroken.estimate()
         assert estimate.bracket is not None
         assert Estimate.from_dict(estimate.to_dict()) == estimate

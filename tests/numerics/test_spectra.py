@@ -13,7 +13,7 @@ from torch import Tensor
 
 from optimist import Evaluation
 from optimist.estimation.question import Question, declared_of
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import Bound
 from optimist.metrics.fid import score as frechet
 from optimist.metrics.fid.reference import Reference
@@ -228,13 +228,13 @@ def bound_of(metric: str, bound: str) -> Bound:
 
 
 @pytest.mark.parametrize(("metric", "bound"), [(metric, bound) for metric, names in BOUNDS.items() for bound in names])
-def test_tracks_where_every_batch_is_scored_estimate_what_a_statistic_alone_does(metric: str, bound: str):
-    track, alone = Track(bound_of(metric, bound), 0.0), bound_of(metric, bound)
+def test_estimators_where_every_batch_is_scored_estimate_what_a_statistic_alone_does(metric: str, bound: str):
+    estimator, alone = StreamingEstimator(bound_of(metric, bound), 0.0), bound_of(metric, bound)
     statistic = alone.statistic()
     for at, batch in enumerate(rows_of(150).split(5)):
-        track.add({"features": batch}, [f"{at}/{row}" for row in range(len(batch))])
+        estimator.add({"features": batch}, [f"{at}/{row}" for row in range(len(batch))])
         statistic.update(batch)
-        found, expected = track.estimate(), alone.estimate(statistic)
+        found, expected = estimator.estimate(), alone.estimate(statistic)
         assert found.warnings == expected.warnings
         assert found.value == pytest.approx(expected.value, rel=1e-6, abs=1e-9)
         assert found.optimistic == pytest.approx(expected.optimistic, rel=1e-6, abs=1e-9)
@@ -258,10 +258,10 @@ def test_presets_pick_as_without_any_of_this(preset: str, monkeypatch: pytest.Mo
     assert picks() == fast
 
 
-def test_a_track_that_forgets_goes_on_as_one_restored_there():
+def test_an_estimator_that_forgets_goes_on_as_one_restored_there():
     reference = reference_of()
     question = Question(FID(reference=reference), "authors")
-    live = Track(question.bound_for({"features": WIDTH}), 0.0)
+    live = StreamingEstimator(question.bound_for({"features": WIDTH}), 0.0)
     batches = [({"features": batch}, [f"{row}" for row in range(5)]) for batch in rows_of(150).split(5)]
     for position in (4, 9, 20):
         while live.samples < 5 * position:
@@ -269,7 +269,9 @@ def test_a_track_that_forgets_goes_on_as_one_restored_there():
             live.estimate()
         live.forget()
         other = question.bound_for({"features": WIDTH})
-        restored = Track.restore({name: tensor.clone() for name, tensor in live.state().items()}, other, 0.0)
+        restored = StreamingEstimator.restore(
+            {name: tensor.clone() for name, tensor in live.state().items()}, other, 0.0
+        )
         for batch in batches[position : position + 5]:
             restored.add(*batch)
         for batch in batches[position : position + 5]:
@@ -280,13 +282,13 @@ def test_a_track_that_forgets_goes_on_as_one_restored_there():
 
 @pytest.mark.parametrize("metric", ["fid", "vendi"])
 def test_memory_of_what_is_followed_is_counted_and_given_back(metric: str):
-    track = Track(bound_of(metric, "theorem"), 0.0)
+    estimator = StreamingEstimator(bound_of(metric, "theorem"), 0.0)
     sizes = []
     for batch in rows_of(150).split(5):
-        track.add({"features": batch}, [f"{row}" for row in range(5)])
-        sizes.append(track.followed_bytes)
+        estimator.add({"features": batch}, [f"{row}" for row in range(5)])
+        sizes.append(estimator.followed_bytes)
     # The Gram matrix, a basis beside rows, a basis and rows since: each more than nothing.
     assert min(sizes[1:]) > 0
     assert max(sizes) > WIDTH * WIDTH * 8
-    track.forget()
-    assert track.followed_bytes == 0
+    estimator.forget()
+    assert estimator.followed_bytes == 0

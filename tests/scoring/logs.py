@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from optimist.estimation.question import Question, declared_of
-from optimist.estimation.track import first_rows
+from optimist.estimation.streaming import first_rows
 from optimist.metrics.bound import Bound
 from optimist.metrics.fid.reference import Reference
 from optimist.records import LogEntry

@@ -12,7 +12,7 @@ from made import Made, until
 
 from optimist.estimation.artefacts import model_of
 from optimist.estimation.stored import question_of, unpack_kernels
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.numerics.routing.ridge import Moments
 from optimist.policies.routing import SAMPLED
@@ -65,13 +65,13 @@ async def tell_routed(made: Made, generator: int, rows: Sequence[Row], probabili
     assert all(isinstance(one, Settled) for one in settled), settled
 
 
-async def tracks_of(made: Made, parts: dict[int, Part]) -> dict[int, Track]:
+async def estimators_of(made: Made, parts: dict[int, Part]) -> dict[int, StreamingEstimator]:
     """The whole logs up to these positions, which must be kept, as one process reads them."""
     question = question_of(made.experiment, None)
     if question.is_open:
         question = unpack_kernels(question, await made.store.fitted(made.name) or b"")
     assert question.contexts is not None
-    tracks = {}
+    estimators = {}
     for ordinal, part in parts.items():
         bound, contexts = question.bound_for({"values": 1}), question.contexts.made()
         retracted = await made.store.retracted_log(made.name, ordinal)
@@ -80,9 +80,9 @@ async def tracks_of(made: Made, parts: dict[int, Part]) -> dict[int, Track]:
         )
         log = await made.store.read_log(made.name, ordinal, 0, max_entries=10**6)
         cached.apply([one for one in log if one.seq <= part.seq], part.seq)
-        assert (cached.seq, cached.track.samples) == part
-        tracks[ordinal] = cached.track
-    return tracks
+        assert (cached.seq, cached.estimator.samples) == part
+        estimators[ordinal] = cached.estimator
+    return estimators
 
 
 async def is_exact(made: Made) -> bool:
@@ -90,9 +90,9 @@ async def is_exact(made: Made) -> bool:
     stored, found = (await made.store.state(made.name)).routes, await made.store.route_model(made.name)
     assert stored is not None
     assert found is not None
-    tracks = await tracks_of(made, dict(stored.parts))
+    estimators = await estimators_of(made, dict(stored.parts))
     sampled = SAMPLED if made.config.keeps_budget else 0
-    return stored.made == found[0] and model_of(tracks, made.config.policy, sampled).pack() == found[1]
+    return stored.made == found[0] and model_of(estimators, made.config.policy, sampled).pack() == found[1]
 
 
 async def has_model(made: Made) -> None:
@@ -122,7 +122,7 @@ async def table_of_now(made: Made) -> tuple[dict[int, Part], str]:
     return dict(found[0]), found[1]
 
 
-def moments(track: Track) -> Moments:
-    """The sums over contexts of a track."""
-    assert track.routed is not None
-    return track.routed.moments
+def moments(estimator: StreamingEstimator) -> Moments:
+    """The sums over contexts of an estimator."""
+    assert estimator.routed is not None
+    return estimator.routed.moments

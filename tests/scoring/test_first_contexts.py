@@ -52,12 +52,14 @@ async def test_the_first_contexts_of_all_generators_fix_the_bandwidth_and_a_retr
         assert await fitted() == usual_distance(np.concatenate(singles[:, :needed]))
         state = await settled(made)
         assert all(each.estimate for each in state.generators)
-        [known] = [each for each in scorer._experiments._known.values() if each.tracked["contexts"] is not None]
+        [known] = [
+            each for each in scorer._experiments._known.values() if each.estimator_settings["contexts"] is not None
+        ]
         question = question_of(made.experiment, None)
         closed = unpack_kernels(question, await made.store.fitted(made.name) or b"").contexts
         assert closed is not None
-        assert known.tracked["contexts"] is not None
-        for one, other in zip(known.tracked["contexts"].arrays, closed.made().arrays, strict=True):
+        assert known.estimator_settings["contexts"] is not None
+        for one, other in zip(known.estimator_settings["contexts"].arrays, closed.made().arrays, strict=True):
             np.testing.assert_array_equal(one, other)
         await made.store.retract(made.name, pick=numbers[0, 0], fits_kernels=True)
         expected = usual_distance(np.concatenate([singles[0, 1 : needed + 1], singles[1, :needed]]))

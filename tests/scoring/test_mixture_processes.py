@@ -54,9 +54,9 @@ async def test_a_killed_scorer_is_taken_over_and_the_weights_are_those_of_the_lo
             assert await owner() != first
     stored = (await made.store.state("x")).mixture
     assert stored is not None
-    tracks = {}
+    estimators = {}
     for ordinal, part in stored.parts.items():
         cached = CachedStatistic(Question(RULE["metric"]).bound_for({"features": 4}), 0.0, paired=True)
         cached.apply([e for e in await made.store.read_log("x", ordinal, 0, max_entries=99) if e.seq <= part.seq])
-        tracks[f"g{ordinal}"] = cached.track
-    assert json.loads(stored.payload) == json.loads(json.dumps(mixture_of(tracks).to_dict()))
+        estimators[f"g{ordinal}"] = cached.estimator
+    assert json.loads(stored.payload) == json.loads(json.dumps(mixture_of(estimators).to_dict()))

@@ -1,4 +1,4 @@
-"""A metric that is written from the base classes alone has an interval, a track, and snapshots."""
+"""A metric that is written from the base classes alone has an interval, an estimator, and snapshots."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.base import Analysis, BaseScore, Statistic
 from optimist.metrics.bound import InfluenceBound
 from optimist.scoring.cached import CachedStatistic
@@ -59,27 +59,27 @@ def batch(*values: float) -> tuple[dict[str, Tensor], list[str]]:
 
 
 def test_its_estimate_has_an_interval_from_two_samples_on():
-    track = Track(InfluenceBound(Mean()), growth=0.0)
-    assert not track.add(*batch(1.0))
-    first = track.estimate()
+    estimator = StreamingEstimator(InfluenceBound(Mean()), growth=0.0)
+    assert not estimator.add(*batch(1.0))
+    first = estimator.estimate()
     assert (first.value, first.lower, first.upper, first.standard_error) == (1.0, -math.inf, math.inf, None)
     assert first.warnings == ("at least 2 samples are needed for an interval",)
-    assert track.add(*batch(2.0, 3.0))
-    estimate = track.estimate()
+    assert estimator.add(*batch(2.0, 3.0))
+    estimate = estimator.estimate()
     assert (estimate.value, estimate.samples, estimate.warnings) == (2.0, 3, ())
     assert estimate.standard_error == pytest.approx(1 / math.sqrt(3))
     assert estimate.optimistic == estimate.upper == pytest.approx(2.0 + 1.959963984540054 / math.sqrt(3))
 
 
 def test_what_it_does_not_offer_is_refused_or_nothing():
-    track = Track(InfluenceBound(Mean()), growth=0.0)
-    track.add(*batch(1.0, 2.0))
-    track.forget()
-    assert (track.reservoir, track.has_prompts, track.followed_bytes) == (None, False, 0)
+    estimator = StreamingEstimator(InfluenceBound(Mean()), growth=0.0)
+    estimator.add(*batch(1.0, 2.0))
+    estimator.forget()
+    assert (estimator.reservoir, estimator.has_prompts, estimator.followed_bytes) == (None, False, 0)
     with pytest.raises(ValueError, match="no modes"):
-        track.modes()
+        estimator.modes()
     with pytest.raises(ValueError, match="no prompts"):
-        track.prompt_groups()
+        estimator.prompt_groups()
     with pytest.raises(ValueError, match="at least 1 sample"):
         InfluenceBound(Mean()).estimate(Sums())
 
@@ -87,8 +87,8 @@ def test_what_it_does_not_offer_is_refused_or_nothing():
 def test_it_is_frozen_and_thawed():
     bound = InfluenceBound(Mean())
     cached = CachedStatistic(bound, 0.0)
-    cached._track.add(*batch(1.0, 2.0, 4.0))
+    cached._estimator.add(*batch(1.0, 2.0, 4.0))
     again = CachedStatistic.thaw(cached.freeze(), 1, bound, 0.0)
-    again._track.add(*batch(5.0))
-    cached._track.add(*batch(5.0))
-    assert again._track.estimate() == cached._track.estimate()
+    again._estimator.add(*batch(5.0))
+    cached._estimator.add(*batch(5.0))
+    assert again._estimator.estimate() == cached._estimator.estimate()

@@ -59,7 +59,7 @@ def apply(cached: CachedStatistic, log: Sequence[LogEntry], page: int, newest: i
 
 
 def state(cached: CachedStatistic) -> dict[str, bytes]:
-    return {name: _bits(tensor) for name, tensor in cached._track.state().items()}
+    return {name: _bits(tensor) for name, tensor in cached._estimator.state().items()}
 
 
 def _bits(tensor: Tensor) -> bytes:
@@ -141,7 +141,7 @@ def test_the_rows_kept_are_those_told_to_the_last_bit():
     order = np.random.default_rng(0).permutation(80)
     cached = warm_of(kind, 1.0)
     apply(cached, [replace(log[place], seq=seq, pick=seq) for seq, place in enumerate(order, start=1)], 10)
-    kept = cached._track.state()
+    kept = cached._estimator.state()
     for name in kind.widths:
         rows = np.concatenate([tensors.decode(told.body)[name] for told in log])[:COMMON]
         assert kept[f"paired/rows_{name}"].numpy().tobytes() == rows.tobytes()

@@ -19,7 +19,7 @@ from configs import config_of
 from made import Made, until
 from processes import Service, serving
 from redis.asyncio import Redis
-from routed import ROUTES, has_model, moments, prompts, tell_routed, tracks_of
+from routed import ROUTES, estimators_of, has_model, moments, prompts, tell_routed
 from test_processes import scorer
 
 from optimist.estimation.artefacts import model_of
@@ -63,14 +63,14 @@ async def check(made: Made, published: Published, ledger: Ledger) -> None:
 
     await until(seen)
     for parts, model in list(published.values())[-6:]:
-        assert model_of(await tracks_of(made, parts), made.config.policy).pack() == model
+        assert model_of(await estimators_of(made, parts), made.config.policy).pack() == model
     state = await made.store.state(made.name)
     assert state.routes is not None
     parts, model = published[state.routes.made]
     assert {g: part.samples for g, part in parts.items()} == {g: len(scores) for g, scores in ledger.items()}
     assert RouteModel.unpack(model).samples == tuple(len(ledger[g]) for g in sorted(ledger))
-    for generator, track in (await tracks_of(made, parts)).items():
-        sums = moments(track)
+    for generator, estimator in (await estimators_of(made, parts)).items():
+        sums = moments(estimator)
         assert sums.samples == len(ledger[generator])
         assert np.isclose(sums.sum, sum(ledger[generator]), rtol=1e-12)
 

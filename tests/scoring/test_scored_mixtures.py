@@ -76,14 +76,14 @@ async def wanted(made: Made, label: str = "", stores: Sequence[Store] = ()) -> S
 async def in_memory(made: Made, stored: StoredMixture, label: str = "", *, published: bool = False) -> Mixture:
     """The mixture of the whole logs up to the positions of a stored one, by one process that has them all."""
     question = Question(metric_of(made.experiment, label))
-    tracks = {}
+    estimators = {}
     for ordinal, part in stored.parts.items():
         cached = CachedStatistic(question.bound_for({"features": 4}), made.config.rescore_growth, paired=True)
         log = await made.store.read_log(made.name, ordinal, 0, max_entries=1000)
         cached.apply([entry for entry in log if entry.seq <= part.seq], part.seq)
-        assert (cached.seq, cached.track.samples) == part
-        tracks[made.config.generators[ordinal]] = cached.track
-    return mixture_of(tracks, published)
+        assert (cached.seq, cached.estimator.samples) == part
+        estimators[made.config.generators[ordinal]] = cached.estimator
+    return mixture_of(estimators, published)
 
 
 async def is_exact(made: Made, stored: StoredMixture, label: str = "") -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from made import Made, held_by_another, scoring, until
 from redis.asyncio import Redis
-from routed import ROUTES, WIDTH, has_model, is_exact, moments, prompts, table_of_now, tell_routed, tracks_of
+from routed import ROUTES, WIDTH, estimators_of, has_model, is_exact, moments, prompts, table_of_now, tell_routed
 
 from optimist.experiments.curves import route_point
 from optimist.experiments.goals.route import ForRoutes, LoadedModel
@@ -93,9 +93,9 @@ async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(
         assert await is_exact(made)
         assert bool(scorer._tasks.routes["x"].copies) == (not held)
     parts = made_of(await made.store.state("x"))
-    tracks = await tracks_of(made, parts)
+    estimators = await estimators_of(made, parts)
     for ordinal, part in parts.items():
-        sums = moments(tracks[ordinal])
+        sums = moments(estimators[ordinal])
         log = await made.store.read_log("x", ordinal, 0, max_entries=1000)
         gone = () if ordinal else (5,) if what == "position" else range(1, 6)
         rows = [one for one in log if one.retracts is None and one.seq <= part.seq and one.seq not in gone]

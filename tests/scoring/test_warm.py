@@ -36,7 +36,7 @@ def apply(cached: CachedStatistic, entries: list[LogEntry], pages: Iterable[int]
 
 
 def state(cached: CachedStatistic) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in cached._track.state().items()}
+    return {name: tensor.clone() for name, tensor in cached._estimator.state().items()}
 
 
 def assert_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
@@ -168,10 +168,10 @@ def test_an_entry_that_cannot_be_read_leaves_all_else_as_if_it_were_not_there(na
     assert [seq for seq, _ in step.unreadable] == [10]
     without.apply(log[:9])
     without.apply(log[10:])
-    statistic, expected = cached._track.statistic.state(), without._track.statistic.state()
+    statistic, expected = cached._estimator.statistic.state(), without._estimator.statistic.state()
     assert_same(statistic, expected)
     assert step.scored is not None
-    assert step.scored.estimate.samples == without._track.samples
+    assert step.scored.estimate.samples == without._estimator.samples
 
 
 def test_a_batch_left_out_counts_where_estimates_are_due():
@@ -181,7 +181,7 @@ def test_a_batch_left_out_counts_where_estimates_are_due():
     due = [step.scored.seq for e in log if (step := good.apply([e])).scored]
     made = [step.scored.seq for e in log if (step := damaged.apply([broken_third(e)])).scored]
     assert made == due
-    assert damaged._track.samples == good._track.samples > damaged._track.statistic.samples
+    assert damaged._estimator.samples == good._estimator.samples > damaged._estimator.statistic.samples
 
 
 def broken_third(good: LogEntry) -> LogEntry:
@@ -194,6 +194,6 @@ def test_ids_with_zero_bytes_inside_keep_no_accepted_batch_out():
     arrays = {**kind.arrays(2, seed=1), tensors.IDS: np.frombuffer(b"a\0bc\0\0", np.uint8).reshape(2, 3)}
     step = cached.apply([entry(1, arrays)])
     assert step.unreadable == []
-    reservoir = cached._track.reservoir
+    reservoir = cached._estimator.reservoir
     assert reservoir is not None
-    assert (cached._track.statistic.samples, reservoir.ids) == (2, ("a b", "c"))
+    assert (cached._estimator.statistic.samples, reservoir.ids) == (2, ("a b", "c"))

@@ -11,7 +11,7 @@ from optimist.archive.file import Archive
 from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.question import Question
 from optimist.estimation.stored import Logged, take
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.goals.goal import policy_of
 from optimist.experiments.state import needed_to_fit
 from optimist.numerics.estimate import Estimate
@@ -60,16 +60,18 @@ def replay(path: str | Path) -> Replay:
             raise FixError("batches of the experiment were retracted, but picks were made from scores with them")
         names = [generator.name for generator in archive.contents.generators]
         questions = [question_in(archive, label) for label in ("", *archive.labels)]
-        tracks = [_Replayed(archive, ordinal, questions) for ordinal in range(len(names))]
-        by_name = dict(zip(names, tracks, strict=True))
-        picks = sorted((pick for track in tracks for pick in track.picks), key=lambda pick: pick.number)
-        begun = [track_of(experiment, questions[0]) for _ in names]
-        mixtures = ReplayedMixtures(archive, {name: track for name, track in zip(names, begun, strict=True) if track})
+        estimators = [_Replayed(archive, ordinal, questions) for ordinal in range(len(names))]
+        by_name = dict(zip(names, estimators, strict=True))
+        picks = sorted((pick for estimator in estimators for pick in estimator.picks), key=lambda pick: pick.number)
+        begun = [estimator_of(experiment, questions[0]) for _ in names]
+        mixtures = ReplayedMixtures(
+            archive, {name: estimator for name, estimator in zip(names, begun, strict=True) if estimator}
+        )
         chosen = [ReplayedPick(pick, _chosen(pick, by_name, experiment, mixtures)) for pick in picks]
     return Replay(
-        {name: track.estimates for name, track in by_name.items()},
+        {name: estimator.estimates for name, estimator in by_name.items()},
         chosen,
-        {label: {name: track.watched[label] for name, track in by_name.items()} for label in archive.labels},
+        {label: {name: estimator.watched[label] for name, estimator in by_name.items()} for label in archive.labels},
     )
 
 
@@ -80,41 +82,41 @@ class _Replayed:
         """questions: of the metric that decides, and of the watched ones."""
         self.picks: list[Pick] = []
         rows: list[int] = []
-        tracks = [track_of(archive.contents.experiment, question) for question in questions]
-        made: list[dict[int, Estimate]] = [{} for _ in tracks]
+        estimators = [estimator_of(archive.contents.experiment, question) for question in questions]
+        made: list[dict[int, Estimate]] = [{} for _ in estimators]
         for page in archive.log(ordinal):
             for entry in page:
                 rows.append(entry.rows)
                 if entry.record:
                     self.picks.append(Pick.model_validate_json(entry.record))
-                for track, estimates in zip(tracks, made, strict=True):
-                    if track is not None and take(track, entry).is_due and track.statistic.samples:
-                        estimates[entry.seq] = track.estimate()
+                for estimator, estimates in zip(estimators, made, strict=True):
+                    if estimator is not None and take(estimator, entry).is_due and estimator.statistic.samples:
+                        estimates[entry.seq] = estimator.estimate()
         self.estimates = made[0]
         self.watched = dict(zip(archive.labels, made[1:], strict=True))
         self.samples = [0, *accumulate(rows)]
         """By the number of batches told."""
 
 
-def track_of(experiment: Experiment, question: Question) -> Track | None:
+def estimator_of(experiment: Experiment, question: Question) -> StreamingEstimator | None:
     """What one metric scores a log by; None where its kernels were still open, so that nothing was scored."""
     if question.is_open:
         return None
     widths = experiment.columns
     bound = question.bound_for({own: widths[name] for own, name in question.reads.items()})
-    return Track(bound, experiment.config.rescore_growth, question.is_paired, question.reads)
+    return StreamingEstimator(bound, experiment.config.rescore_growth, question.is_paired, question.reads)
 
 
-def _chosen(pick: Pick, tracks: dict[str, _Replayed], experiment: Experiment, mixtures: ReplayedMixtures) -> str:
-    contenders = generators_of(pick, list(tracks))
+def _chosen(pick: Pick, estimators: dict[str, _Replayed], experiment: Experiment, mixtures: ReplayedMixtures) -> str:
+    contenders = generators_of(pick, list(estimators))
     is_best = experiment.config.goal == "best"
     costs = pick.costs or [None] * len(contenders)
     counts = (pick.positions, pick.batches, pick.pending_samples, pick.pending_batches, costs)
     arms = [
         Arm(
             name,
-            tracks[name].estimates[position] if position and is_best else None,
-            tracks[name].samples[batches],
+            estimators[name].estimates[position] if position and is_best else None,
+            estimators[name].samples[batches],
             batches,
             pending_samples,
             pending_batches,
@@ -140,13 +142,13 @@ def generators_of(pick: Pick, names: Sequence[str]) -> list[str]:
 class ReplayedMixtures:
     """Goes through the logs of all generators once, as far as the picks ask for, in their order."""
 
-    def __init__(self, archive: Archive, tracks: Mapping[str, Track]) -> None:
-        """tracks: of all generators in order, begun anew; none where nothing could be scored."""
-        self._tracks = tracks
+    def __init__(self, archive: Archive, estimators: Mapping[str, StreamingEstimator]) -> None:
+        """estimators: of all generators in order, begun anew; none where nothing could be scored."""
+        self._estimators = estimators
         self._logs: dict[str, Iterator[Logged]] = {
-            name: (entry for page in archive.log(ordinal) for entry in page) for ordinal, name in enumerate(tracks)
+            name: (entry for page in archive.log(ordinal) for entry in page) for ordinal, name in enumerate(estimators)
         }
-        self._read = dict.fromkeys(tracks, 0)
+        self._read = dict.fromkeys(estimators, 0)
         self._made: tuple[dict[str, int], Mixture] | None = None
 
     def of(self, pick: Pick, *, published: bool) -> Mixture | None:
@@ -154,7 +156,7 @@ class ReplayedMixtures:
 
         Picks must come in order, so that no position is smaller than one before.
         """
-        named = zip(generators_of(pick, list(self._tracks)), pick.positions, strict=True)
+        named = zip(generators_of(pick, list(self._estimators)), pick.positions, strict=True)
         positions = {name: position for name, position in named if position}
         if not positions:
             return None
@@ -162,8 +164,8 @@ class ReplayedMixtures:
             for name, position in positions.items():
                 while self._read[name] < position:
                     entry = next(self._logs[name])
-                    take(self._tracks[name], entry)
+                    take(self._estimators[name], entry)
                     self._read[name] = entry.seq
-            made = mixture_of({name: self._tracks[name] for name in positions}, published=published)
+            made = mixture_of({name: self._estimators[name] for name in positions}, published=published)
             self._made = positions, made
         return self._made[1]

@@ -9,7 +9,7 @@ import numpy as np
 from optimist.estimation.paired import shared_rows
 from optimist.estimation.question import Question
 from optimist.estimation.routed import BATCHES, Routed
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.numerics import mixture as known
 from optimist.numerics.routing.model import RouteModel
@@ -29,22 +29,22 @@ def check_blends(question: Question) -> None:
         raise FixError("a blend is scored on prompts like these; expected prompts_are='sample'")
 
 
-def mixture_of(tracks: Mapping[str, Track], published: bool = False) -> known.Mixture:
-    """The mixture of generators, by their tracks; `published` as of `cross_fitted`. Raises as that does."""
-    common = shared_rows([track.common for track in tracks.values()])
-    statistics = [track.statistic for track in tracks.values()]
-    score = next(iter(tracks.values())).metric
-    return cross_fitted(score, statistics, list(tracks), common, published=published)
+def mixture_of(estimators: Mapping[str, StreamingEstimator], published: bool = False) -> known.Mixture:
+    """The mixture of generators, by their estimators; `published` as of `cross_fitted`. Raises as that does."""
+    common = shared_rows([estimator.common for estimator in estimators.values()])
+    statistics = [estimator.statistic for estimator in estimators.values()]
+    score = next(iter(estimators.values())).metric
+    return cross_fitted(score, statistics, list(estimators), common, published=published)
 
 
-def model_of(tracks: Mapping[int, Track], policy: str, sampled: int = 0) -> RouteModel:
-    """The model of all generators that have samples, from their tracks by ordinal, for the policy of this name.
+def model_of(estimators: Mapping[int, StreamingEstimator], policy: str, sampled: int = 0) -> RouteModel:
+    """The model of all generators that have samples, from their estimators by ordinal, for the policy of this name.
 
     sampled: on how many of the told prompts it says what generators score, a uniform sample of at most `BATCHES`.
 
     Raises FixError where prompts are not routed, while there are no samples, and if a number would not be finite.
     """
-    told = {ordinal: routed for ordinal, routed in _routed(tracks).items() if routed.samples}
+    told = {ordinal: routed for ordinal, routed in _routed(estimators).items() if routed.samples}
     if not told:
         raise FixError("a model needs at least one sample of a generator")
     moments = [routed.moments for routed in told.values()]
@@ -63,12 +63,12 @@ def model_of(tracks: Mapping[int, Track], policy: str, sampled: int = 0) -> Rout
     return RouteModel.from_regressions(list(told), samples, contexts, found, single, rows)
 
 
-def rows_of(tracks: Mapping[int, Track], generators: int) -> RoutedRows:
-    """Up to `BATCHES` batches of all tracks, by ordinal, of an experiment with so many generators.
+def rows_of(estimators: Mapping[int, StreamingEstimator], generators: int) -> RoutedRows:
+    """Up to `BATCHES` batches of all estimators, by ordinal, of an experiment with so many generators.
 
     They are ordered by generator, then as told. Raises FixError where prompts are not routed.
     """
-    routed = _routed(tracks)
+    routed = _routed(estimators)
     largest = _largest(routed, BATCHES)
     samples, sums = np.zeros(generators, dtype=np.int64), np.zeros(generators)
     contexts, scores, probability, pick, generator = [], [], [], [], []
@@ -110,9 +110,9 @@ def _largest(routed: Mapping[int, Routed], most: int) -> int:
     return int(hashes[:most].max(initial=0))
 
 
-def _routed(tracks: Mapping[int, Track]) -> dict[int, Routed]:
-    """What routes prompts, by ordinal, ascending. Raises FixError where a track has none."""
-    found = {ordinal: track.routed for ordinal, track in sorted(tracks.items())}
+def _routed(estimators: Mapping[int, StreamingEstimator]) -> dict[int, Routed]:
+    """What routes prompts, by ordinal, ascending. Raises FixError where an estimator has none."""
+    found = {ordinal: estimator.routed for ordinal, estimator in sorted(estimators.items())}
     if missing := [ordinal for ordinal, routed in found.items() if routed is None]:
         raise FixError(f"prompts are not routed: no contexts of generators {', '.join(map(str, missing))}")
     return {ordinal: routed for ordinal, routed in found.items() if routed is not None}

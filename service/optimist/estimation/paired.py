@@ -153,10 +153,10 @@ def runs_of(runs: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(runs[::2], runs[1::2], strict=True))
 
 
-def shared_rows(tracks: Sequence[Indexed | None]) -> list[dict[str, Tensor]]:
+def shared_rows(estimators: Sequence[Indexed | None]) -> list[dict[str, Tensor]]:
     """The rows of the indices that all generators have in common, by array; none where one keeps no rows by index."""
-    indexed = [track for track in tracks if track is not None]
-    if not indexed or len(indexed) < len(tracks):
+    indexed = [estimator for estimator in estimators if estimator is not None]
+    if not indexed or len(indexed) < len(estimators):
         return []
     shared = indexed[0][0]
     for indices, _ in indexed[1:]:
@@ -173,10 +173,10 @@ class Paired:
     """The common rows of one generator, and the history of its earlier estimates.
 
     An estimate joins the history where one is due, no index is missing up to there, and the samples have grown by
-    `HISTORY_GROWTH` since the last such count. These counts are a function of the log, and `Track` makes the estimate
-    at each of them, whether or not anybody asks for it. So the history is a function of the log, too: it does not
-    depend on who computes it, or on how many entries are applied together. Retracted batches never enter: after a
-    retraction the log is applied again without them, and the history begins anew.
+    `HISTORY_GROWTH` since the last such count. These counts are a function of the log, and `StreamingEstimator` makes
+    the estimate at each of them, whether or not anybody asks for it. So the history is a function of the log, too: it
+    does not depend on who computes it, or on how many entries are applied together. Retracted batches never enter:
+    after a retraction the log is applied again without them, and the history begins anew.
     """
 
     def __init__(self, bound: InfluenceBound, statistic: Statistic, common: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a track keeps to route prompts: the sums of a regression on contexts, and a sample of batches."""
+"""What an estimator keeps to route prompts: the sums of a regression on contexts, and a sample of batches."""
 
 from __future__ import annotations
 

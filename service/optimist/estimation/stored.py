@@ -12,7 +12,7 @@ from torch import Tensor
 
 from optimist.estimation.paired import Indices, runs_of
 from optimist.estimation.question import Question, prepared
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.routing.features import ContextSettings
 from optimist.numerics.routing.prompts import RoutedPrompt
@@ -76,7 +76,7 @@ class Logged(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The result of adding a logged batch to a track."""
+    """The result of adding a logged batch to an estimator."""
 
     is_due: bool
     """Whether an estimate is due exactly now."""
@@ -219,13 +219,13 @@ def routed_prompt_of(entry: Logged) -> RoutedPrompt:
     return replace(RoutedPrompt.unpack(entry.context), position=entry.seq, pick=entry.pick)
 
 
-def take(track: Track, entry: Logged) -> Taken:
-    """Add a logged batch to a track. One that cannot be read is skipped: its rows count, its numbers do not.
+def take(estimator: StreamingEstimator, entry: Logged) -> Taken:
+    """Add a logged batch to an estimator. One that cannot be read is skipped: its rows count, its numbers do not.
 
-    A track that routes prompts cannot read a batch without the prompt that it was made for.
+    An estimator that routes prompts cannot read a batch without the prompt that it was made for.
     """
     try:
-        routed = None if track.routed is None else routed_prompt_of(entry)
-        return Taken(track.add(*batch_of(entry), prompt_indices_of(entry), entry.indices, routed))
+        routed = None if estimator.routed is None else routed_prompt_of(entry)
+        return Taken(estimator.add(*batch_of(entry), prompt_indices_of(entry), entry.indices, routed))
     except (ValueError, KeyError) as error:
-        return Taken(track.skip(entry.rows), f"{error}")
+        return Taken(estimator.skip(entry.rows), f"{error}")

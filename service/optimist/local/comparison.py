@@ -10,7 +10,7 @@ from typing import Any
 from optimist.estimation.arrays import Batch
 from optimist.estimation.artefacts import check_blends, mixture_of
 from optimist.estimation.question import Question, declared_of
-from optimist.local.sets import Samples, naming, reader, seen, tracked
+from optimist.local.sets import Samples, naming, reader, seen, streamed
 from optimist.metrics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, Stopping, shown_mixture
@@ -152,9 +152,9 @@ def compare(
         raise FixError(f"expected two or more sets of samples to compare, got {len(names)}")
     question = question.fitted(first)
     estimates: dict[str, Estimate] = {}
-    for one, name, track in tracked(sets(), names, question, begun, lengths):
+    for one, name, estimator in streamed(sets(), names, question, begun, lengths):
         with naming(one):
-            estimates[name] = track.estimate()
+            estimates[name] = estimator.estimate()
     # By place: names of files may be longer than those of generators.
     arms = [Arm(f"{place}", estimate) for place, estimate in enumerate(estimates.values())]
     known = contrasts_among(arms)
@@ -234,5 +234,5 @@ def blend_of(
     if len(names) < 2:
         raise FixError(f"expected two or more sets of samples to blend, got {len(names)}")
     question = question.fitted(first)
-    tracks = {name: track for _, name, track in tracked(sets(), names, question, begun)}
-    return shown_mixture(mixture_of(tracks), question.metric, Stopping(question.delta))
+    estimators = {name: estimator for _, name, estimator in streamed(sets(), names, question, begun)}
+    return shown_mixture(mixture_of(estimators), question.metric, Stopping(question.delta))

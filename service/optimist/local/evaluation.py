@@ -8,17 +8,17 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from optimist.estimation.arrays import Batch, arrays_of, check_arrays, columns_of, reference_scales, tensors_of
-from optimist.estimation.question import Question, by_label, prepared, with_real_data
-from optimist.estimation.tracks import (
+from optimist.estimation.metric_estimators import (
+    MetricEstimators,
     Start,
     Told,
-    Tracks,
     checked_costs,
     checked_prompts,
     checked_start,
     names_of,
     score_due,
 )
+from optimist.estimation.question import Question, by_label, prepared, with_real_data
 from optimist.local.goals import Plan
 from optimist.local.scales import Scales
 from optimist.local.session import Session
@@ -138,14 +138,14 @@ class Evaluation(Session):
         paired = paired and seeds is not False
         self._list_length = len(prompts or ()) if prompts_are == "list" else None
         self._declared = metrics
-        tracks: dict[str, Tracks] = {}  # by label, the one that decides first
+        estimators: dict[str, MetricEstimators] = {}  # by label, the one that decides first
         for label, metric in metrics.items():
             how = {"bound": plan.bound, "options": options} if metric is declared else {}
             how["prompts"] = (self._list_length or None) if metric.scores_lists else None
             how |= {"device": place, "paired": paired, "generators": len(names)}
             question = Question(prepared(metric, place), delta=delta, **how)
-            tracks[label] = Tracks(question, names, plan.growth)
-        super().__init__(names, tracks, Stopping(delta, tolerance))
+            estimators[label] = MetricEstimators(question, names, plan.growth)
+        super().__init__(names, estimators, Stopping(delta, tolerance))
         columns_of(self._questions)  # raises where metrics cannot read the same array
         if on_anomaly not in ("hold", "ignore"):
             raise FixError(f'on_anomaly: expected "hold" or "ignore", got {on_anomaly!r}')
@@ -205,9 +205,9 @@ class Evaluation(Session):
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]
         told = Told(tensors, ids, listed, None if generator in self._seedless else indices)
         # What may be refused comes first, for all metrics.
-        begun = {label: tracks.begun(generator, told) for label, tracks in self._metrics.items()}
-        for label, tracks in self._metrics.items():
-            tracks.add(generator, told, begun[label])
+        begun = {label: estimators.begun(generator, told) for label, estimators in self._metrics.items()}
+        for label, estimators in self._metrics.items():
+            estimators.add(generator, told, begun[label])
         self._widths = {name: tensor.shape[1] for name, tensor in tensors.items()}
         if is_usual:
             self._plausibility.add(generator, sizes, rows)
@@ -258,4 +258,4 @@ class Evaluation(Session):
 
     @property
     def _questions(self) -> list[Question]:
-        return [tracks.question for tracks in self._metrics.values()]
+        return [estimators.question for estimators in self._metrics.values()]

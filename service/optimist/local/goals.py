@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from optimist.estimation.tracks import Tracks
+from optimist.estimation.metric_estimators import MetricEstimators
 from optimist.numerics.batches import check_number, check_text, check_whole
 from optimist.numerics.mixture import Mixture
 from optimist.policies import (
@@ -92,7 +92,7 @@ class BestGenerator:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
-    def follow(self, tracks: Tracks, arms: Sequence[Arm]) -> None:
+    def follow(self, estimators: MetricEstimators, arms: Sequence[Arm]) -> None:
         """Nothing is made beside estimates."""
 
     def pick(self, arms: Sequence[Arm], told: int) -> int:
@@ -117,10 +117,10 @@ class BestBlend:
         self._policy = policy
         self._growth = mixture_growth(policy.name)
 
-    def follow(self, tracks: Tracks, arms: Sequence[Arm]) -> None:
+    def follow(self, estimators: MetricEstimators, arms: Sequence[Arm]) -> None:
         """Make the mixture if it is due. Raises ArithmeticError if it is not finite."""
-        if is_mixture_due(arms, self.mixture, self._growth, tracks.question.rows_to_fit(len(arms))):
-            self.mixture = tracks.mixture(self._policy.goes_by_published)
+        if is_mixture_due(arms, self.mixture, self._growth, estimators.question.rows_to_fit(len(arms))):
+            self.mixture = estimators.mixture(self._policy.goes_by_published)
 
     def pick(self, arms: Sequence[Arm], told: int) -> int:
         """Position of the generator to sample after `told` batches, and those on their way."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from optimist.estimation.arrays import columns_of
 from optimist.estimation.question import Question, by_label, declared_of
-from optimist.estimation.track import first_rows
+from optimist.estimation.streaming import first_rows
 from optimist.local.comparison import Comparison, blend_of, compare
 from optimist.local.sets import Samples, in_folder, of_metric
 from optimist.local.single import score

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.estimation.tracks import Arrays
+from optimist.estimation.metric_estimators import Arrays
 from optimist.metrics.vendi.kernels import KernelSettings
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from optimist.estimation.arrays import columns_of
-from optimist.estimation.track import Track
-from optimist.estimation.tracks import Arrays, Tracks
+from optimist.estimation.metric_estimators import Arrays, MetricEstimators
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.local.goals import Aim
 from optimist.local.saving import metric_from, metric_parts, read, write
 from optimist.local.scales import Scales
@@ -28,9 +28,11 @@ from optimist_client.models.experiments import State
 
 
 class Readings:
-    """The tracks of generators by each metric, and what they say. The base of `Evaluation`, which tells them."""
+    """The estimators of generators by each metric, and what they say. The base of `Evaluation`, which tells them."""
 
-    def __init__(self, generators: tuple[str, ...], metrics: Mapping[str, Tracks], stopping: Stopping) -> None:
+    def __init__(
+        self, generators: tuple[str, ...], metrics: Mapping[str, MetricEstimators], stopping: Stopping
+    ) -> None:
         """metrics: by label, the one that decides first."""
         self.generators = generators
         self._metrics = dict(metrics)
@@ -86,8 +88,8 @@ class Readings:
         metric: as of `estimates`. Raises NotFoundError for an unknown name or label, FixError for metrics without modes
         and before the first estimate.
         """
-        track = self._track(generator, metric)
-        return track.modes(check_whole("count", count, 1), check_whole("samples", samples, 1))
+        estimator = self._estimator(generator, metric)
+        return estimator.modes(check_whole("count", count, 1), check_whole("samples", samples, 1))
 
     def prompt_groups(
         self, generator: str, count: int = 5, samples: int = 8, *, metric: str | None = None
@@ -96,8 +98,8 @@ class Readings:
 
         Raises as `modes` does; only the scores of pairs have prompts.
         """
-        track = self._track(generator, metric)
-        return track.prompt_groups(check_whole("count", count, 1), check_whole("samples", samples, 1))
+        estimator = self._estimator(generator, metric)
+        return estimator.prompt_groups(check_whole("count", count, 1), check_whole("samples", samples, 1))
 
     def mixture(self, metric: str | None = None) -> models.Mixture:
         """The best blend of all generators, by all samples told: weights, score, gain over the best single generator.
@@ -105,8 +107,8 @@ class Readings:
         metric: as of `estimates`. Raises NotFoundError for an unknown label; FixError for a metric whose blends have no
         score, and while a generator has fewer than 4 samples, or too few to fix open kernels.
         """
-        tracks = self._of(metric)
-        return shown_mixture(tracks.mixture(), tracks.question.metric, self._stopping, self.told)
+        estimators = self._of(metric)
+        return shown_mixture(estimators.mixture(), estimators.question.metric, self._stopping, self.told)
 
     def _report(
         self,
@@ -122,11 +124,11 @@ class Readings:
         """The report on these arms in this state; known: further fields of `Report`."""
         told, delta = self.told, self._stopping.delta
         watched: dict[str, models.WatchedReport] = {}
-        for label, tracks in list(self._metrics.items())[1:]:
-            own = [replace(arm, estimate=tracks.estimates[arm.name]) for arm in arms]
+        for label, estimators in list(self._metrics.items())[1:]:
+            own = [replace(arm, estimate=estimators.estimates[arm.name]) for arm in arms]
             rows = [standing_of(arm, told) for arm in own]
             how: dict[str, Any] = {"delta": delta, "told": told, "scored": True}
-            watched[label] = watched_report(label, tracks.question.metric, own, rows, **how)
+            watched[label] = watched_report(label, estimators.question.metric, own, rows, **how)
         return report_on(
             name,
             self._primary.question.metric,
@@ -152,14 +154,14 @@ class Readings:
         if generator not in self._batches:
             raise NotFoundError(f"unknown generator {generator!r}; expected one of {', '.join(self.generators)}")
 
-    def _of(self, metric: str | None) -> Tracks:
+    def _of(self, metric: str | None) -> MetricEstimators:
         if metric is not None and metric not in self._metrics:
             raise NotFoundError(f"unknown metric {metric!r}; expected one of {', '.join(self._metrics)}")
         return self._primary if metric is None else self._metrics[metric]
 
-    def _track(self, generator: str, metric: str | None) -> Track:
+    def _estimator(self, generator: str, metric: str | None) -> StreamingEstimator:
         self._check_name(generator)
-        return self._of(metric).track(generator)
+        return self._of(metric).estimator(generator)
 
 
 REMEDY = "leave {it} out, or accept {it}"
@@ -184,7 +186,7 @@ class Session(Readings):
     @property
     def arrays(self) -> tuple[str, ...]:
         """The names of the arrays of a batch, first that of the metric that decides."""
-        return tuple(columns_of([tracks.question for tracks in self._metrics.values()]))
+        return tuple(columns_of([estimators.question for estimators in self._metrics.values()]))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -244,9 +246,9 @@ class Session(Readings):
         metrics: dict[str, Any] = {}
         for place, (label, metric) in enumerate(self._declared.items()):
             settings, own = metric_parts(metric, f"metric/{place}")
-            track, state = self._metrics[label].state()
-            metrics[label] = {"settings": settings, "tracks": track}
-            arrays |= own | {f"tracks/{place}/{name}": array for name, array in state.items()}
+            estimator, state = self._metrics[label].state()
+            metrics[label] = {"settings": settings, "estimators": estimator}
+            arrays |= own | {f"estimators/{place}/{name}": array for name, array in state.items()}
         mixture, counts = self._aim.mixture, (self._samples, self._batches, self._ends)
         known: dict[str, Any] = {
             "generators": self.generators,
@@ -284,10 +286,10 @@ class Session(Readings):
         for counts, values in zip((found._samples, found._batches, found._ends), known["counts"], strict=True):
             counts.update(zip(names, values, strict=True))
         found._widths, found._credits = known["widths"], known["credits"]
-        for tracks, (place, one) in zip(found._metrics.values(), saved, strict=True):
-            begin = f"tracks/{place}/"
+        for estimators, (place, one) in zip(found._metrics.values(), saved, strict=True):
+            begin = f"estimators/{place}/"
             own = {name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)}
-            tracks.restore(one["tracks"], own, found._widths or {})
+            estimators.restore(one["estimators"], own, found._widths or {})
         found._plausibility.restore(known["plausibility"])
         found._scales.restore(known["scales"])
         found._aim.mixture = None if known["mixture"] is None else Mixture.from_dict(known["mixture"])

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from optimist.estimation.arrays import Batch, arrays_of, check_arrays, tensors_of
 from optimist.estimation.question import Question
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist_client.errors import FixError
 from optimist_client.files import MOMENTS, SUFFIXES, Arrays, read_arrays
 from optimist_client.metrics import declared
@@ -106,16 +106,16 @@ def seen(sets: Iterable[Samples], question: Question) -> tuple[list[str], list[i
     )
 
 
-def tracked(
+def streamed(
     sets: Iterable[Samples],
     names: Iterable[str],
     question: Question,
     begun: Callable[[str], None],
     lengths: Iterable[int] = (),
-) -> Iterator[tuple[Samples, str, Track]]:
-    """A track of each whole set, row i with index i; `begun` is called with its name before.
+) -> Iterator[tuple[Samples, str, StreamingEstimator]]:
+    """An estimator of each whole set, row i with index i; `begun` is called with its name before.
 
-    lengths: of all sets; if they are paired, a track knows the estimates at those of the shorter ones.
+    lengths: of all sets; if they are paired, an estimator knows the estimates at those of the shorter ones.
     """
     for name, one in zip(names, sets, strict=True):
         begun(name)
@@ -126,11 +126,11 @@ def tracked(
         with naming(one):
             # Numbers take no room: all of them are compared.
             is_number = sum(bound.metric.widths.values()) == 1
-            track = Track(bound, 0.0, question.is_paired, common=rows if is_number else None)
+            estimator = StreamingEstimator(bound, 0.0, question.is_paired, common=rows if is_number else None)
             for start, end in pairwise([0, *ends, rows]):
                 part = {array: values[start:end] for array, values in tensors.items()}
-                track.add(part, [f"{row}" for row in range(start, end)], None, (start, end - start))
-        yield one, name, track
+                estimator.add(part, [f"{row}" for row in range(start, end)], None, (start, end - start))
+        yield one, name, estimator
 
 
 def reader(samples: Mapping[str, Batch | str | Path], question: Question) -> Callable[[], Iterator[Samples]]:

@@ -13,7 +13,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from optimist.estimation.stored import take
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import Bound
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.routing.features import ContextMap
@@ -67,11 +67,11 @@ class CachedStatistic:
     ) -> None:
         """retracted: batches that are left out. Read before the log, because a later retraction is not `known`.
 
-        paired, reads, contexts, ordinal: as of `Track`.
+        paired, reads, contexts, ordinal: as of `StreamingEstimator`.
         """
         self._bound = bound
         self._contexts = contexts
-        self._track = Track(bound, growth, paired, reads, contexts, ordinal)
+        self._estimator = StreamingEstimator(bound, growth, paired, reads, contexts, ordinal)
         self._retracted = retracted
         self.seq = max(0, retracted.restart - 1)
         self.tail = 0
@@ -83,19 +83,19 @@ class CachedStatistic:
         """Position of the newest published estimate; no other is made up to there."""
 
     @property
-    def track(self) -> Track:
+    def estimator(self) -> StreamingEstimator:
         """The statistic, with what is kept beside it, to be read only."""
-        return self._track
+        return self._estimator
 
     @property
     def bytes(self) -> int:
         """Bytes of everything that a snapshot contains."""
-        return self._track.bytes
+        return self._estimator.bytes
 
     @property
     def memory(self) -> int:
         """`bytes`, and the cache that makes estimates cheap."""
-        return self._track.bytes + self._track.followed_bytes
+        return self._estimator.bytes + self._estimator.followed_bytes
 
     @property
     def reaches(self) -> int:
@@ -123,53 +123,55 @@ class CachedStatistic:
         it applies together. Earlier due positions are skipped, because a newer estimate replaces theirs; so are all
         before `newest`, the newest due position that the caller knows to be in the log. An entry that cannot be read,
         or that differs from what was accepted, is skipped. Retracted batches are left out, as if they had never been
-        told; at the retraction an estimate is due. `Track` itself makes the estimates that the history needs
-        (`Paired`).
+        told; at the retraction an estimate is due. `StreamingEstimator` itself makes the estimates that the
+        history needs (`Paired`).
         """
-        due = self._track.last_due_position([self._rows(entry) for entry in entries])
+        due = self._estimator.last_due_position([self._rows(entry) for entry in entries])
         newest = max(newest, self.reaches)
         step = Step()
         for position, entry in enumerate(entries):
             begun = time.perf_counter()
             if entry.retracts is not None:
-                self._track.retract()
+                self._estimator.retract()
             elif entry not in self._retracted:
-                taken = take(self._track, entry)
+                taken = take(self._estimator, entry)
                 if taken.unreadable:
                     step.unreadable.append((entry.seq, taken.unreadable))
             self.seq, self.chain = entry.seq, entry.chain
             self.tail += entry.size
             is_wanted = position == due and entry.seq > self.published and entry.seq >= newest
-            if is_wanted and self._track.statistic.samples:
+            if is_wanted and self._estimator.statistic.samples:
                 step = Step(self._scored(begun), step.unreadable)
         return step
 
     def _rows(self, entry: LogEntry) -> int | None:
-        """The rows of an entry as `Track.last_due_position` takes them."""
+        """The rows of an entry as `StreamingEstimator.last_due_position` takes them."""
         if entry.retracts is not None:
             return None
         return 0 if entry in self._retracted else entry.rows
 
     def _scored(self, begun: float) -> Scored:
         """The estimate at `seq`. begun: when the entry was taken, which makes the estimate if the history needs it."""
-        estimate = self._track.estimate()
+        estimate = self._estimator.estimate()
         # While a statistic holds all its rows, their number is the size of the eigenproblem.
-        route = "rows" if self._track.statistic.holds_rows else "sums"
+        route = "rows" if self._estimator.statistic.holds_rows else "sums"
         return Scored(self.seq, self.chain, estimate, time.perf_counter() - begun, route)
 
     @property
     def is_empty(self) -> bool:
         """Whether the statistic has no samples yet."""
-        return self._track.statistic.samples == 0
+        return self._estimator.statistic.samples == 0
 
     def modes(self, name: str) -> Modes:
         """The modes at `seq`, and the score by type of prompt if there are prompts."""
-        groups = self._track.prompt_groups(SHOWN_MODES, SHOWN_SAMPLES) if self._track.has_prompts else []
+        groups = self._estimator.prompt_groups(SHOWN_MODES, SHOWN_SAMPLES) if self._estimator.has_prompts else []
         return Modes(
             generator=name,
-            samples=self._track.statistic.samples,
+            samples=self._estimator.statistic.samples,
             position=self.seq,
-            modes=[ModeInfo.model_validate(mode.to_dict()) for mode in self._track.modes(SHOWN_MODES, SHOWN_SAMPLES)],
+            modes=[
+                ModeInfo.model_validate(mode.to_dict()) for mode in self._estimator.modes(SHOWN_MODES, SHOWN_SAMPLES)
+            ],
             prompt_groups=[PromptGroupInfo.model_validate(group.to_dict()) for group in groups],
         )
 
@@ -178,9 +180,9 @@ class CachedStatistic:
 
         The cache that makes estimates cheap is dropped, so that original and restored state make equal estimates.
         """
-        self._track.forget()
+        self._estimator.forget()
         marks = {"format": torch.tensor(FORMAT), "meaning": _meaning(self._bound, self._contexts)}
-        state = save({name: tensor.cpu().contiguous() for name, tensor in {**marks, **self._track.state()}.items()})
+        state = save({name: tensor.cpu().contiguous() for name, tensor in {**marks, **self._estimator.state()}.items()})
         return hashlib.sha256(state).digest() + state
 
     def snapshot_taken(self, size: int) -> None:
@@ -217,7 +219,7 @@ class CachedStatistic:
             if not torch.equal(state.pop("meaning"), _meaning(bound, contexts)):
                 raise ValueError("the snapshot is of another metric, or of other kernels")
             cached = cls(bound, growth, retracted, paired=paired, reads=reads, contexts=contexts, ordinal=ordinal)
-            cached._track = Track.restore(state, bound, growth, paired, reads, contexts, ordinal)
+            cached._estimator = StreamingEstimator.restore(state, bound, growth, paired, reads, contexts, ordinal)
         except (SafetensorError, KeyError, RuntimeError) as error:
             raise ValueError(f"the snapshot cannot be read: {type(error).__name__}: {error}") from None
         cached.seq, cached.chain = seq, chain

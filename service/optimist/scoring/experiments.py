@@ -25,7 +25,7 @@ from optimist.estimation.stored import (
     stored_reference,
     unpack_kernels,
 )
-from optimist.estimation.track import first_rows
+from optimist.estimation.streaming import first_rows
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import make_reference
 from optimist.numerics.real_data import Reference
@@ -87,8 +87,8 @@ SECONDS_PER_FREQUENCY = 2e-8
 """Of drawing one number of a feature map."""
 
 
-class Tracked(TypedDict):
-    """Arguments of `Track`."""
+class EstimatorSettings(TypedDict):
+    """Arguments of `StreamingEstimator`."""
 
     paired: bool
     reads: dict[str, str]
@@ -109,8 +109,8 @@ class ScoredExperiment:
     made: Bound | None
     bytes: int
     """Bytes of the bound's feature maps; 0 without a bound. References are shared and counted separately."""
-    tracked: Tracked
-    """How tracks differ beside bound and growth."""
+    estimator_settings: EstimatorSettings
+    """How estimators differ beside bound and growth."""
     delta: float = 0.05
     """Of the intervals of mixtures."""
     published: bool = False
@@ -279,9 +279,9 @@ class Experiments:
         size = bytes_of(bound, {id(reference)}) + (
             0 if contexts is None else sum(each.nbytes for each in contexts.arrays)
         )
-        tracked = Tracked(paired=question.is_paired, reads=question.reads, contexts=contexts)
+        estimator_settings = EstimatorSettings(paired=question.is_paired, reads=question.reads, contexts=contexts)
         return ScoredExperiment(
-            *(claim.instance, growth, digest, bound, size, tracked),
+            *(claim.instance, growth, digest, bound, size, estimator_settings),
             delta=experiment.config.delta,
             published=experiment.mixture_growth == 0.0 and not label,
             policy=experiment.config.policy,

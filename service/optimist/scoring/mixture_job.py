@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from optimist.estimation.artefacts import mixture_of
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.curves import curve_point
 from optimist.insight.metrics import SCORING_SECONDS
 from optimist.records import GeneratorState
@@ -26,8 +26,8 @@ class _Made(NamedTuple):
     point: str
 
 
-def _made(tracks: Mapping[str, Track], experiment: ScoredExperiment) -> _Made:
-    mixture = mixture_of(tracks, experiment.published)
+def _made(estimators: Mapping[str, StreamingEstimator], experiment: ScoredExperiment) -> _Made:
+    mixture = mixture_of(estimators, experiment.published)
     return _Made(json.dumps(mixture.to_dict(), allow_nan=False), curve_point(mixture, experiment.delta))
 
 
@@ -67,9 +67,9 @@ class MixtureJob:
     async def _make(self, generators: list[GeneratorState]) -> None:
         task = self._task
         async with self._statistics.acquired(generators) as found:
-            tracks = {generator.name: found[generator.ordinal].track for generator in generators}
+            estimators = {generator.name: found[generator.ordinal].estimator for generator in generators}
             parts = parts_of(found)
-            made, task.seconds = await self._in_thread(timed, _made, tracks, self._experiment)
+            made, task.seconds = await self._in_thread(timed, _made, estimators, self._experiment)
         metric = self._experiment.bound.metric.name
         SCORING_SECONDS.labels(metric, "mixture").observe(task.seconds)
         await self._store.put_mixture(

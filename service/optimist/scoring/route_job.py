@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from optimist.estimation.artefacts import model_of, rows_of
 from optimist.estimation.stored import metric_of
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.curves import route_point
 from optimist.experiments.goals.route import ForRoutes, LoadedModel
 from optimist.experiments.state import PolicyState
@@ -46,8 +46,8 @@ class _Taken:
     parts: list[MixedPart]
 
 
-def _model(tracks: Mapping[int, Track], experiment: ScoredExperiment) -> bytes:
-    return model_of(tracks, experiment.policy, experiment.sampled).pack()
+def _model(estimators: Mapping[int, StreamingEstimator], experiment: ScoredExperiment) -> bytes:
+    return model_of(estimators, experiment.policy, experiment.sampled).pack()
 
 
 def _table(
@@ -184,13 +184,13 @@ class RouteJob:
             task.left_out = frozenset(generator.ordinal for generator in state.routable) - found.keys()
             if not found:
                 raise Damaged("the log of no generator can be read")
-            tracks = {ordinal: cached.track for ordinal, cached in found.items()}
+            estimators = {ordinal: cached.estimator for ordinal, cached in found.items()}
             parts = parts_of(found)
             if makes_model:
-                model, task.seconds = await self._in_thread(timed, _model, tracks, self._experiment)
+                model, task.seconds = await self._in_thread(timed, _model, estimators, self._experiment)
                 self._observe("routes", task.seconds)
             if makes_table:
-                rows = await self._in_thread(rows_of, tracks, len(state.generators))
+                rows = await self._in_thread(rows_of, estimators, len(state.generators))
         return _Taken(model, rows, parts)
 
     async def _put_table(self, rows: RoutedRows, parts: list[MixedPart], state: ExperimentState) -> None:

@@ -35,14 +35,16 @@ async def resumed(
         snapshot = await store.snapshot(*place, label)
         if snapshot is not None:
             known = {"chain": snapshot.chain, "retracted": retracted, "ordinal": place[1]}
-            thaw = partial(CachedStatistic.thaw, **known, **experiment.tracked)
+            thaw = partial(CachedStatistic.thaw, **known, **experiment.estimator_settings)
             return await in_thread(thaw, snapshot.body, snapshot.seq, experiment.bound, experiment.growth)
     except (Damaged, ValueError) as error:
         # From an untrimmed log the same statistic can be computed.
         if not await _has_whole_log(store, place, retracted):
             raise Damaged(f"{error}; the log before it is trimmed") from None
         _log.warning("%s/%d%s is scored from its log: %s", *place, label and f" by {label}", error)
-    return CachedStatistic(experiment.bound, experiment.growth, retracted, ordinal=place[1], **experiment.tracked)
+    return CachedStatistic(
+        experiment.bound, experiment.growth, retracted, ordinal=place[1], **experiment.estimator_settings
+    )
 
 
 async def _has_whole_log(store: Store, place: tuple[str, int], retracted: RetractedLog) -> bool:

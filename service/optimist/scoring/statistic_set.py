@@ -210,5 +210,5 @@ class StatisticSet:
 def parts_of(statistics: dict[int, CachedStatistic]) -> list[MixedPart]:
     """What is made of these statistics, as it is stored with that."""
     return [
-        MixedPart(ordinal, cached.seq, cached.track.samples, cached.chain) for ordinal, cached in statistics.items()
+        MixedPart(ordinal, cached.seq, cached.estimator.samples, cached.chain) for ordinal, cached in statistics.items()
     ]

@@ -13,7 +13,7 @@ import torch
 
 from optimist.estimation.arrays import arrays_of, check_arrays
 from optimist.estimation.question import Question, by_label, prepared, with_real_data
-from optimist.estimation.track import first_rows
+from optimist.estimation.streaming import first_rows
 from optimist.local.offline import read_reference
 from optimist.numerics.batches import as_matrices
 from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streams import assert_bit_identical, fed, rows_of
 from torch import Tensor
 
-from optimist.estimation.track import Track
+from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.metrics.neighbours import statistic as balls_module
@@ -260,9 +260,9 @@ def test_equal_scores_of_all_pairs_do_not_prove_that_two_generators_are_equal():
     metric = score_of(Precision(), real)
     found = []
     for _ in range(2):
-        track = Track(InfluenceBound(metric), 0.04, paired=True)
-        track.add({"features": fake}, [""] * 50, indices=(0, 50))
-        found.append(track.estimate())
+        estimator = StreamingEstimator(InfluenceBound(metric), 0.04, paired=True)
+        estimator.add({"features": fake}, [""] * 50, indices=(0, 50))
+        found.append(estimator.estimate())
     error = contrasts_of(found).errors(0, "stopping")[1]
     assert 0.7 / 50 < error < 1.5 / 50
 

@@ -22,7 +22,7 @@ from optimist.numerics.routing.features import ContextMap
 from optimist.numerics.routing.prompts import RoutedPrompt
 
 
-class Track:
+class StreamingEstimator:
     """One generator's log, with estimates at the due sample counts of decisions.md §2."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Track:
         reads: `Metric.array_names`, the names in a batch of the metric's own arrays; None: the same names.
         contexts: where prompts are routed by this metric, how their contexts become features.
         ordinal: of the generator, where there are `contexts`.
-        common: of how many first indices a paired track keeps the rows; None: of as many as the service does.
+        common: of how many first indices a paired estimator keeps the rows; None: of as many as the service does.
         """
         self._bound = bound
         self._reads = {name: name for name in bound.metric.widths} if reads is None else dict(reads)
@@ -175,32 +175,32 @@ class Track:
         reads: Mapping[str, str] | None = None,
         contexts: ContextMap | None = None,
         ordinal: int = 0,
-    ) -> Track:
+    ) -> StreamingEstimator:
         """The inverse of `state`, bit for bit.
 
-        Raises KeyError or ValueError for the state of another bound, or of a track that differs in `paired` or in
+        Raises KeyError or ValueError for the state of another bound, or of an estimator that differs in `paired` or in
         whether it has `contexts`.
         """
-        track = cls(bound, growth, paired, reads, contexts, ordinal)
+        estimator = cls(bound, growth, paired, reads, contexts, ordinal)
         split: dict[str, dict[str, Tensor]] = {"statistic": {}, "reservoir": {}}
-        split |= {} if track._paired is None else {"paired": {}}
-        split |= {} if track.routed is None else {"routed": {}}
+        split |= {} if estimator._paired is None else {"paired": {}}
+        split |= {} if estimator.routed is None else {"routed": {}}
         for name, tensor in tensors.items():
             part, _, key = name.partition("/")
             if key:
                 split[part][key] = tensor
-        track.samples, track._last_due = tensors["counts"].tolist()
-        track.statistic = bound.metric.restore(split["statistic"])
-        if track.reservoir is not None:
-            track.reservoir = Reservoir.from_tensors(split["reservoir"])
-        if track._paired is not None:
-            track._paired.restore(split["paired"])
-        if track.routed is not None:
-            track.routed.restore(split["routed"])
-        return track
+        estimator.samples, estimator._last_due = tensors["counts"].tolist()
+        estimator.statistic = bound.metric.restore(split["statistic"])
+        if estimator.reservoir is not None:
+            estimator.reservoir = Reservoir.from_tensors(split["reservoir"])
+        if estimator._paired is not None:
+            estimator._paired.restore(split["paired"])
+        if estimator.routed is not None:
+            estimator.routed.restore(split["routed"])
+        return estimator
 
     def forget(self) -> None:
-        """Drop the cache that makes estimates cheap. Later estimates equal those of a restored track bit for bit."""
+        """Drop the cache that makes estimates cheap. Later estimates equal those of a restored one bit for bit."""
         self._bound.metric.forget(self.statistic)
 
     def estimate(self) -> Estimate:

@@ -1,4 +1,4 @@
-"""One metric of an evaluation: a track of each generator, the latest estimates, and the batches that it is given."""
+"""One metric of an evaluation: an estimator of each generator, the latest estimates, and the batches it is given."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from optimist.estimation.artefacts import check_blends, mixture_of
 from optimist.estimation.paired import Indices
 from optimist.estimation.question import Question
 from optimist.estimation.stored import pack_kernels, unpack_kernels
-from optimist.estimation.track import Track, first_rows
+from optimist.estimation.streaming import StreamingEstimator, first_rows
 from optimist.numerics.batches import check_number
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
@@ -31,7 +31,7 @@ Start = int | Literal["next"] | None
 
 
 class Told(NamedTuple):
-    """A batch, as the arguments of `Track.add`."""
+    """A batch, as the arguments of `StreamingEstimator.add`."""
 
     tensors: dict[str, Tensor]
     ids: list[str]
@@ -65,12 +65,12 @@ def checked_start(start: Start, rows: int, end: int) -> Indices | None:
     return int(first), rows
 
 
-def replayed(track: Track, log: Sequence[Told]) -> Estimate | None:
-    """Add batches to a track; the latest estimate that is due after them."""
+def replayed(estimator: StreamingEstimator, log: Sequence[Told]) -> Estimate | None:
+    """Add batches to an estimator; the latest estimate that is due after them."""
     estimate: Estimate | None = None
     for told in log:
-        if track.add(*told):
-            estimate = track.estimate()
+        if estimator.add(*told):
+            estimate = estimator.estimate()
     return estimate
 
 
@@ -121,15 +121,15 @@ Logs = Mapping[str, Sequence[Told]]
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What begins with the batch that fixes the kernels: tracks of all generators, and their estimates so far."""
+    """What begins with the batch that fixes the kernels: estimators of all generators, and their estimates so far."""
 
     question: Question
-    tracks: dict[str, Track]
+    estimators: dict[str, StreamingEstimator]
     estimates: dict[str, Estimate | None]
 
 
-class Tracks:
-    """The tracks of one metric. Until samples have fixed its open kernels there are none, and batches are kept."""
+class MetricEstimators:
+    """The estimators of one metric. Until samples have fixed its open kernels there are none, and batches are kept."""
 
     def __init__(self, question: Question, generators: Sequence[str], growth: float) -> None:
         """Raises FixError for an exact kernel, which streams cannot have."""
@@ -140,45 +140,47 @@ class Tracks:
         self.estimates: dict[str, Estimate | None] = dict.fromkeys(generators)
         self._growth = growth
         self._logs: dict[str, list[Told]] = {name: [] for name in generators}
-        self._tracks: dict[str, Track] = {}
+        self._estimators: dict[str, StreamingEstimator] = {}
         self._due: str | None = None
 
     def begun(self, generator: str, told: Told) -> Begun | None:
-        """The tracks that this batch begins, None if it begins none. Nothing is changed.
+        """The estimators that this batch begins, None if it begins none. Nothing is changed.
 
         Raises FixError if the kernels cannot be fixed, or if the batch does not fit the settings.
         """
-        if self._tracks:
+        if self._estimators:
             return None
         logs = {**self._logs, generator: [*self._logs[generator], told]}
         question = self._fitted(logs)
         if question.open_kernels:
             return None
         bound = question.bound_for({own: rows.shape[1] for own, rows in question.own(told.tensors).items()})
-        tracks = {name: Track(bound, self._growth, question.is_paired, question.reads) for name in logs}
-        return Begun(question, tracks, {name: replayed(tracks[name], log) for name, log in logs.items()})
+        estimators = {
+            name: StreamingEstimator(bound, self._growth, question.is_paired, question.reads) for name in logs
+        }
+        return Begun(question, estimators, {name: replayed(estimators[name], log) for name, log in logs.items()})
 
     def add(self, generator: str, told: Told, begun: Begun | None) -> None:
-        """Add a batch, for which `begun` returned `begun`. Raises FixError as `Track.add` does."""
+        """Add a batch, for which `begun` returned `begun`. Raises FixError as `StreamingEstimator.add` does."""
         if begun is not None:
-            self.question, self._tracks, self.estimates = begun.question, begun.tracks, begun.estimates
+            self.question, self._estimators, self.estimates = begun.question, begun.estimators, begun.estimates
             self._logs.clear()
-        elif not self._tracks:
+        elif not self._estimators:
             self._logs[generator].append(told)
-        elif self._tracks[generator].add(*told):
+        elif self._estimators[generator].add(*told):
             self._due = generator
 
     def score(self) -> None:
         """Make the estimate that became due with the last batch, if one did. Raises as bounds do."""
         generator, self._due = self._due, None
         if generator is not None:
-            self.estimates[generator] = self._tracks[generator].estimate()
+            self.estimates[generator] = self._estimators[generator].estimate()
 
-    def track(self, generator: str) -> Track:
-        """The track of a generator. Raises FixError while none of its samples can be scored."""
-        if not self._tracks or not self._tracks[generator].samples:
+    def estimator(self, generator: str) -> StreamingEstimator:
+        """The estimator of a generator. Raises FixError while none of its samples can be scored."""
+        if not self._estimators or not self._estimators[generator].samples:
             raise FixError(f"no samples of {generator!r} can be scored yet")
-        return self._tracks[generator]
+        return self._estimators[generator]
 
     def mixture(self, published: bool = False) -> Mixture:
         """The mixture of all generators, by their statistics now; `published` as of `cross_fitted`.
@@ -186,20 +188,20 @@ class Tracks:
         Raises FixError for a metric whose blends have no score, and while a generator has too few samples.
         """
         check_blends(self.question)
-        if not self._tracks:
+        if not self._estimators:
             needed = max(self.question.rows_to_fit(len(self.estimates)), LEAST_SAMPLES)
             raise FixError(f"a mixture needs at least {needed} samples of each generator")
-        return mixture_of(self._tracks, published)
+        return mixture_of(self._estimators, published)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """What `restore` needs: values for JSON, and arrays."""
-        known: dict[str, Any] = {"begun": bool(self._tracks)}
+        known: dict[str, Any] = {"begun": bool(self._estimators)}
         known["estimates"] = [estimate and estimate.to_dict() for estimate in self.estimates.values()]
         arrays: Arrays = {}
-        if self._tracks:
+        if self._estimators:
             arrays["fitted"] = np.frombuffer(pack_kernels(self._asked, self.question), np.uint8)
-            for place, track in enumerate(self._tracks.values()):
-                arrays |= with_place(f"{place}", track.state())
+            for place, estimator in enumerate(self._estimators.values()):
+                arrays |= with_place(f"{place}", estimator.state())
             return known, arrays
         known["logs"] = [[told.indices for told in log] for log in self._logs.values()]
         for place, log in enumerate(self._logs.values()):
@@ -210,7 +212,7 @@ class Tracks:
         return known, arrays
 
     def restore(self, known: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -> None:
-        """Become what `state` says, of tracks made with the same arguments; widths: columns by array of a batch.
+        """Become what `state` says, of estimators made with the same arguments; widths: columns by array of a batch.
 
         Raises KeyError or ValueError for the state of others.
         """
@@ -219,8 +221,8 @@ class Tracks:
         if known["begun"]:
             self.question = unpack_kernels(self._asked, arrays["fitted"].tobytes())
             bound, made = self.question.bound_for(self.question.own(widths)), (self._growth, self.question.is_paired)
-            self._tracks = {
-                name: Track.restore(tensors_at(f"{place}", arrays), bound, *made, self.question.reads)
+            self._estimators = {
+                name: StreamingEstimator.restore(tensors_at(f"{place}", arrays), bound, *made, self.question.reads)
                 for place, name in enumerate(self.estimates)
             }
             self._logs.clear()
@@ -242,12 +244,12 @@ class Tracks:
         return self.question.fitted(first_rows(own, needed))
 
 
-def score_due(metrics: Mapping[str, Tracks]) -> None:
+def score_due(metrics: Mapping[str, MetricEstimators]) -> None:
     """Make the estimates that are due now. An error of one metric is raised after the others are made."""
     errors: list[Exception] = []
-    for label, tracks in metrics.items():
+    for label, estimators in metrics.items():
         try:
-            tracks.score()
+            estimators.score()
         except Exception as error:
             error.add_note(f"in the estimate by {label!r}")
             errors.append(error)
