@@ -63,8 +63,8 @@ def test_both_routes_lead_to_one_number(seed, dimension, data):
     metric = metric_to(np.zeros(dimension), wishart(generator, dimension, rank))
     statistic = fed(metric, rows)
     assert metric.reference.rank == rank
-    gram = metric.terms(statistic, route="gram").distance(count)
-    assert metric.terms(statistic, route="covariance").distance(count) == pytest.approx(gram, rel=1e-8)
+    gram = metric.terms(statistic, method="gram").distance(count)
+    assert metric.terms(statistic, method="covariance").distance(count) == pytest.approx(gram, rel=1e-8)
     assert metric.plug_in(statistic) == gram
 
 
@@ -123,7 +123,7 @@ def test_what_has_no_distance_is_refused():
     with pytest.raises(ValueError, match="at least 2 samples"):
         metric.plug_in(fed(metric, np.ones((1, 3))), unbiased=True)
     with pytest.raises(ValueError, match="all rows"):
-        metric.terms(fed(metric, np.ones((4, 3))), route="gram")
+        metric.terms(fed(metric, np.ones((4, 3))), method="gram")
     with pytest.raises(ValueError, match="another metric"):
         metric.plug_in(fed(metric_to(np.zeros(3), np.diag([1.0, 1.0, 0.0])), np.ones((2, 3))))
     with pytest.raises(ValueError, match="unknown metric 'fud': expected one of fid"):

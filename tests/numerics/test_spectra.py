@@ -1,4 +1,4 @@
-"""Traces that follow a stream give what all eigenvalues would, on every route and across their borders."""
+"""Traces that follow a stream give what all eigenvalues would, in every way and across their borders."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ import numpy as np
 from torch import Tensor
 
 from optimist.metrics.fid.blend_spectrum import BUFFER, BlendSpectrum
-from optimist.metrics.fid.parts import Part, Space, root_of
+from optimist.metrics.fid.parts import GeneratorMoments, Space, root_of
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.mixtures.objective import Blended, Half, SharedChance
@@ -44,7 +44,12 @@ class BlendAnalysis:
     """One blend of `parts` with weights (G,), and `common` rows (m, d) of each part, or none."""
 
     def __init__(
-        self, parts: Sequence[Part], space: Space, weights: Floats, common: Sequence[Tensor | None], slopes: bool
+        self,
+        parts: Sequence[GeneratorMoments],
+        space: Space,
+        weights: Floats,
+        common: Sequence[Tensor | None],
+        slopes: bool,
     ) -> None:
         self._parts, self._weights = parts, weights
         self._reference = reference = parts[0].reference
@@ -163,7 +168,7 @@ class FrechetBlends:
         if any(statistic.samples < 4 for statistic in statistics):
             raise FixError("a mixture needs at least 4 samples of each generator")
         self._reference = reference
-        self._parts = [Part.from_statistic(reference, statistic, half) for statistic in statistics]
+        self._parts = [GeneratorMoments.from_statistic(reference, statistic, half) for statistic in statistics]
         self._common = tuple(common)
         self._half = half
         named = [None if each is None else {"features": each} for each in common]

@@ -31,7 +31,7 @@ from optimist.numerics.pairing import JACKKNIFE_GROUPS, jackknife_rows
 from optimist.numerics.skewness import skewness
 from optimist_client.errors import FixError
 
-Route = Literal["gram", "covariance"]
+Method = Literal["gram", "covariance"]
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ def terms_of(
     reference: Reference,
     statistic: GaussianStatistic,
     *,
-    route: Route | None = None,
+    method: Method | None = None,
     spectrum: Tensor | None = None,
 ) -> FrechetTerms:
-    """The distance's terms from 1 sample or more, by the route that suits n unless another is given.
+    """The distance's terms from 1 sample or more, by the method that suits n unless another is given.
 
     `spectrum` saves the eigenproblem where the caller has the eigenvalues of rootᵀ scatter root over the reference's
-    `rank`, or those of the Gram matrix. Raises FixError on the Gram route without rows.
+    `rank`, or those of the Gram matrix. Raises FixError on the Gram method without rows.
     """
     rows = statistic.rows
     # The caller's spectrum lacks the eigenvalues between rank and support.
@@ -73,11 +73,11 @@ def terms_of(
     if rows is not None:
         mean, centred = centre(rows)
         trace = float(centred.square().sum())
-    elif route != "gram":
+    elif method != "gram":
         mean, centred, trace = statistic.mean, None, statistic.scatter_trace
     else:
-        raise FixError(f"the Gram route needs all rows, which are kept up to {statistic.keep} samples")
-    if centred is not None and route != "covariance":
+        raise FixError(f"the Gram method needs all rows, which are kept up to {statistic.keep} samples")
+    if centred is not None and method != "covariance":
         root = _gram_root(centred, reference.root, spectrum)
     else:
         root = _covariance_root(statistic.scatter, reference.root, spectrum)

@@ -23,7 +23,7 @@ from optimist_client.errors import FixError
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class GeneratorMoments:
     """The samples of one generator, or of one half of them."""
 
     reference: Reference
@@ -36,7 +36,7 @@ class Part:
     """`spread` and `moment` where not all rows are held: the scatter itself is not kept."""
 
     @classmethod
-    def from_statistic(cls, reference: Reference, statistic: GaussianStatistic, half: Half | None) -> Part:
+    def from_statistic(cls, reference: Reference, statistic: GaussianStatistic, half: Half | None) -> GeneratorMoments:
         """Raises FixError on fewer than 2 samples."""
         rows = statistic.rows
         if rows is not None:
@@ -109,7 +109,9 @@ class Space:
     """Whitened rows (b, rank) times this (rank, k) have these coordinates; None: they are the coordinates."""
 
     @classmethod
-    def from_parts(cls, parts: Sequence[Part], same: Sequence[Tensor | None] = (), share: float = 0.0) -> Space:
+    def from_parts(
+        cls, parts: Sequence[GeneratorMoments], same: Sequence[Tensor | None] = (), share: float = 0.0
+    ) -> Space:
         """The smaller of the two spaces. same: rows (m, d) of the same indices of each part; share: as in
         `SharedChance`."""
         counts = tuple(part.count for part in parts)

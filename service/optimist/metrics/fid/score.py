@@ -9,7 +9,7 @@ from torch import Tensor
 
 from optimist.metrics.base import BaseScore
 from optimist.metrics.fid.blends import FrechetBlends
-from optimist.metrics.fid.influence import FrechetAnalysis, FrechetInfluence, FrechetTerms, Route, terms_of
+from optimist.metrics.fid.influence import FrechetAnalysis, FrechetInfluence, FrechetTerms, Method, terms_of
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.mixtures.objective import Common, Half
@@ -92,21 +92,21 @@ class FrechetDistance(BaseScore):
         return self.terms(statistic).distance(statistic.samples - int(unbiased))
 
     def terms(
-        self, statistic: GaussianStatistic, *, route: Route | None = None, spectrum: Tensor | None = None
+        self, statistic: GaussianStatistic, *, method: Method | None = None, spectrum: Tensor | None = None
     ) -> FrechetTerms:
         """The distance's terms: those that `follow` keeps if they are up to date, otherwise those of `terms_of`.
 
-        With a `route` or a `spectrum`, always those of `terms_of`, which explains these arguments. Raises FixError
+        With a `method` or a `spectrum`, always those of `terms_of`, which explains these arguments. Raises FixError
         on no samples, on a statistic of another metric, and as `terms_of` does.
         """
         self.check(statistic)
         reference, followed = self.reference, self._followed.get(statistic)
-        if followed is not None and followed.samples == statistic.samples and route is None and spectrum is None:
+        if followed is not None and followed.samples == statistic.samples and method is None and spectrum is None:
             root = followed.trace.value
             if root is not None:
                 gap = float((statistic.mean - reference.mean).square().sum())
                 return FrechetTerms(gap, statistic.scatter_trace, root, reference.trace)
-        return terms_of(reference, statistic, route=route, spectrum=spectrum)
+        return terms_of(reference, statistic, method=method, spectrum=spectrum)
 
     def analyse(self, statistic: GaussianStatistic) -> FrechetAnalysis:
         """The de-biased distance, from n ≥ 2 samples. Raises FixError on fewer, or on another metric's statistic."""

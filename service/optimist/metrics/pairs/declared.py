@@ -25,7 +25,7 @@ from optimist.metrics.base import BaseScore, Identity
 from optimist.metrics.feature_maps import FeatureMap, GaussianFourier
 from optimist.metrics.implementations import Setting
 from optimist.metrics.modes import Mode, PromptGroup
-from optimist.metrics.pairs.statistic import JointStatistic, Part, joint_map, pair_maps
+from optimist.metrics.pairs.statistic import JointStatistic, EntropyName, joint_map, pair_maps
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.vendi.declared import ExactKernel, exact_kernel, of_exact
 from optimist.metrics.vendi.influence import (
@@ -102,14 +102,14 @@ def analyse_conditioned(
     return with_errors(whole, n, few, statistic.listed, None if common is None else common.get("listed"))
 
 
-def _rows_of_parts(common: Mapping[str, Tensor]) -> dict[Part, list[Tensor]]:
+def _rows_of_parts(common: Mapping[str, Tensor]) -> dict[EntropyName, list[Tensor]]:
     """The rows that each part's map takes, of pairs "features" (m, d) and "prompts" (m, d_t)."""
     # In float64 first, so that neither is rounded to the other's dtype.
     features, prompts = common["features"].double(), common["prompts"].double()
     return {"features": [features], "prompts": [prompts], "joint": [torch.cat([features, prompts], -1)]}
 
 
-def _signed_sum(found: Mapping[Part, EntropyInfluence], signs: Mapping[Part, float]) -> EntropyInfluence:
+def _signed_sum(found: Mapping[EntropyName, EntropyInfluence], signs: Mapping[EntropyName, float]) -> EntropyInfluence:
     """The recipes' results combined for Σ ± H; the doubt is now without sign."""
     terms = [(signs[part], entropy) for part, entropy in found.items()]
     pairs = [sign * entropy.pairs for sign, entropy in terms if entropy.pairs is not None]
@@ -132,7 +132,7 @@ def _signed_sum(found: Mapping[Part, EntropyInfluence], signs: Mapping[Part, flo
     )
 
 
-def _doubt_of_sum(doubts: dict[Part, float]) -> float:
+def _doubt_of_sum(doubts: dict[EntropyName, float]) -> float:
     """That of Σ ± H, from those of the signed entropies."""
     unshared = UNSHARED**2 * sum(each**2 for each in doubts.values())
     of_outputs = sum(doubt for part, doubt in doubts.items() if part != "prompts")
@@ -161,7 +161,7 @@ class ConditionedScore(BaseScore):
     different r.
     """
 
-    terms: ClassVar[Mapping[Part, float]]
+    terms: ClassVar[Mapping[EntropyName, float]]
     """The entropies in the sum, with their signs."""
 
     def __init__(
@@ -227,7 +227,7 @@ class ConditionedScore(BaseScore):
         if statistic.samples < 1:
             raise FixError("a kernel score needs at least 1 sample")
 
-    def parts(self, statistic: JointStatistic) -> dict[Part, KernelStatistic]:
+    def parts(self, statistic: JointStatistic) -> dict[EntropyName, KernelStatistic]:
         """The statistic of each entropy in `terms`. Raises FixError as `check` does."""
         self.check(statistic)
         held = {"joint": statistic.joint, "prompts": statistic.prompts, "features": statistic.features}
@@ -266,7 +266,7 @@ class ConditionedScore(BaseScore):
         return [(each.name, each.tensors()) for each in (self.features_map, self.prompts_map)]
 
     @classmethod
-    def of_spectra(cls, spectra: Mapping[Part, Tensor], order: float = 1.0) -> float:
+    def of_spectra(cls, spectra: Mapping[EntropyName, Tensor], order: float = 1.0) -> float:
         """The log score of eigenvalues (k) of sum 1 by part, as `exact_spectra` gives them.
 
         Raises FixError on an order that is not positive, KeyError on a missing part.
@@ -278,14 +278,14 @@ class ConditionalVendi(ConditionedScore):
     """log Conditional-Vendi_α = H_α(X, T) − H_α(T): the diversity that the model adds to its prompts'."""
 
     declared = metrics.ConditionalVendi
-    terms: ClassVar[Mapping[Part, float]] = {"joint": 1.0, "prompts": -1.0}
+    terms: ClassVar[Mapping[EntropyName, float]] = {"joint": 1.0, "prompts": -1.0}
 
 
 class InformationVendi(ConditionedScore):
     """log Information-Vendi_α = H_α(X) + H_α(T) − H_α(X, T): how much the outputs tell of their prompts."""
 
     declared = metrics.InformationVendi
-    terms: ClassVar[Mapping[Part, float]] = {"features": 1.0, "prompts": 1.0, "joint": -1.0}
+    terms: ClassVar[Mapping[EntropyName, float]] = {"features": 1.0, "prompts": 1.0, "joint": -1.0}
 
 
 def exact_spectra(

@@ -37,9 +37,9 @@ def pair_maps(
     return features, prompts
 
 
-Part = str
+EntropyName = str
 """An entropy by its statistic: "joint", "prompts" or "features"."""
-PARTS: tuple[Part, ...] = ("joint", "prompts", "features")
+ENTROPY_NAMES: tuple[EntropyName, ...] = ("joint", "prompts", "features")
 """The kernel statistics a `JointStatistic` holds, as its tensors name them."""
 
 
@@ -139,7 +139,7 @@ class JointStatistic(Statistic):
 
         Raises KeyError on missing tensors, FixError on maps of other sizes.
         """
-        split: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
+        split: dict[str, dict[str, Tensor]] = {part: {} for part in ENTROPY_NAMES}
         for key, tensor in tensors.items():
             part, name = key.split(".")
             split[part][name] = tensor
@@ -152,5 +152,5 @@ class JointStatistic(Statistic):
         return statistic
 
     def _parts(self) -> list[tuple[str, KernelStatistic]]:
-        held = zip(PARTS, (self.joint, self.prompts, self.features), strict=True)
+        held = zip(ENTROPY_NAMES, (self.joint, self.prompts, self.features), strict=True)
         return [(name, part) for name, part in held if part is not None]

@@ -1,6 +1,6 @@
-"""Tr f of the scatter of a growing set of rows, by the fastest route that is exact to a few 1e-8.
+"""Tr f of the scatter of a growing set of rows, by the fastest way that is exact to a few 1e-8.
 
-| rows so far | route |
+| rows so far | way |
 | --- | --- |
 | up to `GRAM_ROWS`, and the width r | the Gram matrix, grown by b rows a batch, and its eigenvalues |
 | up to `SHARE` · r | low-rank changes (`LowRankTrace`) of the Gram matrix's spectrum, in its eigenbasis and beside it |
@@ -102,7 +102,7 @@ class TraceFollower:
 
     @property
     def value(self) -> float | None:
-        """Tr f, or None if only another route is accurate enough."""
+        """Tr f, or None if only another way is accurate enough."""
         if self._gram is not None and self._rows is not None:
             rows, eigenvalues = self._rows.view(), torch.linalg.eigvalsh(self._gram)
             if self._order == 0.5:

@@ -39,7 +39,7 @@ LEADING = 512
 """Eigenvectors, those of the largest eigenvalues, in which second derivatives are computed."""
 
 
-class Part:
+class GeneratorFeatures:
     """Some samples of one generator, by all their φ (n, width) in log order, or by the last ones and their moment."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Part:
         self._total = total
 
     @classmethod
-    def from_statistic(cls, statistic: KernelStatistic, half: Half | None) -> Part:
+    def from_statistic(cls, statistic: KernelStatistic, half: Half | None) -> GeneratorFeatures:
         """One half of a log, None: all. Raises FixError where halves were not kept."""
         rows, samples, last = statistic.rows, statistic.samples, statistic.last_rows
         count = samples if half is None else (samples + 1 - half) // 2
@@ -88,7 +88,7 @@ class BlendedSpectrum:
     vectors: whether anything is asked but `kept` and `leverages` of these generators, which costs up to twice as much.
     """
 
-    def __init__(self, parts: Sequence[Part], weights: Floats, *, vectors: bool = True) -> None:
+    def __init__(self, parts: Sequence[GeneratorFeatures], weights: Floats, *, vectors: bool = True) -> None:
         weights = np.where(weights < NEGLIGIBLE, 0.0, weights)
         self.parts, self.weights = parts, weights / weights.sum()
         self._kept: dict[int, Tensor] = {}

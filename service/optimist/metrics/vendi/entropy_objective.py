@@ -13,7 +13,13 @@ from torch import Tensor
 from optimist.metrics.mixtures.objective import Blended, Common, Half, SharedChance
 from optimist.metrics.rows import copied
 from optimist.metrics.vendi.blended_entropy import AboveTwo, Alone, BelowTwo, BlendedEntropy, SameIndex, slopes_of
-from optimist.metrics.vendi.blended_spectrum import BlendedSpectrum, Covariances, Part, Spectral, spectral_model
+from optimist.metrics.vendi.blended_spectrum import (
+    BlendedSpectrum,
+    Covariances,
+    GeneratorFeatures,
+    Spectral,
+    spectral_model,
+)
 from optimist.metrics.vendi.influence import has_collapsed
 from optimist.metrics.vendi.pair_objective import checked, places_in
 from optimist.metrics.vendi.spectrum import log_vendi
@@ -142,7 +148,7 @@ class EntropyObjective:
             metric.check(statistic)
         checked([statistic.samples for statistic in statistics])
         self._order, self._width, self._loss = metric.order, metric.width, Spectral(metric.order)
-        self._parts = [Part.from_statistic(statistic, half) for statistic in statistics]
+        self._parts = [GeneratorFeatures.from_statistic(statistic, half) for statistic in statistics]
         self._alone: dict[int, Alone] = {}
         self.samples = tuple(part.count for part in self._parts)
         self._common = [None if rows is None else self._seen(metric, rows, half) for rows in common]
