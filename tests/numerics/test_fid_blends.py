@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimist.metrics.fid.blends import FrechetBlends
+from optimist.metrics.fid.objective import FrechetObjective
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.fid.statistic import GaussianStatistic
@@ -74,7 +74,7 @@ class Bed:
 
 
 @pytest.fixture(scope="module")
-def parity() -> tuple[FrechetBlends, dict[str, Floats]]:
+def parity() -> tuple[FrechetObjective, dict[str, Floats]]:
     file = dict(np.load(DATA / "mixture_fid_vendi.npz"))
     metric = FrechetDistance(Reference(file["mu_r"], file["cov_r"]))
     statistics = []

@@ -13,7 +13,7 @@ from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.rows import LastRows
 from optimist.metrics.spectra.symmetric import PANEL, SymmetricSum
 from optimist.metrics.vendi import statistic as kernel_module
-from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, blended, inner_products
+from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, inner_products, mixed
 
 
 @pytest.mark.parametrize("width", [1, PANEL - 1, PANEL, PANEL + 1, 2 * PANEL, 2 * PANEL + 77])
@@ -66,8 +66,8 @@ def test_inner_products_of_sums_are_those_of_the_matrices(width: int):
         np.testing.assert_allclose(found, np.array(expected)[np.ix_(chosen, chosen)], rtol=1e-11)
     asked, shares = rows_of(7, 4, width), np.array([0.5, 0.2, 0.0])
     seen = [0.5 * (asked @ rows[0].T).square().sum(1), 0.2 * (asked @ rows[1].T).square().sum(1)]
-    torch.testing.assert_close(blended(parts, shares)(asked), seen[0] + seen[1], rtol=1e-11, atol=1e-9)
-    few = blended([parts[2]], np.array([2.0]))(asked)
+    torch.testing.assert_close(mixed(parts, shares)(asked), seen[0] + seen[1], rtol=1e-11, atol=1e-9)
+    few = mixed([parts[2]], np.array([2.0]))(asked)
     torch.testing.assert_close(few, 2.0 * (asked @ rows[2].T).square().sum(1), rtol=1e-11, atol=1e-9)
     torch.testing.assert_close(parts[1].last_column, rows[1].T @ rows[1][:, -1], rtol=1e-11, atol=1e-9)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from optimist.policies import blended
+from optimist.policies import blend_counts
 
 weights = st.lists(st.one_of(st.just(0.0), st.floats(1e-6, 1.0)), min_size=1, max_size=12).filter(any)
 sizes = st.lists(st.integers(0, 40), min_size=1, max_size=40)
@@ -24,7 +24,7 @@ def test_all_counts_together_differ_from_the_blend_by_less_than_one_sample(parts
     shares = [part / math.fsum(parts) for part in parts]
     credits, totals = [0.0] * len(parts), [0] * len(parts)
     for size in asked:
-        counts, credits = blended(parts, credits, size)
+        counts, credits = blend_counts(parts, credits, size)
         assert sum(counts) == size
         assert min(counts) >= 0
         totals = [total + count for total, count in zip(totals, counts, strict=True)]
@@ -38,13 +38,13 @@ def test_all_counts_together_differ_from_the_blend_by_less_than_one_sample(parts
 def test_counts_are_right_while_weights_change(asked: list[tuple[list[float], int]]):
     credits = [0.0] * 4
     for parts, size in asked:
-        counts, credits = blended(parts, credits, size)
+        counts, credits = blend_counts(parts, credits, size)
         assert sum(counts) == size
         assert min(counts) >= 0
 
 
 def test_many_at_once():
-    counts, credits = blended([0.5, 0.3, 0.2], [0.0, 0.0, 0.0], 1_000_001)
+    counts, credits = blend_counts([0.5, 0.3, 0.2], [0.0, 0.0, 0.0], 1_000_001)
     assert counts == [500_001, 300_000, 200_000]
     assert credits == pytest.approx([-0.5, 0.3, 0.2])
 
@@ -52,4 +52,4 @@ def test_many_at_once():
 @pytest.mark.parametrize("parts", [[0.0, 0.0], [-0.1, 1.1], [math.nan, 1.0]])
 def test_weights_that_are_none_are_refused(parts: list[float]):
     with pytest.raises(ValueError, match="weights"):
-        blended(parts, [0.0, 0.0], 5)
+        blend_counts(parts, [0.0, 0.0], 5)

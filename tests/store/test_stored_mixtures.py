@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from redis.asyncio import Redis
 
-from optimist.policies import blended
+from optimist.policies import blend_counts
 from optimist.records import MixedPart, NotFound, Part, Superseded
 from optimist.store import MIXTURE, MIXTURES, MIXTURES_MADE, Announcement, Store, kernels_digest
 
@@ -337,7 +337,7 @@ async def test_shares_are_those_of_the_policy_to_the_last_bit(store: Store, redi
             weights = (rng.dirichlet(np.full(9, 0.3)) * (rng.random(9) < 0.7) + 1e-3).tolist()
             weights[int(rng.integers(9))] = 0.0
         size = int(rng.integers(1, 4 if number % 3 else 300))
-        counts, credits = blended(weights, credits, size)
+        counts, credits = blend_counts(weights, credits, size)
         found = await store.blend("many", dict(enumerate(weights)), size, f"{number}")
         assert list(found.values()) == counts
         stored = await redis.hmget("optimist:{many}:blended", list(range(9)))

@@ -26,7 +26,7 @@ from optimist.metrics.devices import find_device
 from optimist.numerics.batches import check_number, check_whole
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility, levelled, magnitudes, sized
-from optimist.policies import Stopping, blended
+from optimist.policies import Stopping, blend_counts
 from optimist_client.config import MAX_MAGNITUDE, check_prompts_are, check_seeds, seedless_of
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
@@ -246,7 +246,7 @@ class Evaluation(Session):
         """
         check_whole("size", size, 1)
         found = self._aim.mixture or self._primary.mixture()
-        counts, self._credits = blended(found.weights, self._credits, size)
+        counts, self._credits = blend_counts(found.weights, self._credits, size)
         shared = zip(self.generators, counts, strict=True)
         weights = dict(zip(self.generators, found.weights, strict=True))
         return Blend(counts={name: count for name, count in shared if count}, weights=weights)

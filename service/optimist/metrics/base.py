@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from optimist.metrics.mixtures.objective import Blendable, Common, Half, Objective
+from optimist.metrics.mixtures.objective import Common, Half, MixableScore, Objective
 from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.reservoir import Reservoir
 from optimist.numerics.estimate import Scale
@@ -112,7 +112,7 @@ def linear_share(linear: float, variance: float) -> float:
     return min(linear / variance, 1.0) if variance > 0.0 else 1.0
 
 
-class Score(Blendable, Protocol):
+class Score(MixableScore, Protocol):
     """What computes a declared metric: its streaming statistic, the value of one, and what else follows from one."""
 
     @property
@@ -281,7 +281,7 @@ class BaseScore:
     def objective(
         self, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()
     ) -> Objective:
-        """Raise FixError: blends have no score of their own."""
+        """Raise FixError: mixtures have no score of their own."""
         raise FixError(f"the metric {self.name!r} has no score of blends")
 
     def identity(self) -> Identity:

@@ -263,7 +263,7 @@ class CentredKernel:
         """Over all samples."""
         return self.seen(features, j) / self.samples[j]
 
-    def blend(self, shares: Floats) -> Seen:
+    def mix(self, shares: Floats) -> Seen:
         """By the weighted sum of the sums."""
         gap = torch.stack([float(share) * gap for share, gap in zip(shares, self._gaps, strict=True)]).sum(0)
         return lambda features: self._metric.factor * (features @ gap)
@@ -364,7 +364,7 @@ class MeanDiscrepancy(BaseScore):
     def objective(
         self, statistics: Sequence[KernelStatistic], half: Half | None = None, common: Sequence[Common | None] = ()
     ) -> PairObjective:
-        """The loss of blends by means over pairs. Raises FixError as `Score.objective` does."""
+        """The loss of mixtures by means over pairs. Raises FixError as `Score.objective` does."""
         return mean_objective(self, statistics, half, common)
 
     def identity(self) -> Identity:

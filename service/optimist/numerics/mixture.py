@@ -1,6 +1,6 @@
 """What is known of the best mixture of some generators, and by how much another one may be better.
 
-The duality gap alone, the largest slack, falls as slowly as its error does. What another blend gains falls with the
+The duality gap alone, the largest slack, falls as slowly as its error does. What another mixture gains falls with the
 square of that error, as the loss is curved: here the curvature counts (docs/mixtures.md).
 """
 
@@ -37,7 +37,7 @@ class Improvement:
     """K (G, G): a step d adds dᵀKd to the loss beyond the first order; positive semidefinite."""
 
     def bound(self, z: float) -> float:
-        """The most that another blend gains, at least 0, with the confidence of z standard errors for each slack.
+        """The most that another mixture gains, at least 0, with the confidence of z standard errors for each slack.
 
         It is the least of two bounds. In the first, a step is made of parts c_i ≥ 0 towards each generator alone, and
         gains at most Σ c_i (slack_i + z error_i) − dᵀKd. It is narrow where a generator has no weight. In the second,
@@ -116,7 +116,7 @@ LEAST_SAMPLES = 4
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """The best weights, what the blend scores and gains, and by what a policy goes on.
+    """The best weights, what the mixture scores and gains, and by what a policy goes on.
 
     Values, errors, `gain` and `gap` are on the metric's `scale`; a loss is the value where lower is better, else minus
     the value. Each half of the samples (by even and odd place in the log) fits weights, and the other half scores them:
@@ -129,7 +129,7 @@ class Mixture:
     weights: tuple[float, ...]
     """At least 0; they sum to 1."""
     value: float
-    """De-biased score of the blend."""
+    """De-biased score of the mixture."""
     error: float
     """Standard error of `value`."""
     best: str
@@ -137,14 +137,14 @@ class Mixture:
     best_value: float
     """Its de-biased score by the same samples."""
     gain: float
-    """Loss of the best single generator minus that of the blend: above 0 if blending helps."""
+    """Loss of the best single generator minus that of the mixture: above 0 if mixing helps."""
     gain_error: float
     slacks: tuple[float, ...]
     """h̄ − h_i: how fast the loss falls as the weight of a generator grows, by samples that took no part in the choice
-    of the weights. The duality gap is the largest: no blend is better than this one by more than that."""
+    of the weights. The duality gap is the largest: no mixture is better than this one by more than that."""
     slack_errors: tuple[float, ...]
     contributions: tuple[float, ...]
-    """By how much the loss of the best blend without this generator is higher, by `model`."""
+    """By how much the loss of the best mixture without this generator is higher, by `model`."""
     model: Quadratic
     """Second-order model, at `weights`, of the loss that the weights minimise, by all samples; exact for RKE and MMD.
     Its unit may be another than that of `scale`: 1/RKE for RKE. For published policies it is that of the papers'
@@ -171,12 +171,12 @@ class Mixture:
 
     @property
     def gap(self) -> float:
-        """By how much another blend may be better, as far as the samples show."""
+        """By how much another mixture may be better, as far as the samples show."""
         return self.gap_bound(0.0)
 
     def gap_bound(self, z: float) -> float:
-        """Upper bound of how much better another blend is, with z standard errors: between two of `bounds` on the line
-        that joins them, beyond the last the largest slack with its errors.
+        """Upper bound of how much better another mixture is, with z standard errors: between two of `bounds` on the
+        line that joins them, beyond the last the largest slack with its errors.
         """
         if self.bounds and z <= self.bounds[-1][0]:
             points, values = zip(*self.bounds, strict=True)

@@ -35,7 +35,7 @@ class Quadratic:
         return 2.0 * (self.matrix @ weights) + self.linear
 
     def restricted_to(self, places: Sequence[int]) -> Quadratic:
-        """The loss of blends of the generators in these places alone."""
+        """The loss of mixtures of the generators in these places alone."""
         chosen = np.asarray(places, dtype=np.int64)
         return Quadratic(self.matrix[np.ix_(chosen, chosen)], self.linear[chosen], self.constant)
 

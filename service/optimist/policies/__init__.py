@@ -2,7 +2,7 @@
 
 from optimist.policies.arms import Arm, optimistic, rivals
 from optimist.policies.contrasts import contrast, described
-from optimist.policies.mixture_policy import LEAST_SAMPLES, MixturePolicy, Ranges, blended, is_mixture_due
+from optimist.policies.mixture_policy import LEAST_SAMPLES, MixturePolicy, Ranges, blend_counts, is_mixture_due
 from optimist.policies.mixture_stopping import decide_mixture, shown_mixture
 from optimist.policies.policy import NAMES, Policy, check_policy, warmup_batches
 from optimist.policies.routing import RoutePolicy
@@ -19,7 +19,7 @@ __all__ = [
     "Ranges",
     "RoutePolicy",
     "Stopping",
-    "blended",
+    "blend_counts",
     "check_policy",
     "contrast",
     "decide_mixture",

@@ -87,7 +87,7 @@ def steepest(
     return min(able, key=lambda place: index[place])
 
 
-def blended(weights: Sequence[float], credits: Sequence[float], size: int) -> tuple[list[int], list[float]]:
+def blend_counts(weights: Sequence[float], credits: Sequence[float], size: int) -> tuple[list[int], list[float]]:
     """The counts (G,), which sum to `size`, and the credits (G,) to go on with.
 
     A credit is by how many samples a generator is behind its share of all that were handed out; at first 0. It grows
@@ -133,10 +133,10 @@ def is_mixture_due(arms: Sequence[Arm], mixture: Mixture | None, growth: float, 
     active = [arm for arm in arms if arm.active]
     if not active or any(arm.samples < max(needed, LEAST_SAMPLES) for arm in active):
         return False
-    blended = {arm.name: arm.samples for arm in arms if arm.samples >= LEAST_SAMPLES}
-    if mixture is None or blended.keys() != set(mixture.generators):
+    mixed = {arm.name: arm.samples for arm in arms if arm.samples >= LEAST_SAMPLES}
+    if mixture is None or mixed.keys() != set(mixture.generators):
         return True
-    total = sum(blended.values())
+    total = sum(mixed.values())
     return total > mixture.total and total >= (1.0 + growth) * mixture.total
 
 
@@ -213,20 +213,20 @@ class MixturePolicy:
         generator with few samples, and entries count with as many errors as the stopping rule needs.
         """
         known = frozenset(mixture.generators)
-        blended = [i for i, arm in enumerate(arms) if arm.name in known]
-        places = _places([arms[i] for i in blended], mixture)
-        samples = _samples([arms[i] for i in blended])
+        mixed = [i for i, arm in enumerate(arms) if arm.name in known]
+        places = _places([arms[i] for i in mixed], mixture)
+        samples = _samples([arms[i] for i in mixed])
         errors: Floats = np.array(mixture.deviations)[places] / np.sqrt(samples)
         tolerated = self.stopping.tolerated_of(mixture.value, mixture.scale)
         if mixture.gap_bound(1.0) <= tolerated:
             rarest = able[fewest_samples([arms[i] for i in able])]
             if _drawn(arms[rarest]) < FEWEST_SAMPLES:
                 return rarest
-            needed = self.stopping.threshold(len(blended), told)
+            needed = self.stopping.threshold(len(mixed), told)
             errors = errors * (needed if mixture.gap_bound(needed) > tolerated else 1.0)
         costs = prices([arms[i] for i in able])
-        within = {i: place for place, i in enumerate(blended)}
-        return blended[steepest(_model(mixture, places), samples, errors, [within[i] for i in able], costs)]
+        within = {i: place for place, i in enumerate(mixed)}
+        return mixed[steepest(_model(mixture, places), samples, errors, [within[i] for i in able], costs)]
 
 
 def _places(arms: Sequence[Arm], mixture: Mixture) -> list[int]:
@@ -236,7 +236,7 @@ def _places(arms: Sequence[Arm], mixture: Mixture) -> list[int]:
 
 
 def _model(mixture: Mixture, places: list[int]) -> Quadratic:
-    """The model of the loss of blends of these generators alone."""
+    """The model of the loss of mixtures of these generators alone."""
     return mixture.model if places == list(range(len(mixture.generators))) else mixture.model.restricted_to(places)
 
 

@@ -17,11 +17,11 @@ from optimist_client.models.mixtures import ONE
 
 
 def decide_mixture(stopping: Stopping, arms: Sequence[Arm], mixture: Mixture | None, told: int) -> Decision:
-    """The decision on the blend of these contenders after `told` batches. A pure function, as `Stopping.decide`.
+    """The decision on the mixture of these contenders after `told` batches. A pure function, as `Stopping.decide`.
 
     It is made when `Mixture.gap_bound`, with as many errors as `Stopping.threshold` asks for, is at most the tolerance:
-    then no other blend is better by more. `best` is the best single generator, and the confidence that the blend beats
-    it.
+    then no other mixture is better by more. `best` is the best single generator, and the confidence that the mixture
+    beats it.
     """
     known = () if mixture is None else mixture.generators
     missing = [arm.name for arm in arms if arm.active and arm.name not in known]
@@ -48,7 +48,7 @@ def decide_mixture(stopping: Stopping, arms: Sequence[Arm], mixture: Mixture | N
 
 
 def gain_confidence(mixture: Mixture, correction: float = 1.0) -> float:
-    """That the blend beats the best single generator: by a one-sided test of the gain, in [0, 1].
+    """That the mixture beats the best single generator: by a one-sided test of the gain, in [0, 1].
 
     correction: how many single tests count as many as all that were made (`Stopping.correction`).
     """
@@ -59,12 +59,12 @@ def gain_confidence(mixture: Mixture, correction: float = 1.0) -> float:
 
 
 def is_one_alone(mixture: Mixture) -> bool:
-    """Whether no blend is better than the best single generator alone, as far as the samples show."""
+    """Whether no mixture is better than the best single generator alone, as far as the samples show."""
     return mixture.gain <= 0.0 or mixture.weights[mixture.generators.index(mixture.best)] >= ONE
 
 
 def _known(mixture: Mixture, bound: float) -> str:
-    """That the blend is known, as a part of a sentence; the gain with one standard error."""
+    """That the mixture is known, as a part of a sentence; the gain with one standard error."""
     more = f" by more than {shown(bound, mixture.scale)}" if bound else ""
     if is_one_alone(mixture):
         return f"no blend is better than {mixture.best} alone{more}"

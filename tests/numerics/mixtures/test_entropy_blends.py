@@ -16,7 +16,7 @@ from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.metrics.mixtures.objective import Common, Half
 from optimist.metrics.spectra.eigen import differences
-from optimist.metrics.vendi.blended_spectrum import Covariances, spectral_model
+from optimist.metrics.vendi.mixture_spectrum import Covariances, spectral_model
 from optimist.metrics.vendi.score import VendiScore
 from optimist.numerics.programme import Floats, Quadratic, minimise
 

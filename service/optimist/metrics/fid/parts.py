@@ -1,4 +1,4 @@
-"""The generators of a blend as a Fréchet distance sees them, and the space in which their blends are decomposed.
+"""The generators of a mixture as a Fréchet distance sees them, and the space in which their mixtures are decomposed.
 
 Whitened rows are z = (x − μ_i)·root with root = basis √eigenvalues of the reference, so that Σ zzᵀ = A S_i A,
 A = Σ_r^{1/2}, in the reference's eigenbasis.
@@ -89,8 +89,9 @@ def root_of(reference: Reference) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Coordinates (k) in which all blends are decomposed: the reference's eigenbasis, or, while there are fewer rows of
-    all parts together, a basis of these, by their Gram matrix."""
+    """Coordinates (k) in which all mixtures are decomposed: the reference's eigenbasis, or, while there are fewer rows
+    of all parts together, a basis of these, by their Gram matrix.
+    """
 
     counts: tuple[int, ...]
     eigenvalues: Tensor

@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 from torch import Tensor
 
 from optimist.metrics.base import BaseScore
-from optimist.metrics.fid.blends import FrechetBlends
 from optimist.metrics.fid.influence import FrechetAnalysis, FrechetInfluence, FrechetTerms, Method, terms_of
+from optimist.metrics.fid.objective import FrechetObjective
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.mixtures.objective import Common, Half
@@ -123,12 +123,12 @@ class FrechetDistance(BaseScore):
         statistics: Sequence[GaussianStatistic],
         half: Half | None = None,
         common: Sequence[Common | None] = (),
-    ) -> FrechetBlends:
-        """The loss of blends. Raises FixError on fewer than 4 samples, and on another metric's statistic."""
+    ) -> FrechetObjective:
+        """The loss of mixtures. Raises FixError on fewer than 4 samples, and on another metric's statistic."""
         for statistic in statistics:
             self.check(statistic)
         rows = [None if each is None else copied(each["features"], self.reference.device) for each in common]
-        return FrechetBlends(self.reference, statistics, half, rows)
+        return FrechetObjective(self.reference, statistics, half, rows)
 
     def warnings(self, statistic: GaussianStatistic) -> tuple[str, ...]:
         """Warnings if there are few samples for the reference's rank, or if they lie outside its span."""

@@ -3,8 +3,8 @@
 So neither the gain nor the slacks are flattered by the choice of the weights. The best single generator is that by all
 samples: where several are nearly as good, the gain is too small rather than too large. Were it, too, chosen by one half
 and scored by the other, a gain over a wrong one would count: up to 31 % of the lower ends of one-sided 95 % intervals
-were then above the true gain over the best, and now 0 to 6 % are (six closed-form beds of RKE). Generators of the same
-seeds share chance: the common rows show by how much, as in `policies.paired`.
+were then above the true gain over the best, and now 0 to 6 % are (six closed-form problems of RKE). Generators of the
+same seeds share chance: the common rows show by how much, as in `policies.paired`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.metrics.mixtures.objective import Blendable, Blended, Common, Half, Objective, SharedChance
+from optimist.metrics.mixtures.objective import Common, Half, MixableScore, MixtureAnalysis, Objective, SharedChance
 from optimist.numerics.mixture import LEAST_SAMPLES, Improvement, Mixture
 from optimist.numerics.programme import Floats, Quadratic, least, minimise
 from optimist_client.errors import FixError
@@ -26,14 +26,14 @@ from optimist_client.errors import FixError
 FEW = 20
 """Samples of a generator below which a warning says so."""
 BOUNDED = (0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.25, 4.5, 4.75, 5.0, 5.5, 6.0, 7.0, 8.0)
-"""Standard errors at which the bound of what another blend gains is computed."""
+"""Standard errors at which the bound of what another mixture gains is computed."""
 APART = 0.25
 """A warning says so where the halves differ by more than this in the weight of a generator."""
 HALVES: tuple[Half, Half] = (0, 1)
 
 
 def cross_fitted(
-    score: Blendable,
+    score: MixableScore,
     statistics: Sequence[Any],
     names: Sequence[str],
     common: Sequence[Common | None] = (),
@@ -87,7 +87,7 @@ def cross_fitted(
 
 @dataclass(frozen=True)
 class Fitted:
-    """What the halves say of the blend, as losses on the metric's scale."""
+    """What the halves say of the mixture, as losses on the metric's scale."""
 
     weights: Floats
     loss: float
@@ -101,8 +101,8 @@ class Fitted:
     """(G,): how far the weights of the halves are apart."""
 
     @classmethod
-    def of_one(cls, alone: Blended, shared: SharedChance) -> Fitted:
-        """The blend of one generator."""
+    def of_one(cls, alone: MixtureAnalysis, shared: SharedChance) -> Fitted:
+        """The mixture of one generator."""
         none = np.zeros(1)
         return cls(np.ones(1), alone.loss, _error(alone, shared), 0.0, 0.0, none, none, np.zeros((1, 1)), none)
 
@@ -143,16 +143,16 @@ class _Scored:
 
     @classmethod
     def from_weights(cls, objective: Objective, shared: SharedChance, weights: Floats, best: int) -> _Scored:
-        blend = objective.analyse(weights, slopes=True)
+        mixture = objective.analyse(weights, slopes=True)
         single = objective.analyse(np.eye(len(weights))[best])
-        slack_rows = [_slacks(weights, rows) for rows in blend.slope_rows]
-        slack_common = [None if rows is None else _slacks(weights, rows) for rows in blend.common_slopes]
+        slack_rows = [_slacks(weights, rows) for rows in mixture.slope_rows]
+        slack_common = [None if rows is None else _slacks(weights, rows) for rows in mixture.common_slopes]
         return cls(
-            loss=blend.loss,
-            error=_error(blend, shared),
-            gain=single.loss - blend.loss,
-            gain_error=_error(_difference(single, blend), shared),
-            slacks=float(weights @ blend.slopes) - blend.slopes,
+            loss=mixture.loss,
+            error=_error(mixture, shared),
+            gain=single.loss - mixture.loss,
+            gain_error=_error(_difference(single, mixture), shared),
+            slacks=float(weights @ mixture.slopes) - mixture.slopes,
             slack_errors=np.sqrt(shared.variances(slack_rows, slack_common)),
             covariance=shared.covariance(slack_rows, slack_common),
         )
@@ -163,25 +163,25 @@ def _slacks(weights: Floats, slopes: Tensor) -> Tensor:
     return slopes @ torch.from_numpy(weights).to(slopes.device)[:, None] - slopes
 
 
-def _difference(one: Blended, other: Blended) -> Blended:
-    """The loss of one blend minus that of the other, of the same objective."""
+def _difference(one: MixtureAnalysis, other: MixtureAnalysis) -> MixtureAnalysis:
+    """The loss of one mixture minus that of the other, of the same objective."""
     rows = tuple(mine - theirs for mine, theirs in zip(one.rows, other.rows, strict=True))
     common = tuple(
         None if mine is None or theirs is None else mine - theirs
         for mine, theirs in zip(one.common, other.common, strict=True)
     )
-    return Blended(one.loss - other.loss, one.slopes - other.slopes, rows, one.extra - other.extra, common)
+    return MixtureAnalysis(one.loss - other.loss, one.slopes - other.slopes, rows, one.extra - other.extra, common)
 
 
-def _error(blend: Blended, shared: SharedChance) -> float:
+def _error(mixture: MixtureAnalysis, shared: SharedChance) -> float:
     """The standard error of its loss."""
-    columns = [rows[:, None] for rows in blend.rows]
-    common = [None if rows is None else rows[:, None] for rows in blend.common]
-    return math.sqrt(float(shared.variances(columns, common)[0]) + float(blend.extra @ blend.extra))
+    columns = [rows[:, None] for rows in mixture.rows]
+    common = [None if rows is None else rows[:, None] for rows in mixture.common]
+    return math.sqrt(float(shared.variances(columns, common)[0]) + float(mixture.extra @ mixture.extra))
 
 
 def _contributions(whole: Objective, model: Quadratic) -> tuple[float, ...]:
-    """By how much the best blend without each generator is worse, on the metric's scale, by the model."""
+    """By how much the best mixture without each generator is worse, on the metric's scale, by the model."""
     count = len(model.linear)
     if count == 1:
         return (0.0,)
@@ -220,7 +220,7 @@ def _warnings(names: Sequence[str], samples: Sequence[int], fitted: Fitted) -> t
     return tuple(found)
 
 
-def _check(score: Blendable, statistics: Sequence[Any], names: Sequence[str]) -> None:
+def _check(score: MixableScore, statistics: Sequence[Any], names: Sequence[str]) -> None:
     if not names or len(names) != len(statistics):
         raise FixError(f"a mixture needs one generator or more: {len(names)} names, {len(statistics)} statistics")
     if not score.offers_mixture:

@@ -1,4 +1,4 @@
-"""The loss of blends of some generators, as a metric computes it from statistics, and how much chance these share."""
+"""The loss of mixtures of some generators, as a metric computes it from statistics, and how much chance these share."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ in the order of the indices."""
 
 
 @dataclass(frozen=True)
-class Blended:
-    """One blend as the samples of an objective score it. The loss is on the metric's scale (`Score.scale`)."""
+class MixtureAnalysis:
+    """One mixture as the samples of an objective score it. The loss is on the metric's scale (`Score.scale`)."""
 
     loss: float
     """De-biased: the score where lower is better, else minus the score."""
@@ -32,11 +32,12 @@ class Blended:
     rows: Sequence[Tensor]
     """For each generator the influence on the loss (b_i,) of its last rows, float64: the loss has the variance
     Σ_i Var(rows_i)/n_i + Σ extra². Already multiplied by the generator's weight: zeros where the weight is 0. Rows are
-    the same, in the same order, for every blend of one objective, so that differences are taken row by row."""
+    the same, in the same order, for every mixture of one objective, so that differences are taken row by row."""
     extra: Floats = field(default_factory=lambda: np.zeros(0))
     """Errors (k,) beyond the first order of the rows: second order, and what is extrapolated. They are independent of
-    each other, have the same meaning for every blend of one objective, and may have a sign: the difference of two
-    blends has the differences of their errors. With a single one of unknown sign, give it the same for every blend."""
+    each other, have the same meaning for every mixture of one objective, and may have a sign: the difference of two
+    mixtures has the differences of their errors. With a single one of unknown sign, give it the same for every
+    mixture."""
     common: Sequence[Tensor | None] = ()
     """The same influence of the common rows (m,) of each generator, where these were given."""
     slope_rows: tuple[Tensor, ...] = ()
@@ -47,7 +48,9 @@ class Blended:
 
 
 class Objective(Protocol):
-    """The loss of blends of G generators by the samples of one half of their logs, or by all. Convex in the weights."""
+    """The loss of mixtures of G generators by the samples of one half of their logs, or by all. Convex in the
+    weights.
+    """
 
     @property
     def samples(self) -> tuple[int, ...]:
@@ -70,12 +73,12 @@ class Objective(Protocol):
         """Standard deviation (G,) of what one sample adds to its generator's entry of the gradient of `model`."""
         ...
 
-    def analyse(self, weights: Floats, *, slopes: bool = False) -> Blended:
-        """The de-biased loss of a blend and its influences. slopes: with `slopes` and `slope_rows`, too."""
+    def analyse(self, weights: Floats, *, slopes: bool = False) -> MixtureAnalysis:
+        """The de-biased loss of a mixture and its influences. slopes: with `slopes` and `slope_rows`, too."""
         ...
 
 
-class Blendable(Protocol):
+class MixableScore(Protocol):
     """The part of a `Score` that mixtures are made by."""
 
     @property
@@ -100,13 +103,13 @@ class Blendable(Protocol):
 
     @property
     def offers_mixture(self) -> bool:
-        """Whether blends of generators have a score, so that `objective` has an answer."""
+        """Whether mixtures of generators have a score, so that `objective` has an answer."""
         ...
 
     def objective(
         self, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()
     ) -> Objective:
-        """The loss of blends of generators with these statistics, by one half of their samples, None: by all.
+        """The loss of mixtures of generators with these statistics, by one half of their samples, None: by all.
 
         common: of each generator the rows of indices that the others have, too; () if generators are independent.
         Raises FixError where the metric offers no mixture, and if a statistic has fewer than 4 samples, or has not

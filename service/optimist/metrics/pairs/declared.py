@@ -25,7 +25,7 @@ from optimist.metrics.base import BaseScore, Identity
 from optimist.metrics.feature_maps import FeatureMap, GaussianFourier
 from optimist.metrics.implementations import Setting
 from optimist.metrics.modes import Mode, PromptGroup
-from optimist.metrics.pairs.statistic import JointStatistic, EntropyName, joint_map, pair_maps
+from optimist.metrics.pairs.statistic import EntropyName, JointStatistic, joint_map, pair_maps
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.vendi.declared import ExactKernel, exact_kernel, of_exact
 from optimist.metrics.vendi.influence import (

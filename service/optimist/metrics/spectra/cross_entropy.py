@@ -23,8 +23,8 @@ which is too high (Klein's inequality).
 
 The estimate is L less a part of K, which was fitted on real and synthetic features, as is its systematic error.
 
-Rows of a blend have unequal shares ω_i of C = Σ ω_i φ_iφ_iᵀ. Then C_{−i} = C − ω_i φ_iφ_iᵀ, n l_i is l_i/ω_i, means are
-weighted, and n is the effective number 1/Σ ω_i².
+Rows of a mixture have unequal shares ω_i of C = Σ ω_i φ_iφ_iᵀ. Then C_{−i} = C − ω_i φ_iφ_iᵀ, n l_i is l_i/ω_i, means
+are weighted, and n is the effective number 1/Σ ω_i².
 """
 
 from __future__ import annotations
@@ -133,12 +133,12 @@ class LeaveOneOut:
     """
 
     def __init__(
-        self, eigenvalues: Tensor, weights: Tensor, count: float, rank: int, blended: Shares | None = None
+        self, eigenvalues: Tensor, weights: Tensor, count: float, rank: int, mixed: Shares | None = None
     ) -> None:
         self.eigenvalues, self.weights, self.count, self.rank = eigenvalues, weights, count, rank
-        self._blended = blended
-        self._keeps_all = len(weights) == count if blended is None else blended.keeps_all
-        self._spans_rows = len(eigenvalues) >= count if blended is None else blended.spans
+        self._mixed = mixed
+        self._keeps_all = len(weights) == count if mixed is None else mixed.keeps_all
+        self._spans_rows = len(eigenvalues) >= count if mixed is None else mixed.spans
         g = eigenvalues[:, None]
         low, high = math.log(LOWEST / rank), math.log(HIGHEST * float(eigenvalues[0]))
         self.logs = torch.linspace(low, high, POINTS, dtype=g.dtype, device=g.device)
@@ -147,8 +147,8 @@ class LeaveOneOut:
         leverage, rest = self._leverage(weights)
         self.each = self._per_share(leverage) / rest
         """Q_i (b, W)."""
-        if blended is not None and blended.raised is not None:
-            self.each = self.each + blended.raised(w)
+        if mixed is not None and mixed.raised is not None:
+            self.each = self.each + mixed.raised(w)
         self.mean = self._mean(self.each)
         freedom = held.sum(0)
         # The kept rows need not have the mean leverage of all rows, which is D/n.
@@ -240,10 +240,10 @@ class LeaveOneOut:
         """The same (b,) of the rows that this was made of."""
         return self._influence(order, estimate, self.each, self._left)
 
-    def influence_in_blend(
+    def influence_in_mixture(
         self, order: float, estimate: float, seen: Tensor, share: float, left: float, raised: Tensor | None = None
     ) -> Tensor:
-        """The same of any rows of a blend by their squares (v_kᵀφ)² (m, k); `share`: ω, 0 of rows that are not in C.
+        """The same of any rows of a mixture by their squares (v_kᵀφ)² (m, k); `share`: ω, 0 of rows that are not in C.
 
         left, raised (W,): as in `Shares`, of each of these rows.
         """
@@ -277,27 +277,27 @@ class LeaveOneOut:
 
     @property
     def _left(self) -> Tensor | None:
-        return None if self._blended is None else self._blended.left
+        return None if self._mixed is None else self._mixed.left
 
     def _mean(self, each: Tensor) -> Tensor:
         """Of the kept rows (b, …)."""
-        return each.mean(0) if self._blended is None else self._blended.means @ each
+        return each.mean(0) if self._mixed is None else self._mixed.means @ each
 
     def _per_share(self, each: Tensor) -> Tensor:
         """Values of the kept rows (b, W), each divided by the row's share."""
-        return self.count * each if self._blended is None else each / self._blended.shares[:, None]
+        return self.count * each if self._mixed is None else each / self._mixed.shares[:, None]
 
     def _mean_per_share(self, each: Tensor) -> Tensor:
         """The mean of values of the kept rows (b, …), each divided by the row's share."""
-        if self._blended is None:
+        if self._mixed is None:
             return self.count * each.mean(0)
-        return (self._blended.means / self._blended.shares) @ each
+        return (self._mixed.means / self._mixed.shares) @ each
 
     def _mean_log_trace(self, ridge: Tensor) -> Tensor:
         """The mean of log tr(C_{−i} + wI) at ridges w (W)."""
-        if self._blended is None:
+        if self._mixed is None:
             return ((self.count - 1) / self.count + self.rank * ridge).log()
-        return self._mean(((1.0 - self._blended.left)[:, None] + self.rank * ridge).log())
+        return self._mean(((1.0 - self._mixed.left)[:, None] + self.rank * ridge).log())
 
     @property
     def _doubt(self) -> float:

@@ -116,7 +116,7 @@ class DebiasedTrace:
 
 @dataclass(frozen=True, eq=False)
 class RowWeights:
-    """The rows of a blend, which differ in weight; the weights of all rows of its samples sum to 1."""
+    """The rows of a mixture, which differ in weight; the weights of all rows of its samples sum to 1."""
 
     share: Tensor
     """(rows): the weight of each, > 0."""
@@ -186,7 +186,7 @@ def leave_one_out_curve(
 
     `eigenvalues` (…, k): the k = min(degrees, rank) largest sample eigenvalues, the largest of them > 0;
     `shares` (…, rows, k): U2 of decisions.md §1; `reference` (rank): the eigenvalues of Σ_r, all > 0, whose shape
-    stands in below the grid while degrees < rank. Leading dimensions are batches. `weights`: for a blend, whose rows
+    stands in below the grid while degrees < rank. Leading dimensions are batches. `weights`: for a mixture, whose rows
     differ in weight; without leading dimensions.
     """
     count = eigenvalues.shape[-1]

@@ -1,4 +1,4 @@
-"""log Vendi of blends, of every finite order but 2: the loss, the programme, influences (docs/mixtures.md)."""
+"""log Vendi of mixtures, of every finite order but 2: the loss, the programme, influences (docs/mixtures.md)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from optimist.metrics.mixtures.objective import Blended, Common, Half, SharedChance
+from optimist.metrics.mixtures.objective import Common, Half, MixtureAnalysis, SharedChance
 from optimist.metrics.rows import copied
-from optimist.metrics.vendi.blended_entropy import AboveTwo, Alone, BelowTwo, BlendedEntropy, SameIndex, slopes_of
-from optimist.metrics.vendi.blended_spectrum import (
-    BlendedSpectrum,
+from optimist.metrics.vendi.influence import has_collapsed
+from optimist.metrics.vendi.mixture_entropy import AboveTwo, Alone, BelowTwo, MixtureEntropy, SameIndex, slopes_of
+from optimist.metrics.vendi.mixture_spectrum import (
     Covariances,
     GeneratorFeatures,
+    MixtureSpectrum,
     Spectral,
     spectral_model,
 )
-from optimist.metrics.vendi.influence import has_collapsed
 from optimist.metrics.vendi.pair_objective import checked, places_in
 from optimist.metrics.vendi.spectrum import log_vendi
 from optimist.metrics.vendi.statistic import KernelStatistic
@@ -37,12 +37,12 @@ from optimist.metrics.vendi.spectrum import second_order, slopes
 
 
 class Influences:
-    """Of one blend. All are scaled, so that variances have κ, and the larger one of two influences' variance.
+    """Of one mixture. All are scaled, so that variances have κ, and the larger one of two influences' variance.
 
     As for one generator: that of the plug-in sees each row from inside, the other one from outside.
     """
 
-    def __init__(self, spectrum: BlendedSpectrum, entropy: BlendedEntropy, order: float) -> None:
+    def __init__(self, spectrum: MixtureSpectrum, entropy: MixtureEntropy, order: float) -> None:
         self._spectrum, self._entropy, self._order = spectrum, entropy, order
         self.estimate = entropy.estimate
         """H."""
@@ -168,20 +168,20 @@ class EntropyObjective:
         own = [float(rows[:, place].std()) for place, rows in enumerate(found.slope_rows)]
         return self._loss.rate(-found.loss) * np.array(own)
 
-    def analyse(self, weights: Floats, *, slopes: bool = False) -> Blended:
+    def analyse(self, weights: Floats, *, slopes: bool = False) -> MixtureAnalysis:
         """The loss by leave-one-out, or for orders above 2 to second order, and the influences of the last rows.
 
         Slopes are NaN unless they are asked for.
         """
         needs_vectors = slopes or self._order > 2.0 or any(rows is not None for rows in self._common)
-        spectrum = BlendedSpectrum(self._parts, weights, vectors=needs_vectors)
+        spectrum = MixtureSpectrum(self._parts, weights, vectors=needs_vectors)
         places = range(len(weights))
         if has_collapsed(spectrum.raw):
-            return self._collapsed(BlendedSpectrum(self._parts, weights))
+            return self._collapsed(MixtureSpectrum(self._parts, weights))
         entropy = self._entropy(spectrum)
         found = Influences(spectrum, entropy, self._order)
         given = list(enumerate(self._common))
-        return Blended(
+        return MixtureAnalysis(
             loss=-found.estimate,
             slopes=found.slopes if slopes else np.full(len(weights), np.nan),
             rows=tuple(found.of_rows(place) for place in places),
@@ -193,7 +193,7 @@ class EntropyObjective:
             ),
         )
 
-    def _entropy(self, spectrum: BlendedSpectrum) -> BlendedEntropy:
+    def _entropy(self, spectrum: MixtureSpectrum) -> MixtureEntropy:
         if self._order > 2.0:
             return AboveTwo(spectrum, self._order, self._width, self._same(spectrum))
         found = BelowTwo(spectrum, self._order, self._width, self._alone_of, self._same(spectrum))
@@ -201,7 +201,7 @@ class EntropyObjective:
             self._alone[spectrum.support[0]] = found.alone
         return found
 
-    def _same(self, spectrum: BlendedSpectrum) -> SameIndex | None:
+    def _same(self, spectrum: MixtureSpectrum) -> SameIndex | None:
         """The samples among the common rows, where there are some of two generators or more."""
         known = {place: rows[0][rows[1]] for place, rows in enumerate(self._common) if rows is not None}
         if len(known) < 2 or min(len(rows) for rows in known.values()) < 2 or self._share == 0.0:
@@ -210,20 +210,20 @@ class EntropyObjective:
 
     def _alone_of(self, place: int) -> Alone:
         if place not in self._alone:
-            spectrum = BlendedSpectrum(self._parts, np.eye(len(self._parts))[place], vectors=False)
+            spectrum = MixtureSpectrum(self._parts, np.eye(len(self._parts))[place], vectors=False)
             if has_collapsed(spectrum.raw):
                 self._alone[place] = Alone(0.0, 0.0, 0.0)
             else:
                 self._entropy(spectrum)
         return self._alone[place]
 
-    def _collapsed(self, spectrum: BlendedSpectrum) -> Blended:
-        """A blend of identical rows: no error is known. Any generator but these would help."""
+    def _collapsed(self, spectrum: MixtureSpectrum) -> MixtureAnalysis:
+        """A mixture of identical rows: no error is known. Any generator but these would help."""
         count, same = len(self._parts), (spectrum.raw > 0.5).to(spectrum.raw.dtype)
         others = 1.0 - np.array([float((spectrum.squares(place) @ same).mean()) for place in range(count)])
         none = [part.kept.new_zeros(len(part.kept)) for part in self._parts]
         common = tuple(None if rows is None else rows[0].new_zeros(len(rows[0])) for rows in self._common)
-        return Blended(
+        return MixtureAnalysis(
             loss=-log_vendi(spectrum.raw, self._order),
             slopes=-COLLAPSED_SLOPE * others,
             rows=tuple(none),
@@ -242,10 +242,10 @@ class EntropyObjective:
         return 0.0 if has_collapsed(self._even.raw) else self._entropy(self._even).ridge
 
     @cached_property
-    def _even(self) -> BlendedSpectrum:
-        """The spectrum of the blend of equal weights."""
+    def _even(self) -> MixtureSpectrum:
+        """The spectrum of the mixture of equal weights."""
         count = len(self._parts)
-        return BlendedSpectrum(self._parts, np.full(count, 1.0 / count))
+        return MixtureSpectrum(self._parts, np.full(count, 1.0 / count))
 
     @cached_property
     def _correction(self) -> tuple[Floats, float]:
@@ -253,7 +253,7 @@ class EntropyObjective:
         found = np.zeros(len(self._parts)), 0.0
         for _ in range(ROUNDS):
             weights = minimise(_Corrected(self, *found))
-            spectrum = BlendedSpectrum(self._parts, weights)
+            spectrum = MixtureSpectrum(self._parts, weights)
             if has_collapsed(spectrum.raw):
                 break
             entropy = self._entropy(spectrum)

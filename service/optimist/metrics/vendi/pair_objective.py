@@ -1,13 +1,13 @@
-"""The loss of blends where it is a mean over pairs of samples: RKE and MMD (docs/mixtures.md).
+"""The loss of mixtures where it is a mean over pairs of samples: RKE and MMD (docs/mixtures.md).
 
 L(α) = Σ_ij α_i α_j U_ij, U_ij the mean of κ over pairs of a sample of generator i and another one of j. Where
 generators have indices in common, pairs of one index are left out, as they are more alike than others.
 
 Weights are not fitted by Û, but by the mean of Û and the published K̂, which has pairs of a sample with itself: K̂ adds
-(κ(x, x) − U_ii)/n_i to the diagonal, as chance adds to the loss of weights that follow it. Measured on closed-form beds
-(Gaussians in the plane; excess of log L in %, 25 samples each): weights by Û / the mean / K̂ are at 1.02 / 0.91 / 0.83
-where the best blend has all generators, and at 2.5 / 3.1 / 4.7 where one generator is best. On average over seven beds,
-12 to 500 samples, the mean is within 3 % of the better one.
+(κ(x, x) − U_ii)/n_i to the diagonal, as chance adds to the loss of weights that follow it. Measured on closed-form
+problems (Gaussians in the plane; excess of log L in %, 25 samples each): weights by Û / the mean / K̂ are at 1.02 /
+0.91 / 0.83 where the best mixture has all generators, and at 2.5 / 3.1 / 4.7 where one generator is best. On average
+over seven problems, 12 to 500 samples, the mean is within 3 % of the better one.
 
 Errors are of the first order in the samples, by κ̄_j(x), the mean of κ(x, ·) over the samples of j. The chance of it
 makes them larger by twice the second order, which therefore is not added.
@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.metrics.mixtures.objective import Blended
+from optimist.metrics.mixtures.objective import MixtureAnalysis
 from optimist.numerics.programme import Floats, Quadratic
 from optimist_client.errors import FixError
 
@@ -34,7 +34,7 @@ LEAST = 1e-6
 """The least value of L that counts on a log scale, as in an estimate of one generator."""
 FEW = 5.0
 """κ = 1 + FEW/n multiplies variances of n samples, those of one half. A choice, with which root-mean-square z of the
-losses of blends was 0.69 to 1.07 with 12 samples of each generator and 0.79 to 1.20 with 50 (eleven beds)."""
+losses of mixtures was 0.69 to 1.07 with 12 samples of each generator and 0.79 to 1.20 with 50 (eleven problems)."""
 
 
 Item = TypeVar("Item")
@@ -82,7 +82,7 @@ class Pairs(Protocol):
         """The mean of κ (b,) over the samples of j, or over some of them where all would take long."""
         ...
 
-    def blend(self, shares: Floats) -> Seen:
+    def mix(self, shares: Floats) -> Seen:
         """Σ_j shares_j · seen(·, j)."""
         ...
 
@@ -161,7 +161,7 @@ class PairObjective:
 
         return np.array([deviation(i) for i in range(len(weights))])
 
-    def analyse(self, weights: Floats, *, slopes: bool = False) -> Blended:
+    def analyse(self, weights: Floats, *, slopes: bool = False) -> MixtureAnalysis:
         """The loss by Û, and the influences of the last rows."""
         places = range(len(weights))
         value = float(weights @ self._unbiased @ weights) + self._pairs.constant
@@ -195,7 +195,7 @@ class PairObjective:
         def of_rows(wanted: Callable[[int, _Rows], Tensor], i: int) -> Tensor:
             return self._pairs.weighed(i, wanted(i, self._rows_of(i)), False)
 
-        return Blended(
+        return MixtureAnalysis(
             loss=self.scaled(value),
             slopes=gradient,
             rows=_Later(len(weights), partial(of_rows, influence)),
@@ -207,7 +207,7 @@ class PairObjective:
     def _seen_by(self, weights: Floats) -> Callable[[int, _Rows], Tensor]:
         """Σ_j α_j κ̄_j(x) (b,) of rows x of i; κ̄_i is over the samples of i but x itself."""
         # Made when it is needed: not for one generator alone.
-        blend = cache(lambda: self._pairs.blend(weights / np.array(self.samples)))
+        mix = cache(lambda: self._pairs.mix(weights / np.array(self.samples)))
         found: dict[_Rows, Tensor] = {}
 
         def seen(i: int, rows: _Rows) -> Tensor:
@@ -215,7 +215,7 @@ class PairObjective:
             if share == 1.0:
                 return rows.own
             if rows not in found:
-                among = blend()(rows.features)
+                among = mix()(rows.features)
                 found[rows] = among if share == 0.0 else among + share * rows.apart
             return found[rows]
 

@@ -1,4 +1,4 @@
-"""Vendi scores and RKE, of generators and of blends: how many kinds of sample a kernel sees (equations.md §3)."""
+"""Vendi scores and RKE, of generators and of mixtures: how many kinds of sample a kernel sees (equations.md §3)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from optimist.metrics.vendi.entropy_objective import EntropyObjective
 from optimist.metrics.vendi.influence import EntropyInfluence, KernelAnalysis, entropy_influence, few_rows, with_errors
 from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen, checked, places_in
 from optimist.metrics.vendi.spectrum import check_order, eigenvalues_of, log_vendi, modes_of, spectrum_of_rows
-from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, blended, inner_products
+from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, inner_products, mixed
 from optimist.numerics.programme import Floats
 from optimist_client.errors import FixError
 from optimist_client.metrics import RKE, Metric, Vendi
@@ -107,9 +107,9 @@ class SquaredKernel:
             part = SecondMoment(self._statistics[j].last_rows[-GLIMPSED:])
         return part.within(features) / part.count
 
-    def blend(self, shares: Floats) -> Seen:
+    def mix(self, shares: Floats) -> Seen:
         """φᵀ(Σ_j shares_j S_j)φ."""
-        return blended(self._parts, shares)
+        return mixed(self._parts, shares)
 
     def itself(self, features: Tensor) -> Tensor:
         """1."""
@@ -295,7 +295,7 @@ class VendiScore(BaseScore):
     def objective(
         self, statistics: Sequence[KernelStatistic], half: Half | None = None, common: Sequence[Common | None] = ()
     ) -> Objective:
-        """The loss of blends: at order 2 by means over pairs, otherwise by spectra. Raises as `Score.objective`."""
+        """The loss of mixtures: at order 2 by means over pairs, otherwise by spectra. Raises as `Score.objective`."""
         if not self.offers_mixture:
             raise FixError("a truncated Vendi score, or one of infinite order, has no score of blends")
         if self.order == 2.0:

@@ -93,7 +93,7 @@ def inner_products(parts: Sequence[SecondMoment]) -> NDArray[np.float64]:
     return found
 
 
-def blended(parts: Sequence[SecondMoment], shares: NDArray[np.float64]) -> Callable[[Tensor], Tensor]:
+def mixed(parts: Sequence[SecondMoment], shares: NDArray[np.float64]) -> Callable[[Tensor], Tensor]:
     """φᵀ(Σ_j shares_j S_j)φ (b,) of rows φ (b, width), shares at least 0.
 
     By the rows while they are fewer than the width and all held, otherwise by one weighted sum.

@@ -1,6 +1,6 @@
-"""FID of blends of generators (equations.md, mixtures): the loss that weights are chosen by, and its analysis.
+"""FID of mixtures of generators (equations.md, mixtures): the loss that weights are chosen by, and its analysis.
 
-At a vertex the value is that of `FrechetInfluence`. The influence of a row x, from the blend's mean y = x − μ, is
+At a vertex the value is that of `FrechetInfluence`. The influence of a row x, from the mixture's mean y = x − μ, is
 
     α_i (‖x − μ_r‖² − yᵀTy),   T = A (A Σ A)^{-1/2} A of the population without the row
 
@@ -12,7 +12,7 @@ With E‖x − μ_r‖² of each generator, which is linear in the weights and i
     FID(α) = Σ α_i E_i‖x − μ_r‖² + Tr Σ_r − 2 Tr (A Σ(α) A)^{1/2},   A = Σ_r^{1/2}
 
 is convex. Only the root is biased by few samples: by the more, the fewer, and the less, the more generators are mixed.
-The published estimate, which takes it as it is, therefore mixes too much; see `FrechetBlends.model`.
+The published estimate, which takes it as it is, therefore mixes too much; see `FrechetObjective.model`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from functools import cached_property
 import numpy as np
 from torch import Tensor
 
-from optimist.metrics.fid.blend_spectrum import BUFFER, BlendSpectrum
+from optimist.metrics.fid.mixture_spectrum import BUFFER, MixtureSpectrum
 from optimist.metrics.fid.parts import GeneratorMoments, Space, root_of
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.statistic import GaussianStatistic
-from optimist.metrics.mixtures.objective import Blended, Half, SharedChance
+from optimist.metrics.mixtures.objective import Half, MixtureAnalysis, SharedChance
 from optimist.numerics.programme import Floats, Quadratic, least
 from optimist_client.errors import FixError
 
@@ -40,8 +40,8 @@ INFLATION = 10.0
 """Variances are those of the rows times 1 + INFLATION/n_i."""
 
 
-class BlendAnalysis:
-    """One blend of `parts` with weights (G,), and `common` rows (m, d) of each part, or none."""
+class FrechetMixture:
+    """One mixture of `parts` with weights (G,), and `common` rows (m, d) of each part, or none."""
 
     def __init__(
         self,
@@ -55,11 +55,11 @@ class BlendAnalysis:
         self._reference = reference = parts[0].reference
         self._common = [None if each is None else each - part.mean for part, each in zip(parts, common, strict=False)]
         inside = [None if each is None else space.inside(each @ root_of(reference)) for each in self._common]
-        self._spectrum = BlendSpectrum(space, weights, unbiased=True, common=inside, lean=not slopes)
+        self._spectrum = MixtureSpectrum(space, weights, unbiased=True, common=inside, lean=not slopes)
         self._seconds = np.array([part.second for part in parts])
         self._slopes = slopes
 
-    def blended(self) -> Blended:
+    def analysis(self) -> MixtureAnalysis:
         """What it finds; `slopes` are NaN unless asked for."""
         root = extrapolated = taken_off = 0.0
         if not self._spectrum.vanishes:
@@ -75,7 +75,7 @@ class BlendAnalysis:
         beyond = [
             float(each.std()) * math.sqrt(INFLATION) / part.count for each, part in zip(rows, self._parts, strict=True)
         ]
-        return Blended(
+        return MixtureAnalysis(
             loss=float(self._weights @ self._seconds) + self._reference.trace - 2.0 * root,
             slopes=slopes,
             rows=rows,
@@ -108,7 +108,7 @@ class BlendAnalysis:
     def _inclines(self, place: int, *, common: bool = False) -> Tensor:
         """The influence (b, G) of the same rows on the slopes.
 
-        A row moves its own part's slope, and, as it moves the blend's covariance, those of all.
+        A row moves its own part's slope, and, as it moves the mixture's covariance, those of all.
         """
         found = float(self._weights[place]) * self._spectrum.bends(place, common=common)
         found[:, place] += self._own(place, common)[-BUFFER:]
@@ -116,7 +116,7 @@ class BlendAnalysis:
 
 
 STEPS = 8
-"""Most eigenproblems that the best blend is looked for by."""
+"""Most eigenproblems that the best mixture is looked for by."""
 ENOUGH = 0.5
 """The search ends where no weight's slack exceeds this many standard errors."""
 
@@ -129,7 +129,7 @@ STILL = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """What the search for the best blend ends with."""
+    """What the search for the best mixture ends with."""
 
     model: Quadratic
     deviations: Floats
@@ -137,7 +137,7 @@ class _Fit:
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """One blend on the way to the best one."""
+    """One mixture on the way to the best one."""
 
     way: Floats
     """Newton's step (G,)."""
@@ -146,13 +146,13 @@ class _Step:
     """The result if the search ends here."""
 
 
-class FrechetBlends:
+class FrechetObjective:
     """The objective of FID for generators with these statistics, by one half of their samples or by all.
 
-    Each blend costs an eigenproblem of width min(samples of all generators, rank), and two products of that width for
+    Each mixture costs an eigenproblem of width min(samples of all generators, rank), and two products of that width for
     each generator where derivatives are asked for. What does not depend on the weights is computed once. Five
-    generators at d = 2048, 500 samples of each, seconds of one core: one step of the search 8, a blend with slopes 10,
-    one without 1; for a half, 1250 samples in all, the whole search 14, and 2.5 and 0.2. Memory past the rank: one
+    generators at d = 2048, 500 samples of each, seconds of one core: one step of the search 8, a mixture with slopes
+    10, one without 1; for a half, 1250 samples in all, the whole search 14, and 2.5 and 0.2. Memory past the rank: one
     matrix of that width for each generator, and another one during a step.
 
     Raises FixError on fewer than 4 samples of a generator.
@@ -191,13 +191,13 @@ class FrechetBlends:
         """The loss that weights are chosen by.
 
         published: the exact second-order model at these weights of the plug-in distance, with 1/n covariances. Else the
-        de-biased model at the best blend, which is the same for all `weights`: of the two halves of a log each model
+        de-biased model at the best mixture, which is the same for all `weights`: of the two halves of a log each model
         has its own. It is found from uniform weights by Newton's steps on the de-biased gradient, until no slack is
         known to be above 0; directions that are not known to be better are left flat (docs/decisions.md).
         """
         if not published:
             return self._fit.model
-        spectrum = BlendSpectrum(self._space, weights, unbiased=False)
+        spectrum = MixtureSpectrum(self._space, weights, unbiased=False)
         gradient, hessian = spectrum.derivatives()
         value = float(weights @ self._seconds) + self._reference.trace - 2.0 * spectrum.root_trace
         return _expansion(weights, value, self._seconds - 2.0 * gradient, -2.0 * hessian)
@@ -209,16 +209,16 @@ class FrechetBlends:
     def deviations(self, weights: Floats) -> Floats:
         """Standard deviation (G,) of what one sample adds to its generator's entry of the gradient of `model`.
 
-        Its own weight is held fixed. At the best blend, by the last rows, for all `weights`.
+        Its own weight is held fixed. At the best mixture, by the last rows, for all `weights`.
         """
         return self._fit.deviations
 
-    def analyse(self, weights: Floats, *, slopes: bool = False) -> Blended:
-        """The de-biased distance of a blend and its influences; the gradient, NaN otherwise, only with `slopes`.
+    def analyse(self, weights: Floats, *, slopes: bool = False) -> MixtureAnalysis:
+        """The de-biased distance of a mixture and its influences; the gradient, NaN otherwise, only with `slopes`.
 
         At a vertex the distance is that of `FrechetInfluence.analyse`.
         """
-        return BlendAnalysis(self._parts, self._space, weights, self._common, slopes).blended()
+        return FrechetMixture(self._parts, self._space, weights, self._common, slopes).analysis()
 
     @cached_property
     def _seconds(self) -> Floats:
@@ -240,7 +240,7 @@ class FrechetBlends:
         raise AssertionError
 
     def _step(self, weights: Floats) -> _Step:
-        spectrum = BlendSpectrum(self._space, weights, unbiased=True)
+        spectrum = MixtureSpectrum(self._space, weights, unbiased=True)
         gradient = self._seconds - 2.0 * spectrum.debiased_gradient()
         hessian = -2.0 * spectrum.debiased_hessian()
         deviations = self._deviations(spectrum)
@@ -254,7 +254,7 @@ class FrechetBlends:
         settled = np.where(weights > 0.0, level, np.maximum(gradient, level))
         return _Step(way, is_best, _Fit(_expansion(weights, value, settled, hessian), deviations))
 
-    def _deviations(self, spectrum: BlendSpectrum) -> Floats:
+    def _deviations(self, spectrum: MixtureSpectrum) -> Floats:
         """As `deviations`, at the weights of the spectrum."""
         found = []
         for place, part in enumerate(self._parts):

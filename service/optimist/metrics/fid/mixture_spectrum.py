@@ -1,6 +1,6 @@
-"""The spectrum of M = A Σ(α) A of a blend, and tr √M with its derivatives by the weights, plain and de-biased.
+"""The spectrum of M = A Σ(α) A of a mixture, and tr √M with its derivatives by the weights, plain and de-biased.
 
-Derivatives are along the simplex: up to a number that all weights share. With the blend's mean m as origin and
+Derivatives are along the simplex: up to a number that all weights share. With the mixture's mean m as origin and
 u_i = m_i − m, ∂M/∂α_i = W_i + u_iu_iᵀ =: F_i, ∂²M/∂α_i∂α_j = −u_iu_jᵀ − u_ju_iᵀ and Σ α_iF_i = M.
 
 De-biased, everything is an integral over the curve of `spectra.leave_one_out`, on which the sample's resolvent at the
@@ -37,7 +37,7 @@ VANISHING = 1e-200
 """Tr M up to which the spectrum counts as zero: its products underflow in float64."""
 
 
-class BlendSpectrum:
+class MixtureSpectrum:
     """M at weights (G,), by the parts' covariances with 1/n, or `unbiased`; with the parts' rows in its eigenbasis."""
 
     def __init__(
@@ -55,7 +55,7 @@ class BlendSpectrum:
         counts = np.array(space.counts, dtype=np.float64)
         taken = weights + space.overlap @ weights
         self.scales = (counts - 1.0 + taken) / (counts - 1.0) if unbiased else np.ones_like(counts)
-        """Factors (G,) of A S_i A/n_i: the mean of the blend takes part α_i/n_i of a part's covariance, and what the
+        """Factors (G,) of A S_i A/n_i: the mean of the mixture takes part α_i/n_i of a part's covariance, and what the
         parts of the same indices have in common."""
         alpha = torch.from_numpy(weights).to(space.places.device)
         self.offsets = space.places - alpha @ space.places
@@ -92,7 +92,7 @@ class BlendSpectrum:
         return values.clamp_min(0.0), own, common, same
 
     def _shifted(self, blocks: Sequence[Tensor | None]) -> dict[int, Tensor]:
-        """Rows from the blend's mean, those of the samples with second moment F_i; if lean, of the support only."""
+        """Rows from the mixture's mean, those of the samples with second moment F_i; if lean, of the support only."""
         return {
             place: math.sqrt(float(self.scales[place])) * block + self.offsets[place]
             for place, block in enumerate(blocks)
@@ -253,7 +253,7 @@ class BlendSpectrum:
         return -0.25 * float(self.curve.value) / size if size < 0.0 else 1.0
 
     def scores(self, place: int, *, common: bool = False) -> Tensor:
-        """zᵀTz (b) of the last, or of the common, rows z of a part from the blend's mean, T = M^{-1/2}, as if M were
+        """zᵀTz (b) of the last, or of the common, rows z of a part from the mixture's mean, T = M^{-1/2}, as if M were
         without the row.
         """
         rows = self._rows[2 if common else 1][place]
@@ -262,7 +262,7 @@ class BlendSpectrum:
     def bends(self, place: int, *, common: bool = False) -> Tensor:
         """Second derivatives (b, G) of −2 tr √M by each weight and by M along zzᵀ, for the rows z of `scores`.
 
-        Included is that the blend's mean moves along z.
+        Included is that the mixture's mean moves along z.
         """
         rows = self._rows[2 if common else 1][place][-BUFFER:]
         if self.vanishes:

@@ -1,4 +1,4 @@
-"""The covariance of a blend, C = Σ α_i C_i, in its eigenbasis, and minus its entropy as a function of the weights.
+"""The covariance of a mixture, C = Σ α_i C_i, in its eigenbasis, and minus its entropy as a function of the weights.
 
 C = Σ α_i C_i of unit trace has value, gradient and Hessian in α from one eigenproblem C = UΛUᵀ. With
 F = tr g(C), g = x log x at order 1 and x^q otherwise, and C̃_i = UᵀC_iU:
@@ -81,8 +81,8 @@ class GeneratorFeatures:
         return self._total() / self.count
 
 
-class BlendedSpectrum:
-    """Eigenvalues of the blend of some parts, and their rows in its eigenbasis.
+class MixtureSpectrum:
+    """Eigenvalues of the mixture of some parts, and their rows in its eigenbasis.
 
     The Gram matrix's eigenvectors span the rows of the generators with a weight, and only a part of others' rows.
     vectors: whether anything is asked but `kept` and `leverages` of these generators, which costs up to twice as much.
@@ -266,15 +266,15 @@ class Covariances:
 
 
 def spectral_model(order: float, covariances: Covariances, weights: Floats, ridge: float = 0.0) -> Quadratic:
-    """The second-order model, at weights (G,), of the loss of blends, of C + λI with `ridge` λ ≥ 0 in place of C."""
+    """The second-order model, at weights (G,), of the loss of mixtures, of C + λI with `ridge` λ ≥ 0 in place of C."""
     g, leading = Spectral(order), covariances.leading
-    blend = float(weights[0]) * leading[0]
+    mixture = float(weights[0]) * leading[0]
     for weight, moment in zip(weights[1:].tolist(), leading[1:], strict=True):
-        blend = blend + weight * moment
-    values, vectors = torch.linalg.eigh(blend)
+        mixture = mixture + weight * moment
+    values, vectors = torch.linalg.eigh(mixture)
     values = (values + ridge).clamp_min(FLOOR * float(values[-1]))
     rotated = torch.stack([(vectors.T @ moment @ vectors).flatten() for moment in leading])
-    first = (rotated[:, :: len(blend) + 1] @ g.slopes(values)).cpu().numpy()
+    first = (rotated[:, :: len(mixture) + 1] @ g.slopes(values)).cpu().numpy()
     second = ((rotated * g.curvature(values).flatten()) @ rotated.T).cpu().numpy()
     trace, count, spread = g.trace(values), covariances.rest_count, float(weights @ covariances.rest)
     if spread > 0.0:

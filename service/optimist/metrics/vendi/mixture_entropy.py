@@ -1,4 +1,5 @@
-"""The de-biased log score of one blend and the influences of its rows, for every finite order but 2 (decisions.md §1).
+"""The de-biased log score of one mixture and the influences of its rows, for every finite order but 2 (decisions.md
+§1).
 
 C = Σ ω φφᵀ without all rows of one index, not one row alone, is independent of each of them. With the Gram matrix
 R(w) = Φᵀ(C + w)⁻¹Φ of these rows Φ, one of each generator with a weight, Ω their shares and L = √Ω R √Ω,
@@ -15,7 +16,7 @@ generator it is the metric's own estimate. H changes along C_i by the mean of N 
 
 φᵀNφ of each row is taken without it: `LeaveOneOut`, for q > 2 to first order in ω. N_i then has a bias only because C
 is that of samples, which is nearly the same for all generators. It was tried to divide it among them, by perturbation
-theory and by how N_i changes with half of the samples: weights became better in some beds and worse in others.
+theory and by how N_i changes with half of the samples: weights became better in some problems and worse in others.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from torch import Tensor
 
 from optimist.metrics.spectra.cross_entropy import LeaveOneOut, Shares
 from optimist.metrics.spectra.eigen import differences
-from optimist.metrics.vendi.blended_spectrum import BlendedSpectrum
 from optimist.metrics.vendi.influence import few_rows_inflation
+from optimist.metrics.vendi.mixture_spectrum import MixtureSpectrum
 from optimist.metrics.vendi.spectrum import log_vendi
 from optimist.numerics.programme import Floats
 
@@ -44,13 +45,13 @@ SLIGHT = 1e-9
 
 
 class SameIndex:
-    """The common rows of one blend.
+    """The common rows of one mixture.
 
     features: φ (m, width), of each generator that has them, by place: samples of the same indices in the same order.
     share: which part of the samples of the smaller of two generators has an index in common.
     """
 
-    def __init__(self, spectrum: BlendedSpectrum, features: Mapping[int, Tensor], share: float) -> None:
+    def __init__(self, spectrum: MixtureSpectrum, features: Mapping[int, Tensor], share: float) -> None:
         self._spectrum, self._features = spectrum, features
         self._support = [place for place in spectrum.support if place in features]
         self._share = share
@@ -153,8 +154,8 @@ def _correlation(mine: Tensor, theirs: Tensor) -> float:
     return min(max(apart, 0.0) / math.sqrt(within[0] * within[1]), 1.0) if min(within) > 0.0 else 0.0
 
 
-class BlendedEntropy(Protocol):
-    """What is known of the log score H of one blend."""
+class MixtureEntropy(Protocol):
+    """What is known of the log score H of one mixture."""
 
     estimate: float
     """De-biased."""
@@ -190,14 +191,14 @@ class Alone:
 class BelowTwo:
     """Orders below 2: the plug-in, and that part of the gap K which the estimates of the generators alone make up for.
 
-    alone: that of each generator of the support. The estimate from the curve of the blend's own degrees of freedom
+    alone: that of each generator of the support. The estimate from the curve of the mixture's own degrees of freedom
     would jump where a generator comes in with a small weight: its rows fill the spectrum as if they were whole ones.
-    Below order 1 what is missing falls faster than K; its power (1 + 1/q)/2 was fitted at 0.5, on four beds.
+    Below order 1 what is missing falls faster than K; its power (1 + 1/q)/2 was fitted at 0.5, on four problems.
     """
 
     def __init__(
         self,
-        spectrum: BlendedSpectrum,
+        spectrum: MixtureSpectrum,
         order: float,
         width: int,
         alone: Callable[[int], Alone] | None = None,
@@ -209,7 +210,7 @@ class BelowTwo:
         sizes = [len(each) for each in leverages]
         shares = [spectrum.share(place) for place in support]
         means = [float(spectrum.weights[place]) / size for place, size in zip(support, sizes, strict=True)]
-        blended = Shares(
+        mixed = Shares(
             shares=_repeated(shares, leverages),
             means=_repeated(means, leverages),
             keeps_all=all(spectrum.parts[place].keeps_all for place in support),
@@ -218,7 +219,7 @@ class BelowTwo:
             raised=None if same is None else partial(_raised, same, support, sizes),
         )
         rows = torch.cat(leverages)
-        self._outside = LeaveOneOut(spectrum.values, rows, spectrum.count, width, blended)
+        self._outside = LeaveOneOut(spectrum.values, rows, spectrum.count, width, mixed)
         plug_in, gap = log_vendi(spectrum.raw, order), self._outside.first.gap
         if len(support) == 1 or alone is None:
             found = self._outside.entropy(order)
@@ -250,7 +251,7 @@ class BelowTwo:
         share = 0.0 if place is None else self._spectrum.share(place)
         left = 0.0 if place is None else self._left(place)
         raised = None if self._same is None or place is None else self._same.raised(place, self._outside.w)
-        return self._outside.influence_in_blend(self._order, self.estimate, squares, share, left, raised)
+        return self._outside.influence_in_mixture(self._order, self.estimate, squares, share, left, raised)
 
     def _left(self, place: int) -> float:
         """What leaves the trace of C with a row of a generator."""
@@ -265,7 +266,7 @@ class AboveTwo:
     few rows log(1 + B/F) is more robust than B/F: of rows with nothing in common it is what halving the samples shows.
     """
 
-    def __init__(self, spectrum: BlendedSpectrum, order: float, width: int, same: SameIndex | None = None) -> None:
+    def __init__(self, spectrum: MixtureSpectrum, order: float, width: int, same: SameIndex | None = None) -> None:
         self._spectrum, self._order, self._same = spectrum, order, same
         self._top = float(spectrum.values[0])
         values = spectrum.values / self._top
@@ -326,7 +327,7 @@ class AboveTwo:
         return float((one - one.mean()) @ (other - other.mean())) / (len(one) - 1) / self._top**2
 
 
-def slopes_of(spectrum: BlendedSpectrum, entropy: BlendedEntropy) -> Floats:
+def slopes_of(spectrum: MixtureSpectrum, entropy: MixtureEntropy) -> Floats:
     """∂H/∂α (G,) from rows that C is not of, at order 1 up to a number that all share.
 
     Of a generator that has more rows than are kept, that of C_i, and of the kept rows the difference that leaving out
