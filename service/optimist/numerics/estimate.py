@@ -17,7 +17,7 @@ class Change:
     position: int
     """Of the last batch in the generator's log before the change, about: later ones are of the changed generator."""
     pick: int
-    """The pick of the first batch after it; 0 where it was told without one."""
+    """The pick of the first batch after it; 0 where it was recorded without one."""
     samples: int
     """Samples since."""
     shift: float

@@ -76,7 +76,7 @@ other. Where every second one was missing (0.08), more exact ties were decided."
 LATER = 256
 """Newest samples whose influence is kept beyond that of the common indices: gaps are near the end of a log."""
 INTERVALS = 64
-"""Intervals of told indices that are kept; W batches on their way leave about W + 1."""
+"""Intervals of indices that are kept; W batches on their way leave about W + 1."""
 
 JACKKNIFE_GROUPS = 10
 """Groups of the delete-a-group jackknife: sample i is in group i mod 10."""
@@ -131,7 +131,7 @@ class Pairing:
 
     influence: NDArray[np.float32]
     """Influence of the samples of the first indices on the value, linearised at this estimate, of as many as rows are
-    kept (`most_common`); NaN where not told. An additive constant has no meaning."""
+    kept (`most_common`); NaN where it has no sample of the index. An additive constant has no meaning."""
     first_order: float
     """Share of the sampling variance that is linear in the samples, V₁/(V₁ + V₂), in [0, 1]."""
     systematic_selection: float = 0.0
@@ -141,8 +141,8 @@ class Pairing:
     systematic_sign: int = 0
     """`Analysis.systematic_sign`."""
     told: tuple[int, ...] = ()
-    """The indices told, as the start and the end of each interval, ascending: (0, n) if none of n samples is missing or
-    has no index. Of more than 64 intervals these are the first and the newest."""
+    """The indices of its samples, as the start and the end of each interval, ascending: (0, n) if none of n samples is
+    missing or has no index. Of more than 64 intervals these are the first and the newest."""
     later: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     """Influence, up to the same constant, of those of the newest 256 samples whose indices are beyond those of
     `influence`, by index."""
@@ -185,7 +185,7 @@ class Pairing:
 
     @property
     def end(self) -> int:
-        """1 + the largest index told; 0 where none is known."""
+        """1 + the largest index of a sample; 0 where none is known."""
         return self.told[-1] if self.told else 0
 
     @property

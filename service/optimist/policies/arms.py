@@ -13,7 +13,7 @@ from optimist.numerics.estimate import Estimate
 class Arm:
     """The state of one generator when a pick or decision is made.
 
-    `samples` and `batches` count what was told; `pending_samples` and `pending_batches` count the open picks.
+    `samples` and `batches` count what was recorded; `pending_samples` and `pending_batches` count the open picks.
     An arm that is not `active` (paused) is never picked but may still be the best.
     """
 
@@ -72,7 +72,7 @@ def ratio(part: float, whole: float) -> float:
 def optimistic(estimate: Estimate, told: int) -> float:
     """The optimistic value that `ucb` ranks by: value ∓ √(2 log t)·sd_select, or the bound's own (decisions.md §3).
 
-    `told` is t, the number of batches told to the whole experiment. Open picks are not taken into account here.
+    `told` is t, the number of batches recorded in the whole experiment. Open picks are not taken into account here.
     """
     if estimate.standard_error is None:
         return estimate.optimistic

@@ -31,7 +31,9 @@ Array = NDArray[np.float64]
 
 
 class Influences:
-    """The influences of k estimates on their own values, one row each (k, m); NaN where an index was not told."""
+    """The influences of k estimates on their own values, one row each (k, m); NaN where an estimate has no sample of an
+    index.
+    """
 
     def __init__(self, rows: NDArray[np.floating[Any]]) -> None:
         known = rows.astype(np.float64)
@@ -79,7 +81,7 @@ class Influences:
     def correlations_with_past(self, places: Sequence[int], past: Sequence[bytes]) -> Array:
         """ρ_L of these rows with the `packed` influences of earlier estimates (p,), over all indices of the latter.
 
-        NaN where these are fewer than `FEWEST_COMMON`. The rows must have been told the same indices.
+        NaN where these are fewer than `FEWEST_COMMON`. The estimates of the rows must have the same indices.
         """
         theirs, m = unpacked(past, COMMON)
         own = np.where(np.arange(COMMON) < m[:, None], self._known[list(places), :COMMON], 0.0)
@@ -134,7 +136,7 @@ _FLOOR = 0.25
 
 
 class Indices:
-    """The indices told of k estimates as intervals, one estimate after the other, and what one lacks of another."""
+    """The indices of k estimates as intervals, one estimate after the other, and what one lacks of another."""
 
     def __init__(self, pairings: Sequence[Pairing], samples: Sequence[int]) -> None:
         self.pairings = pairings

@@ -197,7 +197,9 @@ class MixturePolicy:
         return arm.batches + arm.pending_batches < self.warmup or _drawn(arm) < LEAST_SAMPLES
 
     def _published(self, arms: Sequence[Arm], mixture: Mixture, round_: int) -> int:
-        """The place that a published rule samples: its arms are the active ones, its samples those told and open."""
+        """The place that a published rule samples: its arms are the active ones, its samples those recorded and
+        open.
+        """
         model = _model(mixture, _places(arms, mixture))
         samples = _samples(arms)
         bonus = np.zeros(len(arms)) if self.ranges is None else self.ranges.bonus(samples)

@@ -311,8 +311,8 @@ def _by_common_indices(
     if is_whole.all():
         return
     spread = columns.first * columns.selection.sampled
-    lacks = ~(is_whole & is_whole[base])
-    at = np.flatnonzero((rho > 0.0) & lacks & (common >= FEWEST_COMMON) & (spread > 0.0) & (spread[base] > 0.0))
+    incomplete = ~(is_whole & is_whole[base])
+    at = np.flatnonzero((rho > 0.0) & incomplete & (common >= FEWEST_COMMON) & (spread > 0.0) & (spread[base] > 0.0))
     if not len(at):
         return
     m, r = common[at], rho[at]

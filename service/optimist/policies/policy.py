@@ -2,7 +2,7 @@
 (decisions.md §3).
 
 All arms must be active and have an estimate; `policy.Policy` ensures this. On a tie they choose the arm with the fewest
-samples (told and pending), then the first (equations.md §3b).
+samples (recorded and pending), then the first (equations.md §3b).
 
 Generators that share their seeds or prompts are sampled in `lockstep` instead.
 """
@@ -59,7 +59,7 @@ def greedy(arms: Sequence[Arm], told: int, draws: Draws) -> int:
 
 
 def uniform(arms: Sequence[Arm], told: int, draws: Draws) -> int:
-    """Round robin: the fewest samples, told and pending."""
+    """Round robin: the fewest samples, recorded and pending."""
     del told, draws
     return fewest_samples(arms)
 
@@ -73,7 +73,7 @@ def thompson(arms: Sequence[Arm], told: int, draws: Draws) -> int:
 
 
 def fewest_samples(arms: Sequence[Arm]) -> int:
-    """Position of the arm with the fewest samples, told and pending; on a tie, of the first one."""
+    """Position of the arm with the fewest samples, recorded and pending; on a tie, of the first one."""
     return min(range(len(arms)), key=lambda i: arms[i].samples + arms[i].pending_samples)
 
 
@@ -95,7 +95,8 @@ POSTPONED = 0.5
 
 
 def lockstep(arms: Sequence[Arm], told: int, stopping: Stopping) -> int | None:
-    """Position of the arm to sample: the one with the fewest samples, told and open, of the best and those in question.
+    """Position of the arm to sample: the one with the fewest samples, recorded and open, of the best and those in
+    question.
 
     In question are the arms with fewer than `FEWEST_SAMPLES` samples, and those that are not beyond the threshold of
     the stopping rule less `POSTPONED`; if there are none, those that are not beyond the threshold. On a tie the

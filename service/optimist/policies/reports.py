@@ -160,8 +160,8 @@ def report_on(
 ) -> Report:
     """The report on arms that are not retired.
 
-    told: batches told in all, of which `counted` count. samples: told in all. costs: of a sample by generator. cost: of
-    all samples. Without `explain` there are no contrasts. known: the other fields of `Report`.
+    told: batches recorded in all, of which `counted` count. samples: recorded in all. costs: of a sample by generator.
+    cost: of all samples. Without `explain` there are no contrasts. known: the other fields of `Report`.
     """
     is_best, best = goal == "best", decision.best
     even = stopping.uniform_samples(rivals(arms), told) if decision.decided and is_best else None

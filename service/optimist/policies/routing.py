@@ -22,7 +22,7 @@ from optimist_client.errors import FixError
 from optimist_client.goals import check_pace
 
 SAMPLED = 512
-"""Prompts, a uniform sample of those told, on which a model says what allocations cost and score."""
+"""Prompts, a uniform sample of those recorded, on which a model says what allocations cost and score."""
 REPAID = 4.0
 """A router makes up for what it has spent above its ceiling, or spends what it has saved, within the prompts that so
 many of the dearest generator pay for. With fewer, the price follows single prompts; with more, less is made up for."""

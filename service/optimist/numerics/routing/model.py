@@ -103,8 +103,8 @@ class RouteModel:
     single: Singles
     """Expected score (G,) over the prompts of all generators, less the level: the best single one has the largest."""
     sampled_means: Singles
-    """Of m of the told prompts, a uniform sample, the expected score less the level (m, G); m is 0 unless a budget is
-    to be kept."""
+    """Of m of the recorded prompts, a uniform sample, the expected score less the level (m, G); m is 0 unless a budget
+    is to be kept."""
     sampled_widths: Singles
     """(m, G)."""
     level: float = 0.0
@@ -132,7 +132,7 @@ class RouteModel:
     ) -> RouteModel:
         """The model of regressions of generators with these ordinals, as of `RoutePolicy.is_published`.
 
-        sampled: contexts (m, d) of told prompts.
+        sampled: contexts (m, d) of recorded prompts.
         """
         shown = found if isinstance(found, Regressions) else None
         level = 0.0 if shown is None else float(shown.means.mean())

@@ -52,12 +52,12 @@ class RoutedPrompt:
 
 @dataclass(frozen=True, eq=False)
 class RoutedRows:
-    """A uniform sample of the batches told to an experiment, and what was told in all. Generators are places 0 … G − 1
-    in the experiment's list.
+    """A uniform sample of the batches of an experiment, and how many samples it has in all. Generators are places 0 … G
+    − 1 in the experiment's list.
     """
 
     contexts: NDArray[np.float32]
-    """(n, d), one row for each told sample."""
+    """(n, d), one row for each recorded sample."""
     generator: NDArray[np.int64]
     """(n,)."""
     score: NDArray[np.float64]
@@ -65,10 +65,10 @@ class RoutedRows:
     probability: NDArray[np.float64]
     """With which the generator was drawn (n,); NaN where no probability is known."""
     pick: NDArray[np.int64]
-    """(n,): the same number for the rows of one batch, which follow each other as told, and are all there."""
+    """(n,): the same number for the rows of one batch, which follow each other as in the batch, and are all there."""
     prompts: list[str]
     """Texts (n,); "" without one."""
     samples: NDArray[np.int64]
-    """Samples told in all of each generator (G,)."""
+    """Samples of each generator in all (G,)."""
     sums: NDArray[np.float64]
     """The sum of all their scores (G,)."""
