@@ -20,6 +20,7 @@ from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import JACKKNIFE_HISTORY, Earlier, Pairing, jackknife_rows
+from optimist.numerics.skewness import skewness
 from optimist.policies.contrasts import contrasts_of
 
 PAIRS = dict(np.load(Path(__file__).parents[1] / "data" / "fid_pairs.npz"))
@@ -88,6 +89,31 @@ def test_differences_do_not_jump_at_the_rank(pair: tuple[int, int]):
         differences.append(contrasts.against(0).differences[1])
         errors.append(contrasts.errors(0, "stopping")[1])
     assert np.abs(np.diff(differences)).max() < np.mean(errors)
+
+
+@pytest.mark.parametrize(("kept", "sign"), [((0.95, 0.8), 1.0), ((0.3, 0.1), -1.0)])
+def test_real_rows_have_the_opposite_influence_unless_generators_lose_what_they_show(
+    kept: tuple[float, float], sign: float
+):
+    """Rare rows are large in the last columns, of which generators keep these parts: the sign changes at one half."""
+    rng = np.random.default_rng(1)
+    real, drawn = (rng.standard_normal((2000, 6)) * np.array([8.0] * 3 + [1.0] * 3) for _ in range(2))
+    for rows in (real, drawn):
+        rows[::25, 3:] *= 4.0
+    metric = FrechetDistance(
+        Reference(real.mean(0), np.cov(real, rowvar=False), samples=len(real), some_rows=real[:256])
+    )
+    found = []
+    for part in kept:
+        statistic = metric.statistic()
+        statistic.update(rows := torch.from_numpy(drawn * np.array([1.0] * 3 + [part] * 3)))
+        found.append(metric.analyse_paired(statistic, {"features": rows}))
+    one, other = found
+    parts = (one.influence, other.influence), (one.reference, other.reference)
+    of_rows, of_real = (skewness((b - a).numpy()) for a, b in parts if a is not None and b is not None)
+    assert abs(of_rows) > 1.0
+    assert abs(of_real) > 1.0
+    assert np.sign(of_rows) == -sign * np.sign(of_real)
 
 
 def test_a_jackknife_takes_rows_in_steps():

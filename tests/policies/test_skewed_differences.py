@@ -58,16 +58,16 @@ def test_only_rows_that_speak_against_the_difference_count(lower_is_better: bool
     )
 
 
-def test_real_rows_speak_with_the_opposite_sign():
-    """What a real row adds to a score, the same row of a generator takes off."""
-    seen, unseen = pair(0.1, 1.0, real=0.01 * REAL), pair(-0.1, 1.0, real=-0.01 * REAL)
-    gamma, rho = float(skewness(REAL)), Contrasts(seen).against(0).rho[1]
-    assert gamma > float(skewness(RARE))
-    bare = [pair(gap, None, real=0.01 * REAL) for gap in (0.1, -0.1)]
-    added = float(np.var(0.01 * REAL, ddof=1))
-    for made, plain in zip((seen, unseen), bare, strict=True):
-        widened = (errors(plain)[0] ** 2 - added) * (1.0 + rho * gamma / math.sqrt(N)) ** 2 + added
-        assert errors(made) == pytest.approx([math.sqrt(widened)] * 2, rel=1e-4)
+@pytest.mark.parametrize(("gap", "part"), [(0.1, 1.0), (-0.1, 0.5)])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_real_rows_speak_with_the_opposite_sign_and_half_as_much_with_the_same(gap: float, part: float, sign: float):
+    """What a real row adds to a score, the same row of a generator takes off, unless it is another one there."""
+    gap, real = sign * gap, sign * 0.01 * REAL
+    made, plain = pair(gap, 1.0, real=real), errors(pair(gap, None, real=real))
+    rho, added = Contrasts(made).against(0).rho[1], float(np.var(real, ddof=1))
+    gamma = max(part * float(skewness(REAL)), float(skewness(RARE)) if gap < 0.0 else 0.0)
+    widened = (plain[0] ** 2 - added) * (1.0 + rho * gamma / math.sqrt(N)) ** 2 + added
+    assert errors(made) == pytest.approx([math.sqrt(widened)] * 2, rel=1e-4)
 
 
 def test_what_is_stored_has_the_skewness():

@@ -23,6 +23,8 @@ Errors = Literal["selection", "stopping"]
 _samples = attrgetter("samples")
 _FLOOR = 0.5
 """Least variance of a difference with a control variate, as a part of (1 − r²) times that of the smaller sample."""
+_WHATEVER_SIGN = 0.5
+"""The part of the real rows' skewness that widens a difference of either sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,13 +216,15 @@ def _by_rare_rows(
 ) -> Array | float:
     """The factors (k,) of the sampling variances by rare rows that would speak against the sign of the difference.
 
-    The real rows show rows that are too rare for the samples: as references they have the opposite influence.
+    The real rows show rows that are too rare for the samples. As references they mostly have the opposite influence,
+    and where generators lose what is rare in them the same one: half of their skewness counts whatever its sign.
     sampled: what the differences have by sampling if they are independent.
     """
     if not columns.is_skewed[base]:
         return 1.0
-    rare = influences.skewness(base), -columns.skewness_by_reference(base)
-    counted = np.maximum(*(np.abs(against(columns.sign * each, difference)) for each in rare))
+    real = columns.skewness_by_reference(base)
+    rare = (np.abs(against(columns.sign * each, difference)) for each in (influences.skewness(base), -real))
+    counted = np.maximum.reduce([*rare, _WHATEVER_SIGN * np.abs(real)])
     factors = against_widening(rho * counted, np.minimum(columns.n, columns.n[base]))
     return np.where(columns.is_skewed, np.maximum(factors, sampled.factors(difference)), 1.0)
 
