@@ -9,10 +9,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from optimist.metrics.base import Analysis
+from optimist.metrics.bound import FEW_ROWS_DECIDE, LARGE_FACTOR, InfluenceBound
+from optimist.metrics.fid.influence import FrechetAnalysis
 from optimist.metrics.fid.score import FrechetDistance
+from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.numerics.real_data import RealData
+from optimist.numerics.skewness import skewness
 from optimist_client.metrics import FID
 from optimist_client.references import SOME, some_places
 
@@ -32,10 +35,14 @@ def metric_of(data: RealData) -> FrechetDistance:
     return make_metric(FID(reference=make_reference(FID(), data)), Setting({"features": D}))  # pyright: ignore
 
 
-def analysed(metric: FrechetDistance, rows: Rows) -> Analysis:
+def fed(metric: FrechetDistance, rows: Rows) -> GaussianStatistic:
     statistic = metric.statistic()
     statistic.update(torch.from_numpy(rows))
-    return metric.analyse_paired(statistic, {"features": torch.from_numpy(rows)})
+    return statistic
+
+
+def analysed(metric: FrechetDistance, rows: Rows) -> FrechetAnalysis:
+    return metric.analyse_paired(fed(metric, rows), {"features": torch.from_numpy(rows)})
 
 
 def known(metric: FrechetDistance, rows: Rows) -> Rows:
@@ -155,3 +162,36 @@ def test_its_tensors_count():
     before = metric.reference.bytes
     analysed(metric, rows_of(MANY, 2))
     assert metric.reference.bytes >= before + 2 * 8 * SOME * D
+
+
+def contaminated(count: int, seed: int, large: slice) -> Rows:
+    rows = rows_of(count, seed)
+    rows[large] *= 8.0
+    return rows
+
+
+@pytest.mark.parametrize("count", [FEW, MANY])
+def test_samples_that_lack_the_large_rows_of_the_real_ones_have_wider_intervals(count: int):
+    """So few that the samples' own skewness does not warn."""
+    metric, rows = metric_of(RealData.of_rows("real", contaminated(900, 3, np.s_[::30]))), rows_of(count, 3)
+    found = analysed(metric, rows)
+    assert found.reference is not None
+    values = found.reference.numpy()
+    ratio, borrowed = 900 * values.var() / found.influence_variance, float(skewness(values)) ** 2 / 10.0
+    assert found.missing == pytest.approx((count + borrowed * ratio) / (count + borrowed))
+    assert found.missing > LARGE_FACTOR
+    estimate = InfluenceBound(metric).estimate(fed(metric, rows))
+    sampled = found.stopping_error**2 - found.systematic_stopping**2
+    assert estimate.stopping_error == pytest.approx(np.sqrt(found.missing * sampled + found.systematic_stopping**2))
+    assert FEW_ROWS_DECIDE in estimate.warnings
+
+
+def test_samples_that_have_the_large_rows_lack_nothing():
+    metric = metric_of(RealData.of_rows("real", contaminated(900, 3, np.s_[::30])))
+    assert analysed(metric, contaminated(200, 3, np.s_[::20])).missing == 1.0
+
+
+def test_a_guessed_reference_says_nothing_of_what_is_missing():
+    real = contaminated(900, 3, np.s_[::30])
+    metric = metric_of(RealData(real.mean(0), np.cov(real.T), samples=900))
+    assert analysed(metric, rows_of(MANY, 3)).missing == 1.0

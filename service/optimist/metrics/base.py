@@ -98,6 +98,9 @@ class Analysis:
     skewness: float | None = None
     """Skewness of the rows' influences, by which `InfluenceBound` widens the sampling part of `stopping_error`, and
     policies that of differences; None: errors are taken as they are."""
+    missing: float = 1.0
+    """The factor of the sampling part of `stopping_error`² by rows that are rare among the real ones and may be missing
+    among the samples. The larger one of this and that by `skewness` counts."""
     value_skewness: float | None = None
     """Skewness of the samples' values, where the estimate is their mean; None where it is not. Comparisons take from it
     what rare values may be missing (decisions.md §3)."""

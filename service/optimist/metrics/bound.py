@@ -27,7 +27,8 @@ FEW_ROWS_DECIDE = (
 )
 """The warning of an estimate whose variance rare rows widen more than `LARGE_FACTOR` times."""
 LARGE_FACTOR, FEW_ROWS = 3.0, 50
-"""From `FEW_ROWS` samples on 1 of 100 scores of normal rows has such a factor, and 60 where sizes are lognormal."""
+"""From `FEW_ROWS` samples on 1 of 100 scores of normal rows has such a factor, and 60 where sizes are lognormal. From
+fewer the samples' own skewness says little, but that of real rows does."""
 
 
 class Bound(Protocol):
@@ -92,9 +93,9 @@ class InfluenceBound:
             plug_in = metric.plug_in(statistic)
             return two_sided(metric, n, plug_in, plug_in, None, self.delta, (NO_INTERVAL, *warnings))
         found = metric.analyse(statistic) if common is None else metric.analyse_paired(statistic, common)
-        factor = float(widening(found.skewness or 0.0, n, OF_SCORES))
+        factor = max(float(widening(found.skewness or 0.0, n, OF_SCORES)), found.missing)
         errors = (found.selection_error, _widened(found, factor))
-        rare = (FEW_ROWS_DECIDE,) if n >= FEW_ROWS and factor > LARGE_FACTOR else ()
+        rare = (FEW_ROWS_DECIDE,) if (factor if n >= FEW_ROWS else found.missing) > LARGE_FACTOR else ()
         warnings = (*warnings, *found.warnings, *rare)
         made = two_sided(
             metric, n, found.estimate, found.plug_in, errors, self.delta, warnings, found.bracket, _pairing(found)

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 OF_SCORES = 10.0
 """c of a score's sd_stop²."""
+BORROWED = 0.1
+"""Real rows of skewness γ that count beside a generator's own, as a part of γ²."""
 OF_MEANS = 80.0
 """c of the variance of a difference of means by their own skewness, which counts on one side only, too. It is of the
 skewness of the difference itself, so that n = 1."""
@@ -49,6 +51,16 @@ def against(skewed: Array, differences: Array) -> Array:
 def widening(skewed: Array | float, samples: Array | float, weight: float) -> Array:
     """1 + `weight` γ²/n, the factor of a variance from n = `samples` rows of skewness γ = `skewed`."""
     return 1.0 + weight * np.square(skewed) / samples
+
+
+def missing_widening(ratio: float, skewed: float, samples: int) -> float:
+    """The factor of a variance from n = `samples` rows, which may lack what is rare in real rows of skewness `skewed`.
+
+    ratio: the variance by the real rows over that by the samples. b = γ²/10 real rows count beside the n samples:
+    (n + b ratio)/(n + b), or 1 where the samples vary more.
+    """
+    borrowed = BORROWED * skewed * skewed
+    return max(1.0, (samples + borrowed * ratio) / (samples + borrowed))
 
 
 def against_widening(skewed: Array, samples: Array | float) -> Array:

@@ -146,7 +146,7 @@ class _Geometry:
     gram: Tensor | None = None
     """The Gram matrix (n, n) of the centred whitened rows, while n ≤ rank."""
     real: Tensor | None = None
-    """vᵀ T v of the rows of the `FiniteReference`, where there is one and common rows are given."""
+    """vᵀ T v of the rows of the `FiniteReference`, where there is one."""
 
 
 class FrechetInfluence:
@@ -190,9 +190,10 @@ class FrechetInfluence:
         else:
             groups = len(deviations)
             jackknife = (groups - 1) / groups * float(deviations.square().sum()) * jackknife_rows(n) / n
-        real = None
-        if reference.finite is not None and geometry.real is not None:
-            real = reference.finite.influence(shift, geometry.real)
+        real, missing = None, 1.0
+        if (finite := reference.finite) is not None and geometry.real is not None:
+            real = finite.influence(shift, geometry.real)
+            missing = finite.missing(real, influence_variance, n)
         return FrechetAnalysis(
             plug_in=plug_in,
             estimate=estimate,
@@ -209,6 +210,7 @@ class FrechetInfluence:
             influence=of_common[0] if of_common else None,
             recent=influence if of_common else None,
             skewness=float(skewness(influence.cpu().numpy())),
+            missing=missing,
             reference=real,
             jackknife=deviations if deviations is not None and len(deviations) == JACKKNIFE_GROUPS else None,
             warnings=_warnings(reference, n) if common else (),
@@ -217,7 +219,7 @@ class FrechetInfluence:
     def _few(self, rows: Tensor, *common: Tensor) -> _Geometry:
         """n ≤ rank: from the n × n Gram matrix of all rows; nothing d × d is decomposed."""
         reference, m = self._reference, len(rows) - 1
-        finite = reference.finite if common else None
+        finite = reference.finite
         mean, centred = centre(rows)
         whitened = times_lower(centred, reference.factor)
         gram = symmetric_product(whitened, whitened.T)
@@ -241,7 +243,7 @@ class FrechetInfluence:
     def _many(self, statistic: GaussianStatistic, *common: Tensor) -> _Geometry:
         """n > rank: from the scatter and the last rows; T is renewed here."""
         reference, n, m = self._reference, statistic.samples, statistic.samples - 1
-        finite = reference.finite if common else None
+        finite = reference.finite
         scatter = statistic.scatter
         moment = congruence(reference.factor, scatter) / m
         rows = [statistic.last_rows - statistic.mean, *(each - statistic.mean for each in common)]

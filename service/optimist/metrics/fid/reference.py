@@ -16,6 +16,7 @@ from torch import Tensor
 
 from optimist.metrics.spectra import pair_sum, symmetric_product
 from optimist.numerics.real_data import check_lowest, check_moments
+from optimist.numerics.skewness import missing_widening, skewness
 from optimist_client.references import SOME
 
 _GAUSSIAN_FACTOR = 2.0
@@ -66,6 +67,13 @@ class FiniteReference:
         """w(y)/√m (k,) for μ_g − μ_r (d,) and vᵀ T v (k,)."""
         found = self.rows.square().sum(-1) - 2.0 * (self.rows @ shift) - quadratic
         return (_GAUSSIAN_FACTOR if self.is_guessed else 1.0) / math.sqrt(self.samples) * found
+
+    def missing(self, influence: Tensor, variance: float, samples: int) -> float:
+        """`Analysis.missing` of so many samples whose influences have this variance, by that of the real rows."""
+        if self.is_guessed or variance <= 0.0:
+            return 1.0
+        values = influence.cpu().numpy()
+        return missing_widening(self.samples * float(values.var()) / variance, float(skewness(values)), samples)
 
     def warnings(self, samples: int) -> tuple[str, ...]:
         """A warning where the part of the reference in differences is guessed, and so many samples make it large."""
