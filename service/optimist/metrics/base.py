@@ -1,6 +1,4 @@
-"""The base classes of what computes a metric: Statistic, Score with its Analysis, and the defaults that most scores
-share.
-"""
+"""The base classes of what computes a metric, `Statistic` and `Score`, and the defaults that most scores share."""
 
 from __future__ import annotations
 
@@ -52,7 +50,7 @@ class Statistic(ABC):
 
     @property
     def holds_rows(self) -> bool:
-        """Whether estimates are computed from all rows, as long as there are few, and not from sums."""
+        """True while estimates are computed from all rows, as there are few of them, and not from sums."""
         return False
 
 
@@ -62,7 +60,7 @@ Identity = list[tuple[str, tuple[Tensor, ...]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """What a metric finds in a statistic of 2 samples or more, on the metric's scale.
+    """The numbers that a metric finds in a statistic of 2 samples or more, on the metric's scale.
 
     The errors are standard deviations, before any floor. A metric may return a subclass with further numbers.
     """
@@ -116,7 +114,7 @@ def linear_share(linear: float, variance: float) -> float:
 
 
 class Score(MixableScore, Protocol):
-    """What computes a declared metric: its streaming statistic, the value of one, and what else follows from one."""
+    """The computation of a declared metric: its streaming statistic, and value, analysis, modes and mixtures of one."""
 
     @property
     def widths(self) -> dict[str, int]:
@@ -125,12 +123,12 @@ class Score(MixableScore, Protocol):
 
     @property
     def offers_modes(self) -> bool:
-        """Whether `modes` has an answer. A reservoir of samples is kept beside the statistic only then."""
+        """True if `modes` has an answer. A reservoir of samples is kept beside the statistic only then."""
         ...
 
     @property
     def offers_prompt_groups(self) -> bool:
-        """Whether `prompt_groups` has an answer; never without modes."""
+        """True if `prompt_groups` has an answer; never without modes."""
         ...
 
     def statistic(self) -> Any:
@@ -194,7 +192,7 @@ class Score(MixableScore, Protocol):
         ...
 
     def identity(self) -> Identity:
-        """What a statistic's numbers depend on beside name, widths and layout, such as feature maps.
+        """Names and tensors that a statistic's numbers depend on beside name, widths and layout, such as feature maps.
 
         A snapshot is refused where this differs from that of the metric it was made under.
         """
@@ -213,41 +211,33 @@ class BaseScore:
 
     @property
     def name(self) -> str:
-        """The declared name."""
         return self.declared.name
 
     @property
     def scale(self) -> Scale:
-        """The declared scale."""
         return self.declared.scale
 
     @property
     def lower_is_better(self) -> bool:
-        """The declared direction."""
         return self.declared.lower_is_better
 
     @property
     def floor(self) -> float | None:
-        """The declared least value that is shown."""
         return self.declared.floor
 
     @property
     def offers_modes(self) -> bool:
-        """Whether modes are declared."""
         return "modes" in self.declared.offers
 
     @property
     def offers_prompt_groups(self) -> bool:
-        """Whether groups of prompts are declared."""
         return "prompt groups" in self.declared.offers
 
     def check(self, statistic: Any) -> None:
-        """Raise FixError unless the statistic has samples."""
         if statistic.samples < 1:
             raise FixError(f"the metric {self.name!r} needs at least 1 sample")
 
     def analyse(self, statistic: Any) -> Analysis:
-        """To be defined by the subclass."""
         raise NotImplementedError
 
     def analyse_paired(self, statistic: Any, common: Mapping[str, Tensor]) -> Analysis:
@@ -255,17 +245,14 @@ class BaseScore:
         return self.analyse(statistic)
 
     def warnings(self, statistic: Any) -> tuple[str, ...]:
-        """No warnings."""
         return ()
 
     def follow(self, statistic: Any) -> None:
         """Keep nothing: the plug-in is cheap as it is."""
 
-    def forget(self, statistic: Any) -> None:
-        """Do nothing, as nothing is kept."""
+    def forget(self, statistic: Any) -> None: ...
 
     def followed_bytes(self, statistic: Any) -> int:
-        """0, as nothing is kept."""
         return 0
 
     def modes(self, statistic: Any, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
@@ -278,7 +265,6 @@ class BaseScore:
 
     @property
     def offers_mixture(self) -> bool:
-        """Whether a mixture is declared."""
         return "mixture" in self.declared.offers
 
     def objective(
@@ -288,5 +274,4 @@ class BaseScore:
         raise FixError(f"the metric {self.name!r} has no score of blends")
 
     def identity(self) -> Identity:
-        """Nothing beside name, widths and layout."""
         return []

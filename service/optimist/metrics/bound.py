@@ -97,9 +97,8 @@ class InfluenceBound:
         errors = (found.selection_error, _widened(found, factor))
         rare = (FEW_ROWS_DECIDE,) if (factor if n >= FEW_ROWS else found.missing) > LARGE_FACTOR else ()
         warnings = (*warnings, *found.warnings, *rare)
-        made = two_sided(
-            metric, n, found.estimate, found.plug_in, errors, self.delta, warnings, found.bracket, _pairing(found)
-        )
+        made = two_sided(metric, n, found.estimate, found.plug_in, errors, self.delta, warnings)
+        made = _sound(replace(made, bracket=found.bracket, pairing=_pairing(found)))
         return replace(made, value_skewness=found.value_skewness)
 
 
@@ -133,8 +132,6 @@ def two_sided(
     errors: tuple[float, float] | None,
     delta: float,
     warnings: tuple[str, ...],
-    bracket: tuple[float, float] | None = None,
-    pairing: Pairing | None = None,
 ) -> Estimate:
     """value ± z(1 − δ/2) · sd_stop from `errors` = (sd_select, sd_stop), which are floored (decisions.md §2).
 
@@ -160,8 +157,6 @@ def two_sided(
             lower_is_better=metric.lower_is_better,
             floor=metric.floor,
             warnings=warnings,
-            bracket=bracket,
-            pairing=pairing,
         )
     )
 

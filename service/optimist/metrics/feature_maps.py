@@ -32,17 +32,17 @@ class FeatureMap(Protocol):
 
     @property
     def width(self) -> int:
-        """The columns of φ."""
+        """Columns of φ."""
         ...
 
     @property
     def device(self) -> torch.device:
-        """Where φ is."""
+        """The device that φ is computed on."""
         ...
 
     @property
     def takes_every_row(self) -> bool:
-        """Whether every finite row has a φ."""
+        """True if every finite row has a φ."""
         ...
 
     def __call__(self, rows: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ class FeatureMap(Protocol):
         ...
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """What φ depends on beside the name, of any shape; not copied."""
+        """The tensors, of any shape, that φ depends on beside the name; not copied."""
         ...
 
 
@@ -89,17 +89,14 @@ class GaussianFourier:
 
     @property
     def dimension(self) -> int:
-        """d."""
         return self.omegas.shape[0]
 
     @property
     def width(self) -> int:
-        """2r."""
         return 2 * self.omegas.shape[1]
 
     @property
     def device(self) -> torch.device:
-        """Where ω is."""
         return self.omegas.device
 
     def __call__(self, rows: Tensor) -> Tensor:
@@ -111,7 +108,6 @@ class GaussianFourier:
         return features.div_(math.sqrt(angles.shape[-1]))
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """ω (d, r)."""
         return (self.omegas,)
 
 
@@ -129,7 +125,6 @@ class Cosine:
 
     @property
     def width(self) -> int:
-        """d."""
         return self.dimension
 
     def __call__(self, rows: Tensor) -> Tensor:
@@ -137,7 +132,6 @@ class Cosine:
         return _unit_rows(rows, "a row of zeros has no direction, so the cosine kernel does not apply to it")
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """d, int64."""
         return (torch.tensor(self.dimension),)
 
 
@@ -167,12 +161,10 @@ class Nystrom:
 
     @property
     def dimension(self) -> int:
-        """d."""
         return self.landmarks.shape[1]
 
     @property
     def width(self) -> int:
-        """m."""
         return self.landmarks.shape[0]
 
     @property

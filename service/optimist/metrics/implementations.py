@@ -19,7 +19,7 @@ from optimist_client.metrics import Metric, find
 
 @dataclass(frozen=True)
 class Setting:
-    """What a score needs beside the settings of its declared metric."""
+    """What a score is made with beside the settings of its declared metric."""
 
     widths: Mapping[str, int]
     """The columns of each array of a batch."""
@@ -30,7 +30,7 @@ class Setting:
 
 
 class Implementation(Protocol):
-    """What a module that implements metrics must define."""
+    """The functions and constants that a module must define to implement metrics."""
 
     BOUNDS: Mapping[str, Callable[..., Bound]]
     """Optional: further bounds of the metric by name, each called as `bound(metric, delta, **options)`.
@@ -69,7 +69,7 @@ def make_metric(declared: Metric, setting: Setting) -> Score:
 
 
 def make_reference(declared: Metric, data: RealData, device: torch.device | str = "cpu") -> Reference:
-    """What a metric makes of real data. Raises FixError where the data does not suffice."""
+    """The `Reference` that a metric makes of real data. Raises FixError where the data does not suffice."""
     return implementation(declared.name).reference(declared, data, device)
 
 

@@ -300,7 +300,7 @@ class InceptionScore(BaseScore):
         return analyse_inception(statistic, self.plug_in(statistic))
 
     def analyse_paired(self, statistic: ClassStatistic, common: Mapping[str, Tensor]) -> InceptionAnalysis:
-        """The same with the influence of the rows "probabilities" (m, K). Raises as `analyse` does."""
+        """The analysis of `analyse` with the influence of the rows "probabilities" (m, K). Raises as `analyse` does."""
         rows = normalised(copied(common["probabilities"], self.device))
         return analyse_inception(statistic, self.plug_in(statistic), rows)
 
@@ -313,7 +313,7 @@ class InceptionScore(BaseScore):
 
 @dataclass(frozen=True)
 class _PaperBound:
-    """What the two bounds share: their metric, δ, and the metric's own statistic."""
+    """Base of the two bounds: metric, δ, and the metric's own statistic."""
 
     metric: InceptionScore
     delta: float = 0.05

@@ -1,4 +1,4 @@
-"""KID: MMD² by the cubic kernel, from blocks of consecutive rows (equations.md §6)."""
+"""KID: MMD² by the cubic kernel, from pair sums of blocks of consecutive rows (equations.md §6)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ class RealRows:
 
     @property
     def dimension(self) -> int:
-        """d."""
         return self.rows.shape[1]
 
     @property
@@ -191,7 +190,6 @@ class BlockStatistic(Statistic):
         return torch.zeros(shape, dtype=torch.float64, device=self.real.device)
 
     def _open(self) -> None:
-        """Begin a block."""
         self._rows = Rows(self._zeros(0, self.real.dimension), limit=self.block)
         self._witness, self._row_sums = self._zeros(0), self._zeros(0)
         self._squares = self._zeros()
@@ -270,7 +268,9 @@ class KernelDistance(BaseScore):
         )
 
     def analyse_paired(self, statistic: BlockStatistic, common: Mapping[str, Tensor]) -> Analysis:
-        """The same with the influence of the rows "features" (m, d), by the rows that the statistic still holds."""
+        """The analysis of `analyse` with the influence of the rows "features" (m, d), by the rows that are still
+        held.
+        """
         held = statistic.last_rows
         newest = held[-LATER:] if statistic.samples > COMMON else held[:0]  # before that all have common indices
         influence, recent = (

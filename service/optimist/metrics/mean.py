@@ -113,7 +113,7 @@ class ConfidenceSequence(ABC):
 
     @abstractmethod
     def _sums(self) -> Tensor:
-        """The sums that a kind of its own keeps, float64."""
+        """The sums, float64, that this kind of sequence keeps beside the common ones."""
 
     @abstractmethod
     def _take(self, sums: Tensor) -> None:
@@ -283,7 +283,6 @@ class MeanScore(BaseScore):
 
     @property
     def widths(self) -> dict[str, int]:
-        """One column of "values"."""
         return {"values": 1}
 
     def statistic(self, sequence: ConfidenceSequence | None = None) -> MeanStatistic:
@@ -291,7 +290,6 @@ class MeanScore(BaseScore):
         return MeanStatistic(sequence)
 
     def restore(self, tensors: dict[str, Tensor]) -> MeanStatistic:
-        """The statistic whose `state` was `tensors`. Raises KeyError on missing tensors."""
         return MeanStatistic.from_tensors(tensors)
 
     def plug_in(self, statistic: MeanStatistic) -> float:
@@ -304,7 +302,7 @@ class MeanScore(BaseScore):
         return self._analysis(statistic, None)
 
     def analyse_paired(self, statistic: MeanStatistic, common: Mapping[str, Tensor]) -> Analysis:
-        """The same with the influence of the rows "values" (m, 1): their distance from the mean."""
+        """The analysis of `analyse` with the influence of the rows "values" (m, 1): their distance from the mean."""
         rows = copied(common["values"], torch.device("cpu")).flatten()
         found = self._analysis(statistic, rows - statistic.mean)
         # Values that repeat may be equal in all pairs of two generators; one more pair could differ by a step.
@@ -328,7 +326,7 @@ class MeanScore(BaseScore):
         )
 
     def _rare_values(self, statistic: MeanStatistic) -> tuple[str, ...]:
-        """What is said where rare values may decide the mean that have not come yet."""
+        """A warning where the mean may depend on rare values that have not come yet; else none."""
         n, skewness = statistic.samples, statistic.skewness
         if n < _WARNED:
             return ()

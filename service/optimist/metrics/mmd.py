@@ -56,7 +56,6 @@ class MeanMap:
         return self.inner(rows if self._unit is None else self._unit(rows))
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """What φ depends on beside the name, of any shape; not copied."""
         return self.inner.tensors()
 
 
@@ -115,7 +114,6 @@ class RealMean:
 
     @property
     def dimension(self) -> int:
-        """d."""
         return self.feature_map.dimension
 
     @property
@@ -125,14 +123,14 @@ class RealMean:
 
     @cached_property
     def excess(self) -> float:
-        """How much the mean kernel over all pairs of real rows exceeds that over different ones, which is unbiased."""
+        """The mean kernel over all pairs of real rows minus that over pairs of different rows, which is unbiased."""
         square, m = float(self.mean @ self.mean), self.samples
         return (1.0 - square) / (m - 1)
 
 
 @dataclass(frozen=True)
 class Moments:
-    """What is known of n features φ, ‖φ‖ = 1, against a mean m (w,): s = Σφ and C = Σφφᵀ through some products."""
+    """Products of n features φ, ‖φ‖ = 1, by which pair sums against a mean m (w,) are computed: s = Σφ and C = Σφφᵀ."""
 
     n: int
     total: Tensor
@@ -145,7 +143,7 @@ class Moments:
     """‖C‖_F²."""
 
     def sums(self, mean: Tensor) -> PairSums:
-        """Those of q_ab = (φ_a − m)ᵀ(φ_b − m)."""
+        """The pair sums of q_ab = (φ_a − m)ᵀ(φ_b − m)."""
         n, s, cm = self.n, self.total, self.with_mean
         size, along, within = float(mean @ mean), float(s @ mean), float(mean @ cm)
         gap = s - n * mean
@@ -167,7 +165,7 @@ class Moments:
 
 
 def pair_sums(statistic: KernelStatistic, mean: Tensor) -> PairSums:
-    """Those of the samples against a mean (w,) of φ: of all rows while they are held, then of the moments."""
+    """The pair sums of the samples against a mean (w,) of φ: of all rows while they are held, then of the moments."""
     rows = statistic.rows
     if rows is None:
         return moments_of(statistic, mean).sums(mean)
@@ -192,7 +190,7 @@ def moments_of(statistic: KernelStatistic, mean: Tensor) -> Moments:
 
 
 def total_of(statistic: KernelStatistic) -> Tensor:
-    """Σφ (w,)."""
+    """The sum Σφ (w,) of the features of all samples."""
     rows = statistic.rows
     if rows is not None:
         return rows[:, :-1].sum(0)
@@ -230,11 +228,9 @@ class CentredKernel:
         self.constant = -metric.factor * metric.real.excess
 
     def total(self, i: int, j: int) -> float:
-        """By the sums."""
         return self._metric.factor * float(self._gaps[i] @ self._gaps[j])
 
     def unbiased(self, i: int) -> float:
-        """As in an estimate of this generator alone."""
         n, mean = self.samples[i], self._metric.real.mean
         own = n * (1.0 + float(mean @ mean)) - 2.0 * float(self._sums[i] @ mean)
         return (self.total(i, i) - self._metric.factor * own) / (n * (n - 1))
@@ -251,29 +247,23 @@ class CentredKernel:
         return None if rows is None else (rows, places_in(len(rows), len(rows), self._half, rows.device))
 
     def seen(self, features: Tensor, j: int) -> Tensor:
-        """By the sum of the samples of j."""
         return self._metric.factor * (features @ self._gaps[j])
 
     def weighed(self, i: int, influence: Tensor, common: bool) -> Tensor:
-        """As they are."""
         del i, common
         return influence
 
     def glimpsed(self, features: Tensor, j: int) -> Tensor:
-        """Over all samples."""
         return self.seen(features, j) / self.samples[j]
 
     def mix(self, shares: Floats) -> Seen:
-        """By the weighted sum of the sums."""
         gap = torch.stack([float(share) * gap for share, gap in zip(shares, self._gaps, strict=True)]).sum(0)
         return lambda features: self._metric.factor * (features @ gap)
 
     def itself(self, features: Tensor) -> Tensor:
-        """factor · ‖φ − m‖²."""
         return self._metric.factor * features.square().sum(-1)
 
     def matched(self, features: Tensor, others: Tensor) -> Tensor:
-        """Products row by row."""
         return self._metric.factor * (features * others).sum(-1)
 
     def _common_features(self, rows: Common) -> Tensor:
@@ -343,7 +333,7 @@ class MeanDiscrepancy(BaseScore):
         )
 
     def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> Analysis:
-        """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
+        """The analysis of `analyse` with the influence of the rows "features" (m, d). Raises as `analyse` does."""
         real = self.real
         features = real.feature_map.plain(copied(common["features"], real.feature_map.device))
         return replace(
@@ -357,14 +347,13 @@ class MeanDiscrepancy(BaseScore):
         )
 
     def _influence(self, statistic: KernelStatistic, features: Tensor) -> Tensor:
-        """That of samples (m,) with these φ (m, w)."""
+        """The influence (m,) of samples with these φ (m, w) on the distance."""
         among = (features @ total_of(statistic) - 1.0) / max(statistic.samples - 1, 1)
         return 2.0 * self.factor * (among - features @ self.real.mean)
 
     def objective(
         self, statistics: Sequence[KernelStatistic], half: Half | None = None, common: Sequence[Common | None] = ()
     ) -> PairObjective:
-        """The loss of mixtures by means over pairs. Raises FixError as `Score.objective` does."""
         return mean_objective(self, statistics, half, common)
 
     def identity(self) -> Identity:
@@ -373,7 +362,7 @@ class MeanDiscrepancy(BaseScore):
 
 
 class EmbeddingDiscrepancy(MeanDiscrepancy):
-    """CMMD."""
+    """The score of CMMD, whose settings differ from those of MMD (`optimist_client.metrics.CMMD`)."""
 
     declared = CMMD
 

@@ -44,7 +44,6 @@ class RealMoment:
 
     @property
     def dimension(self) -> int:
-        """d."""
         return self.feature_map.dimension
 
     @property
@@ -190,7 +189,7 @@ class NoveltyScore(BaseScore):
         return analyse_novelty(statistic, self._known())
 
     def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> NoveltyAnalysis:
-        """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
+        """The analysis of `analyse` with the influence of the rows "features" (m, d). Raises as `analyse` does."""
         self.check(statistic)
         rows = copied(common["features"], self.feature_map.device)
         return analyse_novelty(statistic, self._known(), self.feature_map(rows))
@@ -210,7 +209,6 @@ class NoveltyScore(BaseScore):
         return shown(self.feature_map, reservoir, self.widths, shares[:kept], vectors, samples)
 
     def identity(self) -> Identity:
-        """The feature map."""
         return [(self.feature_map.name, self.feature_map.tensors())]
 
     def _known(self) -> Tensor:

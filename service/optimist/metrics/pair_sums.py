@@ -95,5 +95,5 @@ class PooledMean:
 
 
 def standard_error(variance: float, n: int) -> float:
-    """That of a mean over the pairs of n samples, from its estimated variance."""
+    """The standard error of a mean over the pairs of n samples, from its estimated variance."""
     return math.sqrt(variance * (1.0 + FEW / n**2))

@@ -59,7 +59,6 @@ class Reservoir:
 
     @property
     def bytes(self) -> int:
-        """Bytes of `state`."""
         longest = max((len(text.encode()) for text in self._ids), default=0)
         rows = sum(rows.view().nbytes for rows in self._rows.values())
         return 24 + self._indices.nbytes + longest * len(self._ids) + rows

@@ -109,7 +109,7 @@ def _squares(rows: Floats, others: Floats) -> Floats:
 
 
 def _by_size(groups: Groups) -> Groups:
-    """The same groups numbered from 0, the largest first; of equal ones that of the earliest row."""
+    """The groups numbered from 0, the largest first; of equal ones first that of the earliest row."""
     _, firsts, places, counts = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
     order = np.lexsort((firsts, -counts))
     numbers = np.empty(len(order), dtype=np.int64)

@@ -89,7 +89,9 @@ class Levels:
 
     @property
     def weights(self) -> list[float]:
-        """How many batches each kept level stands for: the extreme ones for themselves, the others for the rest."""
+        """The number of batches that each kept level stands for: extreme ones for themselves, the others for the
+        rest.
+        """
         if self.batches <= len(self.kept) or len(self.kept) <= 2 * EXTREMES:
             return [1.0] * len(self.kept)
         inner = len(self.kept) - 2 * EXTREMES
@@ -97,7 +99,7 @@ class Levels:
         return [*ends, *([(self.batches - 2 * EXTREMES) / inner] * inner), *ends]
 
     def accepts(self, position: int) -> bool:
-        """Whether somebody has accepted this batch."""
+        """True if somebody has accepted this batch."""
         return position <= self.accepted_until or position in self.accepted
 
 
@@ -191,7 +193,7 @@ def _middle(one: Levels, groups: Sequence[_Group]) -> float:
 
 
 def _are_alike(generators: Sequence[Levels], reference: float | None) -> bool:
-    """Whether nothing can be anomalous, which is known from the ends of the sorted levels."""
+    """True if nothing can be anomalous, which is known from the ends of the sorted levels."""
     ends = [(one.kept[0].value, one.kept[-1].value) for one in generators if one.kept]
     if not ends:
         return True
@@ -202,7 +204,7 @@ def _are_alike(generators: Sequence[Levels], reference: float | None) -> bool:
 
 
 class _Outside(NamedTuple):
-    """What a generator as a whole is compared with."""
+    """The level that a generator as a whole is compared with."""
 
     level: float
     """NaN if there is nothing."""
@@ -276,14 +278,14 @@ def _compared_with(level: Level, groups: Sequence[_Group], centre: float, most: 
 
 
 def _are_apart(groups: Sequence[_Group], most: float, rows: float) -> bool:
-    """Whether one of two groups is wrong."""
+    """True if one of two groups is wrong."""
     low, high = groups
     shrunk = min(_shrunk(level, rows) for group in groups for level in group.kept)
     return (high.level - low.level) * shrunk > most
 
 
 def _deviations(groups: Sequence[_Group], rows: float) -> list[tuple[float, float]]:
-    """How far batches are from the median of their group, and how many batches each of these stands for."""
+    """The distances of batches from the median of their group, and how many batches each of these stands for."""
     found: list[tuple[float, float]] = []
     for group in groups:
         own = [
@@ -332,7 +334,7 @@ def _weighted_median(values: Sequence[float], weights: Sequence[float]) -> float
 
 
 def in_words(difference: float, against: Against) -> str:
-    """What is odd about a batch: "about 255 times larger than its others: pixels 0–255 instead of 0–1?"."""
+    """A text of what is odd: "about 255 times larger than its others: pixels 0–255 instead of 0–1?"."""
     factor = math.exp(min(abs(difference), 700.0))
     times = f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}" if factor < 1e6 else f"{factor:.0e}"
     size, ranges = ("larger", "0–255 instead of 0–1") if difference > 0 else ("smaller", "0–1 instead of 0–255")

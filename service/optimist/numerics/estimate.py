@@ -12,7 +12,7 @@ from optimist.numerics.pairing import Pairing
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a test has found of answers that are no longer as they were."""
+    """The finding of a test that a generator's answers are no longer as they were."""
 
     position: int
     """Of the last batch in the generator's log before the change, about: later ones are of the changed generator."""
@@ -90,7 +90,7 @@ class Estimate:
         return self.samples, score, lower, upper
 
     def is_sound(self) -> bool:
-        """Whether every number may be stored: the values finite, the errors finite and not negative, no bound NaN."""
+        """True if every number may be stored: the values finite, the errors finite and not negative, no bound NaN."""
         errors = [error for error in (self.standard_error, self.stopping_error) if error is not None]
         return (
             math.isfinite(self.value)
@@ -152,7 +152,7 @@ def natural(value: float, scale: Scale, floor: float | None = 0.0) -> float:
 
 
 def is_due(samples: int, last_due: int, growth: float) -> bool:
-    """Whether an estimate is due after a batch that brought a generator to `samples` (decisions.md §2).
+    """True if an estimate is due after a batch that brought a generator to `samples` (decisions.md §2).
 
     The first is due at 2 samples or more (`last_due` = 0), the next whenever the count has grown by `growth`;
     growth 0 makes every batch due. accept.lua applies the same rule in the same arithmetic.

@@ -1,7 +1,7 @@
 """What is known of the best mixture of some generators, and by how much another one may be better.
 
 The duality gap alone, the largest slack, falls as slowly as its error does. What another mixture gains falls with the
-square of that error, as the loss is curved: here the curvature counts (docs/mixtures.md).
+square of that error, as the loss is curved: `Improvement` takes the curvature into account (docs/mixtures.md).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NULL = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Improvement:
-    """What is known of steps from some weights (G,) to others. All is on one scale."""
+    """The gains of steps from some weights (G,) to others, with their errors. All is on one scale."""
 
     weights: Floats
     slacks: Floats
@@ -105,7 +105,7 @@ def _largest(spread: Floats, curved: Floats) -> float:
 
 
 def _quantile(freedom: int, z: float) -> float:
-    """That of χ² with the probability of z under the normal law (Wilson and Hilferty 1931)."""
+    """The quantile of χ² with the probability of z under the normal law (Wilson and Hilferty 1931)."""
     part = 2.0 / (9.0 * freedom)
     return freedom * max(1.0 - part + z * math.sqrt(part), 0.0) ** 3
 
@@ -185,7 +185,7 @@ class Mixture:
         return max(0.0, *ends)
 
     def is_sound(self) -> bool:
-        """Whether it may be stored: all numbers are finite, no error is negative, the weights sum to 1."""
+        """True if it may be stored: all numbers are finite, no error is negative, the weights sum to 1."""
         numbers = (self.value, self.best_value, self.gain, *self.slacks, *self.contributions, self.model.constant)
         errors = (self.error, self.gain_error, *self.slack_errors, *self.deviations)
         arrays = (*self.model.matrix.flat, *self.model.linear)

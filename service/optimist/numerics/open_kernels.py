@@ -23,7 +23,7 @@ def map_size(kernel: Kernel, dimension: int) -> int:
 
 
 def rows_to_fit(kernels: Iterable[Kernel], generators: int) -> int:
-    """How many samples each of `generators` must have before `kernels` can be fixed: 0 where nothing is open.
+    """The number of samples that each of `generators` must have before `kernels` can be fixed: 0 where nothing is open.
 
     The first samples of every generator's log are used, so that every process computes the same kernels at any time.
     """

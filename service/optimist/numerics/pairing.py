@@ -1,10 +1,10 @@
 """What an estimate carries to be compared with a generator of the same seeds or prompts (paired sampling).
 
-A correlation needs neither their scale nor a constant, and few digits: they are kept as float16 with the mean 0 and the
-largest size 1.
-
 Index i means the same prompt and the same seed for every generator. The influence values of the same indices therefore
 show how much the chance in two estimates is the same.
+
+The influences of earlier estimates are kept in a few bytes each. A correlation needs neither their scale nor a
+constant, and few digits: they are float16 with the mean 0 and the largest size 1.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def parted(joint: bytes, counts: Sequence[int]) -> list[bytes]:
 
 
 def are_finite(joint: bytes) -> bool:
-    """Whether all influences may be stored."""
+    """True if all influences may be stored."""
     return bool(np.isfinite(np.frombuffer(joint, _DTYPE)).all())
 
 
@@ -162,7 +162,7 @@ class Pairing:
         return self.to_dict() == other.to_dict() if isinstance(other, Pairing) else NotImplemented
 
     def is_sound(self) -> bool:
-        """Whether every number may be stored; an influence may be NaN."""
+        """True if every number may be stored; an influence may be NaN."""
         numbers = [self.first_order, self.systematic_selection, self.systematic_stopping]
         numbers += history_array(self.history).ravel().tolist()
         numbers += [number for jackknife in self._jackknives for number in jackknife]
@@ -172,7 +172,7 @@ class Pairing:
         return all(map(math.isfinite, numbers)) and not infinite and bool(np.isfinite(self.reference_values).all())
 
     def could_be_of(self, samples: int) -> bool:
-        """Whether an estimate of so many samples can have carried it: of no more than is kept, by indices in order."""
+        """True if an estimate of so many samples can have carried it: at most what is kept, by indices in order."""
         later, told = _length(self.later_told, LATER), _length(self.told, INTERVALS)
         return (
             len(self.influence) in (COMMON, COMMON_NUMBERS)
@@ -195,7 +195,7 @@ class Pairing:
 
     @property
     def _past_influences(self) -> bytes:
-        """Those of the history, one after the other; nothing if one is not known."""
+        """The influences of the history, one after the other; empty if one is not known."""
         return joined([past.influence for past in self.history])
 
     @property
@@ -261,7 +261,7 @@ def intervals_of(indices: Sequence[int]) -> tuple[int, ...]:
 
 
 def _length(told: Sequence[int], most: int) -> int | None:
-    """How many indices these intervals have; None unless there are `most` of them at most, disjoint and in order."""
+    """The number of indices of these intervals; None unless there are at most `most`, disjoint and in order."""
     are_numbers = len(told) % 2 == 0 and len(told) <= 2 * most and all(type(end) is int for end in told)
     if not are_numbers or any(end <= before for before, end in pairwise([-1, *told, LARGEST_INDEX + 1])):
         return None

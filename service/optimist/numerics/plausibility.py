@@ -61,7 +61,7 @@ def sized(metrics: Iterable[Metric]) -> list[str]:
 
 
 def levelled(metrics: Iterable[Metric], widths: Mapping[str, int]) -> list[str]:
-    """Those of the `sized` arrays that have levels, in their order; `widths` are their columns.
+    """The arrays among the `sized` ones that have levels, in their order; `widths` are their columns.
 
     Narrow arrays have none, as costs or rewards may jump, nor have those of which only directions count.
     """
@@ -143,7 +143,7 @@ class Plausibility:
             squares[one.name] = before + (one.mean_square - before) * rows / total
 
     def state(self) -> dict[str, Any]:
-        """What has been counted, as values for JSON."""
+        """The counts so far, as values for JSON."""
         return {"rows": dict(self._rows), "squares": {name: dict(one) for name, one in self._squares.items()}}
 
     def restore(self, known: Mapping[str, Any]) -> None:

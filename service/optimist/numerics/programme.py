@@ -1,6 +1,6 @@
 """The best weights of a mixture: a quadratic loss, programmes over the simplex, and convex ones by a sequence of these.
 
-Free of torch: policies use it, too. No number depends on a random choice.
+No number depends on a random choice.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Quadratic:
     constant: float = 0.0
 
     def value(self, weights: Floats) -> float:
-        """L(α)."""
+        """The loss L(α) at these weights."""
         return float(weights @ self.matrix @ weights + self.linear @ weights + self.constant)
 
     def gradient(self, weights: Floats) -> Floats:
-        """2Kα + f (G,)."""
+        """The gradient 2Kα + f (G,)."""
         return 2.0 * (self.matrix @ weights) + self.linear
 
     def restricted_to(self, places: Sequence[int]) -> Quadratic:
@@ -147,7 +147,7 @@ def _normalised(weights: Floats) -> Floats:
 
 
 def _centred(quadratic: Quadratic) -> Quadratic:
-    """The same loss over the simplex but for a constant, with a matrix of order 1 whose rows sum to 0.
+    """The loss over the simplex but for a constant, with a matrix of order 1 whose rows sum to 0.
 
     What all entries of a row share is linear there. Kernels near 1 everywhere lose no digits so.
     """

@@ -107,7 +107,7 @@ def check_definite(covariance: Matrix, largest: float) -> None:
 
 
 def check_lowest(eigenvalue: float, largest: float) -> None:
-    """The same as `check_definite`, for a matrix whose lowest eigenvalue is known."""
+    """Raise FixError as `check_definite` does, for a matrix whose lowest eigenvalue is known."""
     if eigenvalue < -NEGATIVE * largest:
         raise _not_definite(largest)
 
@@ -126,7 +126,7 @@ def _tiles(matrix: Matrix) -> Iterator[tuple[Matrix, Matrix]]:
 
 
 def _is_definite(matrix: Matrix, shift: float) -> bool:
-    """Whether every eigenvalue is above -shift: whether matrix + shift·I has a Cholesky factor. Overwrites `matrix`.
+    """True if every eigenvalue is above −shift: if matrix + shift·I has a Cholesky factor. Overwrites `matrix`.
 
     This takes a tenth of the time of the eigenvalues. numpy's own function would need three more such matrices.
     """
@@ -211,12 +211,11 @@ class RealData:
         return Moments(self.mean, self.covariance, self.samples, self.some_rows)
 
     def without_rows(self) -> Self:
-        """The same as real data."""
+        """This real data without its rows."""
         return replace(self, rows=None)
 
     @property
     def dimension(self) -> int:
-        """d."""
         return len(self.mean)
 
     @property
@@ -236,7 +235,7 @@ class RealData:
 
 @runtime_checkable
 class Reference(Protocol):
-    """What a metric has made of real data, once: moments with their eigenbasis, a mean map, rows, radii."""
+    """The interface of what a metric makes of real data, once: an eigenbasis of moments, a mean map, rows, radii."""
 
     @property
     def dimension(self) -> int:

@@ -57,7 +57,7 @@ class Contrasts:
 
     @cached_property
     def are_strict(self) -> bool:
-        """Whether the intervals hold at all sample sizes and for all generators at once."""
+        """True if the intervals hold at all sample sizes and for all generators at once."""
         return all(estimate.strict for estimate in self.estimates)
 
     @property
@@ -98,7 +98,9 @@ class Contrasts:
         return found
 
     def separations(self, tolerated: float, kind: Errors) -> list[float]:
-        """How many errors each is behind the best one, if that may be worse by `tolerated`; +inf at the best itself."""
+        """The number of errors that each is behind the best, if that may be worse by `tolerated`; +inf at the best
+        itself.
+        """
         found = self._separations.get((tolerated, kind))
         if found is None:
             differences, errors = self.against(self.best).differences, self.errors(self.best, kind)
@@ -177,7 +179,7 @@ def described(arms: Sequence[Arm], delta: float, against: str | None = None) -> 
 
 
 def contrast(arm: Arm, against: Arm, delta: float) -> Contrast:
-    """How much worse one arm is than another. Raises FixError if they are the same, or one has no estimate."""
+    """The `Contrast` of one arm with another. Raises FixError if they are the same, or one has no estimate."""
     if arm.name == against.name:
         raise FixError(f"expected two different generators, got {arm.name!r} twice")
     for each in (arm, against):

@@ -1,9 +1,8 @@
-"""How much the chance in two estimates is the same: by the influences of shared indices, and where indices are lacking
-(decisions.md §3).
+"""How much the chance in two estimates is the same: the correlation of their influences by index (decisions.md §3).
 
-An estimate is linear in the influences of its samples, to first order. λ u is therefore what a part λ of its unshared
-samples has added to it, with u the mean influence of the shared samples minus that of all. The weights λ are those
-of least variance. No torch.
+Estimates may lack indices that others have. An estimate is linear in the influences of its samples, to first order. λ u
+is therefore what a part λ of its unshared samples has added to it, with u the mean influence of the shared samples
+minus that of all. The weights λ are those of least variance.
 """
 
 from __future__ import annotations
@@ -31,9 +30,7 @@ Array = NDArray[np.float64]
 
 
 class Influences:
-    """The influences of k estimates on their own values, one row each (k, m); NaN where an estimate has no sample of an
-    index.
-    """
+    """The influences of k estimates on their own values, one row each (k, m); NaN where an index has no sample."""
 
     def __init__(self, rows: NDArray[np.floating[Any]]) -> None:
         known = rows.astype(np.float64)
@@ -51,7 +48,8 @@ class Influences:
         self._shared: dict[int, tuple[Array, Array, Array]] = {}
 
     def shared(self, base: int) -> tuple[Array, Array, Array]:
-        """How many indices each has in common with `base` (k,), and the sums of its own and of base's influences there.
+        """The number of indices that each has in common with `base` (k,), and the sums of its own and of base's
+        influences there.
 
         The indices are those that all generators have first, and a constant is taken off the influences.
         """
@@ -94,12 +92,16 @@ class Influences:
         return _shrunk(np.where(np.isnan(m), m, r), m - 3.0)
 
     def only_in(self, base: int, rows: NDArray[np.int64]) -> tuple[Array, Array]:
-        """How many indices `base` has that these rows have not, and the sum of its influences there."""
+        """The number of indices that only `base` has, and not these rows (k,), and the sum of base's influences
+        there.
+        """
         m, _, theirs = self.shared(base)
         return self.counts[base] - m[rows], -theirs[rows]
 
     def only_in_rows(self, base: int, rows: NDArray[np.int64]) -> tuple[Array, Array]:
-        """How many indices these rows have that `base` has not, and the sums of their influences there."""
+        """The number of indices that only these rows have, and not `base` (k,), and the sums of their influences
+        there.
+        """
         m, mine, _ = self.shared(base)
         return (self.counts - m)[rows], -mine[rows]
 
@@ -146,7 +148,7 @@ class Indices:
         """Whether the samples are those of indices 0 … n − 1 (k,)."""
 
     def common(self, base: int) -> Array:
-        """How many indices each has in common with `base` (k,)."""
+        """The number of indices that each has in common with `base` (k,)."""
         if self.are_whole.all():
             return np.minimum(self.n, self.n[base])
         return self._told.within(self._told.before(base))
@@ -187,7 +189,7 @@ class _Intervals:
         return self.ends[self.first[place] : self.first[place + 1]]
 
     def before(self, base: int) -> Array:
-        """How many indices of `base` are before each start and end."""
+        """The number of indices of `base` before each start and end."""
         ends = self.ends_of(base)
         counts = np.zeros(len(ends), np.int64)
         counts[1::2] = ends[1::2] - ends[::2]
@@ -221,7 +223,6 @@ class _Later:
         """The mean of all known influences of each (k,); that of the common ones is 0."""
 
     def only_in_rows(self, told: _Intervals, base: int, at: NDArray[np.int64]) -> tuple[Array, Array]:
-        """How many indices these rows have that `base` has not, and the sums of their influences there."""
         ends = told.ends_of(base)
         inside = (ends[:, None] - self._told.ends[::2]).clip(0, self._told.lengths)
         ranks = np.add.reduceat(inside, self._told.first[:-1] // 2, axis=1)[:, at]
@@ -231,7 +232,6 @@ class _Later:
         return self._counts[at] - shared, self._totals[at] - of_shared
 
     def only_in(self, told: _Intervals, base: int, at: NDArray[np.int64]) -> tuple[Array, Array]:
-        """How many indices `base` has that these rows have not, and the sums of its influences there."""
         own = self._told.ends_of(base)
         places = (told.ends[:, None] - own[::2]).clip(0, own[1::2] - own[::2]).sum(axis=1)
         return (

@@ -1,7 +1,7 @@
 """A policy of the goal "mixture": first a warm-up, then a rule that samples generators as the best mixture needs them.
 
-The published ones are Mixture-UCB-CAB and Mixture-UCB-OGD (Rezaei, Farnia and Li 2025, algorithms 1 and 2) and
-Mixture-Greedy (Dibaei Nia and Farnia 2026). equations.md names what the authors' code does otherwise.
+One rule is ours, and three are published: Mixture-UCB-CAB and Mixture-UCB-OGD (Rezaei, Farnia and Li 2025, algorithms 1
+and 2) and Mixture-Greedy (Dibaei Nia and Farnia 2026). equations.md names what the authors' code does otherwise.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Ranges:
 
     @classmethod
     def from_metric(cls, metric: Metric) -> Ranges | None:
-        """Those of a metric whose loss is quadratic with a kernel between 0 and 1; None for others.
+        """The constants of a metric whose loss is quadratic with a kernel between 0 and 1; None for others.
 
         RKE has (1, 2); MMD with a factor c has (c, 4c), as Δ_f = 2c.
         """
@@ -124,7 +124,7 @@ _WITH_RANGES = ("mixture-ucb-cab", "mixture-ucb-ogd")
 
 
 def is_mixture_due(arms: Sequence[Arm], mixture: Mixture | None, growth: float, needed: int = LEAST_SAMPLES) -> bool:
-    """Whether the mixture of these contenders, the generators that are not retired, is to be made again.
+    """True if the mixture of these contenders, the generators that are not retired, is to be made again.
 
     It is when it is of other generators than one made now, or the samples of all together have grown by `growth`. Not
     while an active generator has fewer samples than are `needed`, which are more than the default where kernels are
@@ -170,7 +170,7 @@ class MixturePolicy:
 
     @property
     def goes_by_published(self) -> bool:
-        """Whether mixtures are to be made with the published model (`Mixture.model`)."""
+        """True if mixtures are to be made with the published model (`Mixture.model`)."""
         return self.name.startswith("mixture-")
 
     def pick(self, arms: Sequence[Arm], mixture: Mixture | None, told: int, round_: int) -> int:
@@ -197,9 +197,7 @@ class MixturePolicy:
         return arm.batches + arm.pending_batches < self.warmup or _drawn(arm) < LEAST_SAMPLES
 
     def _published(self, arms: Sequence[Arm], mixture: Mixture, round_: int) -> int:
-        """The place that a published rule samples: its arms are the active ones, its samples those recorded and
-        open.
-        """
+        """The place that a published rule samples, by the active arms and their samples, recorded and open."""
         model = _model(mixture, _places(arms, mixture))
         samples = _samples(arms)
         bonus = np.zeros(len(arms)) if self.ranges is None else self.ranges.bonus(samples)

@@ -48,7 +48,7 @@ def decide_mixture(stopping: Stopping, arms: Sequence[Arm], mixture: Mixture | N
 
 
 def gain_confidence(mixture: Mixture, correction: float = 1.0) -> float:
-    """That the mixture beats the best single generator: by a one-sided test of the gain, in [0, 1].
+    """The confidence, in [0, 1], that the mixture beats the best single generator: by a one-sided test of the gain.
 
     correction: how many single tests count as many as all that were made (`Stopping.correction`).
     """
@@ -59,12 +59,12 @@ def gain_confidence(mixture: Mixture, correction: float = 1.0) -> float:
 
 
 def is_one_alone(mixture: Mixture) -> bool:
-    """Whether no mixture is better than the best single generator alone, as far as the samples show."""
+    """True if no mixture is better than the best single generator alone, as far as the samples show."""
     return mixture.gain <= 0.0 or mixture.weights[mixture.generators.index(mixture.best)] >= ONE
 
 
 def _known(mixture: Mixture, bound: float) -> str:
-    """That the mixture is known, as a part of a sentence; the gain with one standard error."""
+    """A part of a sentence, which says that the mixture is known; the gain with one standard error."""
     more = f" by more than {shown(bound, mixture.scale)}" if bound else ""
     if is_one_alone(mixture):
         return f"no blend is better than {mixture.best} alone{more}"

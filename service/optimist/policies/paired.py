@@ -149,13 +149,13 @@ class _Variances:
         """The systematic parts with their signs; 0 where these are not known."""
 
     def shared(self, base: int, correlations: Array) -> Array:
-        """What the systematic parts of each and of `base` have in common, where they have these correlations."""
+        """The covariance, twice, of the systematic parts of each and of `base`, where they have these correlations."""
         return 2.0 * correlations * self.signed * self.signed[base]
 
     def reductions(
         self, base: int, sampled: Array, shared: Array, is_paired: NDArray[np.bool_], added: Array | float = 0.0
     ) -> list[float]:
-        """Those of differences from `base` whose sampling variances are `sampled`; 1 where they are not paired.
+        """The variances of differences from `base` over those of independent estimates; 1 where they are not paired.
 
         shared: what is less of the systematic parts. added: what the choice of the reference adds to each variance,
         also where they are not paired.

@@ -1,38 +1,34 @@
-"""A policy of an experiment: first a warm-up, then generators without an estimate, then the policy's own rule
-(decisions.md §3).
+"""A policy of an experiment: first a warm-up, then generators without an estimate, then the policy's own rule.
 
-All arms must be active and have an estimate; `policy.Policy` ensures this. On a tie they choose the arm with the fewest
-samples (recorded and pending), then the first (equations.md §3b).
-
-Generators that share their seeds or prompts are sampled in `lockstep` instead.
+The rules (decisions.md §3) are functions (arms, told, draws) → position of the arm to sample. All arms that they get
+are active and have an estimate, which `Policy` ensures. On a tie they choose the arm with the fewest samples, recorded
+and pending, then the first (equations.md §3b). The rule top-two samples the leader and its closest rival; generators
+that share their seeds or prompts are sampled in `lockstep` instead.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from optimist.policies.arms import Arm
-from optimist.policies.stopping import Stopping
+import numpy as np
+
+from optimist.policies.arms import Arm, losses, optimistic, prices, ratio, selection_errors, sign
+from optimist.policies.contrasts import Contrasts, contrasts_among
+from optimist.policies.paired import Errors
+from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     from optimist_client.metrics import Metric
-import math
-
-import numpy as np
-
-from optimist.policies.arms import losses, optimistic, prices, ratio, selection_errors, sign
-from optimist.policies.contrasts import Contrasts, contrasts_among
-from optimist.policies.paired import Errors
-from optimist.policies.stopping import FEWEST_SAMPLES
 
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """What chance says in round `round_` of the policy with this seed: the same each time, with any numpy (NEP 19)."""
+    """The random numbers of a round of the policy with this seed: the same each time, with any numpy (NEP 19)."""
 
     seed: int
     round_: int
@@ -42,7 +38,7 @@ class Draws:
         return np.random.default_rng((self.seed, self.round_)).random()
 
     def normals(self, count: int) -> list[float]:
-        """That many standard normal numbers."""
+        """As many standard normal numbers as asked for."""
         return np.random.default_rng((self.seed, self.round_)).standard_normal(count).tolist()
 
 
@@ -179,7 +175,7 @@ def top_two(arms: Sequence[Arm], told: int, draws: Draws, stopping: Stopping) ->
 
 
 def gains(arms: Sequence[Arm], contrasts: Contrasts, leader: int, challenger: int, kind: Errors) -> tuple[float, float]:
-    """What another sample of the leader, and of the challenger, would take off the variance of their contrast.
+    """The reductions, by another sample of the leader and of the challenger, of the variance of their contrast.
 
     Both are to be paired. Open picks count as samples. The one with fewer has [(1 − ρ²) V]/n, the other one
     (√V − ρ √V_other)²/n, V the variance of a sample; the variance that is not from sampling is added.

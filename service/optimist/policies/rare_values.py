@@ -28,7 +28,7 @@ class Moments(NamedTuple):
     skewness: Array
 
     def at(self, place: int) -> Moments:
-        """Those of one mean."""
+        """The moments of one mean."""
         return Moments(*(numbers[place] for numbers in self))
 
     @property
@@ -39,7 +39,7 @@ class Moments(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """What k differences from a base have by sampling, arrays (k,)."""
+    """The sampling variances of k differences from a base, and their skewness, arrays (k,)."""
 
     own: Array
     """The variance of the base, with what it borrows."""
@@ -54,7 +54,7 @@ class Sampled(NamedTuple):
 
 
 def moments_of(estimates: Sequence[Estimate], sign: float, variances: Array) -> Moments | None:
-    """Those of estimates whose means have these variances by sampling; None if they are no means of values.
+    """The moments of estimates whose means have these variances by sampling; None if they are no means of values.
 
     sign: what makes losses of the values.
     """
@@ -67,7 +67,7 @@ def moments_of(estimates: Sequence[Estimate], sign: float, variances: Array) -> 
 
 @np.errstate(divide="ignore", invalid="ignore", over="ignore")
 def sampled(base: Moments, means: Moments) -> Sampled:
-    """What differences of these means (k,) from `base`, one or k, have by sampling if they are independent.
+    """The variances and skewness of differences of these means (k,) from `base`, one or k, if they are independent.
 
     Variances are not finite where a mean's own is not.
     """

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from optimist.numerics.anomalies import Anomaly, Levels, anomalies, in_words
 from optimist.policies.arms import Arm, rivals
 from optimist.policies.contrasts import described
 from optimist.policies.stopping import Stopping
-from optimist_client.models import AnswersChanged, Contrast, DecisionInfo, Regret, Report, Standing, WatchedReport
+from optimist_client.models import (
+    AnomalousBatches,
+    AnswersChanged,
+    Contrast,
+    DecisionInfo,
+    Regret,
+    Report,
+    Standing,
+    WatchedReport,
+)
 from optimist_client.models.experiments import GeneratorState
 
 if TYPE_CHECKING:
     from optimist_client.goals import Goal
     from optimist_client.metrics import Metric
-from collections.abc import Iterable
-from statistics import median
-
-from optimist.numerics.anomalies import Anomaly, Levels, anomalies, in_words
-from optimist_client.models import AnomalousBatches
 
 
 def found_among(arrays: Mapping[str, Sequence[Levels]], references: Mapping[str, float]) -> dict[str, list[Anomaly]]:
@@ -30,7 +36,7 @@ def found_among(arrays: Mapping[str, Sequence[Levels]], references: Mapping[str,
 
 
 def finding(array: str, anomaly: Anomaly, arrays: int) -> str:
-    """What is odd about one batch; the array is named where batches have several."""
+    """A text that says what is odd about one batch; the array is named where batches have several."""
     return _of_array(array, arrays) + in_words(anomaly.difference, anomaly.against)
 
 
@@ -105,7 +111,7 @@ def standing_of(
 
 
 def contrasts_from_best(arms: Sequence[Arm], delta: float, best: str | None) -> list[Contrast]:
-    """How far the others are behind the best arm, among those with errors."""
+    """The contrasts of the others with the best arm, among those with errors."""
     known = [arm for arm in arms if arm.estimate is not None and arm.estimate.stopping_error is not None]
     return described(known, delta, best) if known else []
 

@@ -1,8 +1,9 @@
 """Which generator gets a prompt, from what each is expected to score on it, and within a budget (decisions.md,
 routing).
 
-The price is the dual variable of "the most value at this mean cost". It is not adjusted step by step but found anew for
-each pick from sums and the model of contexts, so that every process has the same one (decisions.md, routing).
+A router keeps its budget by a price of cost: the dual variable of "the most value at this mean cost". The price is not
+adjusted step by step. It is found anew for each pick from sums and the model of contexts, so that every process has the
+same one.
 """
 
 from __future__ import annotations
@@ -179,21 +180,21 @@ class RoutePolicy:
 
     @property
     def is_published(self) -> bool:
-        """Whether it goes by the published regressions."""
+        """True if it goes by the published regressions."""
         return self.name in ("rff-ucb", "pak-ucb", "promptwise")
 
     @property
     def has_chances(self) -> bool:
-        """Whether every generator has a probability above 0."""
+        """True if every generator has a probability above 0."""
         return self.name == "uniform" or (self.name == "optimistic" and self.floor > 0.0)
 
     @property
     def keeps_budget(self) -> bool:
-        """Whether the price is found so that a budget is kept."""
+        """True if the price is found so that a budget is kept."""
         return self.ceiling is not None or self.at_least is not None
 
     def frontier(self, means: Floats, widths: Floats, costs: Floats) -> Frontier:
-        """What this policy's allocations cost and score, from means and widths (m, G) on m ≥ 1 prompts, costs (G,)."""
+        """The `Frontier` of this policy's allocations, from means and widths (m, G) on m ≥ 1 prompts, costs (G,)."""
         spent = np.broadcast_to(costs, means.shape)
         if self.tries > 1:
             spent = spent * calls_of(means, self.tries)

@@ -53,7 +53,7 @@ class Stopping:
         return -NormalDist().inv_cdf(self.delta / self.correction(contenders, told))  # 1 − δ/… might round to 1
 
     def correction(self, contenders: int, told: int) -> float:
-        """How many single tests count as many as all that were made: max(3, 1.25 (G − 1))·(1 + log t).
+        """The number of single tests that count as many as all that were made: max(3, 1.25 (G − 1))·(1 + log t).
 
         1 + log t covers the looks over time, G − 1 the rivals. Two generators that are nearly tied need the factor 3:
         one pair passes the threshold in one direction more often than 1 + log t covers (docs/calibration.md).
@@ -83,7 +83,7 @@ class Stopping:
         return contrasts_among(arms).separations(self.tolerated(arms), kind)
 
     def is_unblocked(self, arms: Sequence[Arm], told: int) -> bool:
-        """Whether the rule would stop with sd_select. If so, top-two samples what keeps sd_stop too large."""
+        """True if the rule would stop with sd_select. If so, top-two samples what keeps sd_stop too large."""
         return min(self.separations(arms, "selection")) > self.threshold(len(arms), told)
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:

@@ -188,7 +188,7 @@ class MixtureSpectrum:
         return [*self.support, *(place for place in self._rows[3] if place not in self.support)]
 
     def weight(self, place: int) -> float:
-        """α_i/n_i."""
+        """The weight α_i/n_i of one row of a generator."""
         return float(self.weights[place]) / self.space.counts[place]
 
     def _shares(self, place: int, rows: Tensor) -> Tensor:

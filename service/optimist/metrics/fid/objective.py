@@ -60,7 +60,7 @@ class FrechetMixture:
         self._slopes = slopes
 
     def analysis(self) -> MixtureAnalysis:
-        """What it finds; `slopes` are NaN unless asked for."""
+        """The loss, its errors and influences; `slopes` are NaN unless asked for."""
         root = extrapolated = taken_off = 0.0
         if not self._spectrum.vanishes:
             curve = self._spectrum.curve
@@ -129,7 +129,7 @@ STILL = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """What the search for the best mixture ends with."""
+    """The result of the search for the best mixture."""
 
     model: Quadratic
     deviations: Floats
@@ -255,7 +255,7 @@ class FrechetObjective:
         return _Step(way, is_best, _Fit(_expansion(weights, value, settled, hessian), deviations))
 
     def _deviations(self, spectrum: MixtureSpectrum) -> Floats:
-        """As `deviations`, at the weights of the spectrum."""
+        """The numbers of `deviations` (G,) at the weights of the spectrum."""
         found = []
         for place, part in enumerate(self._parts):
             distances = (part.last + (part.mean - self._reference.mean)).square().sum(-1)

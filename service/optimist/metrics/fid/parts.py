@@ -56,7 +56,7 @@ class GeneratorMoments:
 
     @cached_property
     def spread(self) -> float:
-        """Tr S_i/n_i."""
+        """Tr S_i/n_i, the trace of the covariance with 1/n."""
         return float(self.last.square().sum()) / self.count if self.sums is None else self.sums[0]
 
     @cached_property
@@ -159,10 +159,10 @@ class Space:
 
     @property
     def rank(self) -> int:
-        """Of the reference."""
+        """The rank of the reference."""
         return len(self.eigenvalues)
 
     @property
     def width(self) -> int:
-        """k."""
+        """The number k of coordinates."""
         return self.places.shape[-1]

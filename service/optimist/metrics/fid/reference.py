@@ -1,6 +1,4 @@
-"""The reference moments of a Fréchet distance with their eigenbasis, and what the choice of a reference's rows does
-(equations.md §1).
-"""
+"""The reference moments of a Fréchet distance, and the error that the choice of its rows makes (equations.md §1)."""
 
 from __future__ import annotations
 
@@ -147,7 +145,6 @@ class Reference:
 
     @property
     def dimension(self) -> int:
-        """d."""
         return len(self.mean)
 
     @property
@@ -185,7 +182,7 @@ class Reference:
 
     @cached_property
     def whole_factor(self) -> Tensor:
-        """The same over the whole support (support, d)."""
+        """The factor of `factor` over the whole support (support, d)."""
         return self.factor if self.rank == self.support else torch.linalg.qr(self.root.T, mode="r").R
 
     @cached_property
@@ -206,12 +203,12 @@ class Reference:
 
     @cached_property
     def trace(self) -> float:
-        """Tr Σ_r."""
+        """Tr Σ_r, of the covariance."""
         return float(self.covariance.trace())
 
     @cached_property
     def root_trace(self) -> float:
-        """Tr Σ_r^{1/2}."""
+        """Tr Σ_r^{1/2}, of the root of the covariance."""
         return float(self._eigenvalues[: self.support].sqrt().sum())
 
     @cached_property
@@ -226,7 +223,7 @@ class Reference:
 
     @cached_property
     def finite(self) -> FiniteReference | None:
-        """What the choice of the real features does to distances; None if their number is not known."""
+        """The effect of the choice of the real features on distances; None if their number is not known."""
         return None if self._samples is None else FiniteReference.from_rows(self, self._samples, self._some_rows)
 
     @property

@@ -114,7 +114,7 @@ class FrechetDistance(BaseScore):
         return self._influence.analyse(statistic)
 
     def analyse_paired(self, statistic: GaussianStatistic, common: Mapping[str, Tensor]) -> FrechetAnalysis:
-        """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
+        """The analysis of `analyse` with the influence of the rows "features" (m, d). Raises as `analyse` does."""
         self.check(statistic)
         return self._influence.analyse(statistic, copied(common["features"], self.reference.device))
 

@@ -126,7 +126,7 @@ class GaussianStatistic(Statistic):
 
     @property
     def scatter_trace(self) -> float:
-        """Σ ‖x − μ‖²."""
+        """Tr of the scatter: Σ ‖x − μ‖²."""
         return float(self._trace)
 
     @property
@@ -166,18 +166,17 @@ class GaussianStatistic(Statistic):
         return even if parity == 0 else Moments(self.samples, self._mean, self.scatter).without(even)
 
     def last_of_half(self, parity: int) -> Tensor:
-        """Those of `last_rows` that are in even (0) or odd (1) places of the log, in its order."""
+        """The rows of `last_rows` in even (0) or odd (1) places of the log, in its order."""
         last = self.last_rows
         return last[(self.samples - len(last) + parity) % 2 :: 2]
 
     @property
     def holds_rows(self) -> bool:
-        """Whether all rows are held."""
         return self.samples <= self.keep
 
     @property
     def holds_scatter(self) -> bool:
-        """Whether the scatter is held, so that reading it costs no product of rows."""
+        """True while the scatter is held, so that reading it costs no product of rows."""
         return self._scatter is not None
 
     def update(self, batch: Tensor) -> None:
@@ -213,7 +212,6 @@ class GaussianStatistic(Statistic):
 
     @property
     def bytes(self) -> int:
-        """Bytes of memory."""
         return sum(tensor.nbytes for tensor in self.state().values())
 
     def state(self) -> dict[str, Tensor]:

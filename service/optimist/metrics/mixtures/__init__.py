@@ -1,2 +1,1 @@
-"""The best mixture by samples: weights from one half, scores from the other; a family computes an `Objective` for
-it."""
+"""The best mixture by samples: weights from one half, scores from the other, by a family's `Objective`."""

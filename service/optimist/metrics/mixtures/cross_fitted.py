@@ -87,7 +87,7 @@ def cross_fitted(
 
 @dataclass(frozen=True)
 class Fitted:
-    """What the halves say of the mixture, as losses on the metric's scale."""
+    """The findings of the halves on the mixture, as losses on the metric's scale."""
 
     weights: Floats
     loss: float
@@ -196,14 +196,14 @@ def _contributions(whole: Objective, model: Quadratic) -> tuple[float, ...]:
 
 
 def _bounds(whole: Objective, fitted: Fitted) -> tuple[tuple[float, float], ...]:
-    """`Mixture.bounds`."""
+    """The numbers of `Mixture.bounds`: how much another mixture gains at most, by standard errors."""
     curvature = _curvature(whole, fitted.weights)
     known = Improvement(fitted.weights, fitted.slacks, fitted.slack_errors, fitted.covariance, curvature)
     return tuple((z, known.bound(z)) for z in BOUNDED)
 
 
 def _curvature(whole: Objective, weights: Floats) -> Floats:
-    """That of the model, on the metric's scale."""
+    """The curvature of the model, on the metric's scale."""
     model = whole.model(weights)
     # `scaled` is the same number or its logarithm.
     value = model.value(weights)

@@ -48,9 +48,7 @@ class MixtureAnalysis:
 
 
 class Objective(Protocol):
-    """The loss of mixtures of G generators by the samples of one half of their logs, or by all. Convex in the
-    weights.
-    """
+    """The loss of mixtures of G generators by one half of their samples, or by all. It is convex in the weights."""
 
     @property
     def samples(self) -> tuple[int, ...]:
@@ -93,7 +91,7 @@ class MixableScore(Protocol):
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether the best generator has the lowest value."""
+        """True if the best generator has the lowest value."""
         ...
 
     @property
@@ -103,7 +101,7 @@ class MixableScore(Protocol):
 
     @property
     def offers_mixture(self) -> bool:
-        """Whether mixtures of generators have a score, so that `objective` has an answer."""
+        """True if mixtures of generators have a score, so that `objective` has an answer."""
         ...
 
     def objective(
@@ -138,7 +136,9 @@ class SharedChance:
         return cls(tuple(samples), share)
 
     def of_half(self, samples: Sequence[int]) -> SharedChance:
-        """The same of one half. A log in the order of the indices has the same indices there for all generators."""
+        """The shared chance of one half. A log in the order of the indices has the same indices there for all
+        generators.
+        """
         return SharedChance(tuple(samples), self.share)
 
     def variances(self, rows: Sequence[Tensor], common: Sequence[Tensor | None] = ()) -> Floats:

@@ -137,7 +137,7 @@ class ShareAnalysis(Analysis):
 
 
 class NeighbourScore(BaseScore):
-    """What the scores share: their balls, and the balls of common rows, which are found once."""
+    """Base of the scores: it has their balls, and finds the balls of common rows once."""
 
     def __init__(self, balls: Balls) -> None:
         self.balls = balls
@@ -161,7 +161,7 @@ class NeighbourScore(BaseScore):
         return self._analysis(statistic, None)
 
     def analyse_paired(self, statistic: Any, common: Mapping[str, Tensor]) -> Analysis:
-        """The same with the influence of the rows "features" (m, d). Raises as `analyse` does."""
+        """The analysis of `analyse` with the influence of the rows "features" (m, d). Raises as `analyse` does."""
         self._check_two(statistic)
         return self._analysis(statistic, self._inside(statistic, common["features"]))
 
@@ -243,7 +243,6 @@ class PrecisionScore(MeanOfHits):
 
     @property
     def unit(self) -> int:
-        """1."""
         return 1
 
 
@@ -255,7 +254,6 @@ class DensityScore(MeanOfHits):
 
     @property
     def unit(self) -> int:
-        """k."""
         return self.balls.neighbours
 
 

@@ -48,12 +48,11 @@ class Balls:
 
     @property
     def dimension(self) -> int:
-        """d."""
         return self._rows.shape[1]
 
     @property
     def count(self) -> int:
-        """m."""
+        """The number m of balls."""
         return len(self._rows)
 
     @property
@@ -77,7 +76,7 @@ class Balls:
             yield found
 
     def hits(self, rows: Tensor) -> Tensor:
-        """How many balls each row (b, d) is inside: (b,), int64."""
+        """The number of balls (b,), int64, that each row (b, d) is inside."""
         return torch.cat([found.sum(1) for found in self.inside(rows)])
 
     def _blocks(self, rows: Tensor) -> Iterator[tuple[int, Tensor]]:
@@ -155,7 +154,7 @@ class HitStatistic(Statistic):
 
 
 class CoverageStatistic(Statistic):
-    """How many samples are inside each ball, c (m,), and which balls the last 256 samples are inside.
+    """The number of samples inside each ball, c (m,), and the balls that the last 256 samples are inside.
 
     It takes 8 bytes a ball, and 32 more for the last samples.
     """

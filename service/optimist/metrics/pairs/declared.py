@@ -133,7 +133,7 @@ def _signed_sum(found: Mapping[EntropyName, EntropyInfluence], signs: Mapping[En
 
 
 def _doubt_of_sum(doubts: dict[EntropyName, float]) -> float:
-    """That of Σ ± H, from those of the signed entropies."""
+    """The doubt of Σ ± H, from the doubts of the signed entropies."""
     unshared = UNSHARED**2 * sum(each**2 for each in doubts.values())
     of_outputs = sum(doubt for part, doubt in doubts.items() if part != "prompts")
     return math.sqrt(doubts["prompts"] ** 2 + of_outputs**2 + unshared)
@@ -201,7 +201,7 @@ class ConditionedScore(BaseScore):
 
     @property
     def needs_halves(self) -> bool:
-        """Whether its de-biased estimate reads the two half-streams (decisions.md §2)."""
+        """True if its de-biased estimate reads the two half-streams (decisions.md §2)."""
         return self.entropies["joint"].needs_halves
 
     def statistic(self) -> JointStatistic:
@@ -243,7 +243,7 @@ class ConditionedScore(BaseScore):
         return analyse_conditioned(self, statistic)
 
     def analyse_paired(self, statistic: JointStatistic, common: Mapping[str, Tensor]) -> KernelAnalysis:
-        """The same with the influence of the pairs "features" (m, d) and "prompts" (m, d_t).
+        """The analysis of `analyse` with the influence of the pairs "features" (m, d) and "prompts" (m, d_t).
 
         "listed" and what is raised are as in `VendiScore.analyse_paired`.
         """

@@ -1,6 +1,4 @@
-"""Functions of a spectrum: traces, exactly and as rows keep coming, and de-biased by the leave-one-out map. Torch, any
-device.
-"""
+"""Functions of a spectrum: traces, exactly and as rows keep coming, and de-biased by the leave-one-out map."""
 
 from optimist.metrics.spectra.eigen import centre, double_centre, eigen_basis, eigen_coordinates, pair_sum, root_trace
 from optimist.metrics.spectra.following import SMALLEST_WIDTH, TraceFollower

@@ -237,13 +237,14 @@ class LeaveOneOut:
         return self._influence(order, estimate, self._per_share(leverage) / rest, self._left)
 
     def influence_of_kept(self, order: float, estimate: float) -> Tensor:
-        """The same (b,) of the rows that this was made of."""
+        """The influence (b,) of the rows that this was made of, as `influence` has it."""
         return self._influence(order, estimate, self.each, self._left)
 
     def influence_in_mixture(
         self, order: float, estimate: float, seen: Tensor, share: float, left: float, raised: Tensor | None = None
     ) -> Tensor:
-        """The same of any rows of a mixture by their squares (v_kᵀφ)² (m, k); `share`: ω, 0 of rows that are not in C.
+        """The influence (m,) of any rows of a mixture by their squares (v_kᵀφ)² (m, k); `share`: ω, 0 of rows outside
+        C.
 
         left, raised (W,): as in `Shares`, of each of these rows.
         """

@@ -82,7 +82,7 @@ def _call(name: str, *arguments: bytes | int | Tensor) -> None:
 
 
 def _place(argument: bytes | int | Tensor) -> object:
-    """As Fortran takes it: by reference."""
+    """The argument by reference, as Fortran takes it."""
     if isinstance(argument, int):
         return ctypes.byref(ctypes.c_int(argument))
     return argument if isinstance(argument, bytes) else ctypes.c_void_p(argument.data_ptr())

@@ -156,7 +156,7 @@ class TraceFollower:
             return
 
     def _tolerance(self) -> float:
-        """How close f's sum must be: past r, closer for roots, as a distance is a difference of them.
+        """The error that f's sum may have: past r a smaller one for roots, as a distance is a difference of them.
 
         Closest soon after r, where eigenvalues move far: with `FINE` itself, FID at n = 1.2 r was off by 1.3e-7.
         """

@@ -78,7 +78,7 @@ class SameIndex:
 
 
 def _moved(rows: Tensor, first: int) -> Tensor:
-    """The same rows (A, m, k), those of each generator by another number of places."""
+    """A copy of the rows (A, m, k) in which each generator's are shifted by another number of places."""
     found = rows.clone()
     for place, each in enumerate(rows):
         found[place] = each.roll(first + place, 0)
@@ -91,7 +91,7 @@ def _products(some: Tensor, others: Tensor, scale: Tensor) -> Tensor:
 
 
 def _positive(left: Tensor) -> Tensor:
-    """The same matrices with a small multiple of 1 where they are about to be singular."""
+    """The matrices, with a small multiple of 1 added where they are about to be singular."""
     floor = 1e-9 - torch.linalg.eigvalsh(left)[..., 0]
     return left + floor.clamp_min(0.0)[..., None, None] * torch.eye(
         left.shape[-1], dtype=left.dtype, device=left.device

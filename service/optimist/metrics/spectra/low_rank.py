@@ -167,7 +167,6 @@ class LowRankTrace:
         self._begin_panel()
 
     def __len__(self) -> int:
-        """Rows in U."""
         return len(self._rows)
 
     @property
@@ -179,7 +178,6 @@ class LowRankTrace:
 
     @property
     def value(self) -> float:
-        """Tr f(A + UUᵀ)."""
         change = float(self._weights @ (self._settled + self._open)) + self._slope * self._added
         if self._order == 1.0:
             return self._base + self._unit * (change + math.log(self._unit) * self._added)

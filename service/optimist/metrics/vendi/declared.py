@@ -1,6 +1,4 @@
-"""Makes the scores of the declared metrics with one kernel, their bound by concentration, and the scores by exact
-kernels.
-"""
+"""Makes the scores of the declared metrics with one kernel; their bound by concentration; scores by exact kernels."""
 
 from __future__ import annotations
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from optimist.metrics.mixtures.objective import Common, Half, MixtureAnalysis, SharedChance
 from optimist.metrics.rows import copied
+from optimist.metrics.spectra.eigen import differences
 from optimist.metrics.vendi.influence import has_collapsed
 from optimist.metrics.vendi.mixture_entropy import AboveTwo, Alone, BelowTwo, MixtureEntropy, SameIndex, slopes_of
 from optimist.metrics.vendi.mixture_spectrum import (
@@ -22,22 +25,18 @@ from optimist.metrics.vendi.mixture_spectrum import (
     spectral_model,
 )
 from optimist.metrics.vendi.pair_objective import checked, places_in
-from optimist.metrics.vendi.spectrum import log_vendi
+from optimist.metrics.vendi.spectrum import log_vendi, second_order, slopes
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.programme import Floats, Quadratic, minimise
 
 if TYPE_CHECKING:
     from optimist.metrics.vendi.score import VendiScore
-import math
-
-import torch
-
-from optimist.metrics.spectra.eigen import differences
-from optimist.metrics.vendi.spectrum import second_order, slopes
 
 
 class Influences:
-    """Of one mixture. All are scaled, so that variances have κ, and the larger one of two influences' variance.
+    """The influences of the rows of one mixture on the loss and its slopes.
+
+    All are scaled, so that variances have κ, and the larger one of two influences' variance.
 
     As for one generator: that of the plug-in sees each row from inside, the other one from outside.
     """
@@ -57,7 +56,7 @@ class Influences:
 
     @cached_property
     def slopes(self) -> Floats:
-        """∂(−H)/∂α (G,)."""
+        """The derivatives ∂(−H)/∂α (G,) of the loss by the weights."""
         return -slopes_of(self._spectrum, self._entropy)
 
     @cached_property
@@ -249,7 +248,7 @@ class EntropyObjective:
 
     @cached_property
     def _correction(self) -> tuple[Floats, float]:
-        """What is added to the linear part (G,), and to the constant."""
+        """The corrections of the linear part (G,) and of the constant of the model."""
         found = np.zeros(len(self._parts)), 0.0
         for _ in range(ROUNDS):
             weights = minimise(_Corrected(self, *found))

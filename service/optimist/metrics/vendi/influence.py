@@ -240,7 +240,7 @@ def few_rows_inflation(n: float) -> float:
 
 
 def has_collapsed(eigenvalues: Tensor) -> bool:
-    """Whether samples with these eigenvalues (k), descending, count as identical."""
+    """True if samples with these eigenvalues (k), descending, count as identical."""
     return bool(eigenvalues[0] >= 1.0 - COLLAPSED)
 
 

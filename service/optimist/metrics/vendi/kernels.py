@@ -87,22 +87,22 @@ class KernelSettings(Kernel):
 
     @property
     def has_bandwidth(self) -> bool:
-        """Whether the kernel has a bandwidth σ; given frequencies replace it."""
+        """True if the kernel has a bandwidth σ; given frequencies replace it."""
         return super().has_bandwidth and self.omegas is None
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is to be computed as an n × n matrix, which is possible for one batch, not for a stream."""
+        """True if it is to be computed as an n × n matrix, which is possible for one batch, not for a stream."""
         return self.features is None
 
     @property
     def is_open(self) -> bool:
-        """Whether its bandwidth or its landmarks have still to be computed from samples."""
+        """True while its bandwidth or its landmarks have to be computed from samples."""
         return self.sigma == MEDIAN or (self.name == "nystrom" and self.landmarks is None)
 
     @property
     def multiplies(self) -> bool:
-        """Whether the product of two kernels of this kind is of the same kind; for exact kernels it always is."""
+        """True if the product of two kernels of this kind is of the same kind; for exact kernels it always is."""
         return super().multiplies or (self.is_exact and self.name == "cosine")
 
     @property

@@ -1,13 +1,4 @@
-"""The de-biased log score of one mixture and the influences of its rows, for every finite order but 2 (decisions.md
-§1).
-
-C = Σ ω φφᵀ without all rows of one index, not one row alone, is independent of each of them. With the Gram matrix
-R(w) = Φᵀ(C + w)⁻¹Φ of these rows Φ, one of each generator with a weight, Ω their shares and L = √Ω R √Ω,
-
-    Q_i = φ_iᵀ(C₋ + w)⁻¹φ_i = ([(1 − L)⁻¹]_ii − 1)/ω_i            generator i has a weight
-    Q_i = R_ii + r_iᵀ √Ω (1 − L)⁻¹ √Ω r_i                         it has none; r_i its column of R
-
-What this is more than without the row alone is found from the common rows and holds for all.
+"""The de-biased log score of one mixture and the influences of its rows, for all finite orders but 2 (decisions.md §1).
 
 Rows of generator i have the share ω_i = α_i/n_i of C = Σ α_i C_i, and n is the effective number 1/Σ_i α_i²/n_i. For one
 generator it is the metric's own estimate. H changes along C_i by the mean of N over the rows of i:
@@ -17,6 +8,16 @@ generator it is the metric's own estimate. H changes along C_i by the mean of N 
 φᵀNφ of each row is taken without it: `LeaveOneOut`, for q > 2 to first order in ω. N_i then has a bias only because C
 is that of samples, which is nearly the same for all generators. It was tried to divide it among them, by perturbation
 theory and by how N_i changes with half of the samples: weights became better in some problems and worse in others.
+
+Generators that share seeds or prompts have rows of one index, which are alike, and leave a mixture together
+(`SameIndex`; decisions.md §6). C₋ = Σ ω φφᵀ without all rows of an index, not one row alone, is independent of each of
+them. With the Gram matrix R(w) = Φᵀ(C + w)⁻¹Φ of these rows Φ, one of each generator with a weight, Ω their shares and
+L = √Ω R √Ω,
+
+    Q_i = φ_iᵀ(C₋ + w)⁻¹φ_i = ([(1 − L)⁻¹]_ii − 1)/ω_i            generator i has a weight
+    Q_i = R_ii + r_iᵀ √Ω (1 − L)⁻¹ √Ω r_i                         it has none; r_i its column of R
+
+The difference to Q_i without the row alone is found from the common rows and holds for all rows.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class SameIndex:
         return self._share * paired / (own * total)
 
     def left(self, place: int) -> float:
-        """What leaves the trace of C with a row of a generator, on average, beside its own share."""
+        """The part of the trace of C, on average, that leaves with a row of a generator beside the row's own share."""
         return self.sum_over(place, lambda mine, theirs: 1.0)
 
     def sum_over(self, place: int, of: Callable[[Tensor, Tensor], float]) -> float:
@@ -141,13 +142,12 @@ class SameIndex:
 
     @cached_property
     def _roots(self) -> Tensor:
-        """√ω (S,)."""
         shares = [self._spectrum.share(place) for place in self._support]
         return torch.tensor(shares, dtype=self._spectrum.values.dtype, device=self._spectrum.values.device).sqrt()
 
 
 def _correlation(mine: Tensor, theirs: Tensor) -> float:
-    """That of φφᵀ of rows (m, k) in the same places, ≥ 0: by squared kernels, less those of different places."""
+    """The correlation ≥ 0 of φφᵀ of rows (m, k) in the same places: by squared kernels, less those of other places."""
     within = [1.0 - float((rows @ rows.T).square().mean()) for rows in (mine, theirs)]
     across = (mine @ theirs.T).square()
     apart = float(across.diagonal().mean() - across.mean())
@@ -155,7 +155,7 @@ def _correlation(mine: Tensor, theirs: Tensor) -> float:
 
 
 class MixtureEntropy(Protocol):
-    """What is known of the log score H of one mixture."""
+    """The de-biased log score H of one mixture, with errors and influences."""
 
     estimate: float
     """De-biased."""
@@ -173,13 +173,13 @@ class MixtureEntropy(Protocol):
         ...
 
     def influence_of(self, squares: Tensor, place: int | None) -> Tensor:
-        """The same of any rows by their (v_kᵀφ)² (m, k): of samples of a generator, None: of rows that are not in C."""
+        """∂H in the direction φφᵀ (m,) of rows with these (v_kᵀφ)² (m, k), of a generator, None: of rows outside C."""
         ...
 
 
 @dataclass(frozen=True)
 class Alone:
-    """How much of its gap K one generator's estimate makes up for, of an order below 2."""
+    """The part of its gap K that one generator's estimate makes up for, of an order below 2."""
 
     gap: float
     """K, of order 1."""
@@ -241,20 +241,18 @@ class BelowTwo:
         self._influences = self._outside.influence_of_kept(order, self.estimate).split(sizes)
 
     def influence(self, place: int) -> Tensor:
-        """Of the kept rows."""
         if place in self._spectrum.support:
             return self._influences[self._spectrum.support.index(place)]
         return self.influence_of(self._spectrum.squares(place), place)
 
     def influence_of(self, squares: Tensor, place: int | None) -> Tensor:
-        """Of any rows."""
         share = 0.0 if place is None else self._spectrum.share(place)
         left = 0.0 if place is None else self._left(place)
         raised = None if self._same is None or place is None else self._same.raised(place, self._outside.w)
         return self._outside.influence_in_mixture(self._order, self.estimate, squares, share, left, raised)
 
     def _left(self, place: int) -> float:
-        """What leaves the trace of C with a row of a generator."""
+        """The part of the trace of C that leaves with a row of a generator."""
         others = 0.0 if self._same is None else self._same.left(place)
         return self._spectrum.share(place) + others
 
@@ -294,7 +292,6 @@ class AboveTwo:
         self._rate = order / (1.0 - order) / (trace * math.exp((1.0 - order) * (self.estimate - plug_in)))
 
     def influence(self, place: int) -> Tensor:
-        """Of the kept rows."""
         return self.influence_of(self._spectrum.squares(place), place)
 
     def influence_of(self, squares: Tensor, place: int | None) -> Tensor:

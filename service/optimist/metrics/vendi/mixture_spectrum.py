@@ -70,7 +70,7 @@ class GeneratorFeatures:
 
     @property
     def keeps_all(self) -> bool:
-        """Whether `kept` are all rows."""
+        """True if `kept` are all rows."""
         return len(self.kept) == self.count
 
     def moment(self) -> Tensor:
@@ -208,11 +208,11 @@ class Spectral:
     order: float
 
     def trace(self, values: Tensor) -> float:
-        """F = Σ g(λ)."""
+        """The trace F = Σ g(λ)."""
         return float((values * values.log()).sum() if self.order == 1.0 else (values**self.order).sum())
 
     def slopes(self, values: Tensor) -> Tensor:
-        """g′(λ) (k)."""
+        """The derivatives g′(λ) (k)."""
         return values.log() + 1.0 if self.order == 1.0 else self.order * values ** (self.order - 1.0)
 
     def curvature(self, values: Tensor) -> Tensor:

@@ -67,7 +67,9 @@ class Pairs(Protocol):
         ...
 
     def common(self, i: int) -> tuple[Tensor, Tensor] | None:
-        """The same of the common rows (m, w) of i, if there are any."""
+        """Features (m, w) of the common rows of i, and whether (m,) each is among the samples; None without such
+        rows.
+        """
         ...
 
     def seen(self, features: Tensor, j: int) -> Tensor:
@@ -96,7 +98,7 @@ class Pairs(Protocol):
 
 
 class PairObjective:
-    """The `Objective` of such a loss."""
+    """The `Objective` of a loss that is a mean over pairs."""
 
     def __init__(self, pairs: Pairs) -> None:
         self._pairs = pairs
@@ -111,7 +113,7 @@ class PairObjective:
 
     @cached_property
     def _unbiased(self) -> Floats:
-        """Û (G, G)."""
+        """Û (G, G): the means over pairs of different samples."""
         return self._matrix(lambda i, j: self._pairs.unbiased(i) if i == j else self._apart(i, j))
 
     def _apart(self, i: int, j: int) -> float:
@@ -126,7 +128,7 @@ class PairObjective:
 
     @cached_property
     def _fitted(self) -> Floats:
-        """What weights are fitted by (G, G): a multiple of 1 is added where an eigenvalue would be negative."""
+        """The matrix (G, G) that weights are fitted by: with a multiple of 1 where an eigenvalue would be negative."""
         own = np.diag(self._biased - self._unbiased)
         matrix = self._unbiased + np.diag(0.5 * own)
         lowest = float(np.linalg.eigvalsh(matrix)[0])
@@ -262,7 +264,7 @@ class _Rows:
 
 
 class _Later(Sequence[Item]):
-    """What a function makes of 0 … count − 1, made when it is read: who asks for a loss alone does not wait for it."""
+    """The results of a function of 0 … count − 1, each computed when it is read, as a loss alone needs none of them."""
 
     def __init__(self, count: int, make: Callable[[int], Item]) -> None:
         self._count, self._make = count, make
@@ -281,7 +283,7 @@ class _Later(Sequence[Item]):
 
 
 def places_in(samples: int, rows: int, half: int | None, device: torch.device) -> Tensor:
-    """Whether (rows,) each of the last rows of a log of `samples` has a place in this half, None: always."""
+    """A mask (rows,): each of the last rows of a log of `samples` that has a place in this half, None: all."""
     if half is None:
         return torch.ones(rows, dtype=torch.bool, device=device)
     return torch.arange(samples - rows, samples, device=device) % 2 == half

@@ -55,7 +55,6 @@ class SquaredKernel:
         self._common = [None if rows is None else self._common_features(rows) for rows in common]
 
     def total(self, i: int, j: int) -> float:
-        """⟨S_i, S_j⟩."""
         return float(self._totals[i, j])
 
     @cached_property
@@ -63,8 +62,9 @@ class SquaredKernel:
         return inner_products(self._parts)
 
     def unbiased(self, i: int) -> float:
-        """As in an estimate of this generator alone. For a list of prompts a half is corrected as much as the whole is:
-        its pairs are any of the whole's."""
+        """The mean of k² over pairs of different samples of i, as in an estimate of this generator alone.          For
+        a list of prompts a half is corrected as much as the whole is: its pairs are any of the whole's.
+        """
         n, statistic = self.samples[i], self._statistics[i]
         found = (self.total(i, i) - n) / (n * (n - 1))
         if statistic.listed is None:
@@ -85,11 +85,9 @@ class SquaredKernel:
         return None if rows is None else (rows, places_in(len(rows), len(rows), self._half, rows.device))
 
     def seen(self, features: Tensor, j: int) -> Tensor:
-        """φᵀS_jφ."""
         return self._parts[j].within(features)
 
     def weighed(self, i: int, influence: Tensor, common: bool) -> Tensor:
-        """As `ListedPrompts.weighed` does where prompts are a list."""
         listed = self._statistics[i].listed
         if listed is None:
             return influence
@@ -101,22 +99,18 @@ class SquaredKernel:
         return torch.stack(found, dim=1).reshape(influence.shape)
 
     def glimpsed(self, features: Tensor, j: int) -> Tensor:
-        """Over all samples while their φ are held, then over the last ones."""
         part = self._parts[j]
         if part.rows is None:
             part = SecondMoment(self._statistics[j].last_rows[-GLIMPSED:])
         return part.within(features) / part.count
 
     def mix(self, shares: Floats) -> Seen:
-        """φᵀ(Σ_j shares_j S_j)φ."""
         return mixed(self._parts, shares)
 
     def itself(self, features: Tensor) -> Tensor:
-        """1."""
         return features.new_ones(len(features))
 
     def matched(self, features: Tensor, others: Tensor) -> Tensor:
-        """k²."""
         return (features * others).sum(-1).square()
 
     def _common_features(self, rows: Common) -> Tensor:
@@ -182,7 +176,7 @@ class VendiScore(BaseScore):
 
     @property
     def width(self) -> int:
-        """The columns of φ."""
+        """Columns of φ."""
         return self.feature_map.width
 
     @property
@@ -197,7 +191,7 @@ class VendiScore(BaseScore):
 
     @property
     def needs_halves(self) -> bool:
-        """Whether its de-biased estimate reads the two half-streams (decisions.md §2)."""
+        """True if its de-biased estimate reads the two half-streams (decisions.md §2)."""
         return self.truncation is not None or self.order > 2.0
 
     @property
@@ -266,7 +260,7 @@ class VendiScore(BaseScore):
         return self._with_errors(statistic, entropy_influence(self, statistic))
 
     def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> KernelAnalysis:
-        """The same with the influence of the rows "features" (m, d).
+        """The analysis of `analyse` with the influence of the rows "features" (m, d).
 
         Where the prompts are a list, "listed" (m, int64) are the prompts of these rows, and values are weighted as
         `ListedPrompts.weighed` does. Raises as `analyse` does.
@@ -303,7 +297,6 @@ class VendiScore(BaseScore):
         return EntropyObjective(self, statistics, half, common)
 
     def identity(self) -> Identity:
-        """The feature map."""
         return [(self.feature_map.name, self.feature_map.tensors())]
 
     def spectrum(self, statistic: KernelStatistic) -> Tensor:
@@ -315,7 +308,8 @@ class VendiScore(BaseScore):
         return eigenvalues_of(statistic.moment / statistic.samples)
 
     def half_spectra(self, statistic: KernelStatistic) -> tuple[Tensor, Tensor]:
-        """The same for the samples of even and of odd index, separately. Raises FixError on fewer than 2 samples.
+        """The spectra of `spectrum` for the samples of even and of odd index, separately. Raises FixError on fewer than
+        2 samples.
 
         Past n = width it needs a statistic made with `halves`, and raises FixError on another.
         """

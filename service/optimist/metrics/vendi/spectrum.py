@@ -1,7 +1,8 @@
-"""The spectrum of a kernel statistic: its entropies (equations.md §3), their derivatives, and the modes it shows.
+"""The spectrum of a kernel statistic: entropies of it (equations.md §3), derivatives of these, and modes.
 
-Both are spectra of unit-norm features, shown by a bounded sample of the log (`Reservoir`), through the feature maps
-that the score itself uses.
+A mode is an eigenvector of the second moment of unit-norm features. It is shown by the samples of a bounded sample of
+the log (`Reservoir`) that it is largest at, through the feature map that the score itself uses. Groups of prompts are
+found and shown in the same way.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def shares_of(statistic: KernelStatistic, *seen: Tensor) -> tuple[Tensor, ...]:
 
 
 def weights_of(statistic: KernelStatistic, *seen: Tensor) -> tuple[Tensor, ...]:
-    """The same eigenvalues (k), and (u_iᵀφ)²/(n g_i) (b, k), which of a Gram matrix is known where g_i = 0, too."""
+    """The eigenvalues of `shares_of` (k), and (u_iᵀφ)²/(n g_i) (b, k), which a Gram matrix knows where g_i = 0, too."""
     eigenvalues, *coordinates = _eigen(statistic, *seen)
     if statistic.rows is None:
         scale = statistic.samples * floored_at(eigenvalues)

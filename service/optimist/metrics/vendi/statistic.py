@@ -42,12 +42,10 @@ class SecondMoment:
 
     @property
     def width(self) -> int:
-        """The columns of φ."""
         return self._sums[0].width if self.rows is None else self.rows.shape[1]
 
     @property
     def device(self) -> torch.device:
-        """Where φ are."""
         return self._sums[0].packed.device if self.rows is None else self.rows.device
 
     def add_to(self, whole: SymmetricSum, share: float) -> None:
@@ -146,7 +144,7 @@ class KernelStatistic(Statistic):
 
     @property
     def width(self) -> int:
-        """The columns of φ."""
+        """Columns of φ."""
         return self.feature_map.width
 
     @property
@@ -162,13 +160,12 @@ class KernelStatistic(Statistic):
 
     @property
     def square_sum(self) -> float:
-        """‖S‖_F²."""
+        """‖S‖_F², the sum of all squared entries."""
         rows = self.rows
         return self._whole().square_sum() if rows is None else float((rows @ rows.T).square().sum())
 
     @property
     def holds_rows(self) -> bool:
-        """Whether all φ are held."""
         return self._moments is None
 
     @property

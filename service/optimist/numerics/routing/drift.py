@@ -66,7 +66,6 @@ class Drift:
 
     @property
     def bytes(self) -> int:
-        """Bytes of `state`."""
         width = len(self._weights)
         sizes = (self._calibration.size, self._facts.size, self._bets.size)
         return 8 * (width + width * (width + 1) // 2 + sum(sizes))

@@ -110,7 +110,6 @@ class ContextMap:
 
     @property
     def dimension(self) -> int:
-        """d."""
         return self.frequencies.shape[1]
 
     @property
@@ -187,7 +186,8 @@ FEWEST_CONTEXTS = 3
 
 
 def contexts_to_fit(bandwidth: Bandwidth, generators: int) -> int:
-    """How many batches each of `generators` must have before the map can be fixed: 0 where the bandwidth is a number.
+    """The number of batches that each of `generators` must have before the map can be fixed: 0 where the bandwidth is a
+    number.
 
     A batch brings one context, however many rows it has. The first ones of every log are used, so that every process
     computes the same map at any time.
@@ -212,15 +212,15 @@ class ContextSettings:
 
     @property
     def is_open(self) -> bool:
-        """Whether contexts must fix bandwidth and principal components first."""
+        """True if contexts must fix bandwidth and principal components first."""
         return self.bandwidth == "median"
 
     def to_fit(self, generators: int) -> int:
-        """`contexts_to_fit` for these."""
+        """`contexts_to_fit` for these settings."""
         return contexts_to_fit(self.bandwidth, generators)
 
     def fitted(self, contexts: Sequence[Floats]) -> ContextSettings:
-        """With bandwidth and principal components fixed by the first contexts (n, d) of each generator."""
+        """These settings with bandwidth and components fixed by the first contexts (n, d) of each generator."""
         if not self.is_open:
             return self
         first = np.concatenate(contexts)
@@ -228,12 +228,12 @@ class ContextSettings:
 
     @property
     def fixed(self) -> dict[str, Floats]:
-        """What contexts have fixed: `sigma` (1,), `origin` (d,) and `directions` (k, d)."""
+        """The numbers that contexts have fixed: `sigma` (1,), `origin` (d,) and `directions` (k, d)."""
         known = Components.none(self.dimension) if self.components is None else self.components
         return {"sigma": np.array([self.bandwidth], np.float64), "origin": known.origin, "directions": known.directions}
 
     def closed(self, fixed: Mapping[str, Floats]) -> ContextSettings:
-        """With what `fixed` of others has."""
+        """These settings with the numbers that `fixed` of others has."""
         return replace(
             self, bandwidth=float(fixed["sigma"][0]), components=Components(fixed["origin"], fixed["directions"])
         )

@@ -73,7 +73,7 @@ _SHAPES = {
 
 @dataclass(frozen=True, eq=False)
 class RouteModel:
-    """What each generator is expected to score on a context, and how sure that is. Arrays are float32.
+    """The expected score of each generator on a context, and how sure it is. Arrays are float32.
 
     More is better: the moments that it is made of have the scores of a metric whose lower values are better negated.
     """
@@ -169,7 +169,7 @@ class RouteModel:
         return self.level + means.astype(np.float64), (self.scales * np.sqrt(self.floors + squares)).astype(np.float64)
 
     def pack(self) -> bytes:
-        """As safetensors: the arrays, and the version of this format, ordinals, samples and level as float64."""
+        """The model as safetensors: the arrays; the version of this format, ordinals, samples and level as float64."""
         arrays: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in _SHAPES}
         numbers = {
             "format": [FORMAT],

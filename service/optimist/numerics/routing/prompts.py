@@ -31,7 +31,7 @@ class RoutedPrompt:
     """The number of the pick."""
 
     def pack(self) -> bytes:
-        """As bytes: probability (0 for None), number of columns, context in float32, text in UTF-8."""
+        """The record as bytes: probability (0 for None), number of columns, context in float32, text in UTF-8."""
         text = self.prompt.encode()[:PROMPT_BYTES].decode(errors="ignore").encode()
         context = np.ascontiguousarray(self.context, dtype="<f4")
         return _HEAD.pack(self.probability or 0.0, len(context)) + context.tobytes() + text

@@ -324,7 +324,6 @@ class KernelRidge:
 
     @property
     def samples(self) -> int:
-        """Samples so far."""
         return len(self._scores)
 
     def add(self, context: Floats, score: float) -> None:
