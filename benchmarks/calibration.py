@@ -5,7 +5,7 @@
 
 The first command measures root-mean-square z = (value − truth)/stopping_error of the `influence` bound: 1 if the
 estimated error equals the real error, larger if the estimate is too small. It is pooled over the generators of a test
-test_bed; the table also shows the mean z (the bias in standard errors) and the generator with the largest root mean
+problem; the table also shows the mean z (the bias in standard errors) and the generator with the largest root mean
 square. Cells outside 0.6 – 1.2 are marked with a star. The truth is the closed form for FID on Gaussian features;
 otherwise the de-biased estimate on `--truth` samples with another seed. (The plug-in Vendi score is still up to 0.002
 too low there, a tenth of the estimate's own standard deviation at n = 500.)
@@ -61,14 +61,14 @@ CONTENDERS = {
     "truncations": ("vae-0.5", "vae-0.75", "vae-1.0", "vae-1.3"),
     "prompted": (),
 }
-"""Generators that are compared with each other; () means all of the test bed."""
-BED_OF = {"kinds": "digits", "truncations": "digits", "prompted": "prompted digits"}
+"""Generators that are compared with each other; () means all of the benchmark problem."""
+PROBLEM_OF = {"kinds": "digits", "truncations": "digits", "prompted": "prompted digits"}
 BATCH = 5
 DELTA = 0.05
 
 
-class TestBed(Protocol):
-    """A test bed: generators to compare, by name, and the reference of their features."""
+class Problem(Protocol):
+    """A benchmark problem: generators to compare, by name, and the reference of their features."""
 
     generators: tuple[str, ...]
     metrics: tuple[str, ...]
@@ -83,7 +83,7 @@ class TestBed(Protocol):
         ...
 
 
-class DigitsTestBed:
+class DigitsProblem:
     """The demo's generators through its feature network: real ReLU features, rows of unequal norm."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class DigitsTestBed:
         return None
 
 
-class GaussianTestBed:
+class GaussianProblem:
     """N(0.3, diag λ), d = 64, λ_j ∝ j^−s with sum 50 (real digits: 54); for IS the softmax of 10 normal logits.
 
     The reference is centred and has s = 1. The logits have standard deviations 1, 2 and 4.
@@ -131,7 +131,7 @@ class GaussianTestBed:
         return float(64 * 0.3**2 + (roots**2).sum())
 
 
-class PromptedDigitsTestBed:
+class PromptedDigitsProblem:
     """The demo's prompted generators: features of digits; every sample has a newly drawn prompt."""
 
     def __init__(self) -> None:
@@ -151,11 +151,11 @@ class PromptedDigitsTestBed:
         return None
 
 
-class GaussianPairsTestBed:
-    """Prompts of 10 kinds at distance 7; an answer is the centre of its kind plus N(0, diag λ) of `GaussianTestBed`."""
+class GaussianPairsProblem:
+    """Prompts of 10 kinds at distance 7; an answer is the centre of its kind plus N(0, diag λ) of `GaussianProblem`."""
 
     def __init__(self) -> None:
-        self._noise = GaussianTestBed()
+        self._noise = GaussianProblem()
         self._centres = 5.0 * np.eye(10, 64)
         self.generators = self._noise.generators
         self.metrics = OF_PAIRS
@@ -171,18 +171,18 @@ class GaussianPairsTestBed:
         return None
 
 
-TEST_BEDS: dict[str, Callable[[], TestBed]] = {
-    "digits": DigitsTestBed,
-    "Gaussian": GaussianTestBed,
-    "prompted digits": PromptedDigitsTestBed,
-    "Gaussian pairs": GaussianPairsTestBed,
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "digits": DigitsProblem,
+    "Gaussian": GaussianProblem,
+    "prompted digits": PromptedDigitsProblem,
+    "Gaussian pairs": GaussianPairsProblem,
 }
 
 
 @cache
-def bed_named(name: str) -> TestBed:
-    """The test bed, created once in each process."""
-    return TEST_BEDS[name]()
+def problem_named(name: str) -> Problem:
+    """The benchmark problem, created once in each process."""
+    return PROBLEMS[name]()
 
 
 def batch_of(sample: dict[str, np.ndarray], metric: str, rows: slice = slice(None)) -> dict[str, np.ndarray]:
@@ -190,50 +190,50 @@ def batch_of(sample: dict[str, np.ndarray], metric: str, rows: slice = slice(Non
     return {tensor: sample[tensor][rows] for tensor in find(METRICS[metric]["metric"]).arrays}
 
 
-def options_of(test_bed: TestBed, metric: str) -> dict[str, Any]:
+def options_of(problem: Problem, metric: str) -> dict[str, Any]:
     """The arguments of `score` and `Evaluation` for the metric."""
-    return METRICS[metric] | ({"reference": test_bed.reference} if metric == "fid" else {})
+    return METRICS[metric] | ({"reference": problem.reference} if metric == "fid" else {})
 
 
 @dataclass(frozen=True)
 class Truth:
-    """Task: the true scores of a generator, by metric: (test bed, generator, {metric: value})."""
+    """Task: the true scores of a generator, by metric: (benchmark problem, generator, {metric: value})."""
 
-    test_bed: str
+    problem: str
     generator: str
     size: int
 
     def __call__(self) -> tuple[str, str, dict[str, float]]:
         """Score one large sample."""
-        test_bed = bed_named(self.test_bed)
-        sample = test_bed.sample(self.generator, self.size, TRUTH_SEED + test_bed.generators.index(self.generator))
+        problem = problem_named(self.problem)
+        sample = problem.sample(self.generator, self.size, TRUTH_SEED + problem.generators.index(self.generator))
         values: dict[str, float] = {}
-        for metric in test_bed.metrics:
-            exact = test_bed.exact(self.generator, metric)
-            estimate = score(batch_of(sample, metric), **options_of(test_bed, metric)).value if exact is None else exact
+        for metric in problem.metrics:
+            exact = problem.exact(self.generator, metric)
+            estimate = score(batch_of(sample, metric), **options_of(problem, metric)).value if exact is None else exact
             values[metric] = estimate
-        return self.test_bed, self.generator, values
+        return self.problem, self.generator, values
 
 
 @dataclass(frozen=True)
 class Repeat:
     """Task: one stream of a generator, scored at every count: {(metric, n): (value, stopping_error)}."""
 
-    test_bed: str
+    problem: str
     generator: str
     number: int
 
     def __call__(self) -> tuple[str, str, dict[tuple[str, int], tuple[float, float]]]:
         """Score one stream."""
-        test_bed = bed_named(self.test_bed)
-        sample = test_bed.sample(self.generator, max(COUNTS), stream_seed(test_bed, self.generator, self.number))
+        problem = problem_named(self.problem)
+        sample = problem.sample(self.generator, max(COUNTS), stream_seed(problem, self.generator, self.number))
         found: dict[tuple[str, int], tuple[float, float]] = {}
-        for metric in test_bed.metrics:
+        for metric in problem.metrics:
             for n in COUNTS:
-                estimate = score(batch_of(sample, metric, slice(n)), **options_of(test_bed, metric))
+                estimate = score(batch_of(sample, metric, slice(n)), **options_of(problem, metric))
                 assert estimate.stopping_error is not None
                 found[metric, n] = estimate.value, estimate.stopping_error
-        return self.test_bed, self.generator, found
+        return self.problem, self.generator, found
 
 
 @dataclass(frozen=True)
@@ -247,19 +247,19 @@ class Race:
 
     def __call__(self) -> tuple[str, str, dict[str, tuple[str | None, int]]]:
         """Run both policies."""
-        test_bed = bed_named(BED_OF[self.group])
+        problem = problem_named(PROBLEM_OF[self.group])
         streams = {
-            name: test_bed.sample(name, self.cap, stream_seed(test_bed, name, self.number))
+            name: problem.sample(name, self.cap, stream_seed(problem, name, self.number))
             for name in contenders(self.group)
         }
         return (
             self.group,
             self.metric,
-            {policy: self._run(test_bed, policy, streams) for policy in ("top-two", "uniform")},
+            {policy: self._run(problem, policy, streams) for policy in ("top-two", "uniform")},
         )
 
-    def _run(self, test_bed: TestBed, policy: str, streams: dict[str, dict[str, np.ndarray]]) -> tuple[str | None, int]:
-        options = options_of(test_bed, self.metric)
+    def _run(self, problem: Problem, policy: str, streams: dict[str, dict[str, np.ndarray]]) -> tuple[str | None, int]:
+        options = options_of(problem, self.metric)
         evaluation = Evaluation(
             list(streams), policy=policy, batch_size=BATCH, delta=DELTA, seed=self.number, **options
         )
@@ -276,12 +276,12 @@ class Race:
 
 def contenders(group: str) -> tuple[str, ...]:
     """The generators of a group."""
-    return CONTENDERS[group] or bed_named(BED_OF[group]).generators
+    return CONTENDERS[group] or problem_named(PROBLEM_OF[group]).generators
 
 
-def stream_seed(test_bed: TestBed, generator: str, number: int) -> int:
+def stream_seed(problem: Problem, generator: str, number: int) -> int:
     """A seed of its own for every generator and repeat; otherwise generators of one family would share their noise."""
-    return 100 * number + test_bed.generators.index(generator)
+    return 100 * number + problem.generators.index(generator)
 
 
 def results(tasks: Sequence[Callable[[], Any]], what: str) -> Iterator[Any]:
@@ -301,32 +301,30 @@ def results(tasks: Sequence[Callable[[], Any]], what: str) -> Iterator[Any]:
 
 
 def truths(size: int) -> dict[tuple[str, str, str], float]:
-    """The true score by test bed, generator and metric."""
-    tasks = [Truth(test_bed, generator, size) for test_bed in TEST_BEDS for generator in bed_named(test_bed).generators]
+    """The true score by benchmark problem, generator and metric."""
+    tasks = [Truth(problem, generator, size) for problem in PROBLEMS for generator in problem_named(problem).generators]
     return {
-        (test_bed, generator, metric): value
-        for test_bed, generator, values in results(tasks, "truth")
+        (problem, generator, metric): value
+        for problem, generator, values in results(tasks, "truth")
         for metric, value in values.items()
     }
 
 
 def calibration(repeats: int, size: int) -> Table:
-    """The table of root-mean-square z by metric, test bed and count."""
+    """The table of root-mean-square z by metric, benchmark problem and count."""
     true = truths(size)
     z: dict[tuple[str, str, int, str], list[float]] = {}
-    tasks = [Repeat(b, g, number) for number in range(repeats) for b in TEST_BEDS for g in bed_named(b).generators]
-    for test_bed, generator, found in results(tasks, "repeats"):
+    tasks = [Repeat(b, g, number) for number in range(repeats) for b in PROBLEMS for g in problem_named(b).generators]
+    for problem, generator, found in results(tasks, "repeats"):
         for (metric, n), (value, error) in found.items():
-            z.setdefault((test_bed, metric, n, generator), []).append(
-                (value - true[test_bed, generator, metric]) / error
-            )
+            z.setdefault((problem, metric, n, generator), []).append((value - true[problem, generator, metric]) / error)
     table = Table(title=f"rms z (mean z; worst generator): {repeats} repeats of each generator", box=box.MARKDOWN)
     for column in ("features", "metric", *(f"n = {n}" for n in COUNTS)):
         table.add_column(column, no_wrap=True)
-    for test_bed in TEST_BEDS:
-        for metric in bed_named(test_bed).metrics:
-            cells = [_cell({g: z[test_bed, metric, n, g] for g in bed_named(test_bed).generators}) for n in COUNTS]
-            table.add_row(test_bed, metric, *cells)
+    for problem in PROBLEMS:
+        for metric in problem_named(problem).metrics:
+            cells = [_cell({g: z[problem, metric, n, g] for g in problem_named(problem).generators}) for n in COUNTS]
+            table.add_row(problem, metric, *cells)
     return table
 
 
@@ -346,8 +344,8 @@ def stopping(runs: int, cap: int, size: int) -> Table:
     raced = [
         (group, metric)
         for group in CONTENDERS
-        if BED_OF[group] in TEST_BEDS
-        for metric in bed_named(BED_OF[group]).metrics
+        if PROBLEM_OF[group] in PROBLEMS
+        for metric in problem_named(PROBLEM_OF[group]).metrics
         if metric != "vendi, order 2"
     ]
     races: dict[tuple[str, str], list[dict[str, tuple[str | None, int]]]] = {}
@@ -362,7 +360,7 @@ def stopping(runs: int, cap: int, size: int) -> Table:
             table.add_column(f"{policy}: {column}", justify="right")
     for group, metric in raced:
         sign = 1.0 if metric == "fid" else -1.0
-        true_losses = {name: sign * true[BED_OF[group], name, metric] for name in contenders(group)}
+        true_losses = {name: sign * true[PROBLEM_OF[group], name, metric] for name in contenders(group)}
         best = min(true_losses, key=true_losses.__getitem__)
         row: list[str] = []
         for policy in ("top-two", "uniform"):
@@ -381,13 +379,15 @@ def main() -> None:
     parser.add_argument("--truth", type=int, default=50_000, help="number of samples for the truth")
     parser.add_argument("--stopping", action="store_true", help="measure runs to the decision instead")
     parser.add_argument("--runs", type=int, default=50, help="number of runs of each metric and group of generators")
-    parser.add_argument("--only", choices=TEST_BEDS, nargs="+", default=list(TEST_BEDS), help="names of the test beds")
+    parser.add_argument(
+        "--only", choices=PROBLEMS, nargs="+", default=list(PROBLEMS), help="names of the benchmark problems"
+    )
     parser.add_argument(
         "--cap", type=int, default=6_000, help="number of samples after which a run counts as undecided"
     )
     options = parser.parse_args()
-    for test_bed in set(TEST_BEDS) - set(options.only):
-        del TEST_BEDS[test_bed]
+    for problem in set(PROBLEMS) - set(options.only):
+        del PROBLEMS[problem]
     if options.stopping:
         table = stopping(options.runs, options.cap, options.truth)
     else:

@@ -27,7 +27,7 @@ from optimist.numerics.estimate import Estimate, is_due
 from optimist.policies import Arm, Policy, Stopping
 
 BATCH, GROWTH, LONGEST = 5, 0.04, 40_000
-TEST_BEDS: Mapping[str, tuple[Sequence[float], Sequence[float]]] = {
+PROBLEMS: Mapping[str, tuple[Sequence[float], Sequence[float]]] = {
     "2: gap 0.3": ((0.0, 0.3), (1.0, 1.0)),
     "2: gap 0.3, deviations 1 and 2": ((0.0, 0.3), (1.0, 2.0)),
     "4: gaps 0.3, 0.5, 0.8": ((0.0, 0.3, 0.5, 0.8), (1.0, 1.0, 1.0, 1.0)),
@@ -44,7 +44,7 @@ def main() -> None:
     options = parser.parse_args()
     heads = [f"{ratio:g} : 1 (theory {(math.sqrt(ratio) + 1) ** 2 / (2 * ratio + 2):.2f})" for ratio in options.ratios]
     table = Table("generators", "expensive", *heads, title=f"{options.runs} runs per cell", box=box.MARKDOWN)
-    for name, (means, deviations) in TEST_BEDS.items():
+    for name, (means, deviations) in PROBLEMS.items():
         for expensive, place in (("best", 0), ("rival", 1)):
             plain: list[list[int]] = []
             cells: list[str] = []

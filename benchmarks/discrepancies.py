@@ -6,10 +6,11 @@
     python benchmarks/discrepancies.py --beside [--data DIR]
 
 Generators are pools of samples, drawn with replacement, so that the truth is exact; the reference is made of real rows.
-The first command prints the root-mean-square z = (value − truth)/`stopping_error` over all generators of a test bed,
-the mean z, and how often the 95 % interval has the truth. The rows "null" are generators that draw the reference's own
-rows, or other real ones: there the law of the estimate is not normal. MNIST, CIFAR and text need `--data`, a directory
-with mnist_lenet_generators.npz, cifar10_ref2048_arms.npz and llmfao_minilm.npz; without it they are left out.
+The first command prints the root-mean-square z = (value − truth)/`stopping_error` over all generators of a benchmark
+problem, the mean z, and how often the 95 % interval has the truth. The rows "null" are generators that draw the
+reference's own rows, or other real ones: there the law of the estimate is not normal. MNIST, CIFAR and text need
+`--data`, a directory with mnist_lenet_generators.npz, cifar10_ref2048_arms.npz and llmfao_minilm.npz; without it they
+are left out.
 
 `--pairs` measures the differences of four truncations of one VAE with the same seeds, as independent and as paired.
 `--references` does so for references of few real rows, drawn anew each time, where the truth is against all of them.
@@ -49,7 +50,7 @@ from pairs.truths import truth
 COUNTS = (20, 50, 100, 200, 500)
 POOL = 3_000
 BESIDE = 3
-"""Generators of a test bed that are compared with others' values."""
+"""Generators of a benchmark problem that are compared with others' values."""
 LEVELS = (0.9, 1.0, 1.1, 1.2)
 BATCH = 100
 FEATURES = 256
@@ -59,7 +60,7 @@ Rows = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Bed:
+class Problem:
     """Real rows (m, d), and pools of samples by generator; those of `null` are real rows, too."""
 
     real: Rows
@@ -67,38 +68,38 @@ class Bed:
     null: Mapping[str, Rows]
 
 
-def digits() -> Bed:
+def digits() -> Problem:
     """The demo's generators against the features of all real digits."""
     world = load(progress=False)
     real = world.features(world.images).astype(np.float64)
     pools = {name: made.sample(POOL, 7) for name, made in world.generators.items()}
     half = np.random.default_rng(0).permutation(len(real))
-    return Bed(
+    return Problem(
         real[half[:900]],
         {name: world.features(images).astype(np.float64) for name, images in pools.items()},
         {"the reference": real[half[:900]], "other real rows": real[half[900:]]},
     )
 
 
-def beds(data: Path | None) -> Iterator[tuple[str, Bed]]:
-    """All test beds by name."""
+def problems(data: Path | None) -> Iterator[tuple[str, Problem]]:
+    """All benchmark problems by name."""
     yield "digits", digits()
     if data is None:
         return
     file = np.load(data / "mnist_lenet_generators.npz")
     real = file["real_feat"].astype(np.float64)[np.random.default_rng(0).permutation(10_000)]
     arms = dict(zip(file["arm_names"].tolist(), file["arm_feat"].astype(np.float64), strict=True))
-    yield "MNIST", Bed(real[:5000], arms, {"the reference": real[:5000], "other real rows": real[5000:]})
+    yield "MNIST", Problem(real[:5000], arms, {"the reference": real[:5000], "other real rows": real[5000:]})
     file = np.load(data / "cifar10_ref2048_arms.npz")
     arms = {name[9:]: file[name].astype(np.float64) for name in file.files if name.startswith("feat2048_")}
     real = arms.pop("heldout_real")[np.random.default_rng(0).permutation(800)]
     arms = {name: rows for name, rows in arms.items() if len(rows) == 800}
-    yield "CIFAR", Bed(real[:400], arms, {"the reference": real[:400], "other real rows": real[400:]})
+    yield "CIFAR", Problem(real[:400], arms, {"the reference": real[:400], "other real rows": real[400:]})
     file = np.load(data / "llmfao_minilm.npz")
     texts, part = file["emb"].astype(np.float64), file["model"] % 5
     arms = {f"models {place}": texts[part == place] for place in range(2, 5)}
     first = texts[part == 0]
-    yield "text", Bed(first, arms, {"the reference": first, "other models": texts[part == 1]})
+    yield "text", Problem(first, arms, {"the reference": first, "other models": texts[part == 1]})
 
 
 def metrics() -> dict[str, Metric]:
@@ -126,16 +127,16 @@ def fed(score: Any, rows: torch.Tensor) -> Any:
 
 
 def calibration(data: Path | None, repeats: int) -> Table:
-    """The table of root-mean-square z, mean z and coverage by test bed, metric and count."""
+    """The table of root-mean-square z, mean z and coverage by benchmark problem, metric and count."""
     table = Table(title=f"rms z (mean z; coverage in %): {repeats} repeats", box=box.MARKDOWN)
     for column in ("samples", "metric", *(f"n = {n}" for n in COUNTS)):
         table.add_column(column, no_wrap=True)
-    for name, bed in beds(data):
+    for name, problem in problems(data):
         for label, declared in metrics().items():
-            score = made(declared, bed.real)
+            score = made(declared, problem.real)
             for group, pools in (
-                (name, bed.pools),
-                *((f"{name}, {null}", {null: bed.null[null]}) for null in bed.null),
+                (name, problem.pools),
+                *((f"{name}, {null}", {null: problem.null[null]}) for null in problem.null),
             ):
                 table.add_row(group, label, *_row(score, pools, repeats))
     return table
@@ -274,20 +275,20 @@ def beside(data: Path | None) -> tuple[Table, Table]:
     cmmd = Table(title="CMMD beside the published formula", box=box.MARKDOWN)
     for column in ("rows", "generator", "n", "published", "the same by features", "unbiased ± error"):
         cmmd.add_column(column, no_wrap=True)
-    for name, bed in beds(data):
+    for name, problem in problems(data):
         if name == "text":
             continue
-        scores = {"kid": made(KID(), bed.real), "cmmd": made(CMMD(), bed.real)}
-        size = min(500, len(bed.real))
-        for generator, pool in list(bed.pools.items())[:BESIDE]:
+        scores = {"kid": made(KID(), problem.real), "cmmd": made(CMMD(), problem.real)}
+        size = min(500, len(problem.real))
+        for generator, pool in list(problem.pools.items())[:BESIDE]:
             rows = torch.from_numpy(pool)
             found = InfluenceBound(scores["kid"]).estimate(fed(scores["kid"], rows))
             theirs = kid_features_to_metric(
-                rows, torch.from_numpy(bed.real), kid_subset_size=size, kid_subsets=100, verbose=False
+                rows, torch.from_numpy(problem.real), kid_subset_size=size, kid_subsets=100, verbose=False
             )
             mean, spread = theirs["kernel_inception_distance_mean"], theirs["kernel_inception_distance_std"]
             # Subsets of one sample overlap; as many as fit into it side by side would be independent.
-            alone = spread * math.sqrt(size / min(len(pool), len(bed.real)))
+            alone = spread * math.sqrt(size / min(len(pool), len(problem.real)))
             kid.add_row(
                 *(name, generator, f"{len(rows)}", f"{found.value:.5f} ± {found.stopping_error:.5f}"),
                 *(f"{mean:.5f} ({size} rows a subset)", f"{spread:.5f}", f"{alone:.5f}"),
@@ -296,7 +297,7 @@ def beside(data: Path | None) -> tuple[Table, Table]:
             statistic = fed(scores["cmmd"], few)
             unbiased = InfluenceBound(scores["cmmd"]).estimate(statistic)
             cmmd.add_row(
-                *(name, generator, "500", f"{published_cmmd(few.numpy(), bed.real):.5f}"),
+                *(name, generator, "500", f"{published_cmmd(few.numpy(), problem.real):.5f}"),
                 *(f"{unbiased.plug_in:.5f}", f"{unbiased.value:.5f} ± {unbiased.stopping_error:.5f}"),
             )
     return kid, cmmd

@@ -4,11 +4,11 @@
     python benchmarks/entropies.py --pairs [--repeats 12]
     python benchmarks/entropies.py --cost
 
-The first command prints, for each test bed, order and number of samples, the root-mean-square z of the estimates
-(z = (value − truth)/`stopping_error`) and their root-mean-square error in log. It runs in this process with one thread.
-The truth is exact where samples are drawn from a pool (MNIST, CIFAR, text: the pool is the population, drawn with
-replacement), otherwise the estimate from 20,000 samples. MNIST, CIFAR and text need `--data`, a directory with
-mnist_lenet_generators.npz (`arm_feat`, `arm_names`), cifar10_ref2048_arms.npz (`feat2048_*`) and llmfao_minilm.npz
+The first command prints, for each benchmark problem, order and number of samples, the root-mean-square z of the
+estimates (z = (value − truth)/`stopping_error`) and their root-mean-square error in log. It runs in this process with
+one thread. The truth is exact where samples are drawn from a pool (MNIST, CIFAR, text: the pool is the population,
+drawn with replacement), otherwise the estimate from 20,000 samples. MNIST, CIFAR and text need `--data`, a directory
+with mnist_lenet_generators.npz (`arm_feat`, `arm_names`), cifar10_ref2048_arms.npz (`feat2048_*`) and llmfao_minilm.npz
 (`emb`, `model`); without it they are left out.
 
 The second command does the same for scores of pairs, the third one times an estimate.
@@ -29,7 +29,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from calibration import PAIR_KERNELS, GaussianPairsTestBed, GaussianTestBed, PromptedDigitsTestBed
+from calibration import PAIR_KERNELS, GaussianPairsProblem, GaussianProblem, PromptedDigitsProblem
 from optimist.estimation.question import Question, declared_of
 from optimist.metrics.bound import Bound
 from optimist.metrics.threads import limit_threads
@@ -47,7 +47,7 @@ Draw = Callable[[int, int], Arrays]
 """Samples of a number and a seed."""
 
 
-class Bed:
+class Problem:
     """Generators with a metric; `pools` are the populations of those that draw from one."""
 
     def __init__(self, metric: str, settings: dict[str, Any], draws: dict[str, Draw], pools: dict[str, Arrays]) -> None:
@@ -85,26 +85,26 @@ def half_median(rows: NDArray[Any]) -> float:
     return 0.5 * float(torch.pdist(torch.from_numpy(rows[:1000].astype(np.float64))).median())
 
 
-def of_pools(settings: dict[str, Any], pools: dict[str, NDArray[Any]]) -> Bed:
-    """A bed that draws from pools with replacement."""
+def of_pools(settings: dict[str, Any], pools: dict[str, NDArray[Any]]) -> Problem:
+    """A problem that draws from pools with replacement."""
 
     def drawn(rows: NDArray[Any]) -> Draw:
         return lambda size, seed: {"features": rows[np.random.default_rng(seed).integers(len(rows), size=size)]}
 
     draws = {name: drawn(rows) for name, rows in pools.items()}
-    return Bed("vendi", settings, draws, {name: {"features": rows} for name, rows in pools.items()})
+    return Problem("vendi", settings, draws, {name: {"features": rows} for name, rows in pools.items()})
 
 
-def fresh(settings: dict[str, Any], draws: dict[str, Callable[[int, int], NDArray[Any]]]) -> Bed:
-    """A bed whose samples are all new."""
+def fresh(settings: dict[str, Any], draws: dict[str, Callable[[int, int], NDArray[Any]]]) -> Problem:
+    """A problem whose samples are all new."""
 
     def features(draw: Callable[[int, int], NDArray[Any]]) -> Draw:
         return lambda size, seed: {"features": draw(size, seed)}
 
-    return Bed("vendi", settings, {name: features(draw) for name, draw in draws.items()}, {})
+    return Problem("vendi", settings, {name: features(draw) for name, draw in draws.items()}, {})
 
 
-def digits() -> Bed:
+def digits() -> Problem:
     """The demo's generators through its feature network."""
     world = load(progress=False)
 
@@ -114,17 +114,17 @@ def digits() -> Bed:
     return fresh(gaussian(256, 5.0), {name: drawn(name) for name in world.generators})
 
 
-def normal() -> Bed:
-    """The Gaussian test bed of calibration.py."""
-    bed = GaussianTestBed()
+def normal() -> Problem:
+    """The Gaussian benchmark problem of calibration.py."""
+    problem = GaussianProblem()
 
     def drawn(name: str) -> Callable[[int, int], NDArray[Any]]:
-        return lambda size, seed: bed.sample(name, size, seed)["features"]
+        return lambda size, seed: problem.sample(name, size, seed)["features"]
 
-    return fresh(gaussian(256, 5.0), {name: drawn(name) for name in bed.generators})
+    return fresh(gaussian(256, 5.0), {name: drawn(name) for name in problem.generators})
 
 
-def clusters() -> Bed:
+def clusters() -> Problem:
     """Mixtures of 8 to 100 clusters of unequal shares (1/rank) in 16 dimensions, 0.2 wide at distances of about 5.7."""
 
     def drawn(kinds: int) -> Callable[[int, int], NDArray[Any]]:
@@ -140,14 +140,14 @@ def clusters() -> Bed:
     return fresh(gaussian(256, 1.5), {f"{kinds} clusters": drawn(kinds) for kinds in (8, 16, 30, 60, 100)})
 
 
-def mnist(data: Path) -> Bed:
+def mnist(data: Path) -> Problem:
     """LeNet features of five generators of digits, 5,000 samples each."""
     with np.load(data / "mnist_lenet_generators.npz") as file:
         pools = dict(zip(map(str, file["arm_names"]), file["arm_feat"].astype(np.float64), strict=True))
     return of_pools(gaussian(200, half_median(next(iter(pools.values())))), pools)
 
 
-def cifar(data: Path) -> Bed:
+def cifar(data: Path) -> Problem:
     """Features (2048 columns) of five sets of 800 images."""
     with np.load(data / "cifar10_ref2048_arms.npz") as file:
         names = [name for name in file if name.startswith("feat2048_") and len(file[name]) == 800]
@@ -162,12 +162,12 @@ def answers(data: Path) -> dict[str, NDArray[Any]]:
     return {"all": rows, "models 0–34": rows[model < 35], "models 35–69": rows[model >= 35]}
 
 
-def text(data: Path) -> Bed:
+def text(data: Path) -> Problem:
     """Answers, of which many repeat others, under the cosine kernel."""
     return of_pools({"kernel": {"name": "cosine"}}, answers(data))
 
 
-def distinct_text(data: Path) -> Bed:
+def distinct_text(data: Path) -> Problem:
     """Answers with noise, so that none repeats."""
 
     def drawn(rows: NDArray[Any]) -> Callable[[int, int], NDArray[Any]]:
@@ -181,21 +181,21 @@ def distinct_text(data: Path) -> Bed:
     return fresh({"kernel": {"name": "cosine"}}, {name: drawn(rows) for name, rows in answers(data).items()})
 
 
-def pairs_bed(made: Any, metric: str) -> Bed:
-    """A test bed of pairs of calibration.py."""
+def pairs_problem(made: Any, metric: str) -> Problem:
+    """A benchmark problem of pairs of calibration.py."""
 
     def drawn(name: str) -> Draw:
         return lambda size, seed: {key: made.sample(name, size, seed)[key] for key in ("features", "prompts")}
 
-    return Bed(metric, PAIR_KERNELS, {name: drawn(name) for name in made.generators}, {})
+    return Problem(metric, PAIR_KERNELS, {name: drawn(name) for name in made.generators}, {})
 
 
-def beds(data: Path | None, pairs: bool) -> Iterator[tuple[str, Bed, tuple[float, ...]]]:
-    """Each test bed by its name, with the orders to score."""
+def problems(data: Path | None, pairs: bool) -> Iterator[tuple[str, Problem, tuple[float, ...]]]:
+    """Each benchmark problem by its name, with the orders to score."""
     if pairs:
-        for name, made in (("prompted digits", PromptedDigitsTestBed()), ("Gaussian pairs", GaussianPairsTestBed())):
+        for name, made in (("prompted digits", PromptedDigitsProblem()), ("Gaussian pairs", GaussianPairsProblem())):
             for metric in ("conditional-vendi", "information-vendi"):
-                yield f"{name}, {metric.split('-')[0]}", pairs_bed(made, metric), (1.0,)
+                yield f"{name}, {metric.split('-')[0]}", pairs_problem(made, metric), (1.0,)
         return
     yield "digits", digits(), ORDERS
     yield "Gaussian", normal(), ORDERS
@@ -206,24 +206,24 @@ def beds(data: Path | None, pairs: bool) -> Iterator[tuple[str, Bed, tuple[float
 
 
 def calibration(data: Path | None, repeats: int, pairs: bool) -> Table:
-    """Root-mean-square z and error by test bed, order and count."""
+    """Root-mean-square z and error by benchmark problem, order and count."""
     table = Table(title=f"rms z; rms error: {repeats} repeats of each generator", box=box.MARKDOWN)
     for column in ("samples", "order", *(f"n = {count}" for count in COUNTS)):
         table.add_column(column, no_wrap=True)
-    for name, bed, orders in beds(data, pairs):
-        for order, by_count in zip(orders, misses(bed, orders, repeats), strict=True):
+    for name, problem, orders in problems(data, pairs):
+        for order, by_count in zip(orders, misses(problem, orders, repeats), strict=True):
             cells = [name, f"{order:g}", *map(_cell, by_count)]
             table.add_row(*cells)
             Console(stderr=True, width=200).print(*cells, sep=" | ")
     return table
 
 
-def misses(bed: Bed, orders: Sequence[float], repeats: int) -> NDArray[Any]:
+def misses(problem: Problem, orders: Sequence[float], repeats: int) -> NDArray[Any]:
     """(value − truth, stopping error), as an array (orders, counts, generators · repeats, 2)."""
-    bounds = bed.bounds(orders)
-    found = np.empty((len(orders), len(COUNTS), len(bed.draws) * repeats, 2))
-    for place, (generator, draw) in enumerate(bed.draws.items()):
-        truths = bed.truths(generator, bounds)
+    bounds = problem.bounds(orders)
+    found = np.empty((len(orders), len(COUNTS), len(problem.draws) * repeats, 2))
+    for place, (generator, draw) in enumerate(problem.draws.items()):
+        truths = problem.truths(generator, bounds)
         for number in range(repeats):
             sample = draw(max(COUNTS), 100 * number + place)
             for column, count in enumerate(COUNTS):
@@ -248,7 +248,7 @@ def cost() -> Table:
     rng = np.random.default_rng(0)
     for count, width in COSTS:
         draws: dict[str, Draw] = {"a": lambda size, seed: {"features": rng.standard_normal((size, 64))}}
-        [bound] = Bed("vendi", gaussian(width, 8.0), draws, {}).bounds([1.0])
+        [bound] = Problem("vendi", gaussian(width, 8.0), draws, {}).bounds([1.0])
         statistic, least = statistic_of(bound, draws["a"](count, 0)), np.inf
         for _ in range(max(5, 4000 // count)):
             start = time.perf_counter()

@@ -92,13 +92,13 @@ def gaussians() -> SourceSet:
     return SourceSet(made, {"reference": (np.zeros(FEATURES), np.eye(FEATURES))})
 
 
-BEDS = {"Gaussians, FID": gaussians, "digits, RKE": lambda: digits("rke")}
+PROBLEMS = {"Gaussians, FID": gaussians, "digits, RKE": lambda: digits("rke")}
 
 
-def play(bed: SourceSet, trials: int, rounds: int = 4000, jobs: int = 1, **settings: Any) -> FalseClaim:
-    """Play `trials` trials of top-two on the same independent streams of `bed`, claimed to be paired and not."""
-    sources: Mapping[str, Source] = {name: Heedless(source) for name, source in bed.sources.items()}
-    given = SourceSet(sources, bed.settings, aligned=True)
+def play(problem: SourceSet, trials: int, rounds: int = 4000, jobs: int = 1, **settings: Any) -> FalseClaim:
+    """Play `trials` trials of top-two on the same independent streams of `problem`, claimed to be paired and not."""
+    sources: Mapping[str, Source] = {name: Heedless(source) for name, source in problem.sources.items()}
+    given = SourceSet(sources, problem.settings, aligned=True)
     settings = {"policies": "top-two", "stop": True, "rounds": rounds, "trials": trials, "jobs": jobs} | settings
     found = [optimist.simulate(given, paired=paired, **settings) for paired in (True, False)]
     return FalseClaim(*found)
@@ -111,17 +111,17 @@ def _samples(result: Result) -> Any:
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=200, help="number of streams of each bed")
+    parser.add_argument("--trials", type=int, default=200, help="number of streams of each problem")
     parser.add_argument("--rounds", type=int, default=4000, help="batches after which a trial ends undecided")
     parser.add_argument("--jobs", type=int, default=1, help="number of processes")
-    parser.add_argument("--beds", nargs="+", default=list(BEDS), choices=BEDS, help="beds to measure")
+    parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=PROBLEMS, help="problems to measure")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     table = Table(title=f"A false claim, {asked.trials} streams", box=box.MARKDOWN)
-    for column in ("bed", "samples to stop, claimed", "unpaired", "ratio", "stopped", "wrong stops"):
+    for column in ("problem", "samples to stop, claimed", "unpaired", "ratio", "stopped", "wrong stops"):
         table.add_column(column, no_wrap=True)
-    for name in asked.beds:
-        found = play(BEDS[name](), asked.trials, asked.rounds, asked.jobs)
+    for name in asked.problems:
+        found = play(PROBLEMS[name](), asked.trials, asked.rounds, asked.jobs)
         (claimed, honest), (ratio, error) = found.stops, found.ratio
         stopped = [result.summaries[0].decided for result in (found.claimed, found.honest)]
         cells = f"{claimed:,.0f}", f"{honest:,.0f}", f"{ratio:.3f} ± {error:.3f}"

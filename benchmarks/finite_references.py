@@ -46,7 +46,7 @@ def tumours() -> tuple[Rows, list[Rows]]:
     return real, [rows + scale * noise for scale in (0.3, 0.4)]
 
 
-BEDS: dict[str, tuple[Callable[[], tuple[Rows, list[Rows]]], tuple[int, ...]]] = {
+PROBLEMS: dict[str, tuple[Callable[[], tuple[Rows, list[Rows]]], tuple[int, ...]]] = {
     "digits": (digits, (500, 1800)),
     "tumours": (tumours, (200, 800)),
 }
@@ -62,9 +62,9 @@ def score_of(data: RealData) -> Any:
 def calibration(repeats: int) -> Table:
     """The table of root-mean-square z of the difference of two generators."""
     table = Table(title=f"rms z: {repeats} references, samples of common seeds", box=box.MARKDOWN)
-    for column in ("bed", "real rows", "n", "share of the reference", "exact", "256 rows", "moments and m"):
+    for column in ("problem", "real rows", "n", "share of the reference", "exact", "256 rows", "moments and m"):
         table.add_column(column, no_wrap=True)
-    for name, (make, sizes) in BEDS.items():
+    for name, (make, sizes) in PROBLEMS.items():
         real, pools = make()
         whole = score_of(RealData(real.mean(0), np.cov(real.T, bias=True)))
         true = _truth(whole, pools[1]) - _truth(whole, pools[0])

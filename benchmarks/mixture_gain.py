@@ -1,15 +1,16 @@
 """Mixtures: are gain and score as exact as their errors say, and does the bound of the gap hold?
 
-    python benchmarks/mixture_gain.py [--metrics rke vendi mmd fid] [--beds …] [--repeats 100] [--data DIR]
+    python benchmarks/mixture_gain.py [--metrics rke vendi mmd fid] [--problems …] [--repeats 100] [--data DIR]
     python benchmarks/mixture_gain.py --pooled [--metrics …]
     python benchmarks/mixture_gain.py --stopping [--metrics …] [--runs 20]
 
-The first command draws samples of every generator of a test bed (`mixture_beds.py`), independent ones and with the same
-seeds, and makes the mixture. z of the gain is (gain − true gain of the weights named)/`gain_error`, z of the score the
-same with `value` and `error`; the true gain is against the generator that is best in truth. Root mean square z is 1
-where errors are right, more where they are too small. Cells: root mean square z (mean z), and how often the interval of
-95 % has the true gain. "gap" is how often the true excess of the weights named is larger than `gap_bound` at the z of
-the stopping rule with δ = 0.05; "excess" is the mean of that excess, as a share of the least loss.
+The first command draws samples of every generator of a benchmark problem (`mixture_problems.py`), independent ones and
+with the same seeds, and makes the mixture. z of the gain is (gain − true gain of the weights named)/`gain_error`, z of
+the score the same with `value` and `error`; the true gain is against the generator that is best in truth. Root mean
+square z is 1 where errors are right, more where they are too small. Cells: root mean square z (mean z), and how often
+the interval of 95 % has the true gain. "gap" is how often the true excess of the weights named is larger than
+`gap_bound` at the z of the stopping rule with δ = 0.05; "excess" is the mean of that excess, as a share of the least
+loss.
 
 `--pooled` scores 100,000 samples that are drawn from the generators by the best weights, as those of one generator, and
 compares with the mixture of 2,000 samples of each and with the truth. `--stopping` runs the policy "ogd" with a
@@ -32,7 +33,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from mixture_beds import CLOSED, OF_DATA, REAL, Bed, Floats, bed_named
+from mixture_problems import CLOSED, OF_DATA, REAL, Floats, Problem, problem_named
 from mixture_truth import METRICS, Truth
 from optimist import Evaluation
 from optimist.metrics.implementations import Setting, make_metric, make_reference
@@ -52,33 +53,33 @@ TOLERANCES = ("5%", "1%")
 STOPPING_BATCH = 20
 
 
-def declared(bed: Bed, metric: str) -> Metric:
-    """A metric, one of `METRICS`, with the kernel of the bed and real data still to be prepared."""
-    kernel = Gaussian(bed.sigma, features=bed.features)
+def declared(problem: Problem, metric: str) -> Metric:
+    """A metric, one of `METRICS`, with the kernel of the problem and real data still to be prepared."""
+    kernel = Gaussian(problem.sigma, features=problem.features)
     if metric == "rke":
         return RKE(kernel=kernel)
     if metric == "mmd":
-        return MMD(kernel=kernel, reference=real_data(bed))
+        return MMD(kernel=kernel, reference=real_data(problem))
     if metric == "fid":
-        return FID(reference=real_data(bed))
+        return FID(reference=real_data(problem))
     return Vendi(kernel=kernel, order=float(metric.partition("-")[2] or 1))
 
 
-def real_data(bed: Bed) -> RealData:
+def real_data(problem: Problem) -> RealData:
     """The real rows with their moments."""
-    rows = bed.real_rows
+    rows = problem.real_rows
     return RealData(rows.mean(0), np.cov(rows, rowvar=False), rows)
 
 
-def score_of(bed: Bed, metric: str) -> Any:
-    """What computes the metric on a bed."""
-    made = declared(bed, metric)
+def score_of(problem: Problem, metric: str) -> Any:
+    """What computes the metric on a problem."""
+    made = declared(problem, metric)
     if made.setting("reference") is not None:
         made = made.model_copy(update={"reference": make_reference(made, made.setting("reference"))})
-    return make_metric(made, Setting({"features": bed.dimension}))
+    return make_metric(made, Setting({"features": problem.dimension}))
 
 
-def mixture_of(score: Any, bed: Bed, rows: Sequence[Any], paired: bool) -> Mixture:
+def mixture_of(score: Any, problem: Problem, rows: Sequence[Any], paired: bool) -> Mixture:
     """The mixture of these rows (n, d) of each generator."""
     statistics: list[Any] = []
     for own in rows:
@@ -87,7 +88,7 @@ def mixture_of(score: Any, bed: Bed, rows: Sequence[Any], paired: bool) -> Mixtu
             statistic.update(part)
         statistics.append(statistic)
     common = [{"features": torch.from_numpy(own[:COMMON])} for own in rows] if paired else ()
-    return cross_fitted(score, statistics, bed.generators, common)
+    return cross_fitted(score, statistics, problem.generators, common)
 
 
 @dataclass(frozen=True)
@@ -129,14 +130,16 @@ def _ratio(apart: float, error: float) -> float:
     return 0.0 if abs(apart) < 1e-9 else math.copysign(math.inf, apart)
 
 
-def repeats_of(bed: Bed, metric: str, paired: bool, repeats: int, counts: Sequence[int]) -> dict[int, list[Judged]]:
+def repeats_of(
+    problem: Problem, metric: str, paired: bool, repeats: int, counts: Sequence[int]
+) -> dict[int, list[Judged]]:
     """Mixtures of growing samples, from `repeats` draws."""
-    truth, score = Truth.of(bed, metric), score_of(bed, metric)
+    truth, score = Truth.of(problem, metric), score_of(problem, metric)
     found: dict[int, list[Judged]] = {n: [] for n in counts}
     for seed in range(repeats):
-        rows = [bed.sample(place, max(counts), seed, paired) for place in range(len(bed.generators))]
+        rows = [problem.sample(place, max(counts), seed, paired) for place in range(len(problem.generators))]
         for n in counts:
-            found[n].append(judged(mixture_of(score, bed, [own[:n] for own in rows], paired), truth))
+            found[n].append(judged(mixture_of(score, problem, [own[:n] for own in rows], paired), truth))
     return found
 
 
@@ -166,9 +169,9 @@ def cells(name: str, found: dict[int, list[Judged]]) -> Iterator[list[str]]:
 
 
 def calibration(options: argparse.Namespace) -> None:
-    """Print the table of each metric, a test bed at a time."""
+    """Print the table of each metric, a benchmark problem at a time."""
     heads = (
-        "bed",
+        "problem",
         "n",
         "z of the gain",
         "holds",
@@ -180,13 +183,13 @@ def calibration(options: argparse.Namespace) -> None:
         "gap bound",
     )
     for metric in options.metrics:
-        for name in options.beds:
+        for name in options.problems:
             table = Table(*heads, title=f"{metric}: {options.repeats} repeats", box=box.MARKDOWN)
-            bed = bed_named(name, options.data)
+            problem = problem_named(name, options.data)
             for paired in options.paired:
                 begun = time.perf_counter()
-                found = repeats_of(bed, metric, paired, options.repeats, options.counts)
-                for row in cells(f"{bed.name}{', paired' * paired}", found):
+                found = repeats_of(problem, metric, paired, options.repeats, options.counts)
+                for row in cells(f"{problem.name}{', paired' * paired}", found):
                     table.add_row(*row)
                 Console(stderr=True).print(f"{metric}, {name}, paired {paired}: {time.perf_counter() - begun:.0f} s")
             Console(width=220).print(table)
@@ -194,15 +197,15 @@ def calibration(options: argparse.Namespace) -> None:
 
 def pooled(options: argparse.Namespace) -> None:
     """Print how the score of the blend compares with that of samples drawn by its weights, as of one generator."""
-    table = Table("bed", "metric", "blend", "pooled", "truth", "z apart", "z of the pooled", box=box.MARKDOWN)
-    for name in options.beds:
-        bed = bed_named(name, options.data)
+    table = Table("problem", "metric", "blend", "pooled", "truth", "z apart", "z of the pooled", box=box.MARKDOWN)
+    for name in options.problems:
+        problem = problem_named(name, options.data)
         for metric in options.metrics:
-            truth, score = Truth.of(bed, metric), score_of(bed, metric)
-            rows = [bed.sample(place, 2000, 1) for place in range(len(bed.generators))]
-            mixture = mixture_of(score, bed, rows, paired=False)
+            truth, score = Truth.of(problem, metric), score_of(problem, metric)
+            rows = [problem.sample(place, 2000, 1) for place in range(len(problem.generators))]
+            mixture = mixture_of(score, problem, rows, paired=False)
             rng, statistic = np.random.default_rng(2), score.statistic()
-            laws = list(bed.laws.values())
+            laws = list(problem.laws.values())
             for _ in range(POOLED // 5000):
                 counts = rng.multinomial(5000, mixture.weights)
                 drawn = [law.sample(count, rng) for law, count in zip(laws, counts, strict=True) if count]
@@ -212,7 +215,7 @@ def pooled(options: argparse.Namespace) -> None:
             value = sign * truth.loss(np.array(mixture.weights))[0]
             apart = (mixture.value - found.estimate) / math.hypot(mixture.error, found.stopping_error)
             table.add_row(
-                bed.name,
+                problem.name,
                 metric,
                 f"{mixture.value:.5g} ± {mixture.error:.2g}",
                 f"{found.estimate:.5g} ± {found.stopping_error:.2g}",
@@ -225,34 +228,36 @@ def pooled(options: argparse.Namespace) -> None:
 
 def stopping(options: argparse.Namespace) -> None:
     """Print when the policy stops, and whether the weights are then within the tolerance."""
-    heads = ("bed", "metric", "tolerance", "stopped", "samples, median", "excess, mean", "beyond the tolerance")
-    for name in options.beds:
+    heads = ("problem", "metric", "tolerance", "stopped", "samples, median", "excess, mean", "beyond the tolerance")
+    for name in options.problems:
         table = Table(*heads, title=f"{options.runs} runs, at most {options.cap:,} samples", box=box.MARKDOWN)
-        bed = bed_named(name, options.data)
+        problem = problem_named(name, options.data)
         for metric in options.metrics:
-            truth = Truth.of(bed, metric)
+            truth = Truth.of(problem, metric)
             for tolerance in TOLERANCES:
-                runs = [stopped(bed, metric, tolerance, seed, options.cap) for seed in range(options.runs)]
+                runs = [stopped(problem, metric, tolerance, seed, options.cap) for seed in range(options.runs)]
                 ended = [weights for weights, _, is_decided in runs if is_decided]
                 shares = [truth.share(weights) for weights in ended]
                 wrong = sum(share > float(tolerance.rstrip("%")) / 100.0 for share in shares)
                 samples = np.median([drawn for _, drawn, _ in runs])
                 excess = f"{100 * np.mean(shares):.2g} %" if shares else "—"
                 row = (f"{len(ended)} of {len(runs)}", f"{samples:,.0f}", excess, f"{wrong} of {len(ended)}")
-                table.add_row(bed.name, metric, tolerance, *row)
+                table.add_row(problem.name, metric, tolerance, *row)
         Console(width=200).print(table)
 
 
-def stopped(bed: Bed, metric: str, tolerance: str, seed: int, cap: int) -> tuple[Floats, int, bool]:
+def stopped(problem: Problem, metric: str, tolerance: str, seed: int, cap: int) -> tuple[Floats, int, bool]:
     """The weights named when the policy "ogd" stops, the samples by then, and whether it was before the cap."""
-    settings: dict[str, Any] = {"metric": declared(bed, metric), "goal": "mixture", "tolerance": tolerance}
-    evaluation = Evaluation(bed.generators, **settings, batch_size=STOPPING_BATCH, seed=seed, delta=DELTA, paired=False)
-    streams = {name: bed.stream(place, seed) for place, name in enumerate(bed.generators)}
+    settings: dict[str, Any] = {"metric": declared(problem, metric), "goal": "mixture", "tolerance": tolerance}
+    evaluation = Evaluation(
+        problem.generators, **settings, batch_size=STOPPING_BATCH, seed=seed, delta=DELTA, paired=False
+    )
+    streams = {name: problem.stream(place, seed) for place, name in enumerate(problem.generators)}
     judged_last: Mixture | None = None
     is_decided, drawn = False, 0
     while drawn < cap and not is_decided:
         name = evaluation.ask()
-        evaluation.tell(name, bed.laws[name].sample(STOPPING_BATCH, streams[name]))
+        evaluation.tell(name, problem.laws[name].sample(STOPPING_BATCH, streams[name]))
         drawn += STOPPING_BATCH
         newest = evaluation.latest_mixture
         if newest is not None and newest is not judged_last:
@@ -265,7 +270,7 @@ def main() -> None:
     """Print the tables that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--metrics", nargs="+", choices=METRICS, default=["rke"])
-    parser.add_argument("--beds", nargs="+", choices=[*CLOSED, *REAL, *OF_DATA], default=list(CLOSED))
+    parser.add_argument("--problems", nargs="+", choices=[*CLOSED, *REAL, *OF_DATA], default=list(CLOSED))
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="samples of each generator")
     parser.add_argument("--paired", type=int, nargs="+", default=[0, 1], help="0: independent samples, 1: same seeds")

@@ -1,16 +1,17 @@
 """Mixtures: what do the samples that a policy draws, and the weights that it names, lose against the best blend?
 
     python benchmarks/mixture_policies.py --rules [--trials 12]
-    python benchmarks/mixture_policies.py [--metrics rke vendi fid] [--beds kinds truncations] [--data DIR] [--trials 6]
+    python benchmarks/mixture_policies.py [--metrics rke vendi fid] [--problems kinds truncations] [--data DIR]
+    [--trials 6]
 
-The first command plays rules of the papers on two beds in closed form (`mixture_beds.py`), a sample at a time, by
-their own estimates (the V-statistic), beside our policy as `Evaluation` plays it: excess of the samples drawn after 50,
-100, 200 and 400 samples, and of the weights named after 400, as a share of the least loss. The rules differ in the
+The first command plays rules of the papers on two problems in closed form (`mixture_problems.py`), a sample at a time,
+by their own estimates (the V-statistic), beside our policy as `Evaluation` plays it: excess of the samples drawn after
+50, 100, 200 and 400 samples, and of the weights named after 400, as a share of the least loss. The rules differ in the
 bonus ε: of the paper (Δ_L = 2, Δ_κ = 1), of the authors' code (0.6 √(log t/n)), smaller, or none.
 
-The second one plays policies through `optimist.simulate` on beds of real generators, with batches of 10. The truth is
-exact: a bed's samples are drawn with replacement from pools whose moments are known. `--data` is a directory with
-mnist_lenet_generators.npz and llmfao_minilm.npz, for the beds mnist and texts.
+The second one plays policies through `optimist.simulate` on problems of real generators, with batches of 10. The truth
+is exact: a problem's samples are drawn with replacement from pools whose moments are known. `--data` is a directory
+with mnist_lenet_generators.npz and llmfao_minilm.npz, for the problems mnist and texts.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from mixture_beds import CLOSED, OF_DATA, REAL, Bed, Floats, Law, bed_named
 from mixture_gain import declared
+from mixture_problems import CLOSED, OF_DATA, REAL, Floats, Law, Problem, problem_named
 from mixture_truth import METRICS, Truth
 from optimist import Evaluation, simulate
 from optimist.estimation.question import Question
@@ -42,7 +43,7 @@ Bonus = Callable[[Floats], Floats]
 
 
 class LawSource:
-    """A law of a test bed as a source of a simulation."""
+    """A law of a benchmark problem as a source of a simulation."""
 
     samples = None
 
@@ -59,7 +60,7 @@ class LawSource:
         return LawStream(self._law, draw.rng())
 
     def exact(self, question: Question) -> None:
-        """None: the truth of a bed is given."""
+        """None: the truth of a problem is given."""
 
 
 class LawStream:
@@ -101,9 +102,9 @@ RULES: dict[str, tuple[str, Bonus]] = {
 class Sums:
     """The V-statistic of the squared kernel, a sample at a time."""
 
-    def __init__(self, bed: Bed) -> None:
-        count, width = len(bed.generators), 2 * bed.features
-        self._omegas = bed.omegas
+    def __init__(self, problem: Problem) -> None:
+        count, width = len(problem.generators), 2 * problem.features
+        self._omegas = problem.omegas
         self._seconds = np.zeros((count, width, width))
         self._totals = np.zeros((count, count))
         self.samples = np.zeros(count)
@@ -125,12 +126,12 @@ class Sums:
         return Quadratic(self._totals / np.outer(self.samples, self.samples), np.zeros(len(self.samples)))
 
 
-def played(bed: Bed, rule: str, seed: int) -> tuple[list[Floats], Floats]:
+def played(problem: Problem, rule: str, seed: int) -> tuple[list[Floats], Floats]:
     """The shares drawn after `AFTER` samples, and the weights at the end, of a published rule."""
     kind, bonus = RULES[rule]
-    sums, uniforms = Sums(bed), np.random.default_rng((seed, 999))
-    streams = [bed.stream(place, seed) for place in range(len(bed.generators))]
-    laws, shares = list(bed.laws.values()), list[Floats]()
+    sums, uniforms = Sums(problem), np.random.default_rng((seed, 999))
+    streams = [problem.stream(place, seed) for place in range(len(problem.generators))]
+    laws, shares = list(problem.laws.values()), list[Floats]()
     for step in range(max(AFTER)):
         if step < len(laws):
             place = step
@@ -146,22 +147,22 @@ def played(bed: Bed, rule: str, seed: int) -> tuple[list[Floats], Floats]:
     return shares, least(sums.model)
 
 
-def ours(bed: Bed, policy: str, seed: int) -> tuple[list[Floats], Floats]:
+def ours(problem: Problem, policy: str, seed: int) -> tuple[list[Floats], Floats]:
     """The same of a policy as `Evaluation` plays it, with batches of one sample."""
     evaluation = Evaluation(
-        bed.generators,
-        metric=declared(bed, "rke"),
+        problem.generators,
+        metric=declared(problem, "rke"),
         goal="mixture",
         policy=policy,
         batch_size=1,
         seed=seed,
         paired=False,
     )
-    streams = {name: bed.stream(place, seed) for place, name in enumerate(bed.generators)}
-    counts, shares = dict.fromkeys(bed.generators, 0), list[Floats]()
+    streams = {name: problem.stream(place, seed) for place, name in enumerate(problem.generators)}
+    counts, shares = dict.fromkeys(problem.generators, 0), list[Floats]()
     for step in range(max(AFTER)):
         name = evaluation.ask()
-        evaluation.tell(name, bed.laws[name].sample(1, streams[name]))
+        evaluation.tell(name, problem.laws[name].sample(1, streams[name]))
         counts[name] += 1
         if step + 1 in AFTER:
             shares.append(np.array(list(counts.values())) / (step + 1))
@@ -172,13 +173,15 @@ def ours(bed: Bed, policy: str, seed: int) -> tuple[list[Floats], Floats]:
 def rules(trials: int) -> None:
     """Print the table of the papers' rules beside our policy."""
     for name in ("interior", "sparse"):
-        bed = bed_named(name)
-        truth = Truth.of(bed, "rke")
+        problem = problem_named(name)
+        truth = Truth.of(problem, "rke")
         weights = " ".join(f"{weight:.2f}" for weight in truth.weights)
         heads = ("rule", *(f"drawn, {count}" for count in AFTER), f"named, {AFTER[-1]}")
         table = Table(*heads, title=f"{name}: α* = {weights}; {trials} trials, excess in %", box=box.MARKDOWN)
         for rule in (*RULES, "ours: ogd"):
-            ends = [played(bed, rule, seed) if rule in RULES else ours(bed, "ogd", seed) for seed in range(trials)]
+            ends = [
+                played(problem, rule, seed) if rule in RULES else ours(problem, "ogd", seed) for seed in range(trials)
+            ]
             drawn_so_far = np.array([[truth.share(share) for share in shares] for shares, _ in ends])
             named = np.array([truth.share(weights) for _, weights in ends])
             table.add_row(rule, *map(percent, drawn_so_far.T), percent(named))
@@ -200,14 +203,14 @@ def policies_of(metric: str) -> Sequence[str]:
 
 
 def compared(name: str, metric: str, options: argparse.Namespace) -> None:
-    """Print the table of one bed and metric, played through `optimist.simulate`."""
-    bed = bed_named(name, options.data)
-    truth = Truth.of(bed, metric)
+    """Print the table of one problem and metric, played through `optimist.simulate`."""
+    problem = problem_named(name, options.data)
+    truth = Truth.of(problem, metric)
     begun = time.perf_counter()
     result = simulate(
-        {each: LawSource(law, bed.dimension, f"{each!r}") for each, law in bed.laws.items()},
+        {each: LawSource(law, problem.dimension, f"{each!r}") for each, law in problem.laws.items()},
         goal="mixture",
-        metric=declared(bed, metric),
+        metric=declared(problem, metric),
         policies=policies_of(metric),
         rounds=options.rounds,
         batch_size=options.batch,
@@ -215,14 +218,14 @@ def compared(name: str, metric: str, options: argparse.Namespace) -> None:
         truth=TrueBlends(lambda weights: truth.loss(weights)[0], truth.weights, "exact"),
         jobs=options.jobs,
     )
-    weights = " ".join(f"{each} {weight:.2f}" for each, weight in zip(bed.generators, truth.weights, strict=True))
+    weights = " ".join(f"{each} {weight:.2f}" for each, weight in zip(problem.generators, truth.weights, strict=True))
     single = f"{result.best_single} alone {100 * result.single_share:.3g} %"
     marks = result.runs[result.policies[0]].marks
     chosen = [
         int(np.abs(marks * options.batch - count).argmin()) for count in (100, 200, 400, options.rounds * options.batch)
     ]
     heads = [f"drawn, {marks[place] * options.batch}" for place in chosen] + ["named, at the end", "gain", "holds"]
-    table = Table("policy", *heads, title=f"{bed.name}, {metric}: {weights}; {single}", box=box.MARKDOWN)
+    table = Table("policy", *heads, title=f"{problem.name}, {metric}: {weights}; {single}", box=box.MARKDOWN)
     for summary in result.summaries:
         shares = result[summary.policy].drawn_share
         named = result[summary.policy].named_share[:, -1]
@@ -235,9 +238,9 @@ def compared(name: str, metric: str, options: argparse.Namespace) -> None:
 def main() -> None:
     """Print the tables that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rules", action="store_true", help="the rules of the papers on beds in closed form")
+    parser.add_argument("--rules", action="store_true", help="the rules of the papers on problems in closed form")
     parser.add_argument("--metrics", nargs="+", choices=METRICS, default=["rke"])
-    parser.add_argument("--beds", nargs="+", choices=[*CLOSED, *REAL, *OF_DATA], default=list(REAL))
+    parser.add_argument("--problems", nargs="+", choices=[*CLOSED, *REAL, *OF_DATA], default=list(REAL))
     parser.add_argument("--trials", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=80)
     parser.add_argument("--batch", type=int, default=10)
@@ -248,7 +251,7 @@ def main() -> None:
     if options.rules:
         rules(options.trials)
         return
-    for name in options.beds:
+    for name in options.problems:
         for metric in options.metrics:
             compared(name, metric, options)
 

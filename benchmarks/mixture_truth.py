@@ -1,4 +1,4 @@
-"""The true loss of blends on a test bed by one metric, its least value and where it is: without the measured code."""
+"""The true loss of blends on a benchmark problem by one metric, and its least value: without the measured code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.optimize import minimize
 
-from mixture_beds import Bed, Floats
+from mixture_problems import Floats, Problem
 from optimist.metrics.mmd import orthogonal_normals
 
 METRICS = ("rke", "vendi", "vendi-2", "vendi-1.5", "mmd", "fid")
@@ -27,9 +27,9 @@ class Loss(Protocol):
 class Entropy:
     """Minus the log Vendi score of the blend's mean φφᵀ; of order 2 it is −log RKE."""
 
-    def __init__(self, bed: Bed, order: float) -> None:
+    def __init__(self, problem: Problem, order: float) -> None:
         self._order = order
-        self._seconds = np.stack([law.second(bed.omegas) for law in bed.laws.values()])
+        self._seconds = np.stack([law.second(problem.omegas) for law in problem.laws.values()])
         flat = self._seconds.reshape(len(self._seconds), -1)
         self.products = flat @ flat.T
 
@@ -56,13 +56,13 @@ class Entropy:
 class Discrepancy:
     """‖Σ α_i m_i − m_r‖² − `excess`."""
 
-    def __init__(self, bed: Bed) -> None:
+    def __init__(self, problem: Problem) -> None:
         # MMD draws its frequencies in another way than RKE.
-        omegas = orthogonal_normals(bed.dimension, bed.features, 0) / bed.sigma
-        firsts = [np.concatenate(law.waves(omegas)) for law in bed.laws.values()]
-        self._firsts = np.stack(firsts) / math.sqrt(bed.features)
-        angles = bed.real_rows @ omegas
-        real = np.concatenate([np.cos(angles), np.sin(angles)], axis=1) / math.sqrt(bed.features)
+        omegas = orthogonal_normals(problem.dimension, problem.features, 0) / problem.sigma
+        firsts = [np.concatenate(law.waves(omegas)) for law in problem.laws.values()]
+        self._firsts = np.stack(firsts) / math.sqrt(problem.features)
+        angles = problem.real_rows @ omegas
+        real = np.concatenate([np.cos(angles), np.sin(angles)], axis=1) / math.sqrt(problem.features)
         self._real, rows = real.mean(0), len(real)
         # The reference's own sampling error, of which the unbiased score is free.
         self._excess = float((1.0 - self._real @ self._real) / (rows - 1))
@@ -76,11 +76,11 @@ class Discrepancy:
 class Frechet:
     """The Fréchet distance of the blend's mean and covariance from those of the real rows (1/(n − 1))."""
 
-    def __init__(self, bed: Bed) -> None:
-        pairs = [law.moments for law in bed.laws.values()]
+    def __init__(self, problem: Problem) -> None:
+        pairs = [law.moments for law in problem.laws.values()]
         self._means = np.stack([mean for mean, _ in pairs])
         self._squares = np.stack([covariance + np.outer(mean, mean) for mean, covariance in pairs])
-        self.mean, self.covariance = bed.real_rows.mean(0), np.cov(bed.real_rows, rowvar=False)
+        self.mean, self.covariance = problem.real_rows.mean(0), np.cov(problem.real_rows, rowvar=False)
         values, vectors = np.linalg.eigh(self.covariance)
         self._root = (vectors * np.sqrt(values.clip(0.0))) @ vectors.T
 
@@ -98,18 +98,18 @@ class Frechet:
         return loss, slope + 2.0 * self._means @ apart
 
 
-def loss_of(bed: Bed, metric: str) -> Loss:
-    """The true loss of a bed by a metric, one of `METRICS`."""
+def loss_of(problem: Problem, metric: str) -> Loss:
+    """The true loss of a problem by a metric, one of `METRICS`."""
     if metric == "fid":
-        return Frechet(bed)
+        return Frechet(problem)
     if metric == "mmd":
-        return Discrepancy(bed)
-    return Entropy(bed, {"rke": 2.0, "vendi": 1.0}.get(metric) or float(metric.partition("-")[2]))
+        return Discrepancy(problem)
+    return Entropy(problem, {"rke": 2.0, "vendi": 1.0}.get(metric) or float(metric.partition("-")[2]))
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What is true of the blends of a bed."""
+    """What is true of the blends of a problem."""
 
     loss: Loss
     generators: int
@@ -117,9 +117,9 @@ class Truth:
     """Whether the loss is a logarithm, so that a share of it is its exponential's."""
 
     @classmethod
-    def of(cls, bed: Bed, metric: str) -> Truth:
-        """That of a bed by a metric."""
-        return cls(loss_of(bed, metric), len(bed.generators), metric not in ("fid", "mmd"))
+    def of(cls, problem: Problem, metric: str) -> Truth:
+        """That of a problem by a metric."""
+        return cls(loss_of(problem, metric), len(problem.generators), metric not in ("fid", "mmd"))
 
     @cached_property
     def weights(self) -> Floats:

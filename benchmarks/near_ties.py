@@ -30,7 +30,7 @@ SHORT, LONG = 2_500, 50_000
 """Samples of each generator at which wrong answers are counted."""
 GAPS = (0.0, 0.005, 0.02, 0.05, 0.1, 0.3)
 FAR = 1.0
-TEST_BEDS = {"2": (1, 0), "3, one far": (1, 1), "4": (3, 0), "4, two far": (1, 2), "8": (7, 0), "8, six far": (1, 6)}
+PROBLEMS = {"2": (1, 0), "3, one far": (1, 1), "4": (3, 0), "4, two far": (1, 2), "8": (7, 0), "8, six far": (1, 6)}
 """By name: the rivals at the gap, and those at `FAR`."""
 
 
@@ -48,7 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=40_000, help="number of runs per row")
     parser.add_argument("--delta", type=float, default=0.05, help="accepted probability of a wrong answer")
-    parser.add_argument("--only", choices=TEST_BEDS, nargs="+", default=list(TEST_BEDS), help="names of the rows")
+    parser.add_argument("--only", choices=PROBLEMS, nargs="+", default=list(PROBLEMS), help="names of the rows")
     options = parser.parse_args()
     table = Table(title=f"δ = {options.delta}, {options.runs:,} runs per row", box=box.MARKDOWN)
     for column in ("generators", "gap/σ"):
@@ -56,7 +56,7 @@ def main() -> None:
     for column in (f"wrong to {SHORT:,}", f"wrong to {LONG:,}", "samples"):
         table.add_column(column, justify="right")
     for name in options.only:
-        near, far = TEST_BEDS[name]
+        near, far = PROBLEMS[name]
         for gap in GAPS:
             found = play([0.0, *[gap] * near, *[FAR] * far], Stopping(options.delta), options.runs)
             shares = (f"{100 * found.wrong_short:.1f} %", f"{100 * found.wrong_long:.1f} %")

@@ -4,9 +4,10 @@
     python benchmarks/neighbourhoods.py --pairs [--repeats 60]
 
 Generators are pools of samples, drawn with replacement, so that the truth is exact; the reference is made of real rows
-(the test beds of discrepancies.py). The first command prints the root-mean-square z = (value − truth)/`stopping_error`
-over all generators of a test bed, the mean z, and how often the 95 % interval has the truth; for KEN also the bias as a
-part of the truth, of the plug-in and of the estimate. MNIST, CIFAR and text need `--data`.
+(the benchmark problems of discrepancies.py). The first command prints the root-mean-square z = (value −
+truth)/`stopping_error` over all generators of a benchmark problem, the mean z, and how often the 95 % interval has the
+truth; for KEN also the bias as a part of the truth, of the plug-in and of the estimate. MNIST, CIFAR and text need
+`--data`.
 
 `--pairs` measures the differences of four truncations of one VAE with the same seeds, as independent and as paired.
 """
@@ -28,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from discrepancies import beds, truncations
+from discrepancies import problems, truncations
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.implementations import Setting, make_metric, make_reference
@@ -101,19 +102,19 @@ def prepared_for(real: Rows) -> dict[str, Any]:
 
 
 def calibration(data: Path | None, repeats: int, only: list[str]) -> Iterator[Table]:
-    """A table for each test bed, and one of KEN's bias."""
-    for name, bed in beds(data):
+    """A table for each benchmark problem, and one of KEN's bias."""
+    for name, problem in problems(data):
         if only and name not in only:
             continue
         table = Table(title=f"{name}: rms z (mean z; coverage in %), {repeats} repeats", box=box.MARKDOWN)
         for column in ("samples", "metric", *(f"n = {n}" for n in COUNTS)):
             table.add_column(column, no_wrap=True)
         biases: dict[str, list[str]] = {}
-        prepared = prepared_for(bed.real)
+        prepared = prepared_for(problem.real)
         for label, declared in METRICS.items():
             z: dict[int, list[float]] = {n: [] for n in COUNTS}
             bias: dict[int, list[tuple[float, float]]] = {n: [] for n in COUNTS}
-            for place, pool in enumerate(bed.pools.values()):
+            for place, pool in enumerate(problem.pools.values()):
                 score, rows = scored(declared, prepared[label], pool)
                 true = truth(score, rows)
                 for repeat in range(repeats):

@@ -3,13 +3,13 @@
     python benchmarks/routing.py [--coding pakucb_code_minilm.npz] [--llms llmfao_minilm.npz]
         [--prompts prompts.npz] [--trials 10]
 
-Beds: synthetic ones whose expected scores are known (linear in the context; a rugged function of it; kinds of task
+Problems: synthetic ones whose expected scores are known (linear in the context; a rugged function of it; kinds of task
 with success probabilities; kinds where one model is best at all), two models' translations of 164 coding tasks, scored
 by the cosine of task and answer (10 trials each, arXiv 2410.13287's data), and five language models' answers to 19
 prompts, scored in the same way. On two more, kinds of task with prices, a model is worth its success less 0.02 times
-its cost; on one of them it is called until it succeeds, at most 4 times. With --prompts, a file that `routing_beds.py`
-makes: real prompts with made-up models, and with three language models' rewards. Each policy sees the same prompts in
-the same order.
+its cost; on one of them it is called until it succeeds, at most 4 times. With --prompts, a file that
+`routing_problems.py` makes: real prompts with made-up models, and with three language models' rewards. Each policy sees
+the same prompts in the same order.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from optimist.numerics.routing.drift import Drift
 from optimist.numerics.routing.features import CONTEXTS_TO_FIT, Components, ContextSettings
 from optimist.numerics.routing.ridge import Moments
 from optimist.policies.routing import FLOOR, RoutePolicy
-from optimist.simulation.routing import RouteBed, Routed, play
-from routing_beds import JOINS, LAWS, beds, changing, joined, kinds, smooth
+from optimist.simulation.routing import Routed, RoutingProblem, play
+from routing_problems import JOINS, LAWS, changing, joined, kinds, problems, smooth
 
 PRICE = 0.02
-"""What a unit of cost is worth on the beds with prices."""
+"""What a unit of cost is worth on the problems with prices."""
 POLICIES = ("optimistic", "ucb", "greedy", "rff-ucb", "pak-ucb", "uniform", "best-single")
 
 
-def on_components(bed: RouteBed, trial: int, *, drawn: bool, width: float = 0.3) -> Routed:
+def on_components(problem: RoutingProblem, trial: int, *, drawn: bool, width: float = 0.3) -> Routed:
     """LinUCB with a weight vector for each generator on the principal components of the first contexts.
 
     drawn: choose by weights that are drawn (linear Thompson sampling) instead of the upper bound. width: standard
-    errors; 0.3 is the best one of 0.1, 0.3 and 1 on the beds of texts.
+    errors; 0.3 is the best one of 0.1, 0.3 and 1 on the problems of texts.
     """
     rng = np.random.default_rng((1, trial))
-    order = np.random.default_rng((0, trial)).permutation(len(bed.contexts))
-    contexts, scores, count = bed.contexts[order], bed.scores[order], bed.scores.shape[1]
+    order = np.random.default_rng((0, trial)).permutation(len(problem.contexts))
+    contexts, scores, count = problem.contexts[order], problem.scores[order], problem.scores.shape[1]
     known = Components.from_contexts(contexts[:CONTEXTS_TO_FIT])
     rows = (contexts - known.origin) @ known.directions.T * math.sqrt(len(known.directions))
     rows = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
@@ -57,13 +57,13 @@ def on_components(bed: RouteBed, trial: int, *, drawn: bool, width: float = 0.3)
         inverses[place] -= np.outer(pulls[place], pulls[place]) / (1.0 + row @ pulls[place])
         crosses[place] += scores[t, place] * row
         chosen[t] = place
-    return Routed.of(bed, 0.0, order, chosen, np.full(len(order), np.nan))
+    return Routed.of(problem, 0.0, order, chosen, np.full(len(order), np.nan))
 
 
-def linucb(bed: RouteBed, trial: int) -> Routed:
+def linucb(problem: RoutingProblem, trial: int) -> Routed:
     """LinUCB with one weight vector for (context, one-hot generator), as the papers' baseline has it."""
-    order = np.random.default_rng((0, trial)).permutation(len(bed.contexts))
-    contexts, scores = bed.contexts[order], bed.scores[order]
+    order = np.random.default_rng((0, trial)).permutation(len(problem.contexts))
+    contexts, scores = problem.contexts[order], problem.scores[order]
     count = scores.shape[1]
     width = contexts.shape[1] + count
     inverse, cross = np.eye(width), np.zeros(width)
@@ -77,10 +77,10 @@ def linucb(bed: RouteBed, trial: int) -> Routed:
         inverse -= np.outer(row, row) / (1.0 + rows[place] @ row)
         cross += scores[t, place] * rows[place]
         chosen[t] = place
-    return Routed.of(bed, 0.0, order, chosen, np.full(len(order), np.nan))
+    return Routed.of(problem, 0.0, order, chosen, np.full(len(order), np.nan))
 
 
-PEERS: dict[str, Callable[[RouteBed, int], Routed]] = {
+PEERS: dict[str, Callable[[RoutingProblem, int], Routed]] = {
     "linucb, shared": linucb,
     "linucb": partial(on_components, drawn=False),
     "linear thompson": partial(on_components, drawn=True),
@@ -94,19 +94,24 @@ def mean_and_error(found: np.ndarray) -> tuple[float, float]:
     return float(found.mean()), float(error)
 
 
-def compared(bed: RouteBed, trials: int, features: int, only: set[str]) -> list[tuple[str, ...]]:
+def compared(problem: RoutingProblem, trials: int, features: int, only: set[str]) -> list[tuple[str, ...]]:
     """A row for each policy."""
     rows: list[tuple[str, ...]] = []
-    price = 0.0 if bed.costs is None else PRICE
+    price = 0.0 if problem.costs is None else PRICE
     # The kernels of PAK-UCB know no prices, either.
-    names = (*POLICIES, *PEERS) if bed.costs is None else (*POLICIES, "promptwise")
+    names = (*POLICIES, *PEERS) if problem.costs is None else (*POLICIES, "promptwise")
     for name in names:
         if only and name not in only:
             continue
         played = [
-            PEERS[name](bed, trial)
+            PEERS[name](problem, trial)
             if name in PEERS
-            else play(bed, RoutePolicy.named(name, len(bed.contexts), price, bed.tries), trial=trial, features=features)
+            else play(
+                problem,
+                RoutePolicy.named(name, len(problem.contexts), price, problem.tries),
+                trial=trial,
+                features=features,
+            )
             for trial in range(trials)
         ]
         means = np.array([each.values.mean() for each in played])
@@ -121,7 +126,7 @@ def compared(bed: RouteBed, trials: int, features: int, only: set[str]) -> list[
             f"{over:+.1%} ± {over_error:.1%}",
             "–" if math.isnan(share) else f"{share:.3f} ± {share_error:.3f}",
         )
-        if bed.costs is not None:
+        if problem.costs is not None:
             cost = float(np.mean([each.costs.mean() for each in played]))
             saved = (1.0 - cost / each for each in (played[0].single_cost, played[0].dearest_cost))
             row = (*row, f"{cost:.2f}", *(f"{part:.0%}" for part in saved))
@@ -129,18 +134,18 @@ def compared(bed: RouteBed, trials: int, features: int, only: set[str]) -> list[
     return rows
 
 
-def taken_up(bed: RouteBed, trials: int, features: int, first: int = 150) -> tuple[str, ...]:
+def taken_up(problem: RoutingProblem, trials: int, features: int, first: int = 150) -> tuple[str, ...]:
     """What a generator that joins gets of the prompts on which it is the best one, and of the others, and what its
     coming costs: the value per prompt while it is new, against the same prompts without it."""
-    count = bed.expected.shape[1]
-    joins = bed.joins[-1]
-    without = RouteBed(bed.name, bed.contexts, bed.scores[:, :-1], bed.expected[:, :-1])
+    count = problem.expected.shape[1]
+    joins = problem.joins[-1]
+    without = RoutingProblem(problem.name, problem.contexts, problem.scores[:, :-1], problem.expected[:, :-1])
     rows: list[list[float]] = []
     for trial in range(trials):
-        played = play(bed, RoutePolicy("optimistic"), trial=trial, features=features)
+        played = play(problem, RoutePolicy("optimistic"), trial=trial, features=features)
         plain = play(without, RoutePolicy("optimistic"), trial=trial, features=features)
         has = played.chosen == count - 1
-        ours = bed.expected[played.order].argmax(1) == count - 1
+        ours = problem.expected[played.order].argmax(1) == count - 1
         row: list[float] = []
         for begin, end in ((joins, joins + first), (joins + first, joins + 2 * first)):
             part = slice(begin, end)
@@ -150,29 +155,29 @@ def taken_up(bed: RouteBed, trials: int, features: int, first: int = 150) -> tup
     means = np.array(rows).mean(0)
     error = float(np.array(rows)[:, -1].std(ddof=1) / math.sqrt(trials)) if trials > 1 else math.nan
     shares = ("–" if math.isnan(each) else f"{each:.1%}" for each in means[:-1].tolist())
-    return bed.name, *shares, f"{means[-1]:+.3f} ± {error:.3f}", f"{FLOOR / count:.1%}"
+    return problem.name, *shares, f"{means[-1]:+.3f} ± {error:.3f}", f"{FLOOR / count:.1%}"
 
 
 def joins_table(trials: int, features: int) -> Table:
     """How soon a newcomer is taken up."""
-    heads = ("bed", "its prompts, first 150", "others", "its prompts, next 150", "others", "value", "floor")
+    heads = ("problem", "its prompts, first 150", "others", "its prompts, next 150", "others", "value", "floor")
     table = Table(*heads, title=f"share of a generator that joins after {JOINS:,} prompts, {trials} trials")
-    for bed in (kinds(5), smooth("linear", 3)):
+    for problem in (kinds(5), smooth("linear", 3)):
         for how in ("better on some", "better", "equal", "worse"):
-            table.add_row(*taken_up(joined(bed, how), trials, features))
+            table.add_row(*taken_up(joined(problem, how), trials, features))
     return table
 
 
-def changes_found(bed: RouteBed, trial: int, features: int) -> list[tuple[int, int, int]]:
+def changes_found(problem: RoutingProblem, trial: int, features: int) -> list[tuple[int, int, int]]:
     """Of each generator whose answers are said to have changed in a log that `optimistic` wrote: which one, and its
-    samples until then, before and after the change of the bed."""
-    played = play(bed, RoutePolicy("optimistic"), trial=trial, features=features)
-    contexts = bed.contexts[played.order]
+    samples until then, before and after the change of the problem."""
+    played = play(problem, RoutePolicy("optimistic"), trial=trial, features=features)
+    contexts = problem.contexts[played.order]
     known = ContextSettings(contexts.shape[1], features).fitted([contexts[:CONTEXTS_TO_FIT]]).made()
     columns = known(contexts)
-    scores = bed.scores[played.order]
-    if bed.later is not None:
-        scores = np.concatenate([scores[: bed.changes], bed.later.scores[played.order][bed.changes :]])
+    scores = problem.scores[played.order]
+    if problem.later is not None:
+        scores = np.concatenate([scores[: problem.changes], problem.later.scores[played.order][problem.changes :]])
     found: list[tuple[int, int, int]] = []
     for place in range(scores.shape[1]):
         rows = np.flatnonzero(played.chosen == place)
@@ -182,7 +187,7 @@ def changes_found(bed: RouteBed, trial: int, features: int) -> list[tuple[int, i
             moments = partial(Moments.from_rows, columns[rows[:samples]], told[:samples])
             test.add(columns[row], float(told[samples]), moments, samples, (samples, row))
             if test.change is not None:
-                before = int((rows < bed.changes).sum()) if bed.changes else samples + 1
+                before = int((rows < problem.changes).sum()) if problem.changes else samples + 1
                 found.append((place, min(samples + 1, before), samples + 1 - before))
                 break
     return found
@@ -195,22 +200,22 @@ STEP = 0.1
 def changes_table(trials: int, features: int, prompts: int, which: str) -> Table:
     """False alarms, and how soon a step of 0.1 of the best single generator is found."""
     heads = (
-        *("bed", "noise", f"alarms in {prompts:,} prompts", "steps found", "alarms before"),
+        *("problem", "noise", f"alarms in {prompts:,} prompts", "steps found", "alarms before"),
         *("samples since the step", "90 %", "samples before"),
     )
     table = Table(*heads, title=f"changes of answers, {trials} streams")
-    beds_of = {law: kinds if law in LAWS[:3] else partial(smooth, "linear") for law in LAWS}
-    beds_of["rugged"] = partial(smooth, "rugged")
-    for name, make in beds_of.items():
+    problems_of = {law: kinds if law in LAWS[:3] else partial(smooth, "linear") for law in LAWS}
+    problems_of["rugged"] = partial(smooth, "rugged")
+    for name, make in problems_of.items():
         if not name.startswith(which):
             continue
         law, at, end = "normal 0.5" if name == "rugged" else name, prompts * 2 // 5, prompts * 7 // 10
         still = [changes_found(changing(make(20 + n, prompts), law, n), n, features) for n in range(trials)]
         delays, early, had = [], 0, []
         for n in range(trials):
-            bed = changing(make(20 + n, end), law, n, at, -STEP)
-            single = int(bed.expected.mean(0).argmax())
-            found = changes_found(bed, n, features)
+            problem = changing(make(20 + n, end), law, n, at, -STEP)
+            single = int(problem.expected.mean(0).argmax())
+            found = changes_found(problem, n, features)
             early += any(place != single or after <= 0 for place, _, after in found)
             delays += [after for place, _, after in found if place == single and after > 0]
             had += [before for place, before, after in found if place == single and after > 0]
@@ -227,32 +232,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--coding", type=Path)
     parser.add_argument("--llms", type=Path)
-    parser.add_argument("--prompts", type=Path, help="as `routing_beds.py` writes them")
+    parser.add_argument("--prompts", type=Path, help="as `routing_problems.py` writes them")
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--policies", nargs="*", default=[], help="only these")
-    parser.add_argument("--bed", default="", help="only beds whose names begin so")
+    parser.add_argument("--problem", default="", help="only problems whose names begin so")
     parser.add_argument("--joins", action="store_true", help="only how soon a newcomer is taken up")
     parser.add_argument("--changes", type=int, default=0, help="only how answers that change are found, of N prompts")
     asked = parser.parse_args()
     console = Console(width=140)
     if asked.changes:
-        console.print(changes_table(asked.trials, asked.features, asked.changes, asked.bed))
+        console.print(changes_table(asked.trials, asked.features, asked.changes, asked.problem))
         return
     if asked.joins:
         console.print(joins_table(asked.trials, asked.features))
         return
-    for bed in beds(asked.coding, asked.llms, asked.prompts):
-        if not bed.name.startswith(asked.bed):
+    for problem in problems(asked.coding, asked.llms, asked.prompts):
+        if not problem.name.startswith(asked.problem):
             continue
-        one = play(bed, RoutePolicy("best-single", price=0.0 if bed.costs is None else PRICE))
+        one = play(problem, RoutePolicy("best-single", price=0.0 if problem.costs is None else PRICE))
         title = (
-            f"{bed.name}: best single {one.best:.4f}, best for each prompt {one.ideal:.4f}, {len(bed.scores)} prompts"
+            f"{problem.name}: best single {one.best:.4f}, best for each prompt {one.ideal:.4f}, "
+            f"{len(problem.scores)} prompts"
         )
-        costs = () if bed.costs is None else ("cost", "saved against best single", "against the dearest")
+        costs = () if problem.costs is None else ("cost", "saved against best single", "against the dearest")
         heads = ("policy", "mean score", "last third", "over best single", "of the possible gain", *costs)
         table = Table(*heads, title=title)
-        for row in compared(bed, asked.trials, asked.features, set(asked.policies)):
+        for row in compared(problem, asked.trials, asked.features, set(asked.policies)):
             table.add_row(*row)
         console.print(table)
 

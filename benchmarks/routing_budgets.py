@@ -2,7 +2,7 @@
 
     python benchmarks/routing_budgets.py prompts.npz [--trials 20] [--features 64] [--pareto FOLDER]
 
-prompts.npz is what `routing_beds.py` makes of the wheel paretobandit 0.1.1: 3,609 prompts with the rewards and the
+prompts.npz is what `routing_problems.py` makes of the wheel paretobandit 0.1.1: 3,609 prompts with the rewards and the
 dollars of three language models. Ceilings lie between the cheapest and the dearest model. For each: by how much the
 mean of what prompts have cost, the warm-up included, is above the ceiling, the same of the second half of the prompts,
 and the mean reward, beside the best fixed mixture of models that the ceiling allows, which knows all rewards and costs
@@ -34,40 +34,42 @@ from rich.table import Table
 from optimist.numerics.routing.features import contexts_to_fit
 from optimist.policies.routing import RoutePolicy
 from optimist.simulation.routes import best_mixture
-from optimist.simulation.routing import RouteBed, Routed, play
+from optimist.simulation.routing import Routed, RoutingProblem, play
 
 CEILINGS = (0.0003, 0.0006, 0.001, 0.002, 0.004, 0.008)
 """Dollars a prompt. The models cost 0.00003, 0.0005 and 0.015."""
 SHARES = (0.9, 0.95, 0.98, 0.99)
 
 
-def bed_of(file: Path) -> tuple[RouteBed, list[str]]:
+def problem_of(file: Path) -> tuple[RoutingProblem, list[str]]:
     """The prompts, and the names of the models."""
     known = np.load(file)
     rewards, costs = known["rewards"], known["costs"]
-    bed = RouteBed("dollars", known["contexts"].astype(np.float64), rewards, rewards, costs.mean(0), paid=costs)
-    return bed, known["names"].tolist()
+    problem = RoutingProblem(
+        "dollars", known["contexts"].astype(np.float64), rewards, rewards, costs.mean(0), paid=costs
+    )
+    return problem, known["names"].tolist()
 
 
-def ours(bed: RouteBed, trial: int, features: int, **budget: Any) -> Routed:
+def ours(problem: RoutingProblem, trial: int, features: int, **budget: Any) -> Routed:
     """A play of our default with a budget."""
-    warmup = contexts_to_fit("median", bed.scores.shape[1])
+    warmup = contexts_to_fit("median", problem.scores.shape[1])
     # Draws of its own: those of the last prompts decide how far from the ceiling a play ends.
     policy = replace(RoutePolicy.named("optimistic", **budget), seed=trial)
-    return play(bed, policy, trial=trial, features=features, warmup=warmup)
+    return play(problem, policy, trial=trial, features=features, warmup=warmup)
 
 
 class ParetoBandit:
     """The wheel's router, with its own pacer."""
 
-    def __init__(self, folder: Path, bed: RouteBed, names: list[str]) -> None:
+    def __init__(self, folder: Path, problem: RoutingProblem, names: list[str]) -> None:
         sys.path.insert(0, str(folder))
         import joblib
 
-        self._bed, self._names = bed, names
+        self._problem, self._names = problem, names
         package = folder / "pareto_bandit"
         pca = joblib.load(package / "data" / "artifacts" / "pca_25.joblib")
-        rows = bed.contexts / np.linalg.norm(bed.contexts, axis=1, keepdims=True)
+        rows = problem.contexts / np.linalg.norm(problem.contexts, axis=1, keepdims=True)
         rows = pca.transform(rows)
         if not pca.whiten:
             rows = rows / np.sqrt(np.maximum(pca.explained_variance_, 1e-12))
@@ -84,8 +86,8 @@ class ParetoBandit:
         from pareto_bandit.router import BanditRouter  # pyright: ignore[reportMissingImports]
         from pareto_bandit.storage import EphemeralContextStore  # pyright: ignore[reportMissingImports]
 
-        bed = self._bed
-        order = np.random.default_rng((0, trial)).permutation(len(bed.contexts))
+        problem = self._problem
+        order = np.random.default_rng((0, trial)).permutation(len(problem.contexts))
         router = BanditRouter.create(
             model_registry=dict(self._registry),
             feature_service=FeatureService.for_precomputed(self._rows.shape[1]),
@@ -102,9 +104,9 @@ class ParetoBandit:
         for t, prompt in enumerate(order.tolist()):
             model, log = router.route(self._rows[prompt])
             chosen[t] = self._names.index(model)
-            log.cost_usd = float(bed.spent[prompt, chosen[t]])
-            router.process_feedback(log.request_id, reward=float(bed.scores[prompt, chosen[t]]))
-        return Routed.of(bed, 0.0, order, chosen, np.full(len(order), np.nan))
+            log.cost_usd = float(problem.spent[prompt, chosen[t]])
+            router.process_feedback(log.request_id, reward=float(problem.scores[prompt, chosen[t]]))
+        return Routed.of(problem, 0.0, order, chosen, np.full(len(order), np.nan))
 
 
 def over(runs: list[Routed], ceiling: float, begin: int = 0) -> str:
@@ -118,13 +120,15 @@ def shown(numbers: np.ndarray) -> str:
     return f"{numbers.mean():.4f} ± {numbers.std(ddof=1) / np.sqrt(len(numbers)):.4f}"
 
 
-def ceilings(bed: RouteBed, trials: int, peers: dict[str, Callable[..., Routed]], wanted: list[float]) -> Table:
+def ceilings(
+    problem: RoutingProblem, trials: int, peers: dict[str, Callable[..., Routed]], wanted: list[float]
+) -> Table:
     """What is spent against each ceiling, and scored."""
     heads = ("ceiling", "router", "all prompts above it", "the second half", "reward", "best fixed mixture")
-    table = Table(*heads, title=f"{len(bed.scores):,} prompts, {trials} trials: mean (least to worst)")
-    half = len(bed.scores) // 2
+    table = Table(*heads, title=f"{len(problem.scores):,} prompts, {trials} trials: mean (least to worst)")
+    half = len(problem.scores) // 2
     for ceiling in wanted:
-        mixture = best_mixture(bed.scores.mean(0), bed.spent.mean(0), ceiling)
+        mixture = best_mixture(problem.scores.mean(0), problem.spent.mean(0), ceiling)
         for name, peer in peers.items():
             runs = [peer(trial, ceiling=ceiling) for trial in range(trials)]
             reward = shown(np.array([each.values.mean() for each in runs]))
@@ -134,11 +138,11 @@ def ceilings(bed: RouteBed, trials: int, peers: dict[str, Callable[..., Routed]]
     return table
 
 
-def shares(bed: RouteBed, trials: int, peer: Callable[..., Routed], wanted: list[float]) -> Table:
+def shares(problem: RoutingProblem, trials: int, peer: Callable[..., Routed], wanted: list[float]) -> Table:
     """What is kept of the best single model's reward, and at which cost."""
     table = Table("at least", "kept: mean (least to most)", "second half", "dollars a prompt", "of the best single's")
-    scores, costs = bed.scores.mean(0), bed.spent.mean(0)
-    single, half = int(scores.argmax()), len(bed.scores) // 2
+    scores, costs = problem.scores.mean(0), problem.spent.mean(0)
+    single, half = int(scores.argmax()), len(problem.scores) // 2
     for share in wanted:
         runs = [peer(trial, at_least=share) for trial in range(trials)]
         kept = np.array([each.values.mean() for each in runs]) / scores[single]
@@ -161,20 +165,20 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--only", nargs="*", choices=("ceilings", "shares"), default=["ceilings", "shares"])
     asked = parser.parse_args()
-    bed, names = bed_of(asked.prompts)
-    mine = partial(ours, bed, features=asked.features)
+    problem, names = problem_of(asked.prompts)
+    mine = partial(ours, problem, features=asked.features)
     peers: dict[str, Callable[..., Routed]] = {"optimist": mine}
     if asked.pareto is not None:
-        peer = ParetoBandit(asked.pareto, bed, names)
+        peer = ParetoBandit(asked.pareto, problem, names)
         peers |= {
             "ParetoBandit, trained": partial(peer.play, priors="warmup"),
             "ParetoBandit, cold": partial(peer.play, priors="none"),
         }
     console = Console(width=140)
     if "ceilings" in asked.only:
-        console.print(ceilings(bed, asked.trials, peers, asked.ceilings))
+        console.print(ceilings(problem, asked.trials, peers, asked.ceilings))
     if "shares" in asked.only:
-        console.print(shares(bed, asked.trials, mine, asked.shares))
+        console.print(shares(problem, asked.trials, mine, asked.shares))
 
 
 if __name__ == "__main__":

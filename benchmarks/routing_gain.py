@@ -1,4 +1,4 @@
-"""How right the intervals of what routing gains are, on beds whose expected scores are known.
+"""How right the intervals of what routing gains are, on problems whose expected scores are known.
 
     python benchmarks/routing_gain.py [--repeats 40]
     python benchmarks/routing_gain.py --adaptive [--repeats 60] [--logs 500 2,000]
@@ -27,10 +27,10 @@ from rich.table import Table
 from optimist.policies.routing import RoutePolicy
 from optimist.routing_gain.gain import RouteGain, route_gain
 from optimist.routing_gain.outcomes import ScoredPrompts
-from optimist.simulation.routing import RouteBed, play
-from routing_beds import kinds, smooth
+from optimist.simulation.routing import RoutingProblem, play
+from routing_problems import kinds, smooth
 
-BEDS: dict[str, Callable[[int, int], RouteBed]] = {
+PROBLEMS: dict[str, Callable[[int, int], RoutingProblem]] = {
     "linear": lambda seed, n: smooth("linear", seed, n),
     "rugged": lambda seed, n: smooth("rugged", seed, n),
     "kinds of task": lambda seed, n: kinds(seed, n),
@@ -50,10 +50,10 @@ class Judged:
     is_best_named: bool
 
     @classmethod
-    def of(cls, bed: RouteBed, places: NDArray[np.int64], found: RouteGain) -> Judged:
-        """The gain of prompts at these places of the bed."""
-        expected, rows = bed.expected[places], np.arange(len(places))
-        best = int(bed.expected.mean(0).argmax())
+    def of(cls, problem: RoutingProblem, places: NDArray[np.int64], found: RouteGain) -> Judged:
+        """The gain of prompts at these places of the problem."""
+        expected, rows = problem.expected[places], np.arange(len(places))
+        best = int(problem.expected.mean(0).argmax())
         got = expected[rows, found.routed]
         named = expected[rows, found.single]
         return cls(
@@ -93,40 +93,40 @@ def _of_z(z: NDArray[np.float64]) -> tuple[str, str]:
     return f"{np.sqrt(np.square(z).mean()):.2f}", f"{(np.abs(z) < 1.96).mean():.0%}"
 
 
-def of_bed(bed: RouteBed, seed: int, logged: bool, features: int) -> Judged:
+def of_problem(problem: RoutingProblem, seed: int, logged: bool, features: int) -> Judged:
     """The gain by all scores, or by a log with random probabilities."""
-    rows = np.arange(len(bed.contexts))
-    names = tuple(f"g{place}" for place in range(bed.scores.shape[1]))
+    rows = np.arange(len(problem.contexts))
+    names = tuple(f"g{place}" for place in range(problem.scores.shape[1]))
     if logged:
         rng = np.random.default_rng((1, seed))
         chances = rng.dirichlet(np.full(len(names), 4.0), len(rows))
         generator = (chances.cumsum(1) > rng.random((len(rows), 1))).argmax(1)
-        scores, probability = bed.scores[rows, generator], chances[rows, generator]
-        known = ScoredPrompts(names, bed.contexts, rows, generator, scores, probability)
+        scores, probability = problem.scores[rows, generator], chances[rows, generator]
+        known = ScoredPrompts(names, problem.contexts, rows, generator, scores, probability)
     else:
-        known = ScoredPrompts.of_table(bed.contexts, bed.scores, names)
+        known = ScoredPrompts.of_table(problem.contexts, problem.scores, names)
     found = route_gain(known, features=features, seed=seed)
-    return Judged.of(bed, rows, found)
+    return Judged.of(problem, rows, found)
 
 
-def of_play(bed: RouteBed, seed: int, features: int, logs: Sequence[str]) -> list[Judged]:
+def of_play(problem: RoutingProblem, seed: int, features: int, logs: Sequence[str]) -> list[Judged]:
     """The gains by the log of one play of `optimistic`, for each of these `LOGS`."""
-    run = play(bed, RoutePolicy("optimistic", seed=seed), trial=seed, features=features)
-    names = tuple(f"g{place}" for place in range(bed.scores.shape[1]))
+    run = play(problem, RoutePolicy("optimistic", seed=seed), trial=seed, features=features)
+    names = tuple(f"g{place}" for place in range(problem.scores.shape[1]))
     found: list[Judged] = []
     for played, kept in (LOGS[label] for label in logs):
         places = np.sort(np.random.default_rng((2, seed)).permutation(played)[:kept])
         prompts, generator = run.order[places], run.chosen[places]
         known = ScoredPrompts(
             names,
-            bed.contexts[prompts],
+            problem.contexts[prompts],
             np.arange(kept),
             generator,
-            bed.scores[prompts, generator],
+            problem.scores[prompts, generator],
             run.probability[places],
         )
         gain = route_gain(known, features=features, seed=seed)
-        found.append(Judged.of(bed, prompts, gain))
+        found.append(Judged.of(problem, prompts, gain))
     return found
 
 
@@ -137,13 +137,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=40)
     parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--logs", nargs="*", default=list(LOGS), choices=list(LOGS))
-    parser.add_argument("--beds", nargs="*", default=list(BEDS), choices=list(BEDS))
+    parser.add_argument("--problems", nargs="*", default=list(PROBLEMS), choices=list(PROBLEMS))
     asked = parser.parse_args()
     heads = ("gain", "true", "spread", "error", "rms z", "covers", "repeats", "nothing to gain", "by the model")
     heads = (*heads, "best is named", "interval holds", "gain is said")
-    table = Table("bed", "log" if asked.adaptive else "scores of", "prompts", *heads)
-    for name in asked.beds:
-        made = BEDS[name]
+    table = Table("problem", "log" if asked.adaptive else "scores of", "prompts", *heads)
+    for name in asked.problems:
+        made = PROBLEMS[name]
         if asked.adaptive:
             longest = max(LOGS[label][0] for label in asked.logs)
             runs = [
@@ -154,7 +154,7 @@ def main() -> None:
             continue
         for prompts in (200, 800):
             for logged in (False, True):
-                found = [of_bed(made(seed, prompts), seed, logged, asked.features) for seed in range(asked.repeats)]
+                found = [of_problem(made(seed, prompts), seed, logged, asked.features) for seed in range(asked.repeats)]
                 table.add_row(name, "one each" if logged else "all", str(prompts), *summary(found))
     Console(width=170).print(table)
 

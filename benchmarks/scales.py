@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration import bed_named
+from calibration import problem_named
 from optimist.numerics.anomalies import Anomaly, Level, Levels, anomalies, keep, level_of
 
 LOOKS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40)
@@ -29,18 +29,18 @@ SEVERAL = ((2, 4), (2, 5), (3, 6), (3, 5))
 LONG = 2000
 """Batches of each generator of a long run, of which not all levels are kept."""
 POWERED = ("digits", "Gaussian, kernel", "lognormal, σ = 0.8", "Student, ν = 3")
-"""The beds whose power is measured."""
+"""The problems whose power is measured."""
 POOL = 2000
 Norms = Callable[[np.random.Generator, int], list[NDArray[np.float64]]]
 """The norms of a pool of rows for each of so many generators."""
 
 
-def of_bed(name: str, array: str) -> Norms:
-    """Generators of a test bed of calibration.py."""
-    bed = bed_named(name)
+def of_problem(name: str, array: str) -> Norms:
+    """Generators of a benchmark problem of calibration.py."""
+    problem = problem_named(name)
     pools = [
-        np.linalg.norm(bed.sample(generator, POOL, seed)[array], axis=1)
-        for seed, generator in enumerate(bed.generators)
+        np.linalg.norm(problem.sample(generator, POOL, seed)[array], axis=1)
+        for seed, generator in enumerate(problem.generators)
     ]
 
     def norms(rng: np.random.Generator, count: int) -> list[NDArray[np.float64]]:
@@ -58,13 +58,13 @@ def of_law(spread: Callable[[np.random.Generator], NDArray[np.float64]], width: 
     return norms
 
 
-def beds() -> dict[str, Norms]:
-    """All test beds by name."""
+def problems() -> dict[str, Norms]:
+    """All benchmark problems by name."""
     found = {
-        "digits": of_bed("digits", "features"),
-        "Gaussian, kernel": of_bed("Gaussian", "features"),
-        "prompted digits": of_bed("prompted digits", "features"),
-        "Gaussian pairs": of_bed("Gaussian pairs", "features"),
+        "digits": of_problem("digits", "features"),
+        "Gaussian, kernel": of_problem("Gaussian", "features"),
+        "prompted digits": of_problem("prompted digits", "features"),
+        "Gaussian pairs": of_problem("Gaussian pairs", "features"),
         "Gaussian, 8 columns": of_law(lambda rng: np.ones(POOL), 8),
     }
     for sigma in (0.4, 0.8, 1.2):
@@ -137,7 +137,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="False alarms and power of the check of scales.")
     parser.add_argument("--repeats", type=int, default=40)
     repeats: int = parser.parse_args().repeats
-    known = beds()
+    known = problems()
     heads = [f"{generators} × {rows}" for rows in ROWS for generators in GENERATORS]
     print(f"| generators × rows a batch | {' | '.join(heads)} | 2 × 5, long |")
     print("| --- " * (2 + len(ROWS) * len(GENERATORS)) + "|")

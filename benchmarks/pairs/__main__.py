@@ -1,6 +1,6 @@
 """What are common seeds and prompts worth, and are the errors of differences right?
 
-    python benchmarks/pairs [tables] [--beds NAME ...] [--streams 40] [--claims 200] [--texts FILE]
+    python benchmarks/pairs [tables] [--problems NAME ...] [--streams 40] [--claims 200] [--texts FILE]
 
 The tables are those below; all by default. Generators
 draw rows from pools, with replacement: those of the same numbers in a *common* stream, of numbers of their own in
@@ -29,11 +29,11 @@ draw rows from pools, with replacement: those of the same numbers in a *common* 
 - warnings: how many estimates say with 50, 100 and 300 samples that few rows decide, and in how many streams any does.
 
 The last three tables, singles and errors are of streams that are scored at `streams.LOOKS` alone, where the rule looks.
-The beds `… sizes (3)`, patches, measurements and copulas have rows of very
+The problems `… sizes (3)`, patches, measurements and copulas have rows of very
 unequal size, and a metric each of fid, kid, mmd, cmmd, rke, vendi, is and mean.
 
 `--texts` is a file of the answers of two language models (`human_eval_x_java2cpp` (2, tasks, answers, d), the tasks
-`human_eval_x_java2cpp_prompt` (tasks, d), `models`); without it these beds are left out.
+`human_eval_x_java2cpp_prompt` (tasks, d), `models`); without it these problems are left out.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ import lockstep
 import misses
 import outcomes
 import prices
-from beds import BEDS, TEXTS, bed_named
 from check import check
+from problems import PROBLEMS, TEXTS, problem_named
 from rich import box
 from rich.console import Console
 from rich.progress import track
@@ -79,30 +79,30 @@ def main() -> None:
     """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", help=f"of {', '.join(TABLES)}")
-    parser.add_argument("--beds", nargs="+", help="beginnings of their names")
-    parser.add_argument("--streams", type=int, default=40, help="number of streams of each bed")
+    parser.add_argument("--problems", nargs="+", help="beginnings of their names")
+    parser.add_argument("--streams", type=int, default=40, help="number of streams of each problem")
     parser.add_argument("--claims", type=int, default=200, help="number of streams for the table of claims")
     parser.add_argument("--texts", default="", help="file of the answers of language models")
     parser.add_argument("--keep", type=Path, help="folder where estimates are kept for later runs of the same code")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of processes")
     options = parser.parse_args()
     chosen = [name for name in TABLES if name in (options.tables or TABLES)]
-    shown = {name: Shown("bed", *TABLES[name][0], title=name, box=box.MARKDOWN) for name in chosen}
-    for name in [*BEDS, *(TEXTS if options.texts else ())]:
-        if options.beds and not name.startswith(tuple(options.beds)):
+    shown = {name: Shown("problem", *TABLES[name][0], title=name, box=box.MARKDOWN) for name in chosen}
+    for name in [*PROBLEMS, *(TEXTS if options.texts else ())]:
+        if options.problems and not name.startswith(tuple(options.problems)):
             continue
-        bed = bed_named(name, options.texts)
-        truths = {generator: bed.truth(generator) for generator in bed.generators}
+        problem = problem_named(name, options.texts)
+        truths = {generator: problem.truth(generator) for generator in problem.generators}
         for tables in (set(chosen) & LOCKSTEP, set(chosen) - LOCKSTEP):
             if not tables:
                 continue
             needed = max(options.claims if table == "claims" else options.streams for table in tables)
             streams = streams_of(name, options.texts, needed, options.keep, options.jobs, tables <= LOCKSTEP)
             if not tables <= LOCKSTEP:
-                check(bed, streams[0])
+                check(problem, streams[0])
             for table in (each for each in chosen if each in tables):
                 used = streams if table == "claims" else streams[: options.streams]
-                cells = TABLES[table][1](bed, used, truths)
+                cells = TABLES[table][1](problem, used, truths)
                 shown[table].add_row(name, *cells)
                 Console(stderr=True, width=200).print(table, name, *cells, sep=" | ")
     for table in shown.values():
@@ -110,15 +110,15 @@ def main() -> None:
 
 
 def streams_of(
-    bed: str, file: str, count: int, keep: Path | None, jobs: int, in_lockstep: bool
+    problem: str, file: str, count: int, keep: Path | None, jobs: int, in_lockstep: bool
 ) -> list[Mapping[str, Table]]:
-    """The tables of all streams of a bed."""
+    """The tables of all streams of a problem."""
     # One thread in each process: threads that share a core cost much more than they save.
     with ProcessPoolExecutor(
         jobs, multiprocessing.get_context("spawn"), initializer=limit_threads, initargs=(1,)
     ) as pool:
-        tasks = [pool.submit(Stream(bed, file, number, keep, in_lockstep)) for number in range(count)]
-        return [task.result() for task in track(tasks, bed, console=Console(stderr=True))]
+        tasks = [pool.submit(Stream(problem, file, number, keep, in_lockstep)) for number in range(count)]
+        return [task.result() for task in track(tasks, problem, console=Console(stderr=True))]
 
 
 if __name__ == "__main__":

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from beds import Bed
 from outcomes import run_on
+from problems import Problem
 from races import DELTA, Run, paired
 from streams import BATCH, GROWTH, Table, places_of
 
 from optimist import Evaluation
 
 
-def check(bed: Bed, tables: Mapping[str, Table]) -> None:
+def check(problem: Problem, tables: Mapping[str, Table]) -> None:
     """Compare them on stream 0. Raises AssertionError if a pick, a best generator or the end differ."""
-    expected = run_on(bed, tables, 0, paired)
-    assert evaluated(bed, len(expected.best)) == expected, "the tables do not give the picks of Evaluation"
+    expected = run_on(problem, tables, 0, paired)
+    assert evaluated(problem, len(expected.best)) == expected, "the tables do not give the picks of Evaluation"
 
 
-def evaluated(bed: Bed, batches: int) -> Run:
+def evaluated(problem: Problem, batches: int) -> Run:
     """Stream 0 through `Evaluation`, until it decides or has had so many batches."""
     evaluation = Evaluation(
-        bed.generators,
-        metric=bed.question.metric,
+        problem.generators,
+        metric=problem.question.metric,
         policy="top-two",
         delta=DELTA,
         batch_size=BATCH,
         rescore_growth=GROWTH,
     )
-    rows = {name: bed.rows(name, places_of(bed, 0)) for name in bed.generators}
-    taken = dict.fromkeys(bed.generators, 0)
+    rows = {name: problem.rows(name, places_of(problem, 0)) for name in problem.generators}
+    taken = dict.fromkeys(problem.generators, 0)
     best: list[str | None] = []
     while len(best) < batches:
         name = evaluation.ask()

@@ -1,6 +1,6 @@
 """What do many workers at once cost, where generators are paired?
 
-    python benchmarks/pairs/flights.py [tables] [--beds NAME ...] [--streams 40] [--workers 1 8 16] [--samples 200]
+    python benchmarks/pairs/flights.py [tables] [--problems NAME ...] [--streams 40] [--workers 1 8 16] [--samples 200]
         [--hanging 0]
 
 The tables are `errors`, `races` and `ties`; all by default. Batches of 5 take times of an exponential law, and are told
@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
-from beds import BEDS, Bed, bed_named
+from problems import PROBLEMS, Problem, problem_named
 from races import DELTA, Change, shifted
 from streams import BATCH, GROWTH, places_of
 from torch import Tensor
@@ -38,10 +38,10 @@ from optimist.policies.policy import warmup_batches
 class Flight:
     """Generators that tell a stream in batches of 5, each at its own time."""
 
-    def __init__(self, bed: Bed, names: tuple[str, ...], number: int) -> None:
-        places = places_of(bed, number)
-        self._rows: dict[str, dict[str, Tensor]] = {name: bed.rows(name, places) for name in names}
-        self._estimators = {name: StreamingEstimator(bed.bound(), GROWTH, paired=True) for name in names}
+    def __init__(self, problem: Problem, names: tuple[str, ...], number: int) -> None:
+        places = places_of(problem, number)
+        self._rows: dict[str, dict[str, Tensor]] = {name: problem.rows(name, places) for name in names}
+        self._estimators = {name: StreamingEstimator(problem.bound(), GROWTH, paired=True) for name in names}
         self._rng = np.random.default_rng([number, 1])
         self._due: list[tuple[float, int, str]] = []
         self._next = dict.fromkeys(names, 0)
@@ -70,13 +70,13 @@ class Flight:
 
 
 def errors(
-    bed: Bed, truths: Mapping[str, float], numbers: range, workers: int, samples: int, hanging: int
+    problem: Problem, truths: Mapping[str, float], numbers: range, workers: int, samples: int, hanging: int
 ) -> list[str]:
     """The row of one number of batches on their way."""
     names, true = _neighbours(truths)
     found: list[tuple[float, float, float]] = []
     for number in numbers:
-        flight, made = Flight(bed, names, number), dict[str, Estimate]()
+        flight, made = Flight(problem, names, number), dict[str, Estimate]()
         for _ in range(hanging):
             flight.begin(names[0], hangs=True)
         for name in names * workers:
@@ -87,7 +87,7 @@ def errors(
             if flight.samples(name) == samples:
                 made[name] = flight.estimate(name)
         contrasts = Contrasts([made[name] for name in names])
-        by = 1.0 if _lower_is_better(bed) else -1.0
+        by = 1.0 if _lower_is_better(problem) else -1.0
         against = contrasts.against(1)
         found.append((against.differences[0] - by * true, contrasts.errors(1, "stopping")[0], against.rho[0]))
     missed, stated, rho = np.array(found).T
@@ -95,17 +95,23 @@ def errors(
     return [f"{_rms(missed):.3g}", f"{_rms(stated):.3g}", f"{z:.2f}", f"{np.median(rho):.3f}"]
 
 
-def races(bed: Bed, truths: Mapping[str, float], numbers: range, workers: int, samples: int, hanging: int) -> list[str]:
+def races(
+    problem: Problem, truths: Mapping[str, float], numbers: range, workers: int, samples: int, hanging: int
+) -> list[str]:
     """The row of one number of workers."""
     del samples, hanging
-    best = (min if _lower_is_better(bed) else max)(truths, key=truths.__getitem__)
-    found = [_race(bed, tuple(truths), number, workers, bed.horizon, lambda _, made: made) for number in numbers]
+    best = (min if _lower_is_better(problem) else max)(truths, key=truths.__getitem__)
+    found = [
+        _race(problem, tuple(truths), number, workers, problem.horizon, lambda _, made: made) for number in numbers
+    ]
     told = [told for told, _ in found]
     wrong, undecided = sum(named not in (best, None) for _, named in found), sum(named is None for _, named in found)
     return [f"{np.median(told):,.0f}", f"{np.exp(np.mean(np.log(told))):,.0f}", f"{wrong}", f"{undecided}"]
 
 
-def ties(bed: Bed, truths: Mapping[str, float], numbers: range, workers: int, samples: int, hanging: int) -> list[str]:
+def ties(
+    problem: Problem, truths: Mapping[str, float], numbers: range, workers: int, samples: int, hanging: int
+) -> list[str]:
     """The row of one number of workers."""
     del hanging
     names, _ = _neighbours(truths)
@@ -113,12 +119,12 @@ def ties(bed: Bed, truths: Mapping[str, float], numbers: range, workers: int, sa
     def level(name: str, made: Estimate) -> Estimate:
         return shifted(made, -truths[name])
 
-    found = [_race(bed, names, number, workers, samples, level)[1] for number in numbers]
+    found = [_race(problem, names, number, workers, samples, level)[1] for number in numbers]
     return [f"{len(found)}", f"{100 * np.mean([named is not None for named in found]):.1f} %"]
 
 
 def _race(
-    bed: Bed,
+    problem: Problem,
     names: tuple[str, ...],
     number: int,
     workers: int,
@@ -126,8 +132,8 @@ def _race(
     change: Change,
 ) -> tuple[int, str | None]:
     """The samples told until top-two decides, and for which; None if a generator has no more samples."""
-    policy = Policy("top-two", warmup_batches(type(bed.question.metric), "influence"), Stopping(DELTA), number)
-    flight, arms, told = Flight(bed, names, number), [Arm(name) for name in names], 0
+    policy = Policy("top-two", warmup_batches(type(problem.question.metric), "influence"), Stopping(DELTA), number)
+    flight, arms, told = Flight(problem, names, number), [Arm(name) for name in names], 0
     while True:
         while (begun := sum(arm.batches + arm.pending_batches for arm in arms)) < told + workers:
             place = policy.pick(arms, told, begun + 1)
@@ -154,20 +160,20 @@ def _race(
 
 
 def _neighbours(truths: Mapping[str, float]) -> tuple[tuple[str, str], float]:
-    """The second and the third generator in the bed's order, and the difference of their scores."""
+    """The second and the third generator in the problem's order, and the difference of their scores."""
     one, other = [*truths][1:3]
     return (one, other), truths[one] - truths[other]
 
 
-def _lower_is_better(bed: Bed) -> bool:
-    return bed.bound().metric.lower_is_better
+def _lower_is_better(problem: Problem) -> bool:
+    return problem.bound().metric.lower_is_better
 
 
 def _rms(values: np.ndarray) -> float:
     return float(np.sqrt(np.square(values).mean()))
 
 
-TABLES: dict[str, Callable[[Bed, Mapping[str, float], range, int, int, int], list[str]]] = {
+TABLES: dict[str, Callable[[Problem, Mapping[str, float], range, int, int, int], list[str]]] = {
     "errors": errors,
     "races": races,
     "ties": ties,
@@ -178,21 +184,21 @@ def main() -> None:
     """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", help=f"of {', '.join(TABLES)}")
-    parser.add_argument("--beds", nargs="+", default=["truncations (4)"], help="beginnings of their names")
-    parser.add_argument("--streams", type=int, default=40, help="number of streams of each bed")
+    parser.add_argument("--problems", nargs="+", default=["truncations (4)"], help="beginnings of their names")
+    parser.add_argument("--streams", type=int, default=40, help="number of streams of each problem")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 8, 16])
     parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--hanging", type=int, default=0, help="batches that are never told, in the table of errors")
     options = parser.parse_args()
     limit_threads(1)
-    for name in BEDS:
-        if not name.startswith(tuple(options.beds)):
+    for name in PROBLEMS:
+        if not name.startswith(tuple(options.problems)):
             continue
-        bed = bed_named(name, "")
-        truths = {generator: bed.truth(generator) for generator in bed.generators}
+        problem = problem_named(name, "")
+        truths = {generator: problem.truth(generator) for generator in problem.generators}
         for table in options.tables or TABLES:
             for workers in options.workers:
-                row = TABLES[table](bed, truths, range(options.streams), workers, options.samples, options.hanging)
+                row = TABLES[table](problem, truths, range(options.streams), workers, options.samples, options.hanging)
                 print(f"| {name} | {table} | {workers} | {' | '.join(row)} |", flush=True)
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from beds import Bed
 from numpy.typing import NDArray
+from problems import Problem
 from races import DELTA, independent, shifted, unpaired
 from streams import BATCH, Table
 
@@ -50,13 +50,13 @@ def ended(tables: Mapping[str, Table]) -> End:
     return End(None, len(tables) * counts[-1])
 
 
-def ties(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
+def ties(problem: Problem, streams: Streams, truths: Mapping[str, float]) -> list[str]:
     """Of all pairs of generators, made equal: the share of runs that stop, without pairing and with it."""
     found = {way: stopped(runs) for way, runs in pairs(streams, truths, level=True).items()}
     return [f"{found['paired'].size:,}", *(share(each) for each in found.values())]
 
 
-def gaps(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
+def gaps(problem: Problem, streams: Streams, truths: Mapping[str, float]) -> list[str]:
     """Of all pairs as they are: wrong answers, undecided runs, the median of the samples to stop, and their mean."""
     sign = 1.0 if streams[0][next(iter(truths))].estimates[0].lower_is_better else -1.0
     cells: list[str] = []
@@ -71,7 +71,7 @@ def gaps(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
     return cells
 
 
-def warnings(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
+def warnings(problem: Problem, streams: Streams, truths: Mapping[str, float]) -> list[str]:
     """The share of estimates that warn of few rows that decide, and of streams in which some generator ever did."""
     cells = [f"{np.mean([[_warns(t.at(n)) for t in s.values()] for s in streams]):.0%}" for n in WARNED_AT]
     ever = [any(_warns(estimate) for table in stream.values() for estimate in table.estimates) for stream in streams]

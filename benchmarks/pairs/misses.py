@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
-from beds import Bed
 from numpy.typing import NDArray
+from problems import Problem
 from races import unpaired
 from streams import Table
 
@@ -78,9 +78,9 @@ def variance_ratio(streams: Streams, samples: int) -> float:
     return float(np.mean(ratios))
 
 
-def errors(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
+def errors(problem: Problem, streams: Streams, truths: Mapping[str, float]) -> list[str]:
     """Correlation, ratio of variances, and the root mean squares: independent, at equal counts, at unequal ones."""
-    counts = [count for count in COUNTS if count <= bed.horizon]
+    counts = [count for count in COUNTS if count <= problem.horizon]
     mean, neighbours = correlations(streams, max(count for count in counts if count <= 200))
     alone = [float(np.sqrt(np.square(z(streams, truths, (n, n), judged_alone)).mean())) for n in counts]
     cells = [cell(z(streams, truths, (n, n), judged)) for n in counts] + [""] * (len(COUNTS) - len(counts))
@@ -95,11 +95,11 @@ def errors(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]
     ]
 
 
-def singles(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
+def singles(problem: Problem, streams: Streams, truths: Mapping[str, float]) -> list[str]:
     """The root mean squares of (value − truth)/error of single scores, and how many are beyond three errors."""
     cells: list[str] = []
     for n in COUNTS:
-        if n > bed.horizon:
+        if n > problem.horizon:
             break
         found = np.array([[_miss(_at(tables[name], n), truths[name]) for tables in streams] for name in truths])
         cells.append(f"{cell(found)}, {100.0 * np.mean(np.abs(found) > 3.0):.0f} %")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from beds import Bed
+from problems import Problem
 from races import Change, Run, independent, oracle, paired, run, samples_until_right, unpaired
 from streams import Table
 
@@ -16,11 +16,11 @@ from optimist.policies.policy import warmup_batches
 Streams = Sequence[Mapping[str, Table]]
 
 
-def savings(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
+def savings(problem: Problem, streams: Streams, truths: Mapping[str, float]) -> list[str]:
     """Samples to stop and to be right, independent streams and no pairing → common streams and pairing."""
     best = best_of(streams, truths)
-    before = [run_on(bed, independent(streams, number), number, unpaired) for number in range(len(streams))]
-    after = [run_on(bed, tables, number, paired) for number, tables in enumerate(streams)]
+    before = [run_on(problem, independent(streams, number), number, unpaired) for number in range(len(streams))]
+    after = [run_on(problem, tables, number, paired) for number, tables in enumerate(streams)]
     return [
         f"{_median(before)} → {_median(after)}",
         _times(before, after),
@@ -30,21 +30,22 @@ def savings(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str
     ]
 
 
-def eliminations(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
+def eliminations(problem: Problem, streams: Streams, truths: Mapping[str, float]) -> list[str]:
     """Common streams: samples to stop of `top-two`, and of an oracle that knows the best generator."""
     best = best_of(streams, truths)
-    found = [run_on(bed, tables, number, paired) for number, tables in enumerate(streams)]
-    least = [oracle(tables, bed.horizon, best) for tables in streams]
+    found = [run_on(problem, tables, number, paired) for number, tables in enumerate(streams)]
+    least = [oracle(tables, problem.horizon, best) for tables in streams]
     more = math.exp(np.mean([math.log(one.samples / other.samples) for one, other in zip(found, least, strict=True)]))
     return [_median(found), _median(least), f"{more:.2f}", _wrong(found, best), _undecided(found)]
 
 
-def claims(bed: Bed, streams: Streams, truths: Mapping[str, float]) -> list[str]:
+def claims(problem: Problem, streams: Streams, truths: Mapping[str, float]) -> list[str]:
     """The same streams without and with pairing: samples to stop, their ratio, wrong answers."""
     best = best_of(streams, truths)
-    drawn = [tables if bed.unlike else independent(streams, number) for number, tables in enumerate(streams)]
+    drawn = [tables if problem.unlike else independent(streams, number) for number, tables in enumerate(streams)]
     before, after = (
-        [run_on(bed, tables, number, change) for number, tables in enumerate(drawn)] for change in (unpaired, paired)
+        [run_on(problem, tables, number, change) for number, tables in enumerate(drawn)]
+        for change in (unpaired, paired)
     )
     ratios = np.log([with_.samples / without.samples for without, with_ in zip(before, after, strict=True)])
     error = ratios.std(ddof=1) / math.sqrt(len(ratios))
@@ -63,14 +64,16 @@ def best_of(streams: Streams, truths: Mapping[str, float]) -> str:
 
 
 def run_on(
-    bed: Bed,
+    problem: Problem,
     tables: Mapping[str, Table],
     number: int,
     change: Change,
     prices: Mapping[str, float] | None = None,
 ) -> Run:
     """A run on these tables with the seed `number`; with `prices`, costs are weighed."""
-    return run(tables, bed.horizon, warmup_batches(type(bed.question.metric), "influence"), number, change, prices)
+    return run(
+        tables, problem.horizon, warmup_batches(type(problem.question.metric), "influence"), number, change, prices
+    )
 
 
 def _median(runs: Sequence[Run]) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from beds import Bed, bed_named
 from numpy.typing import NDArray
+from problems import Problem, problem_named
 
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.estimate import Estimate
@@ -44,7 +44,7 @@ class Stream:
     `lockstep` a generator is scored at `LOOKS` alone.
     """
 
-    bed: str
+    problem: str
     file: str
     number: int
     keep: Path | None = None
@@ -56,24 +56,24 @@ class Stream:
         if self.keep is None:
             return self._scored()
         kind = "lockstep" if self.lockstep else "races"
-        path = self.keep / kind / self.bed.replace(" ", "-") / f"{self.number}.pickle"
+        path = self.keep / kind / self.problem.replace(" ", "-") / f"{self.number}.pickle"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(pickle.dumps(self._scored()))
         return pickle.loads(path.read_bytes())
 
     def _scored(self) -> dict[str, Table]:
-        bed = bed_named(self.bed, self.file)
-        places = places_of(bed, self.number)
+        problem = problem_named(self.problem, self.file)
+        places = places_of(problem, self.number)
         found: dict[str, Table] = {}
-        ends = LOOKS if self.lockstep else range(BATCH, bed.horizon + 1, BATCH)
-        for generator in bed.generators:
-            estimator = StreamingEstimator(bed.bound(), 0.0 if self.lockstep else GROWTH, paired=True)
-            rows = bed.rows(generator, places)
+        ends = LOOKS if self.lockstep else range(BATCH, problem.horizon + 1, BATCH)
+        for generator in problem.generators:
+            estimator = StreamingEstimator(problem.bound(), 0.0 if self.lockstep else GROWTH, paired=True)
+            rows = problem.rows(generator, places)
             counts: list[int] = []
             estimates: list[Estimate] = []
             first = 0
-            for last in (end for end in ends if end <= bed.horizon):
+            for last in (end for end in ends if end <= problem.horizon):
                 batch = {name: array[first:last] for name, array in rows.items()}
                 if estimator.add(batch, [f"{row}" for row in range(first, last)], None, (first, last - first)):
                     counts.append(last)
@@ -83,6 +83,6 @@ class Stream:
         return found
 
 
-def places_of(bed: Bed, number: int) -> NDArray[np.int64]:
+def places_of(problem: Problem, number: int) -> NDArray[np.int64]:
     """The places in the pools that a stream visits (horizon,)."""
-    return np.random.default_rng(number).integers(bed.size, size=bed.horizon)
+    return np.random.default_rng(number).integers(problem.size, size=problem.horizon)

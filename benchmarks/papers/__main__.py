@@ -19,10 +19,10 @@ import online
 import table
 from convergence import convergence
 from figures import save
+from problems import COMPARISONS
 from recorded import comparisons
 from rich.console import Console
 from settings import Settings, Study
-from testbeds import COMPARISONS
 
 STUDIES: dict[str, Callable[[Settings], Study]] = {
     "diversity-classes": diversity.classes,

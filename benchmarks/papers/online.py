@@ -1,4 +1,4 @@
-"""Every policy on one test bed: the papers' three curves, and the numbers of the table."""
+"""Every policy on one benchmark problem: the papers' three curves, and the numbers of the table."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from figures import labelled
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter, StrMethodFormatter
+from problems import OURS, POLICIES, Comparison
 from settings import Settings
-from testbeds import OURS, POLICIES, Comparison
 
 import optimist
 from optimist.simulation.laboratory import SimulationWarning
@@ -33,11 +33,11 @@ PLACES = {OURS: 0, "fd-ucb": 2, "naive-ucb": 3, "greedy": 4, "uniform": 5}
 
 def play(comparison: Comparison, settings: Settings) -> Result:
     """Run the comparison with the papers' batches and rounds, or with few if `settings` are quick."""
-    test_bed = comparison.make(500 if settings.quick else POOL)
+    problem = comparison.make(500 if settings.quick else POOL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulationWarning)  # the summary says which trials ran out of samples
         return optimist.simulate(
-            test_bed,
+            problem,
             metric=comparison.metric,
             policies=POLICIES[comparison.metric],
             rounds=60 if settings.quick else comparison.rounds,

@@ -1,4 +1,4 @@
-"""Test beds from feature files that are not part of this repository: recorded samples of real generators."""
+"""Benchmark problems from feature files that are not part of this repository: recorded samples of real generators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from testbeds import Comparison
+from problems import Comparison
 
 from optimist.simulation.sources import ArraySource, SourceSet
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from testbeds import OURS, POLICIES
+from problems import OURS, POLICIES
 
 from optimist.simulation.reporting import shown
 
@@ -16,41 +16,41 @@ def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
     parts: list[str] = []
     for metric, policies in POLICIES.items():
         others = tuple(name for name in policies if name != OURS)
-        test_beds = {name: each for name, each in found.items() if each["metric"] == metric}
-        if test_beds:
+        problems = {name: each for name, each in found.items() if each["metric"] == metric}
+        if problems:
             parts += [
                 f"{shown(metric)}, regret:",
-                _regret(test_beds, others),
+                _regret(problems, others),
                 f"{shown(metric)}, samples:",
-                _samples(test_beds, others),
+                _samples(problems, others),
             ]
     return "\n\n".join(parts)
 
 
-def _regret(test_beds: Mapping[str, Mapping[str, Any]], others: tuple[str, ...]) -> str:
+def _regret(problems: Mapping[str, Mapping[str, Any]], others: tuple[str, ...]) -> str:
     """The default's total, and ratios of regret per batch (a trial ends early if a generator has no samples left)."""
     rows, ratios = [], {other: list[float]() for other in others}
-    for name, test_bed in test_beds.items():
-        by_policy = {each["policy"]: each for each in test_bed["policies"]}
+    for name, problem in problems.items():
+        by_policy = {each["policy"]: each for each in problem["policies"]}
         ours, per_batch = by_policy[OURS]["regret"], by_policy[OURS]["average_regret"]
         for other in others:
             ratios[other].append(by_policy[other]["average_regret"] / per_batch)
         times = [_number(ratios[other][-1]) for other in others]
         error = by_policy[OURS]["regret_se"] or 0.0
-        rows.append([name, _setup(test_bed), f"{_number(ours)} ± {_number(error)}", *times])
+        rows.append([name, _setup(problem), f"{_number(ours)} ± {_number(error)}", *times])
     middle = [_number(median(ratios[other])) for other in others]
-    return _lines(["test bed", "G, T, trials", OURS, *others], [*rows, ["median", "", "", *middle]])
+    return _lines(["benchmark problem", "G, T, trials", OURS, *others], [*rows, ["median", "", "", *middle]])
 
 
-def _samples(test_beds: Mapping[str, Mapping[str, Any]], others: tuple[str, ...]) -> str:
+def _samples(problems: Mapping[str, Mapping[str, Any]], others: tuple[str, ...]) -> str:
     """Ratios of `samples_to_95`; a lower limit for a policy that does not reach it."""
     rows = []
-    for name, test_bed in test_beds.items():
-        by_policy = {each["policy"]: each["samples_to_95"] for each in test_bed["policies"]}
-        ours, budget = by_policy[OURS], test_bed["rounds"] * test_bed["batch"]
+    for name, problem in problems.items():
+        by_policy = {each["policy"]: each["samples_to_95"] for each in problem["policies"]}
+        ours, budget = by_policy[OURS], problem["rounds"] * problem["batch"]
         times = [_times(by_policy[other], ours, budget) for other in others]
         rows.append([name, "never" if ours is None else f"{ours:,.0f}", *times])
-    return _lines(["test bed", OURS, *others], rows)
+    return _lines(["benchmark problem", OURS, *others], rows)
 
 
 def _times(theirs: float | None, ours: float | None, budget: int) -> str:
@@ -63,8 +63,8 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 10.0 else f"{value:.2g}"
 
 
-def _setup(test_bed: Mapping[str, Any]) -> str:
-    return f"{len(test_bed['truth'])}, {test_bed['rounds']:,}, {test_bed['trials']}"
+def _setup(problem: Mapping[str, Any]) -> str:
+    return f"{len(problem['truth'])}, {problem['rounds']:,}, {problem['trials']}"
 
 
 def _lines(header: list[str], rows: list[list[str]]) -> str:

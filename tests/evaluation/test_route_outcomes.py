@@ -8,7 +8,7 @@ import pytest
 from optimist.policies.routing import RoutePolicy
 from optimist.routing_gain.gain import route_gain
 from optimist.routing_gain.outcomes import Outcomes, ScoredPrompts
-from optimist.simulation.routing import RouteBed, play
+from optimist.simulation.routing import RoutingProblem, play
 
 FIRST, SECOND = np.zeros(400, dtype=np.int64), np.ones(400, dtype=np.int64)
 EVERYWHERE = np.ones(400, dtype=np.bool_)
@@ -76,9 +76,9 @@ def test_the_error_is_right_on_logs_that_the_default_wrote():
         rng = np.random.default_rng(seed)
         contexts = rng.standard_normal((600, 6))
         expected = contexts[:, :3] * 0.5 + [0.3, 0.0, 0.0]
-        bed = RouteBed("", contexts, expected + 0.5 * rng.standard_normal(expected.shape), expected)
-        run = play(bed, RoutePolicy("optimistic", seed=seed), features=32)
-        scores = bed.scores[run.order, run.chosen]
+        problem = RoutingProblem("", contexts, expected + 0.5 * rng.standard_normal(expected.shape), expected)
+        run = play(problem, RoutePolicy("optimistic", seed=seed), features=32)
+        scores = problem.scores[run.order, run.chosen]
         known = ScoredPrompts(("a", "b", "c"), contexts[run.order], np.arange(600), run.chosen, scores, run.probability)
         found = route_gain(known, features=32, seed=seed)
         if not found.error:

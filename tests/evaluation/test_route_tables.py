@@ -1,4 +1,4 @@
-"""The table of an experiment that routes prompts, on beds whose expected scores are known."""
+"""The table of an experiment that routes prompts, on problems whose expected scores are known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from optimist.numerics.routing.prompts import RoutedRows
 from optimist.policies.routing import RoutePolicy
 from optimist.routing_gain.reports import route_table
-from optimist.simulation.routing import RouteBed, play
+from optimist.simulation.routing import RoutingProblem, play
 from optimist_client.models.routes import Routes
 
 KINDS = ("a poem about", "translate", "sum up")
@@ -29,7 +29,7 @@ def told(count: int = 800, *, seed: int = 0, sign: float = 1.0, policy: str = "o
     contexts = 2.0 * np.random.default_rng(99).standard_normal((3, 16))[kinds] + 0.7 * rng.standard_normal((count, 16))
     expected = EXPECTED[kinds]
     scores = expected + 0.2 * rng.standard_normal(expected.shape)
-    run = play(RouteBed("", contexts, scores, expected), RoutePolicy.named(policy), trial=seed, features=64)
+    run = play(RoutingProblem("", contexts, scores, expected), RoutePolicy.named(policy), trial=seed, features=64)
     score = sign * scores[run.order, run.chosen]
     return RoutedRows(
         contexts=contexts[run.order].astype(np.float32),

@@ -34,7 +34,7 @@ def taken(metric: FrechetDistance, rows: Tensor) -> GaussianStatistic:
     return statistic
 
 
-class Bed:
+class Problem:
     """Generators with independent Gaussian coordinates, whose blends have a known FID."""
 
     def __init__(self, spreads: Tensor, shifts: Tensor) -> None:
@@ -42,14 +42,14 @@ class Bed:
         self.means, self.variances = shifts * SPECTRUM.sqrt(), spreads * SPECTRUM
 
     @classmethod
-    def inside(cls, count: int = 3) -> "Bed":
+    def inside(cls, count: int = 3) -> "Problem":
         """The best blend has all generators."""
         noise = torch.Generator().manual_seed(5)
         spreads = (0.8 * torch.randn(count, WIDTH, generator=noise, dtype=torch.float64)).exp()
         return cls(spreads, 0.3 * torch.randn(count, WIDTH, generator=noise, dtype=torch.float64))
 
     @classmethod
-    def single(cls, count: int = 3) -> "Bed":
+    def single(cls, count: int = 3) -> "Problem":
         """The first generator is the reference's own law; the others have ever less variance."""
         return cls(torch.tensor([[1.0 - 0.15 * place] for place in range(count)]), torch.zeros(count, 1))
 
@@ -105,8 +105,8 @@ def test_parity_of_the_best_weights(parity):
 
 @pytest.mark.parametrize("count", [5, 90], ids=["by the rows' Gram matrix", "by the covariance"])
 def test_gradient_and_hessian_are_finite_differences(count):
-    bed = Bed.inside()
-    blends = bed.metric.objective(bed.statistics(count, 0))
+    problem = Problem.inside()
+    blends = problem.metric.objective(problem.statistics(count, 0))
     weights, ways = np.array([0.5, 0.2, 0.3]), np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
     model, step = blends.model(weights, published=True), 1e-4
 
@@ -125,11 +125,11 @@ def test_gradient_and_hessian_are_finite_differences(count):
 
 @pytest.mark.parametrize("count", [4, 17, WIDTH, WIDTH + 1, 60, 300])
 def test_at_a_vertex_the_value_is_that_of_the_generator_alone(count):
-    bed = Bed.inside()
-    statistics = bed.statistics(count, 1)
-    blends = bed.metric.objective(statistics)
+    problem = Problem.inside()
+    statistics = problem.statistics(count, 1)
+    blends = problem.metric.objective(statistics)
     for vertex, statistic in zip(np.eye(3), statistics, strict=True):
-        expected = bed.metric.analyse(statistic).estimate
+        expected = problem.metric.analyse(statistic).estimate
         for slopes in (False, True):
             assert blends.analyse(vertex, slopes=slopes).loss == pytest.approx(expected, rel=1e-8, abs=1e-8)
 
@@ -137,10 +137,10 @@ def test_at_a_vertex_the_value_is_that_of_the_generator_alone(count):
 @pytest.mark.parametrize("count", [20, 40, 61, 200], ids=["rows", "one half below the rank", "above", "far above"])
 @pytest.mark.parametrize("half", [0, 1])
 def test_a_half_is_that_of_its_rows(count, half):
-    bed = Bed.inside()
-    rows = bed.draw(count, 2)
-    whole = bed.metric.objective([taken(bed.metric, each) for each in rows], half)
-    own = bed.metric.objective([taken(bed.metric, each[half::2]) for each in rows])
+    problem = Problem.inside()
+    rows = problem.draw(count, 2)
+    whole = problem.metric.objective([taken(problem.metric, each) for each in rows], half)
+    own = problem.metric.objective([taken(problem.metric, each[half::2]) for each in rows])
     assert whole.samples == own.samples
     weights = np.array([0.6, 0.0, 0.4])
     found, expected = (each.analyse(weights, slopes=True) for each in (whole, own))
@@ -154,14 +154,14 @@ def test_a_half_is_that_of_its_rows(count, half):
 
 
 def test_a_blend_is_the_pooled_sample_that_its_weights_draw():
-    bed = Bed.inside()
+    problem = Problem.inside()
     counts, differences, errors = (100, 60, 40), [], []
     weights = np.array(counts) / sum(counts)
     for seed in range(20):
-        rows = bed.draw(200, seed)
-        found = bed.metric.objective([taken(bed.metric, each) for each in rows]).analyse(weights)
+        rows = problem.draw(200, seed)
+        found = problem.metric.objective([taken(problem.metric, each) for each in rows]).analyse(weights)
         pooled = torch.cat([each[:count] for each, count in zip(rows, counts, strict=True)])
-        alone = bed.metric.analyse(taken(bed.metric, pooled))
+        alone = problem.metric.analyse(taken(problem.metric, pooled))
         differences.append(found.loss - alone.estimate)
         errors.append(alone.stopping_error)
     # The samples have rows in common, so that the difference is below the pooled sample's error.
@@ -172,14 +172,14 @@ def test_a_blend_is_the_pooled_sample_that_its_weights_draw():
 @pytest.mark.parametrize("count", [15, 60, 250])
 @pytest.mark.parametrize("weights", [[0.3, 0.4, 0.3], [0.7, 0.3, 0.0]])
 def test_losses_and_slopes_are_without_bias_and_their_errors_true(count, weights):
-    bed, alpha = Bed.inside(), np.array(weights)
+    problem, alpha = Problem.inside(), np.array(weights)
     plug_in, losses, slacks = [], [], []
     step = 1e-5
-    true = bed.loss(alpha)
+    true = problem.loss(alpha)
     ways = np.eye(3) - alpha
-    true_slacks = np.array([(bed.loss(alpha) - bed.loss(alpha + step * way)) / step for way in ways])
+    true_slacks = np.array([(problem.loss(alpha) - problem.loss(alpha + step * way)) / step for way in ways])
     for seed in range(30):
-        blends = bed.metric.objective(bed.statistics(count, seed))
+        blends = problem.metric.objective(problem.statistics(count, seed))
         found = blends.analyse(alpha, slopes=True)
         variance = sum(float(rows.var()) / count for rows in found.rows) + float(found.extra @ found.extra)
         losses.append((found.loss - true) / math.sqrt(variance))
@@ -194,17 +194,17 @@ def test_losses_and_slopes_are_without_bias_and_their_errors_true(count, weights
 
 
 def test_influences_are_what_leaving_a_row_out_changes():
-    bed, count, weights = Bed.inside(), 240, np.array([0.5, 0.3, 0.2])
-    rows = bed.draw(count, 3)
-    statistics = [taken(bed.metric, each) for each in rows]
-    found = bed.metric.objective(statistics).analyse(weights, slopes=True)
+    problem, count, weights = Problem.inside(), 240, np.array([0.5, 0.3, 0.2])
+    rows = problem.draw(count, 3)
+    statistics = [taken(problem.metric, each) for each in rows]
+    found = problem.metric.objective(statistics).analyse(weights, slopes=True)
     for place in range(3):
         losses, slopes = [], []
         for row in range(0, count, 12):
             kept = torch.arange(count) != row
             fewer = [*statistics]
-            fewer[place] = taken(bed.metric, rows[place][kept])
-            without = bed.metric.objective(fewer).analyse(weights, slopes=True)
+            fewer[place] = taken(problem.metric, rows[place][kept])
+            without = problem.metric.objective(fewer).analyse(weights, slopes=True)
             losses.append((count - 1) * (found.loss - without.loss))
             change = (count - 1) * (found.slopes - without.slopes)
             slopes.append(change - weights @ change)
@@ -218,11 +218,11 @@ def test_influences_are_what_leaving_a_row_out_changes():
 
 
 def test_common_rows_have_the_influence_of_the_same_rows():
-    bed = Bed.inside()
+    problem = Problem.inside()
     for count in (7, 60):
-        rows = bed.draw(count, 4)
+        rows = problem.draw(count, 4)
         common = [{"features": each[:5]} for each in rows]
-        blends = bed.metric.objective([taken(bed.metric, each) for each in rows], None, [*common[:2], None])
+        blends = problem.metric.objective([taken(problem.metric, each) for each in rows], None, [*common[:2], None])
         found = blends.analyse(np.array([0.5, 0.3, 0.2]), slopes=True)
         assert found.common[2] is None
         assert found.common_slopes[2] is None
@@ -236,14 +236,14 @@ def test_common_rows_have_the_influence_of_the_same_rows():
 
 @pytest.mark.parametrize("count", [25, 60])
 def test_generators_that_answer_a_seed_alike_have_losses_without_bias(count):
-    bed, alpha = Bed.inside(), np.array([0.3, 0.4, 0.3])
+    problem, alpha = Problem.inside(), np.array([0.3, 0.4, 0.3])
     paired, ignored = [], []
     for seed in range(12):
         noise = torch.randn(count, WIDTH, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-        rows = [mean + noise * variance.sqrt() for mean, variance in zip(bed.means, bed.variances, strict=True)]
-        statistics, common = [taken(bed.metric, each) for each in rows], [{"features": each} for each in rows]
-        paired.append(bed.metric.objective(statistics, None, common).analyse(alpha).loss - bed.loss(alpha))
-        ignored.append(bed.metric.objective(statistics).analyse(alpha).loss - bed.loss(alpha))
+        rows = [mean + noise * variance.sqrt() for mean, variance in zip(problem.means, problem.variances, strict=True)]
+        statistics, common = [taken(problem.metric, each) for each in rows], [{"features": each} for each in rows]
+        paired.append(problem.metric.objective(statistics, None, common).analyse(alpha).loss - problem.loss(alpha))
+        ignored.append(problem.metric.objective(statistics).analyse(alpha).loss - problem.loss(alpha))
     error = np.std(paired) / math.sqrt(len(paired))
     assert np.mean(ignored) > 4.0 * error
     assert abs(np.mean(paired)) < max(3.0 * error, 0.35 * np.mean(ignored))
@@ -251,42 +251,42 @@ def test_generators_that_answer_a_seed_alike_have_losses_without_bias(count):
 
 @pytest.mark.parametrize("count", [25, 60])
 def test_declared_pairs_that_share_nothing_change_little(count):
-    bed, alpha = Bed.inside(), np.array([0.3, 0.4, 0.3])
+    problem, alpha = Problem.inside(), np.array([0.3, 0.4, 0.3])
     changes, losses = [], []
     for seed in range(12):
-        rows = bed.draw(count, seed)
-        statistics, common = [taken(bed.metric, each) for each in rows], [{"features": each} for each in rows]
-        losses.append(bed.metric.objective(statistics).analyse(alpha).loss)
-        changes.append(bed.metric.objective(statistics, None, common).analyse(alpha).loss - losses[-1])
+        rows = problem.draw(count, seed)
+        statistics, common = [taken(problem.metric, each) for each in rows], [{"features": each} for each in rows]
+        losses.append(problem.metric.objective(statistics).analyse(alpha).loss)
+        changes.append(problem.metric.objective(statistics, None, common).analyse(alpha).loss - losses[-1])
     assert abs(np.mean(changes)) < 0.3 * np.std(losses)
     assert np.std(changes) < np.std(losses)
 
 
 def test_where_one_generator_is_best_the_model_mixes_less_than_the_published_one():
-    bed = Bed.single()
+    problem = Problem.single()
     losses = {published: [] for published in (False, True)}
     for seed in range(12):
-        blends = bed.metric.objective(bed.statistics(40, seed))
+        blends = problem.metric.objective(problem.statistics(40, seed))
         for published in losses:
-            losses[published].append(bed.loss(minimise(blends, published=published)))
+            losses[published].append(problem.loss(minimise(blends, published=published)))
     assert np.mean(losses[False]) < 0.6 * np.mean(losses[True])
 
 
 def test_the_best_weights_are_those_of_the_model():
-    bed = Bed.inside()
-    blends = bed.metric.objective(bed.statistics(200, 6))
+    problem = Problem.inside()
+    blends = problem.metric.objective(problem.statistics(200, 6))
     weights = minimise(blends)
     model = blends.model(weights)
     gradient = model.gradient(weights)
     assert weights @ gradient - gradient.min() < 1e-9
     assert np.linalg.eigvalsh(model.matrix)[0] > -1e-9 * np.abs(model.matrix).max()
-    assert bed.loss(weights) < 1.05 * min(bed.loss(np.full(3, 1.0 / 3.0)), *map(bed.loss, np.eye(3)))
+    assert problem.loss(weights) < 1.05 * min(problem.loss(np.full(3, 1.0 / 3.0)), *map(problem.loss, np.eye(3)))
 
 
 def test_a_mixture_finds_the_gain_of_the_blend():
-    bed = Bed.inside()
-    mixture = cross_fitted(bed.metric, bed.statistics(200, 7), ["a", "b", "c"])
-    true = min(map(bed.loss, np.eye(3))) - bed.loss(np.array(mixture.weights))
+    problem = Problem.inside()
+    mixture = cross_fitted(problem.metric, problem.statistics(200, 7), ["a", "b", "c"])
+    true = min(map(problem.loss, np.eye(3))) - problem.loss(np.array(mixture.weights))
     assert abs(mixture.gain - true) < 4.0 * mixture.gain_error
     assert mixture.gain > 3.0 * mixture.gain_error
     assert mixture.gap < 4.0 * max(mixture.slack_errors)
@@ -294,18 +294,18 @@ def test_a_mixture_finds_the_gain_of_the_blend():
 
 @pytest.mark.parametrize("count", [16, 60])
 def test_restored_statistics_give_the_same_mixture_to_the_last_bit(count):
-    bed = Bed.inside()
-    statistics = bed.statistics(count, 8)
-    restored = [bed.metric.restore(statistic.state()) for statistic in statistics]
-    one, other = (cross_fitted(bed.metric, each, ["a", "b", "c"]).to_dict() for each in (statistics, restored))
+    problem = Problem.inside()
+    statistics = problem.statistics(count, 8)
+    restored = [problem.metric.restore(statistic.state()) for statistic in statistics]
+    one, other = (cross_fitted(problem.metric, each, ["a", "b", "c"]).to_dict() for each in (statistics, restored))
     assert repr(one) == repr(other)
 
 
 def test_where_one_generator_is_best_the_gain_is_not_flattered():
-    bed = Bed.single()
+    problem = Problem.single()
     claims = 0
     for seed in range(8):
-        mixture = cross_fitted(bed.metric, bed.statistics(24, seed), ["a", "b", "c"])
+        mixture = cross_fitted(problem.metric, problem.statistics(24, seed), ["a", "b", "c"])
         claims += mixture.gain > 1.645 * mixture.gain_error
     assert claims <= 2
 
@@ -313,7 +313,7 @@ def test_where_one_generator_is_best_the_gain_is_not_flattered():
 def test_identical_samples_have_a_blend():
     metric = metric_of()
     point = torch.ones(6, WIDTH, dtype=torch.float64)
-    for others in (point, 2.0 * point, Bed.inside().draw(6, 0)[0]):
+    for others in (point, 2.0 * point, Problem.inside().draw(6, 0)[0]):
         mixture = cross_fitted(metric, [taken(metric, point), taken(metric, others)], ["a", "b"])
         assert mixture.is_sound()
 
@@ -321,7 +321,7 @@ def test_identical_samples_have_a_blend():
 def test_halves_past_the_rank():
     metric = make_metric(FID(reference=Reference(np.zeros(WIDTH), SPECTRUM.diag())), Setting({"features": WIDTH}))
     statistic = metric.statistic()
-    statistic.update(Bed.inside().draw(WIDTH + 6, 0)[0])
+    statistic.update(Problem.inside().draw(WIDTH + 6, 0)[0])
     assert metric.objective([statistic, statistic], 0).samples == (WIDTH // 2 + 3,) * 2
     assert metric.objective([statistic, statistic]).samples == (WIDTH + 6,) * 2
 
@@ -336,11 +336,11 @@ def test_too_few_samples_are_refused():
 @pytest.mark.parametrize("half", [None, 0])
 def test_equal_rows_do_not_let_rounding_decide(count: int, half: Half | None):
     """At the vertex of a generator whose rows repeat; a half stands at the rank where the log has twice as many."""
-    bed, step = Bed.inside(2), 1 if half is None else 2
-    drawn = bed.draw(step * count, 3)
+    problem, step = Problem.inside(2), 1 if half is None else 2
+    drawn = problem.draw(step * count, 3)
     for rows in drawn:
         rows[4 * step] = rows[2 * step] = rows[0]
-    statistics = [taken(bed.metric, rows) for rows in drawn]
-    alone = bed.metric.analyse(taken(bed.metric, drawn[0][::step]))
-    found = bed.metric.objective(statistics, half).analyse(np.array([1.0, 0.0]))
+    statistics = [taken(problem.metric, rows) for rows in drawn]
+    alone = problem.metric.analyse(taken(problem.metric, drawn[0][::step]))
+    found = problem.metric.objective(statistics, half).analyse(np.array([1.0, 0.0]))
     assert found.loss == pytest.approx(alone.estimate, abs=0.3 * alone.stopping_error)

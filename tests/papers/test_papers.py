@@ -1,4 +1,4 @@
-"""The papers' experiments: all test beds can be used, a quick run writes its files, and the table has right ratios."""
+"""The papers' experiments: all problems can be used, a quick run writes its files, and the table has right ratios."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def papers(monkeypatch: pytest.MonkeyPatch):
     return import_module
 
 
-def test_every_bed_is_played_by_every_policy_of_its_metric(papers):
-    test_beds = papers("testbeds")
-    for name, comparison in test_beds.COMPARISONS.items():
-        test_bed = comparison.make(20)
-        policies = test_beds.POLICIES[comparison.metric]
+def test_every_problem_is_played_by_every_policy_of_its_metric(papers):
+    problems = papers("problems")
+    for name, comparison in problems.COMPARISONS.items():
+        problem = comparison.make(20)
+        policies = problems.POLICIES[comparison.metric]
         result = optimist.simulate(
-            test_bed,
+            problem,
             metric=comparison.metric,
             policies=policies,
             rounds=2,
             trials=1,
-            truth={source: float(place + 1) for place, source in enumerate(test_bed.sources)},
+            truth={source: float(place + 1) for place, source in enumerate(problem.sources)},
         )
         assert result.policies == tuple(policies), name
-        assert result.policies[0] == test_beds.OURS
+        assert result.policies[0] == problems.OURS
 
 
 def test_feature_files_that_are_not_there_are_left_out(papers, tmp_path: Path):
@@ -72,10 +72,10 @@ def test_a_quick_comparison_writes_figure_numbers_and_table(
 
 
 def test_ratios_are_of_ours_and_what_never_came_is_said(papers):
-    policies = papers("testbeds").POLICIES["is"]
+    policies = papers("problems").POLICIES["is"]
     samples = {"ucb": 100.0, "is-ucb": 250.0, "naive-ucb": None}
 
-    def test_bed(scale: float) -> dict[str, object]:
+    def problem(scale: float) -> dict[str, object]:
         rows = [
             {
                 "policy": name,
@@ -88,7 +88,7 @@ def test_ratios_are_of_ours_and_what_never_came_is_said(papers):
         ]
         return {"metric": "is", "rounds": 60, "batch": 5, "trials": 2, "truth": {"a": 1.0}, "policies": rows}
 
-    text = papers("table").markdown({"one": test_bed(1.0), "two": test_bed(3.0)})
+    text = papers("table").markdown({"one": problem(1.0), "two": problem(3.0)})
     assert "| one | 1, 60, 2 | 1 ± 0.5 | 2 | 3 | 4 | 5 |" in text
     assert "| median |  |  | 4 | 6 | 8 | 10 |" in text
     assert "| one | 100 | 2.5 | > 3 | 0.5 | 0.5 |" in text

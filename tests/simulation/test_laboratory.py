@@ -31,7 +31,7 @@ def rows(seed: int, shift: float = 0.0, n: int = 400, d: int = 4) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((n, d)) + shift
 
 
-def bed(*shifts: float, n: int = 400) -> dict[str, np.ndarray]:
+def problem(*shifts: float, n: int = 400) -> dict[str, np.ndarray]:
     return {f"g{shift}": rows(seed, shift, n) for seed, shift in enumerate(shifts)}
 
 
@@ -42,7 +42,7 @@ def simulated(sources: Any, **changes: Any) -> Result:
 
 @pytest.fixture(scope="module")
 def played() -> Result:
-    return simulated(bed(0.0, 0.8, 1.0), policies=["ucb", "top-two", "uniform", "fid-ucb"])
+    return simulated(problem(0.0, 0.8, 1.0), policies=["ucb", "top-two", "uniform", "fid-ucb"])
 
 
 def same(one: Run, other: Run) -> bool:
@@ -61,11 +61,11 @@ def test_the_authors_picks_come_out_of_python_and_of_the_command(file: str, poli
     result = simulated(samples, reference=tuple(moments.values()), policies=policy, **settings)
     np.testing.assert_array_equal(result[policy].picks[0], picks)
 
-    np.savez(tmp_path / "bed.npz", **samples)
+    np.savez(tmp_path / "problem.npz", **samples)
     np.savez(tmp_path / "real.npz", **moments)
     size = [f"--rounds={len(picks)}", f"--batch={streams.shape[2]}", "--trials=1", "--in-order"]
     told = [
-        f"--features={tmp_path / 'bed.npz'}",
+        f"--features={tmp_path / 'problem.npz'}",
         f"--reference={tmp_path / 'real.npz'}",
         f"--picks={tmp_path / 'p.csv'}",
     ]
@@ -77,7 +77,7 @@ def test_the_authors_picks_come_out_of_python_and_of_the_command(file: str, poli
 
 @pytest.mark.long
 def test_jobs_and_company_change_nothing(played: Result):
-    sources = bed(0.0, 0.8, 1.0)
+    sources = problem(0.0, 0.8, 1.0)
     for again in (simulated(sources, policies=["top-two", "ucb"], jobs=2), simulated(sources, policies="top-two,ucb")):
         assert all(same(again[policy], played[policy]) for policy in again.policies)
         assert again.truth == played.truth
@@ -86,7 +86,7 @@ def test_jobs_and_company_change_nothing(played: Result):
 
 def test_every_policy_of_a_trial_sees_the_same_samples(played: Result):
     """All draw each generator's first batches alike: after one batch each, the estimates are the same."""
-    once = simulated(bed(0.0, 0.8, 1.0), policies=["uniform", "greedy:bound=influence", "thompson"], rounds=3)
+    once = simulated(problem(0.0, 0.8, 1.0), policies=["uniform", "greedy:bound=influence", "thompson"], rounds=3)
     for policy in ("greedy:bound=influence", "thompson"):
         np.testing.assert_array_equal(once[policy].estimates, once["uniform"].estimates)
 
@@ -134,7 +134,7 @@ def test_samples_to_95_counts_from_when_it_stays_right():
 
 def test_regret_is_counted_by_the_truth_that_is_given(played: Result):
     truth = {"g0.0": 1.0, "g0.8": 3.0, "g1.0": 11.0}
-    given = simulated(bed(0.0, 0.8, 1.0), truth=truth)
+    given = simulated(problem(0.0, 0.8, 1.0), truth=truth)
     assert same(given["ucb"], played["ucb"])
     counts = given["ucb"].samples / 5
     np.testing.assert_allclose(given["ucb"].regret[:, -1], counts @ [0.0, 2.0, 10.0])
@@ -144,7 +144,7 @@ def test_regret_is_counted_by_the_truth_that_is_given(played: Result):
 def test_generators_within_the_tolerance_count_as_best():
     truth = {"g0.0": 1.0, "g0.8": 1.009, "g1.0": 1.02}
     for tolerance, best in (("1%", 2), (0.03, 3), (0.0, 1)):
-        found = simulated(bed(0.0, 0.8, 1.0), truth=truth, tolerance=tolerance, rounds=5, trials=1)
+        found = simulated(problem(0.0, 0.8, 1.0), truth=truth, tolerance=tolerance, rounds=5, trials=1)
         assert list(found.is_best) == [place < best for place in range(3)]
 
 
@@ -154,7 +154,7 @@ def test_truth_is_of_all_samples_or_closed_and_gaps_are_on_the_natural_scale():
     assert [known.score for known in result.truth.values()] == pytest.approx([4.0, 4.0])
     assert {known.origin for known in result.truth.values()} == {"closed form"}
     kernel = {"sigma": 2.0, "features": 32}
-    samples = bed(0.0, 3.0)
+    samples = problem(0.0, 3.0)
     samples["g3.0"] *= 0.1
     vendi = simulated(samples, metric="vendi", kernel=kernel, reference=None, rounds=5, trials=1)
     expected = [optimist.score(each, "vendi", kernel=kernel).score for each in samples.values()]
@@ -165,13 +165,13 @@ def test_truth_is_of_all_samples_or_closed_and_gaps_are_on_the_natural_scale():
 
 def test_open_kernels_are_fixed_once_for_all():
     settings = {"metric": "rke", "kernel": {"sigma": "median", "features": 16}, "reference": None, "rounds": 12}
-    result = simulated(bed(0.0, 0.5), policies=["ucb", "rke-ucb"], **settings)
+    result = simulated(problem(0.0, 0.5), policies=["ucb", "rke-ucb"], **settings)
     assert (result["ucb"].named[:, 4:] >= 0).all(), "no warm-up to fix a kernel"
 
 
 def test_a_trial_ends_where_a_generator_has_run_out():
     with pytest.warns(SimulationWarning, match=r"expected 200 samples of each.* found 32 in generator 'g0.0', 32 in"):
-        result = simulated(bed(0.0, 3.0, n=32), policies=["ucb", "uniform"])
+        result = simulated(problem(0.0, 3.0, n=32), policies=["ucb", "uniform"])
     run = result["uniform"]
     assert (run.lengths == 12).all(), "six whole batches of each"
     assert run.exhausted == ("g0.0",) * 3
@@ -182,7 +182,7 @@ def test_a_trial_ends_where_a_generator_has_run_out():
 
 
 def test_stopping_ends_trials_and_its_numbers_stand():
-    result = simulated(bed(0.0, 2.0), policies=["top-two", "fid-ucb"], stop=True)
+    result = simulated(problem(0.0, 2.0), policies=["top-two", "fid-ucb"], stop=True)
     stopped, running = result["top-two"], result["fid-ucb"]
     assert stopped.decided.all()
     assert not running.decided.any(), "a bound without errors runs on"
@@ -192,7 +192,7 @@ def test_stopping_ends_trials_and_its_numbers_stand():
     np.testing.assert_array_equal(stopped.accuracy[:, -1], 1.0)
     summary = stopped.summary("x")
     assert (summary.decided, summary.wrong_stops, summary.stop_samples) == (3, 0, float(stopped.lengths.mean() * 5))
-    wrong = simulated(bed(0.0, 2.0), policies="top-two", stop=True, truth={"g0.0": 5.0, "g2.0": 1.0})
+    wrong = simulated(problem(0.0, 2.0), policies="top-two", stop=True, truth={"g0.0": 5.0, "g2.0": 1.0})
     assert wrong.summaries[0].wrong_stops == 3
 
 
@@ -282,7 +282,7 @@ def test_policies_as_they_are_written():
             contenders(text)
 
 
-def test_a_bed_s_settings_hold_unless_others_are_given():
+def test_a_problem_s_settings_hold_unless_others_are_given():
     made = SourceSet({"a": ArraySource({"features": rows(0)}), "b": ArraySource({"features": rows(1)})},
                {"metric": "rke", "kernel": {"sigma": 1.0, "features": 8}})  # fmt: skip
     assert optimist.simulate(made, rounds=4, trials=1).metric == "rke"
@@ -319,7 +319,7 @@ def test_names_are_escaped_in_notebooks():
 @pytest.mark.long
 def test_every_figure_is_drawn_in_both_formats(tmp_path: Path, draw_only: Callable[..., None]):
     with pytest.warns(SimulationWarning):
-        result = simulated(bed(0.0, 0.8, n=60), policies=["ucb", "uniform"])
+        result = simulated(problem(0.0, 0.8, n=60), policies=["ucb", "uniform"])
     files = result.plot(tmp_path / "figures")
     stems = {"total_regret", "average_regret", "optimal_pick_ratio", "accuracy", "pick_share", "estimates"}
     assert {file.stem for file in files} == stems
@@ -333,7 +333,7 @@ def test_every_figure_is_drawn_in_both_formats(tmp_path: Path, draw_only: Callab
 
 
 def test_the_command_says_what_is_wrong_without_a_traceback(tmp_path: Path):
-    np.savez(tmp_path / "bed.npz", a=rows(1), b=rows(2, d=3))
+    np.savez(tmp_path / "problem.npz", a=rows(1), b=rows(2, d=3))
     np.save(tmp_path / "real.npy", rows(3))
 
     def said(*arguments: str, code: int = 1) -> str:
@@ -342,8 +342,8 @@ def test_the_command_says_what_is_wrong_without_a_traceback(tmp_path: Path):
         assert "Traceback" not in run.output
         return run.output
 
-    files = [f"--features={tmp_path / 'bed.npz'}", f"--reference={tmp_path / 'real.npy'}"]
-    assert "bed.npz: 'b': features: expected 4 columns, as the reference has; found 3" in said(*files)
+    files = [f"--features={tmp_path / 'problem.npz'}", f"--reference={tmp_path / 'real.npy'}"]
+    assert "problem.npz: 'b': features: expected 4 columns, as the reference has; found 3" in said(*files)
     assert "'vendi' needs --sigma" in said(files[0], "--metric=vendi")
     assert "--truth: expected scores as a=1.5,b=2.5; got 'x'" in said(*files, "--truth=x")
     assert "--features" in said(code=2)
@@ -351,11 +351,11 @@ def test_the_command_says_what_is_wrong_without_a_traceback(tmp_path: Path):
 
 def test_the_command_warns_first_and_writes_what_it_is_asked_to(tmp_path: Path, draw_only: Callable[..., None]):
     draw_only("accuracy")
-    (tmp_path / "bed").mkdir()
-    for name, samples in bed(0.0, 1.0, n=50).items():
-        np.save(tmp_path / "bed" / f"{name}.npy", samples)
-    np.savez(tmp_path / "bed" / "real.npz", mean=np.zeros(4), covariance=np.eye(4))
-    told = [f"--features={tmp_path / 'bed'}", f"--reference={tmp_path / 'bed' / 'real.npz'}", "--rounds=15"]
+    (tmp_path / "problem").mkdir()
+    for name, samples in problem(0.0, 1.0, n=50).items():
+        np.save(tmp_path / "problem" / f"{name}.npy", samples)
+    np.savez(tmp_path / "problem" / "real.npz", mean=np.zeros(4), covariance=np.eye(4))
+    told = [f"--features={tmp_path / 'problem'}", f"--reference={tmp_path / 'problem' / 'real.npz'}", "--rounds=15"]
     written = [f"--json={tmp_path / 'o.json'}", f"--csv={tmp_path / 'o.csv'}", f"--plot={tmp_path / 'figures'}"]
     run = CliRunner().invoke(app, ["simulate", *told, "--trials=2", "--policy=ucb", "--policy=fd-ucb", *written])
     assert run.exit_code == 0, run.output

@@ -34,11 +34,11 @@ def spoilt(value: float) -> np.ndarray:
 
 
 @pytest.fixture
-def bed(tmp_path: Path) -> Callable[..., Path]:
+def samples(tmp_path: Path) -> Callable[..., Path]:
     """A folder with a file for each generator: an array as .npy, several as .npz."""
 
     def made(**generators: Any) -> Path:
-        folder = tmp_path / "bed"
+        folder = tmp_path / "samples"
         folder.mkdir()
         for name, held in generators.items():
             if isinstance(held, dict):
@@ -80,7 +80,7 @@ FINE = {"a": rows(1), "b": rows(2)}
 @pytest.mark.parametrize(
     ("generators", "said"),
     [
-        ({}, "bed: expected a file ending in .npy, .npz, .safetensors, .parquet, or a folder, for each generator; "),
+        ({}, "samples: expected a file ending in .npy, .npz, .safetensors, .parquet, or a folder, for each"),
         ({"a": rows(1), "b": rows(2, d=3)}, "b.npy: features: expected 4 columns, as the reference has; found 3"),
         ({"a": spoilt(np.nan)}, "a.npy: features: expected finite numbers of at most 1e+30 in size, got nan in row 3"),
         ({"a": spoilt(-np.inf)}, "got -inf in row 3, column 2"),
@@ -97,8 +97,8 @@ FINE = {"a": rows(1), "b": rows(2)}
         ({"a": {"mean": np.zeros(4), "covariance": np.eye(3)}}, "a.npz: covariance: expected shape (4, 4)"),
     ],
 )  # fmt: skip
-def test_samples_of_no_use_are_refused(bed, real: Path, generators: dict[str, Any], said: str):
-    assert said in refused(f"--features={bed(**generators)}", f"--reference={real}")
+def test_samples_of_no_use_are_refused(samples, real: Path, generators: dict[str, Any], said: str):
+    assert said in refused(f"--features={samples(**generators)}", f"--reference={real}")
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,10 @@ def test_samples_of_no_use_are_refused(bed, real: Path, generators: dict[str, An
         (FINE, [], "reference: expected real features or their moments, which the metric 'fid' compares with; found"),
     ],
 )  # fmt: skip
-def test_samples_and_options_that_do_not_go_together(bed, generators: dict[str, Any], options: list[str], said: str):
-    assert said in refused(f"--features={bed(**generators)}", *options)
+def test_samples_and_options_that_do_not_go_together(
+    samples, generators: dict[str, Any], options: list[str], said: str
+):
+    assert said in refused(f"--features={samples(**generators)}", *options)
 
 
 @pytest.mark.parametrize(
@@ -141,12 +143,16 @@ def test_samples_and_options_that_do_not_go_together(bed, generators: dict[str, 
         (["--reference=."], ".: expected a file ending in .npy, .npz, .safetensors, .parquet, found"),
     ],
 )  # fmt: skip
-def test_options_of_no_use_are_refused(bed, real: Path, options: list[str], said: str):
-    assert said in refused(f"--features={bed(**FINE)}", f"--reference={real}", *options)
+def test_options_of_no_use_are_refused(samples, real: Path, options: list[str], said: str):
+    assert said in refused(f"--features={samples(**FINE)}", f"--reference={real}", *options)
 
 
-def test_more_than_memory_can_hold(bed, real: Path):
-    told = ["simulate", f"--features={bed(a={'mean': np.zeros(4), 'covariance': np.eye(4)})}", f"--reference={real}"]
+def test_more_than_memory_can_hold(samples, real: Path):
+    told = [
+        "simulate",
+        f"--features={samples(a={'mean': np.zeros(4), 'covariance': np.eye(4)})}",
+        f"--reference={real}",
+    ]
     for size, said in (
         (
             ["--rounds=1000000000000"],
@@ -159,8 +165,8 @@ def test_more_than_memory_can_hold(bed, real: Path):
         assert said in done.stderr
 
 
-def test_places_that_hold_no_samples(bed, real: Path, tmp_path: Path):
-    folder = bed(**FINE)
+def test_places_that_hold_no_samples(samples, real: Path, tmp_path: Path):
+    folder = samples(**FINE)
     for place, said in (
         (folder / "c", "c: no such file or folder"),
         (folder / "c.npz", "c.npz: no such file or folder"),
@@ -179,17 +185,17 @@ def test_places_that_hold_no_samples(bed, real: Path, tmp_path: Path):
     except OSError:
         return  # a file system that has UTF-8 names only
     said = refused(f"--features={folder}", f"--reference={real}")
-    assert said.endswith(r"bed: expected generator names in UTF-8, found '\udcff'")
+    assert said.endswith(r"samples: expected generator names in UTF-8, found '\udcff'")
 
 
-def test_odd_names_and_types_are_played_and_drawn(bed, real: Path, tmp_path: Path, draw_only: Callable[..., None]):
+def test_odd_names_and_types_are_played_and_drawn(samples, real: Path, tmp_path: Path, draw_only: Callable[..., None]):
     draw_only("pick_share", "estimates")
     odd = {
         "$x^$": (9 * rows(1)).astype(int),
         "[red]ü, =1": rows(2).astype(np.float16),
         "x" * 200: rows(3).astype(">f4"),
     }
-    told = [f"--features={bed(**odd)}", f"--reference={real}", f"--picks={tmp_path / 'picks.csv'}"]
+    told = [f"--features={samples(**odd)}", f"--reference={real}", f"--picks={tmp_path / 'picks.csv'}"]
     done = simulated(*told, f"--plot={tmp_path / 'figures'}", "--policy=ucb")
     assert done.exit_code == 0, done.output
     assert (tmp_path / "picks.csv").read_text().count("$x^$") > 0

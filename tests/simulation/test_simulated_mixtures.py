@@ -124,8 +124,14 @@ def test_marks_are_within_the_rounds():
 @pytest.mark.long
 def test_the_command_says_what_python_says(tmp_path: Path, draw_only: Callable[..., None]):
     samples: dict[str, Any] = dict(rows())
-    np.savez(tmp_path / "bed.npz", **samples)
-    told = ["--goal=mixture", "--metric=rke", "--sigma=1.5", "--frequencies=16", f"--features={tmp_path / 'bed.npz'}"]
+    np.savez(tmp_path / "problem.npz", **samples)
+    told = [
+        "--goal=mixture",
+        "--metric=rke",
+        "--sigma=1.5",
+        "--frequencies=16",
+        f"--features={tmp_path / 'problem.npz'}",
+    ]
     size = ["--rounds=24", "--trials=2", "--policy=ogd", "--policy=uniform"]
     files = {name: tmp_path / f"{name}.{name}" for name in ("json", "csv")} | {"picks": tmp_path / "picks.csv"}
     wanted = [f"--{option}={file}" for option, file in files.items()]

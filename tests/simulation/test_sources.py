@@ -65,8 +65,8 @@ def test_a_folder_holds_a_file_or_a_folder_for_each_generator(tmp_path: Path):
 
 
 def test_a_file_holds_an_array_for_each_generator(tmp_path: Path):
-    np.savez(tmp_path / "bed.npz", a=rows(1), b=rows(2), **{"c/mean": np.zeros(3), "c/covariance": np.eye(3)})
-    found = sources.files(tmp_path / "bed.npz")
+    np.savez(tmp_path / "problem.npz", a=rows(1), b=rows(2), **{"c/mean": np.zeros(3), "c/covariance": np.eye(3)})
+    found = sources.files(tmp_path / "problem.npz")
     np.testing.assert_array_equal(held(found["b"]), rows(2))
     assert found["c"].samples is None
     table = arrow.table({"generator": ["y", "x"] * 6, "features": rows(3).tolist()})
@@ -167,11 +167,11 @@ def test_a_gaussian_has_the_moments_and_the_distance_it_is_given():
 
 def test_the_demo_s_generators_are_sampled_as_they_are_drawn(digits, digits_cache, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))
-    bed = sources.digits("fid")
-    assert list(bed.sources) == list(digits.family)
-    assert bed.settings["metric"].reference.samples == len(digits.images)
-    assert bed.aligned
-    source = bed.sources["vae-1.3"]
+    problem = sources.digits("fid")
+    assert list(problem.sources) == list(digits.family)
+    assert problem.settings["metric"].reference.samples == len(digits.images)
+    assert problem.aligned
+    source = problem.sources["vae-1.3"]
     whole = source.stream(Draw(0, 0, "vae-1.3")).take(1100)
     stream = source.stream(Draw(0, 0, "vae-1.3"))
     parts = [(stream.take(size) or {})["features"] for size in (3, 600, 497)]
@@ -181,12 +181,13 @@ def test_the_demo_s_generators_are_sampled_as_they_are_drawn(digits, digits_cach
 
 def test_prompted_generators_get_the_same_prompts(digits, digits_cache, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPTIMIST_CACHE", str(digits_cache))
-    bed = sources.digits("information-vendi")
+    problem = sources.digits("information-vendi")
     prompts = [
-        (source.stream(Draw(3, 1, name)).take(40) or {})["prompts"] for name, source in list(bed.sources.items())[:2]
+        (source.stream(Draw(3, 1, name)).take(40) or {})["prompts"]
+        for name, source in list(problem.sources.items())[:2]
     ]
     np.testing.assert_array_equal(*prompts)
-    other = (next(iter(bed.sources.values())).stream(Draw(3, 2, "x")).take(40) or {})["prompts"]
+    other = (next(iter(problem.sources.values())).stream(Draw(3, 2, "x")).take(40) or {})["prompts"]
     assert not np.array_equal(other, prompts[0])
 
 
@@ -270,10 +271,12 @@ def exported(path: Path, keep_log: bool = True) -> Path:
 
 
 def test_an_exported_experiment_brings_what_was_told_and_what_was_asked(tmp_path: Path):
-    bed = sources.experiment(exported(tmp_path / "x.zip"))
-    assert list(bed.sources) == ["a"]
-    assert bed.settings == {"metric": InceptionScore(dimension=3), "delta": 0.1, "tolerance": 0.0}
-    assert held(bed.sources["a"], "probabilities")[:, 0] == pytest.approx([1 / 3, 1 / 3, 1 / 3 + 0.02, 1 / 3 + 0.02])
+    problem = sources.experiment(exported(tmp_path / "x.zip"))
+    assert list(problem.sources) == ["a"]
+    assert problem.settings == {"metric": InceptionScore(dimension=3), "delta": 0.1, "tolerance": 0.0}
+    assert held(problem.sources["a"], "probabilities")[:, 0] == pytest.approx(
+        [1 / 3, 1 / 3, 1 / 3 + 0.02, 1 / 3 + 0.02]
+    )
 
 
 def test_rows_that_do_not_count_are_left_out(tmp_path: Path):
@@ -293,10 +296,10 @@ def test_rows_that_do_not_count_are_left_out(tmp_path: Path):
 def test_the_rows_of_a_paired_experiment_are_aligned_by_their_indices(tmp_path: Path):
     late = [entry(1, 0.0, indices=(0, 2)), entry(2, 0.02, indices=(4, 2)), entry(3, 0.01, indices=(2, 2))]
     path = archived(tmp_path / "x.zip", late, [entry(1, 0.03, indices=(0, 2))])
-    bed = sources.experiment(path)
-    assert bed.is_paired()
-    assert held(bed.sources["a"], "probabilities")[::2, 0] == pytest.approx(1 / 3 + np.array([0.0, 0.01, 0.02]))
-    drawn = first(bed.sources["a"], 2, Draw(1, 0, "g", paired=True), "probabilities")
+    problem = sources.experiment(path)
+    assert problem.is_paired()
+    assert held(problem.sources["a"], "probabilities")[::2, 0] == pytest.approx(1 / 3 + np.array([0.0, 0.01, 0.02]))
+    drawn = first(problem.sources["a"], 2, Draw(1, 0, "g", paired=True), "probabilities")
     assert drawn[:, 0] == pytest.approx(1 / 3), "the two that b has, too"
 
 
@@ -310,10 +313,10 @@ def test_the_rows_of_a_paired_experiment_are_aligned_by_their_indices(tmp_path: 
     ],
 )
 def test_experiments_whose_rows_are_not_aligned(tmp_path: Path, told: list[LogEntry], changes: dict[str, Any]):
-    bed = sources.experiment(archived(tmp_path / "x.zip", told, **changes))
-    assert not bed.is_paired()
+    problem = sources.experiment(archived(tmp_path / "x.zip", told, **changes))
+    assert not problem.is_paired()
     with pytest.raises(ValueError, match=r"paired: .* found an experiment that is not paired, or lacks samples"):
-        bed.is_paired(True)
+        problem.is_paired(True)
 
 
 def test_exports_that_cannot_be_drawn_from(tmp_path: Path):

@@ -28,7 +28,7 @@ LEAST_SUCCESS = 0.01
 
 
 @dataclass(frozen=True)
-class _Bed:
+class _Problem:
     """The rows as prompts: one for each pick."""
 
     known: ScoredPrompts
@@ -70,29 +70,29 @@ def route_table(
         contexts = ContextSettings(rows.contexts.shape[1], 256).fitted([rows.contexts.astype(np.float64)])
     paid = None if costs is None else np.asarray(costs, dtype=np.float64)
     has_chances = RoutePolicy.named(policy).has_chances
-    bed = _bed(rows, names, paid, -1.0 if lower_is_better else 1.0, has_chances)
+    problem = _problem(rows, names, paid, -1.0 if lower_is_better else 1.0, has_chances)
     prompts = len(np.unique(rows.pick))
     warnings = _missing(rows, names, retired)
-    if bed is None:
+    if problem is None:
         few = f"{prompts} prompts are too few: {FEWEST}, and two generators with {FEWEST_PICKS} each, are needed"
         return _few(rows, names, paid, prompts, lower_is_better, title, scale, price, tries, (*warnings, few))
-    found = route_gain(bed.known, price=price, contexts=contexts, seed=seed)
+    found = route_gain(problem.known, price=price, contexts=contexts, seed=seed)
     sigma = float(contexts.bandwidth)
-    kinds = types_of(bed.known, found, count=types, examples=4 * EXAMPLES, bandwidth=sigma, seed=seed)
+    kinds = types_of(problem.known, found, count=types, examples=4 * EXAMPLES, bandwidth=sigma, seed=seed)
     if found.error is None and has_chances:
         warnings.append(
             "too few prompts were given by chance to the generators that are compared, so that the gain is by the model"
         )
     single = names.index(found.best)
     routed = np.zeros(count)
-    routed[bed.able] = list(found.shares.values())
+    routed[problem.able] = list(found.shares.values())
     return Routes(
         title=title,
         lower_is_better=lower_is_better,
         scale=scale,
         best=found.best,
-        best_score=bed.sign * found.single_value,
-        score=bed.sign * found.value,
+        best_score=problem.sign * found.single_value,
+        score=problem.sign * found.value,
         gain=found.gain,
         error=found.error,
         lower=found.lower,
@@ -101,16 +101,18 @@ def route_table(
         price=price,
         costs=None if paid is None else paid.tolist(),
         prompts=prompts,
-        types=[_type(kind, bed, names) for kind in kinds],
+        types=[_type(kind, problem, names) for kind in kinds],
         shares=_shares(rows, names, routed),
-        savings=None if paid is None else _savings(rows, paid, single, tries, _success(bed, found, count)),
+        savings=None if paid is None else _savings(rows, paid, single, tries, _success(problem, found, count)),
         positions=[],
         samples=int(rows.samples.sum()),
         warnings=tuple(warnings),
     )
 
 
-def _bed(rows: RoutedRows, names: Sequence[str], paid: Floats | None, sign: float, has_chances: bool) -> _Bed | None:
+def _problem(
+    rows: RoutedRows, names: Sequence[str], paid: Floats | None, sign: float, has_chances: bool
+) -> _Problem | None:
     """The prompts of generators that can be compared; None where there are too few."""
     _, first, prompt = np.unique(rows.pick, return_index=True, return_inverse=True)
     picks = np.bincount(rows.generator[first], minlength=len(names))
@@ -132,10 +134,10 @@ def _bed(rows: RoutedRows, names: Sequence[str], paid: Floats | None, sign: floa
         probability=np.where(is_first, rows.probability, np.nan)[is_in],
         costs=None if paid is None else paid[able],
     )
-    return _Bed(known, able.tolist(), [rows.prompts[place] for place in first[kept]], sign)
+    return _Problem(known, able.tolist(), [rows.prompts[place] for place in first[kept]], sign)
 
 
-def _type(kind: PromptType, bed: _Bed, names: Sequence[str]) -> RouteType:
+def _type(kind: PromptType, problem: _Problem, names: Sequence[str]) -> RouteType:
     had = sum(score.samples for score in kind.scores.values())
     scores: list[RouteScore] = []
     for name in names:
@@ -143,14 +145,14 @@ def _type(kind: PromptType, bed: _Bed, names: Sequence[str]) -> RouteType:
         scores.append(
             RouteScore(
                 generator=name,
-                score=None if score is None or score.score is None else bed.sign * score.score,
+                score=None if score is None or score.score is None else problem.sign * score.score,
                 error=None if score is None else score.error,
                 traffic=0.0 if score is None else score.samples / max(had, 1),
             )
         )
     # Every generator of a log has a predicted score, so that there is a winner.
-    winner = kind.winner or bed.known.names[0]
-    shown = dict.fromkeys(text for place in kind.examples if (text := bed.texts[place]))
+    winner = kind.winner or problem.known.names[0]
+    shown = dict.fromkeys(text for place in kind.examples if (text := problem.texts[place]))
     return RouteType(
         share=kind.share,
         examples=list(shown)[:EXAMPLES],
@@ -171,10 +173,10 @@ def _shares(rows: RoutedRows, names: Sequence[str], routed: Floats) -> list[Rout
     ]
 
 
-def _success(bed: _Bed, found: RouteGain, count: int) -> Floats:
+def _success(problem: _Problem, found: RouteGain, count: int) -> Floats:
     """The expected score (m, G) on each prompt; NaN for generators that cannot be compared."""
     predicted = np.full((len(found.predicted), count), np.nan)
-    predicted[:, bed.able] = bed.sign * found.predicted
+    predicted[:, problem.able] = problem.sign * found.predicted
     return predicted
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from optimist.numerics.routing.features import Floats
 from optimist.policies.routing import RoutePolicy
 from optimist.routing_gain.outcomes import ScoredPrompts
-from optimist.simulation.routing import RouteBed, play
+from optimist.simulation.routing import RoutingProblem, play
 from optimist_client.errors import FixError
 from optimist_client.goals import PACED
 
@@ -109,14 +109,14 @@ def played(
         raise FixError("price: it is multiplied by costs, and there are none")
     table = known.table()
     chosen = np.random.default_rng((seed, 1)).permutation(len(table))[:rounds]
-    bed = RouteBed("", known.contexts[chosen], table[chosen], table[chosen], known.costs, tries=tries)
+    problem = RoutingProblem("", known.contexts[chosen], table[chosen], table[chosen], known.costs, tries=tries)
     has_costs = known.costs is not None
-    single = play(bed, RoutePolicy("best-single", price=price))
+    single = play(problem, RoutePolicy("best-single", price=price))
     rows: list[PlayedPolicy] = []
     for name in policies:
         budget = {"ceiling": ceiling, "at_least": at_least} if name in PACED else {}
         policy = RoutePolicy.named(name, len(chosen), price, tries, **budget)
-        runs = [play(bed, policy, trial=trial, seed=seed) for trial in range(trials)]
+        runs = [play(problem, policy, trial=trial, seed=seed) for trial in range(trials)]
         means = np.array([run.values.mean() for run in runs])
         counts = sum(np.bincount(run.chosen, minlength=len(known.names)) for run in runs)
         share = float(np.mean([run.share_of_ideal for run in runs]))
@@ -144,7 +144,7 @@ def played(
         rows=tuple(rows),
         ceiling=ceiling,
         at_least=at_least,
-        mixture=None if ceiling is None else best_mixture(bed.results.mean(0), bed.spent.mean(0), ceiling),
+        mixture=None if ceiling is None else best_mixture(problem.results.mean(0), problem.spent.mean(0), ceiling),
     )
 
 

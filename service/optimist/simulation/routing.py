@@ -24,7 +24,7 @@ FEWEST = 3
 
 
 @dataclass(frozen=True, eq=False)
-class RouteBed:
+class RoutingProblem:
     """Prompts in an order of arrival, what each generator scores on them, and what it would score on average."""
 
     name: str
@@ -46,7 +46,7 @@ class RouteBed:
     """How many prompts come before each generator joins (G,); empty: all are there from the first one."""
     changes: int = 0
     """How many prompts come before `later`; 0: they are not used."""
-    later: RouteBed | None = None
+    later: RoutingProblem | None = None
     """The same prompts, on which generators score otherwise from then on."""
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class Routed:
     probability: Floats
     """(T,): with which it was chosen; NaN where no chance was involved."""
     order: NDArray[np.int64]
-    """(T,): the prompts of the bed in the order of their arrival."""
+    """(T,): the prompts of the problem in the order of their arrival."""
     values: Floats
     """(T,): expected score less the price of the cost."""
     costs: Floats
@@ -109,13 +109,18 @@ class Routed:
 
     @classmethod
     def of(
-        cls, bed: RouteBed, price: float, order: NDArray[np.int64], chosen: NDArray[np.int64], probability: Floats
+        cls,
+        problem: RoutingProblem,
+        price: float,
+        order: NDArray[np.int64],
+        chosen: NDArray[np.int64],
+        probability: Floats,
     ) -> Routed:
-        """Prompts of the bed in this order, each given to the chosen generator."""
-        spent = bed.spent[order]
-        values = bed.results[order] - price * spent
+        """Prompts of the problem in this order, each given to the chosen generator."""
+        spent = problem.spent[order]
+        values = problem.results[order] - price * spent
         rows, means = np.arange(len(order)), values.mean(0)
-        dearest = 0 if bed.costs is None else int(np.argmax(bed.costs))
+        dearest = 0 if problem.costs is None else int(np.argmax(problem.costs))
         return cls(
             chosen=chosen,
             probability=probability,
@@ -141,7 +146,7 @@ class Routed:
 
 
 def play(
-    bed: RouteBed,
+    problem: RoutingProblem,
     policy: RoutePolicy,
     *,
     trial: int = 0,
@@ -156,20 +161,25 @@ def play(
     Bandwidth and principal components are those of the first contexts, as in the service, which gives these prompts to
     the generators in turn; here the policy has them from its first prompt on.
     """
-    order = np.random.default_rng((seed, trial)).permutation(len(bed.contexts))
+    order = np.random.default_rng((seed, trial)).permutation(len(problem.contexts))
     if policy.name == "best-single":
-        single = int((bed.results - policy.price * bed.spent).mean(0).argmax())
-        return Routed.of(bed, policy.price, order, np.full(len(order), single), np.full(len(order), np.nan))
-    chosen, probability = _chosen(policy, bed, order, features, (seed, trial), warmup)
-    return Routed.of(bed, policy.price, order, chosen, probability)
+        single = int((problem.results - policy.price * problem.spent).mean(0).argmax())
+        return Routed.of(problem, policy.price, order, np.full(len(order), single), np.full(len(order), np.nan))
+    chosen, probability = _chosen(policy, problem, order, features, (seed, trial), warmup)
+    return Routed.of(problem, policy.price, order, chosen, probability)
 
 
 def _chosen(
-    policy: RoutePolicy, bed: RouteBed, order: NDArray[np.int64], features: int, seeds: tuple[int, int], warmup: int
+    policy: RoutePolicy,
+    problem: RoutingProblem,
+    order: NDArray[np.int64],
+    features: int,
+    seeds: tuple[int, int],
+    warmup: int,
 ) -> tuple[NDArray[np.int64], Floats]:
-    contexts, count, told = bed.contexts[order], bed.expected.shape[1], bed.told(seeds)
-    joins = np.array(bed.joins or [0] * count)
-    later = None if bed.later is None else bed.later.told(seeds)
+    contexts, count, told = problem.contexts[order], problem.expected.shape[1], problem.told(seeds)
+    joins = np.array(problem.joins or [0] * count)
+    later = None if problem.later is None else problem.later.told(seeds)
     probability = np.full(len(order), np.nan)
     fitted = ContextSettings(contexts.shape[1], features).fitted([contexts[:CONTEXTS_TO_FIT]])
     learner: _Learner
@@ -183,12 +193,12 @@ def _chosen(
         growth = 0.0 if policy.is_published and features <= 64 else GROWTH
         learner = _Sums(known(contexts), count, partial(fit, linear=known.linear), growth)
     first = np.full(count, 1 if policy.is_published else warmup)
-    if bed.joins:
+    if problem.joins:
         # As the service has it, whose warm-up is that of generators that fix the columns.
         first = np.maximum(first, np.where(joins > 0, contexts_to_fit("median", count), 0))
     chosen = np.zeros(len(order), dtype=np.int64)
     counts = np.zeros(count, dtype=np.int64)
-    purse = _Purse(bed, policy)
+    purse = _Purse(problem, policy)
     for t in range(len(order)):
         able = np.flatnonzero(joins <= t)
         new = able[counts[able] < first[able]]
@@ -203,7 +213,7 @@ def _chosen(
             chosen_of = policy.pick(chances, t)
             place = int(known[chosen_of])
             probability[t] = chances[chosen_of] if policy.has_chances else np.nan
-        scores = (told if later is None or t < bed.changes else later)(int(order[t]), place)
+        scores = (told if later is None or t < problem.changes else later)(int(order[t]), place)
         learner.add(t, place, scores)
         purse.pay(int(order[t]), place, len(scores))
         counts[place] += 1
@@ -214,11 +224,11 @@ def _chosen(
 class _Purse:
     """What a router has spent, and the price by which it keeps its budget."""
 
-    def __init__(self, bed: RouteBed, policy: RoutePolicy) -> None:
-        self._bed, self._policy = bed, policy
-        self.costs = bed.costs
+    def __init__(self, problem: RoutingProblem, policy: RoutePolicy) -> None:
+        self._problem, self._policy = problem, policy
+        self.costs = problem.costs
         """(G,), as the router knows them."""
-        self._spent, self._calls = (np.zeros(bed.expected.shape[1]) for _ in range(2))
+        self._spent, self._calls = (np.zeros(problem.expected.shape[1]) for _ in range(2))
         self._made: tuple[int, Frontier] | None = None
 
     def paced(self, learner: _Learner, t: int, known: NDArray[np.int64]) -> RoutePolicy:
@@ -228,7 +238,7 @@ class _Purse:
         if self.costs is None or isinstance(learner, _Kernels):
             raise FixError("ceiling, at_least: expected a cost of each generator, and a policy with regressions")
         if self._made is None or self._made[0] != learner.start:
-            if self._bed.paid is not None:
+            if self._problem.paid is not None:
                 self.costs = np.where(self._calls > 0.0, self._spent / np.maximum(self._calls, 1.0), self.costs)
             self._made = learner.start, self._policy.frontier(*learner.sampled(SAMPLED), self.costs[known])
         return self._policy.paced(self._made[1], float(self._spent.sum()) - (self._policy.ceiling or 0.0) * t)
@@ -236,7 +246,7 @@ class _Purse:
     def pay(self, prompt: int, place: int, calls: int) -> None:
         """Count so many calls of a generator."""
         if self.costs is not None:
-            cost = self.costs[place] if self._bed.paid is None else self._bed.paid[prompt, place]
+            cost = self.costs[place] if self._problem.paid is None else self._problem.paid[prompt, place]
             self._calls[place] += calls
             self._spent[place] += calls * cost
 

@@ -159,14 +159,14 @@ def _free_port() -> int:
 
 def play_unpaired(config: ExperimentConfig, console: Console) -> TrialResult:
     """Play the experiment until it is decided or its budget is spent, with unpaired samples and the same settings."""
-    bed = digits(config.metric.name)
-    settings = {"metric": bed.settings["metric"]} | {
+    known = digits(config.metric.name)
+    settings = {"metric": known.settings["metric"]} | {
         name: getattr(config, name) for name in ("batch_size", "delta", "tolerance", "warmup", "rescore_growth")
     }
     assert config.budget is not None
     rounds = -(-config.budget // config.batch_size)
     contender = Contender(config.policy, {"policy": config.policy})
-    trial = Trial(bed.sources, contender, settings, 0, rounds, config.seed, stop=True, shuffle=True, paired=False)
+    trial = Trial(known.sources, contender, settings, 0, rounds, config.seed, stop=True, shuffle=True, paired=False)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

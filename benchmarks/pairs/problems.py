@@ -22,7 +22,7 @@ from optimist.simulation.digits.generators import Generator, Recipe, TruncatedVA
 from optimist.simulation.digits.world import Digits, load
 
 ROWS = 30_000
-"""Samples in a pool of most beds. The pool is the population: streams are drawn from it with replacement."""
+"""Samples in a pool of most problems. The pool is the population: streams are drawn from it with replacement."""
 SEED = 1_000_000
 EPOCHS = (20, 40, 80, 120)
 LEAST = {4: 0.9, 8: 0.6, 20: 0.5, 50: 0.5}
@@ -32,7 +32,7 @@ KINDS = ("vae-1.0", "gmm-40", "kde-0.2", "pca-gaussian")
 KERNEL: dict[str, Any] = {"name": "gaussian", "sigma": 5.0, "features": 128}
 DIMENSION = 64
 METRICS = ("fid", "kid", "mmd", "cmmd", "rke", "vendi", "is", "mean")
-"""By which the beds of rows are scored."""
+"""By which the problems of rows are scored."""
 
 Arrays = Mapping[str, NDArray[Any]]
 Pools = Mapping[str, Arrays]
@@ -40,7 +40,7 @@ Pools = Mapping[str, Arrays]
 
 
 @dataclass(frozen=True)
-class Bed:
+class Problem:
     """Generators, the question about them, and the samples of each after which a run counts as undecided."""
 
     pools: Pools
@@ -97,8 +97,8 @@ def kinds() -> dict[str, Generator]:
     return {name: made[name] for name in KINDS}
 
 
-def of_digits(metric: str, made: Mapping[str, Generator], horizon: int, unlike: bool = False) -> Bed:
-    """A bed of generators of digits, all drawn with one seed."""
+def of_digits(metric: str, made: Mapping[str, Generator], horizon: int, unlike: bool = False) -> Problem:
+    """A problem of generators of digits, all drawn with one seed."""
     world = load(progress=False)
     brought: dict[str, dict[str, Any]] = {
         "fid": {"reference": world.reference()[:2]},
@@ -108,7 +108,7 @@ def of_digits(metric: str, made: Mapping[str, Generator], horizon: int, unlike: 
     }
     settings = brought.get(metric, {"kernel": KERNEL})
     pools = {name: _seen(world, metric, generator.sample(ROWS, SEED)) for name, generator in made.items()}
-    return Bed(pools, Question(declared_of(metric, **settings)), horizon, unlike)
+    return Problem(pools, Question(declared_of(metric, **settings)), horizon, unlike)
 
 
 def _seen(world: Digits, metric: str, images: NDArray[Any]) -> Arrays:
@@ -117,7 +117,7 @@ def _seen(world: Digits, metric: str, images: NDArray[Any]) -> Arrays:
     return {"probabilities": world.probabilities(images)} if metric == "is" else {"features": world.features(images)}
 
 
-def gaussian(rotated: bool, horizon: int) -> Bed:
+def gaussian(rotated: bool, horizon: int) -> Problem:
     """FID of 0.3 + s·N(0, diag λ), λ_j ∝ 1/j with sum 50, against s = 1 and mean 0. Rotated: each in its own basis.
 
     The rotation is of the noise, so that every generator has the score it has without.
@@ -129,20 +129,20 @@ def gaussian(rotated: bool, horizon: int) -> Bed:
         turned = noise @ _rotation(place) if rotated else noise
         pools[f"s = {scale:g}"] = {"features": 0.3 + scale * roots * turned}
     reference = np.zeros(DIMENSION), np.diag(roots**2)
-    return Bed(pools, Question(declared_of("fid", reference=reference)), horizon, rotated)
+    return Problem(pools, Question(declared_of("fid", reference=reference)), horizon, rotated)
 
 
 def _rotation(seed: int) -> NDArray[np.float64]:
     return np.linalg.qr(np.random.default_rng(seed).standard_normal((DIMENSION, DIMENSION)))[0]
 
 
-def tailed(metric: str, law: str, horizon: int) -> Bed:
-    """A bed of rows of unequal size (`tails.LAWS`)."""
+def tailed(metric: str, law: str, horizon: int) -> Problem:
+    """A problem of rows of unequal size (`tails.LAWS`)."""
     return of_rows(metric, tails.real_rows(law), tails.pools(law), KERNEL, lambda rows: rows, horizon)
 
 
-def altered_rows(metric: str, name: str, horizon: int) -> Bed:
-    """A bed of real rows that generators alter (`altered.MADE`)."""
+def altered_rows(metric: str, name: str, horizon: int) -> Problem:
+    """A problem of real rows that generators alter (`altered.MADE`)."""
     real, pools = altered.MADE[name]()
     mean, deviation = real.mean(0), real.std(0) + 1e-9
     return of_rows(metric, real, pools, _at_half_median(real[:1_000]), lambda rows: (rows - mean) / deviation, horizon)
@@ -155,8 +155,8 @@ def of_rows(
     kernel: Mapping[str, Any],
     scaled: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     horizon: int,
-) -> Bed:
-    """A bed of these pools of rows. Classes and values are those of rows that are `scaled`."""
+) -> Problem:
+    """A problem of these pools of rows. Classes and values are those of rows that are `scaled`."""
     brought: dict[str, dict[str, Any]] = {
         "fid": {"reference": real},
         "kid": {"reference": real},
@@ -171,10 +171,10 @@ def of_rows(
     }
     array, of = seen.get(metric, ("features", lambda rows: rows))
     pools = {name: {array: of(rows)} for name, rows in made.items()}
-    return Bed(pools, Question(declared_of(metric, **brought.get(metric, {"kernel": kernel}))), horizon)
+    return Problem(pools, Question(declared_of(metric, **brought.get(metric, {"kernel": kernel}))), horizon)
 
 
-def texts(metric: str, file: Path, horizon: int) -> Bed:
+def texts(metric: str, file: Path, horizon: int) -> Problem:
     """Two language models' answers to 164 tasks, ten each; a pool has a task per row, and an answer drawn at random."""
     with np.load(file) as data:
         answers = data["human_eval_x_java2cpp"].astype(np.float64)
@@ -189,7 +189,7 @@ def texts(metric: str, file: Path, horizon: int) -> Bed:
     settings: dict[str, Any] = {"kernel": _at_half_median(answers[0, :, 0])}
     if metric == "conditional-vendi":
         settings |= {"order": 2.0, "prompt_kernel": _at_half_median(tasks)}
-    return Bed(pools, Question(declared_of(metric, **settings)), horizon)
+    return Problem(pools, Question(declared_of(metric, **settings)), horizon)
 
 
 def _at_half_median(rows: NDArray[np.float64]) -> dict[str, Any]:
@@ -198,11 +198,11 @@ def _at_half_median(rows: NDArray[np.float64]) -> dict[str, Any]:
 
 def _digits(
     metric: str, make: Callable[[], Mapping[str, Generator]], horizon: int, unlike: bool = False
-) -> Callable[[], Bed]:
+) -> Callable[[], Problem]:
     return lambda: of_digits(metric, make(), horizon, unlike)
 
 
-BEDS: dict[str, Callable[[], Bed]] = {
+PROBLEMS: dict[str, Callable[[], Problem]] = {
     **{
         f"truncations (4): {metric}": _digits(metric, lambda: truncations(4), horizon)
         for metric, horizon in {"fid": 2_000, "kid": 2_000, "is": 6_000, "rke": 2_000, "vendi": 800}.items()
@@ -231,10 +231,10 @@ BEDS: dict[str, Callable[[], Bed]] = {
 }
 """By name: the generators, how many there are, and the metric."""
 TEXTS = {f"texts (2): {metric}": metric for metric in ("rke", "conditional-vendi")}
-"""The beds that need a file."""
+"""The problems that need a file."""
 
 
 @cache
-def bed_named(name: str, file: str) -> Bed:
-    """The bed, made once in each process."""
-    return texts(TEXTS[name], Path(file), 3_000) if name in TEXTS else BEDS[name]()
+def problem_named(name: str, file: str) -> Problem:
+    """The problem, made once in each process."""
+    return texts(TEXTS[name], Path(file), 3_000) if name in TEXTS else PROBLEMS[name]()

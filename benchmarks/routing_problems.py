@@ -1,6 +1,6 @@
-"""Beds for policies that route prompts: synthetic ones whose expected scores are known, and real models' answers.
+"""Problems for policies that route prompts: synthetic ones whose expected scores are known, and real models' answers.
 
-    python benchmarks/routing_beds.py FOLDER prompts.npz
+    python benchmarks/routing_problems.py FOLDER prompts.npz
 
 embeds the prompts of all .jsonl files of a folder, such as `pareto_bandit/data/examples` of the wheel paretobandit
 0.1.1 (Apache-2.0), whose lines have a prompt, its source, and the reward and the cost of three language models'
@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from optimist.numerics.routing.features import ContextMap, median_distance
-from optimist.simulation.routing import RouteBed
+from optimist.simulation.routing import RoutingProblem
 
 PROMPTS = 1500
 
@@ -29,17 +29,17 @@ def unit(rows: np.ndarray) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
-def smooth(kind: str, seed: int, prompts: int = PROMPTS) -> RouteBed:
+def smooth(kind: str, seed: int, prompts: int = PROMPTS) -> RoutingProblem:
     """Four generators whose expected scores are linear in the context, or rugged, and share a part."""
     rng = np.random.default_rng(seed)
     contexts = unit(rng.standard_normal((prompts, 8)))
     own = 0.5 * rng.standard_normal((4, 8))
     values = contexts @ own.T if kind == "linear" else np.sin(4.0 * contexts @ own.T)
     expected = 0.1 * rng.standard_normal(4) + values + (contexts @ rng.standard_normal(8))[:, None]
-    return RouteBed(kind, contexts, expected + 0.5 * rng.standard_normal(expected.shape), expected)
+    return RoutingProblem(kind, contexts, expected + 0.5 * rng.standard_normal(expected.shape), expected)
 
 
-def kinds(seed: int, prompts: int = PROMPTS, one_is_best: bool = False) -> RouteBed:
+def kinds(seed: int, prompts: int = PROMPTS, one_is_best: bool = False) -> RoutingProblem:
     """Three generators on six kinds of task, each with a probability of success."""
     rng = np.random.default_rng(seed)
     centres = unit(rng.standard_normal((6, 32)))
@@ -49,44 +49,44 @@ def kinds(seed: int, prompts: int = PROMPTS, one_is_best: bool = False) -> Route
     success = np.sort(success, axis=1) if one_is_best else success
     expected = success[kind]
     scores = (rng.random(expected.shape) < expected).astype(np.float64)
-    return RouteBed("one is best" if one_is_best else "kinds of task", contexts, scores, expected)
+    return RoutingProblem("one is best" if one_is_best else "kinds of task", contexts, scores, expected)
 
 
-def priced(seed: int, tries: int = 1, prompts: int = PROMPTS) -> RouteBed:
+def priced(seed: int, tries: int = 1, prompts: int = PROMPTS) -> RoutingProblem:
     """Three generators on six kinds of task: the dear one is the best on most, and cheap ones suffice for some."""
-    bed = kinds(seed, prompts)
+    problem = kinds(seed, prompts)
     name = "kinds of task, with prices" + (f", up to {tries} calls" if tries > 1 else "")
-    lifted = np.clip(bed.expected + np.array([0.2, 0.05, -0.05]), 0.05, 0.98)
+    lifted = np.clip(problem.expected + np.array([0.2, 0.05, -0.05]), 0.05, 0.98)
     scores = (np.random.default_rng((seed, 1)).random(lifted.shape) < lifted).astype(np.float64)
-    return RouteBed(name, bed.contexts, scores, lifted, np.array([10.0, 3.0, 1.0]), tries)
+    return RoutingProblem(name, problem.contexts, scores, lifted, np.array([10.0, 3.0, 1.0]), tries)
 
 
 JOINS = 1000
 """How many prompts come before the newcomer of `joined`."""
 
 
-def joined(bed: RouteBed, how: str, seed: int = 0) -> RouteBed:
-    """A bed whose last generator joins after `JOINS` prompts.
+def joined(problem: RoutingProblem, how: str, seed: int = 0) -> RoutingProblem:
+    """A problem whose last generator joins after `JOINS` prompts.
 
     how: it is "better on some" prompts, those far on one side of a direction, and worse elsewhere; "better" or "worse"
     everywhere; or "equal" to the first one.
     """
     rng = np.random.default_rng((seed, 2))
-    binary = bool(np.isin(bed.scores, (0.0, 1.0)).all())
+    binary = bool(np.isin(problem.scores, (0.0, 1.0)).all())
     step = 0.15 if binary else 0.5
-    best, worst = bed.expected.max(1), bed.expected.min(1)
-    along = bed.contexts @ rng.standard_normal(bed.contexts.shape[1])
+    best, worst = problem.expected.max(1), problem.expected.min(1)
+    along = problem.contexts @ rng.standard_normal(problem.contexts.shape[1])
     some = np.where(along > np.quantile(along, 0.75), best + step, worst)
-    known = {"better on some": some, "better": best + step, "worse": worst - step, "equal": bed.expected[:, 0]}
-    expected = np.concatenate([bed.expected, known[how][:, None]], axis=1)
+    known = {"better on some": some, "better": best + step, "worse": worst - step, "equal": problem.expected[:, 0]}
+    expected = np.concatenate([problem.expected, known[how][:, None]], axis=1)
     if binary:
         expected = np.clip(expected, 0.02, 0.98)
         own = (rng.random(len(expected)) < expected[:, -1]).astype(np.float64)
     else:
         own = expected[:, -1] + 0.5 * rng.standard_normal(len(expected))
-    scores = np.concatenate([bed.scores, own[:, None]], axis=1)
-    joins = (*[0] * bed.scores.shape[1], JOINS)
-    return RouteBed(f"{bed.name}, newcomer {how}", bed.contexts, scores, expected, joins=joins)
+    scores = np.concatenate([problem.scores, own[:, None]], axis=1)
+    joins = (*[0] * problem.scores.shape[1], JOINS)
+    return RoutingProblem(f"{problem.name}, newcomer {how}", problem.contexts, scores, expected, joins=joins)
 
 
 LAWS = ("successes", "beta", "rare failures", "normal 0.5", "normal 0.3", "lognormal 0.5")
@@ -106,36 +106,36 @@ def drawn_by(law: str, expected: np.ndarray, rng: np.random.Generator) -> np.nda
     return expected + float(size) * noise
 
 
-def changing(bed: RouteBed, law: str, seed: int, at: int = 0, step: float = 0.0) -> RouteBed:
-    """A bed with scores of this law. After `at` prompts the best single generator scores `step` more on all."""
+def changing(problem: RoutingProblem, law: str, seed: int, at: int = 0, step: float = 0.0) -> RoutingProblem:
+    """A problem with scores of this law. After `at` prompts the best single generator scores `step` more on all."""
     rng = np.random.default_rng((seed, 3))
-    expected = bed.expected
+    expected = problem.expected
     if law in LAWS[:3]:
         expected = np.clip(expected, 0.15, 0.85)
         expected = 1.0 - 0.2 * (1.0 - expected) if law == "rare failures" else expected
-    first = RouteBed(f"{bed.name}, {law}", bed.contexts, drawn_by(law, expected, rng), expected)
+    first = RoutingProblem(f"{problem.name}, {law}", problem.contexts, drawn_by(law, expected, rng), expected)
     if not at:
         return first
     later = expected.copy()
     later[:, int(expected.mean(0).argmax())] += step
     later = np.clip(later, 0.01, 0.99) if law in LAWS[:3] else later
-    then = RouteBed("later", bed.contexts, drawn_by(law, later, rng), later)
+    then = RoutingProblem("later", problem.contexts, drawn_by(law, later, rng), later)
     return replace(first, changes=at, later=then)
 
 
-def coding(file: Path) -> RouteBed:
+def coding(file: Path) -> RoutingProblem:
     """Two models on coding tasks, each task once for every trial."""
     found = np.load(file)
     tasks = unit(found["human_eval_x_java2cpp_prompt"].astype(np.float64))
     answers = unit(found["human_eval_x_java2cpp"].astype(np.float64))
     scores = np.einsum("mtkd,td->tkm", answers, tasks)
     trials = scores.shape[1]
-    return RouteBed(
+    return RoutingProblem(
         "coding tasks", np.repeat(tasks, trials, 0), scores.reshape(-1, 2), np.repeat(scores.mean(1), trials, 0)
     )
 
 
-def llms(file: Path, models: int = 5, rounds: int = 40) -> RouteBed:
+def llms(file: Path, models: int = 5, rounds: int = 40) -> RoutingProblem:
     """The first models that answered every prompt; every prompt comes in each round."""
     found = np.load(file)
     answers, prompts = (unit(found[name].astype(np.float64)) for name in ("emb", "prompt_emb"))
@@ -143,7 +143,7 @@ def llms(file: Path, models: int = 5, rounds: int = 40) -> RouteBed:
     table[found["prompt"], found["model"]] = (answers * prompts[found["prompt"]]).sum(1)
     whole = np.flatnonzero(~np.isnan(table).any(0))[:models]
     scores = np.tile(table[:, whole], (rounds, 1))
-    return RouteBed("language models", np.tile(prompts, (rounds, 1)), scores, scores)
+    return RoutingProblem("language models", np.tile(prompts, (rounds, 1)), scores, scores)
 
 
 def embed(folder: Path, file: Path) -> None:
@@ -160,7 +160,7 @@ def embed(folder: Path, file: Path) -> None:
     np.savez(file, contexts=np.asarray(contexts), source=sources, names=names, rewards=rewards, costs=costs)
 
 
-def texts(file: Path, models: int, seed: int, prompts: int = 2600, one_is_best: float = 0.0) -> RouteBed:
+def texts(file: Path, models: int, seed: int, prompts: int = 2600, one_is_best: float = 0.0) -> RoutingProblem:
     """Real prompts; models of the same mean success, whose parts are smooth functions of the embedding.
 
     one_is_best: by how much the first one is better everywhere.
@@ -177,10 +177,10 @@ def texts(file: Path, models: int, seed: int, prompts: int = 2600, one_is_best: 
     expected = np.clip(expected, 0.0, 1.0)
     scores = (rng.random(expected.shape) < expected).astype(np.float64)
     name = f"text, {models} models" + (", one better by " + str(one_is_best) if one_is_best else "")
-    return RouteBed(name, contexts, scores, expected)
+    return RoutingProblem(name, contexts, scores, expected)
 
 
-def collections(file: Path, seed: int, prompts: int = 2600, models: int = 5) -> RouteBed:
+def collections(file: Path, seed: int, prompts: int = 2600, models: int = 5) -> RoutingProblem:
     """Real prompts of several collections, at each of which models are good in their own way, of the same mean."""
     rng = np.random.default_rng(seed)
     known = np.load(file)
@@ -190,18 +190,22 @@ def collections(file: Path, seed: int, prompts: int = 2600, models: int = 5) -> 
     expected = success[kind]
     expected = np.clip(expected - expected.mean(0) + 0.6, 0.02, 0.98)
     scores = (rng.random(expected.shape) < expected).astype(np.float64)
-    return RouteBed("collections", known["contexts"][chosen].astype(np.float64), scores, expected)
+    return RoutingProblem("collections", known["contexts"][chosen].astype(np.float64), scores, expected)
 
 
-def rewards(file: Path, less: float = 0.0) -> RouteBed:
+def rewards(file: Path, less: float = 0.0) -> RoutingProblem:
     """Three language models' answers to real prompts; less: times the cost, whose largest mean is 1."""
     known = np.load(file)
     worth = known["rewards"] - less * known["costs"] / known["costs"].mean(0).max()
-    return RouteBed("rewards" + (" less cost" if less else ""), known["contexts"].astype(np.float64), worth, worth)
+    return RoutingProblem(
+        "rewards" + (" less cost" if less else ""), known["contexts"].astype(np.float64), worth, worth
+    )
 
 
-def beds(coding_file: Path | None, llm_file: Path | None, prompts_file: Path | None = None) -> Iterator[RouteBed]:
-    """All beds whose data is there."""
+def problems(
+    coding_file: Path | None, llm_file: Path | None, prompts_file: Path | None = None
+) -> Iterator[RoutingProblem]:
+    """All problems whose data is there."""
     if prompts_file is not None:
         yield from (texts(prompts_file, models, 7) for models in (5, 10))
         yield collections(prompts_file, 7)

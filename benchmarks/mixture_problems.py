@@ -1,4 +1,4 @@
-"""Test beds of mixtures with known losses: Gaussian mixtures in closed form, and pools drawn with replacement.
+"""Benchmark problems of mixtures with known losses: Gaussian mixtures in closed form, and pools drawn with replacement.
 
 The truth is computed here from the laws themselves, without the code that is measured: by the exact mean of random
 Fourier features under a normal law, E cos(ωᵀx) = exp(−ωᵀΣω/2) cos(ωᵀμ), or by the pool's own moments.
@@ -24,7 +24,7 @@ class Law(Protocol):
     """What a generator makes."""
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:
-        """Rows (n, d). Laws of one bed use the generator of random numbers alike, so that rows can be paired."""
+        """Rows (n, d). Laws of one problem use the generator of random numbers alike, so that rows can be paired."""
         ...
 
     def waves(self, omegas: Floats) -> tuple[Floats, Floats]:
@@ -110,7 +110,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Bed:
+class Problem:
     """Generators by name, real rows to compare with, and the bandwidth of the Gaussian kernel."""
 
     name: str
@@ -168,29 +168,29 @@ def _of(laws: dict[str, Law], shares: Sequence[float], noise: float, count: int 
     return rows
 
 
-def interior() -> Bed:
+def interior() -> Problem:
     """Four normals in two dimensions: the best blend has all of them, a uniform one has about 9 % more loss."""
     means = ((0.0, 0.0), (2.2, 0.3), (-1.4, 2.1), (-0.6, -2.2))
     deviations = (0.75, 0.7, 1.0, 0.8)
     laws: dict[str, Law] = {f"g{i}": normal(m, s) for i, (m, s) in enumerate(zip(means, deviations, strict=True))}
-    return Bed("interior", laws, _of(laws, (1, 2, 4, 2), 0.9), sigma=1.5)
+    return Problem("interior", laws, _of(laws, (1, 2, 4, 2), 0.9), sigma=1.5)
 
 
-def sparse() -> Bed:
+def sparse() -> Problem:
     """Two wide normals that make the best blend, and two narrow ones between them that do not help."""
     means, deviations = ((-1.5, 0.0), (1.8, 0.3), (-1.0, 0.2), (1.2, 0.0)), (1.3, 1.05, 0.25, 0.25)
     laws: dict[str, Law] = {f"g{i}": normal(m, s) for i, (m, s) in enumerate(zip(means, deviations, strict=True))}
-    return Bed("sparse", laws, _of(laws, (3, 2, 0, 0), 0.9), sigma=1.0)
+    return Problem("sparse", laws, _of(laws, (3, 2, 0, 0), 0.9), sigma=1.0)
 
 
-def single() -> Bed:
+def single() -> Problem:
     """A wide normal and three that lie within it: no blend is better than the wide one alone."""
     means, deviations = ((0.0, 0.0), (0.4, 0.0), (-0.3, 0.3), (0.0, -0.3)), (1.5, 0.7, 0.6, 0.5)
     laws: dict[str, Law] = {f"g{i}": normal(m, s) for i, (m, s) in enumerate(zip(means, deviations, strict=True))}
-    return Bed("single", laws, _of(laws, (1, 0, 0, 0), 0.9), sigma=1.5)
+    return Problem("single", laws, _of(laws, (1, 0, 0, 0), 0.9), sigma=1.5)
 
 
-def clusters() -> Bed:
+def clusters() -> Problem:
     """Three generators of 12 narrow clusters in eight dimensions; each favours other clusters, and they overlap."""
     rng = np.random.default_rng(3)
     centres = rng.standard_normal((12, 8)) * 1.6
@@ -201,69 +201,69 @@ def clusters() -> Bed:
         shares[list(own)] += rng.uniform(0.5, 1.5, len(own))
         laws[f"g{place}"] = Normals(shares / shares.sum(), centres, np.full((12, 8), 0.15))
     real = Normals(np.full(12, 1 / 12), centres, np.full((12, 8), 0.6))
-    return Bed("clusters", laws, lambda: real.sample(4000, np.random.default_rng(9)), sigma=2.0)
+    return Problem("clusters", laws, lambda: real.sample(4000, np.random.default_rng(9)), sigma=2.0)
 
 
-def wide() -> Bed:
+def wide() -> Problem:
     """Five generators in 16 dimensions that vary in different directions about different centres."""
     rng = np.random.default_rng(5)
     laws: dict[str, Law] = {}
     for place in range(5):
         variances = rng.uniform(0.05, 1.2, 16)
         laws[f"g{place}"] = Normals(np.ones(1), 0.6 * rng.standard_normal((1, 16)), variances[None])
-    return Bed("wide", laws, _of(laws, (1, 2, 1, 2, 1), 0.7), sigma=4.0)
+    return Problem("wide", laws, _of(laws, (1, 2, 1, 2, 1), 0.7), sigma=4.0)
 
 
 POOL = 4_000
 
 
-def digits(names: Sequence[str], name: str) -> Bed:
+def digits(names: Sequence[str], name: str) -> Problem:
     """Some of the demo's generators through its feature network, as pools."""
     world = load(progress=False)
     made = {**world.generators, **world.family}
     pools: dict[str, Law] = {
         each: Pool(world.features(made[each].sample(POOL, 7)).astype(np.float64)) for each in names
     }
-    return Bed(name, pools, lambda: world.features(world.images).astype(np.float64), sigma=5.0)
+    return Problem(name, pools, lambda: world.features(world.images).astype(np.float64), sigma=5.0)
 
 
-def kinds() -> Bed:
+def kinds() -> Problem:
     """Four kinds of generators of digits."""
     return digits(("vae-1.0", "vae-1.3", "gmm-40", "kde-0.2"), "digits, kinds")
 
 
-def truncations() -> Bed:
+def truncations() -> Problem:
     """One VAE of digits at four truncations."""
     return digits(("vae-0.5", "vae-0.75", "vae-1.0", "vae-1.3"), "digits, truncations")
 
 
-def mnist(data: Path) -> Bed:
+def mnist(data: Path) -> Problem:
     """Five generators of MNIST's digits, in the features of a LeNet."""
     file = np.load(data / "mnist_lenet_generators.npz")
     arms = zip(file["arm_names"].tolist(), file["arm_feat"].astype(np.float64), strict=True)
     real = file["real_feat"].astype(np.float64)
-    return Bed("MNIST", {name: Pool(rows) for name, rows in arms}, lambda: real, sigma=float(file["rke_sigma"]))
+    return Problem("MNIST", {name: Pool(rows) for name, rows in arms}, lambda: real, sigma=float(file["rke_sigma"]))
 
 
-def texts(data: Path) -> Bed:
+def texts(data: Path) -> Problem:
     """The five language models with the most answers, in MiniLM's embeddings."""
     file = np.load(data / "llmfao_minilm.npz")
     models, counts = np.unique(file["model"], return_counts=True)
     chosen = models[np.argsort(-counts, kind="stable")[:5]]
     rows = file["emb"].astype(np.float64)
     pools: dict[str, Law] = {str(file["models"][m]): Pool(rows[file["model"] == m]) for m in chosen}
-    return Bed("texts", pools, lambda: rows, sigma=0.7)
+    return Problem("texts", pools, lambda: rows, sigma=0.7)
 
 
-CLOSED: dict[str, Callable[[], Bed]] = {made.__name__: made for made in (interior, sparse, single, clusters, wide)}
-REAL: dict[str, Callable[[], Bed]] = {"kinds": kinds, "truncations": truncations}
-OF_DATA: dict[str, Callable[[Path], Bed]] = {"mnist": mnist, "texts": texts}
+CLOSED: dict[str, Callable[[], Problem]] = {made.__name__: made for made in (interior, sparse, single, clusters, wide)}
+REAL: dict[str, Callable[[], Problem]] = {"kinds": kinds, "truncations": truncations}
+OF_DATA: dict[str, Callable[[Path], Problem]] = {"mnist": mnist, "texts": texts}
 
 
-def bed_named(name: str, data: Path | None = None) -> Bed:
-    """A bed by name. Raises ValueError if it needs `data`, a directory with its file, and there is none."""
+def problem_named(name: str, data: Path | None = None) -> Problem:
+    """A problem by name. Raises ValueError if it needs `data`, a directory with its file, and there is none."""
     if name in OF_DATA:
         if data is None:
-            raise ValueError(f"the bed {name!r} needs --data")
+            raise ValueError(f"the problem {name!r} needs --data")
         return OF_DATA[name](data)
     return {**CLOSED, **REAL}[name]()

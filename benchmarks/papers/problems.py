@@ -1,4 +1,4 @@
-"""The test beds of the policies: set-ups like those of the papers on the digits, Gaussians, and feature files."""
+"""The benchmark problems of the policies, set up like those of the papers: digits, Gaussians, and feature files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OURS = "ucb"
 
 @dataclass(frozen=True)
 class Comparison:
-    """A test bed for every policy of its metric. `make` takes the number of samples of a pool."""
+    """A benchmark problem for every policy of its metric. `make` takes the number of samples of a pool."""
 
     title: str
     metric: str
