@@ -28,7 +28,7 @@ from optimist.numerics.routing.drift import Drift
 from optimist.numerics.routing.features import CONTEXTS_TO_FIT, Components, ContextSettings
 from optimist.numerics.routing.ridge import Moments
 from optimist.policies.routing import FLOOR, RoutePolicy
-from optimist.simulation.routing import Routed, RoutingProblem, play
+from optimist.simulation.routing import RoutingProblem, RoutingTrial, play
 from routing_problems import JOINS, LAWS, changing, joined, kinds, problems, smooth
 
 PRICE = 0.02
@@ -36,7 +36,7 @@ PRICE = 0.02
 POLICIES = ("optimistic", "ucb", "greedy", "rff-ucb", "pak-ucb", "uniform", "best-single")
 
 
-def on_components(problem: RoutingProblem, trial: int, *, drawn: bool, width: float = 0.3) -> Routed:
+def on_components(problem: RoutingProblem, trial: int, *, drawn: bool, width: float = 0.3) -> RoutingTrial:
     """LinUCB with a weight vector for each generator on the principal components of the first contexts.
 
     drawn: choose by weights that are drawn (linear Thompson sampling) instead of the upper bound. width: standard
@@ -57,10 +57,10 @@ def on_components(problem: RoutingProblem, trial: int, *, drawn: bool, width: fl
         inverses[place] -= np.outer(pulls[place], pulls[place]) / (1.0 + row @ pulls[place])
         crosses[place] += scores[t, place] * row
         chosen[t] = place
-    return Routed.of(problem, 0.0, order, chosen, np.full(len(order), np.nan))
+    return RoutingTrial.from_choices(problem, 0.0, order, chosen, np.full(len(order), np.nan))
 
 
-def linucb(problem: RoutingProblem, trial: int) -> Routed:
+def linucb(problem: RoutingProblem, trial: int) -> RoutingTrial:
     """LinUCB with one weight vector for (context, one-hot generator), as the papers' baseline has it."""
     order = np.random.default_rng((0, trial)).permutation(len(problem.contexts))
     contexts, scores = problem.contexts[order], problem.scores[order]
@@ -77,10 +77,10 @@ def linucb(problem: RoutingProblem, trial: int) -> Routed:
         inverse -= np.outer(row, row) / (1.0 + rows[place] @ row)
         cross += scores[t, place] * rows[place]
         chosen[t] = place
-    return Routed.of(problem, 0.0, order, chosen, np.full(len(order), np.nan))
+    return RoutingTrial.from_choices(problem, 0.0, order, chosen, np.full(len(order), np.nan))
 
 
-PEERS: dict[str, Callable[[RoutingProblem, int], Routed]] = {
+PEERS: dict[str, Callable[[RoutingProblem, int], RoutingTrial]] = {
     "linucb, shared": linucb,
     "linucb": partial(on_components, drawn=False),
     "linear thompson": partial(on_components, drawn=True),

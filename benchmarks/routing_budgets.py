@@ -34,7 +34,7 @@ from rich.table import Table
 from optimist.numerics.routing.features import contexts_to_fit
 from optimist.policies.routing import RoutePolicy
 from optimist.simulation.routes import best_mixture
-from optimist.simulation.routing import Routed, RoutingProblem, play
+from optimist.simulation.routing import RoutingProblem, RoutingTrial, play
 
 CEILINGS = (0.0003, 0.0006, 0.001, 0.002, 0.004, 0.008)
 """Dollars a prompt. The models cost 0.00003, 0.0005 and 0.015."""
@@ -51,7 +51,7 @@ def problem_of(file: Path) -> tuple[RoutingProblem, list[str]]:
     return problem, known["names"].tolist()
 
 
-def ours(problem: RoutingProblem, trial: int, features: int, **budget: Any) -> Routed:
+def ours(problem: RoutingProblem, trial: int, features: int, **budget: Any) -> RoutingTrial:
     """A play of our default with a budget."""
     warmup = contexts_to_fit("median", problem.scores.shape[1])
     # Draws of its own: those of the last prompts decide how far from the ceiling a play ends.
@@ -78,7 +78,7 @@ class ParetoBandit:
         kept = ("model_id", "input_cost_per_m", "output_cost_per_m")
         self._registry = {one["model_id"]: {key: one[key] for key in kept} for one in listed}
 
-    def play(self, trial: int, ceiling: float, priors: str) -> Routed:
+    def play(self, trial: int, ceiling: float, priors: str) -> RoutingTrial:
         """A play under this ceiling, with the prompts in the same order as ours."""
         from pareto_bandit.budget_pacer import BudgetPacer, PacingMode  # pyright: ignore[reportMissingImports]
         from pareto_bandit.config import BEST_K3_HPARAMS  # pyright: ignore[reportMissingImports]
@@ -106,10 +106,10 @@ class ParetoBandit:
             chosen[t] = self._names.index(model)
             log.cost_usd = float(problem.spent[prompt, chosen[t]])
             router.process_feedback(log.request_id, reward=float(problem.scores[prompt, chosen[t]]))
-        return Routed.of(problem, 0.0, order, chosen, np.full(len(order), np.nan))
+        return RoutingTrial.from_choices(problem, 0.0, order, chosen, np.full(len(order), np.nan))
 
 
-def over(runs: list[Routed], ceiling: float, begin: int = 0) -> str:
+def over(runs: list[RoutingTrial], ceiling: float, begin: int = 0) -> str:
     """By how much costs from a prompt on are above the ceiling: mean, worst and least."""
     found = np.array([each.costs[begin:].mean() / ceiling - 1.0 for each in runs])
     return f"{found.mean():+.2%} ({found.min():+.2%} to {found.max():+.2%})"
@@ -121,7 +121,7 @@ def shown(numbers: np.ndarray) -> str:
 
 
 def ceilings(
-    problem: RoutingProblem, trials: int, peers: dict[str, Callable[..., Routed]], wanted: list[float]
+    problem: RoutingProblem, trials: int, peers: dict[str, Callable[..., RoutingTrial]], wanted: list[float]
 ) -> Table:
     """What is spent against each ceiling, and scored."""
     heads = ("ceiling", "router", "all prompts above it", "the second half", "reward", "best fixed mixture")
@@ -138,7 +138,7 @@ def ceilings(
     return table
 
 
-def shares(problem: RoutingProblem, trials: int, peer: Callable[..., Routed], wanted: list[float]) -> Table:
+def shares(problem: RoutingProblem, trials: int, peer: Callable[..., RoutingTrial], wanted: list[float]) -> Table:
     """What is kept of the best single model's reward, and at which cost."""
     table = Table("at least", "kept: mean (least to most)", "second half", "dollars a prompt", "of the best single's")
     scores, costs = problem.scores.mean(0), problem.spent.mean(0)
@@ -167,7 +167,7 @@ def main() -> None:
     asked = parser.parse_args()
     problem, names = problem_of(asked.prompts)
     mine = partial(ours, problem, features=asked.features)
-    peers: dict[str, Callable[..., Routed]] = {"optimist": mine}
+    peers: dict[str, Callable[..., RoutingTrial]] = {"optimist": mine}
     if asked.pareto is not None:
         peer = ParetoBandit(asked.pareto, problem, names)
         peers |= {

@@ -104,7 +104,7 @@ def of_problem(problem: RoutingProblem, seed: int, logged: bool, features: int) 
         scores, probability = problem.scores[rows, generator], chances[rows, generator]
         known = ScoredPrompts(names, problem.contexts, rows, generator, scores, probability)
     else:
-        known = ScoredPrompts.of_table(problem.contexts, problem.scores, names)
+        known = ScoredPrompts.from_table(problem.contexts, problem.scores, names)
     found = route_gain(known, features=features, seed=seed)
     return Judged.of(problem, rows, found)
 

@@ -45,7 +45,7 @@ def logged(seed: int, count: int = 800) -> tuple[ScoredPrompts, np.ndarray]:
 
 def test_the_gain_of_a_table_is_that_of_the_right_generator():
     contexts, kinds, scores = tasks(0)
-    found = route_gain(ScoredPrompts.of_table(contexts, scores, ("a", "b")), features=64)
+    found = route_gain(ScoredPrompts.from_table(contexts, scores, ("a", "b")), features=64)
     true = SUCCESS[kinds, found.routed].mean() - SUCCESS[kinds].mean(0).max()
     assert abs(found.gain - true) < 3.0 * (found.error or 0.0)
     assert 0.1 < (found.lower or 0.0) < true < (found.upper or 0.0)
@@ -68,7 +68,7 @@ def test_a_table_with_gaps_counts_what_is_there():
     contexts, _, scores = tasks(3)
     holes = np.random.default_rng(0).random(scores.shape) < 0.3
     holes[holes.all(1)] = False
-    found = route_gain(ScoredPrompts.of_table(contexts, np.where(holes, np.nan, scores)), features=64)
+    found = route_gain(ScoredPrompts.from_table(contexts, np.where(holes, np.nan, scores)), features=64)
     assert found.basis == "scores"
     assert (found.lower or 0.0) > 0.05
 
@@ -80,7 +80,7 @@ def test_missing_scores_make_the_gain_neither_larger_nor_smaller():
         holes = np.random.default_rng(seed).random(scores.shape) < 0.4
         holes[holes.all(1)] = False
         for found, kept in ((full, scores), (gaps, np.where(holes, np.nan, scores))):
-            found.append(route_gain(ScoredPrompts.of_table(contexts, kept), features=64))
+            found.append(route_gain(ScoredPrompts.from_table(contexts, kept), features=64))
     apart = [some.gain - every.gain for some, every in zip(gaps, full, strict=True)]
     error = np.sqrt(np.mean([one.error**2 for one in gaps]) / len(gaps))
     assert abs(np.mean(apart)) < 2.0 * error
@@ -116,7 +116,7 @@ def test_a_file_without_scores_to_compare_is_refused(tmp_path: Path):
 def test_a_type_without_known_scores_has_no_winner():
     contexts, kinds, scores = tasks(9, 90)
     scores[kinds == 0] = np.nan
-    known = ScoredPrompts.of_table(contexts, scores)
+    known = ScoredPrompts.from_table(contexts, scores)
     found = types_of(known, route_gain(known, features=64), count=20)
     assert 3 <= len(found) <= 20
     for kind in found:
@@ -126,7 +126,7 @@ def test_a_type_without_known_scores_has_no_winner():
 
 def test_prices_send_prompts_to_the_cheap_one():
     contexts, _, scores = tasks(4)
-    known = ScoredPrompts.of_table(contexts, scores, ("a", "b"), costs=np.array([10.0, 1.0]))
+    known = ScoredPrompts.from_table(contexts, scores, ("a", "b"), costs=np.array([10.0, 1.0]))
     free, priced = route_gain(known, features=64), route_gain(known, features=64, price=0.05)
     assert priced.shares["a"] < free.shares["a"]
     assert priced.cost is not None
@@ -137,7 +137,7 @@ def test_prices_send_prompts_to_the_cheap_one():
 
 def test_types_are_the_kinds_and_each_has_its_winner():
     contexts, kinds, scores = tasks(5)
-    known = ScoredPrompts.of_table(contexts, scores, ("a", "b"))
+    known = ScoredPrompts.from_table(contexts, scores, ("a", "b"))
     found = types_of(known, route_gain(known, features=64), count=3)
     assert sum(kind.share for kind in found) == pytest.approx(1.0)
     named = {KINDS[kinds[kind.examples[0]]]: kind for kind in found}
@@ -298,7 +298,7 @@ def test_a_budget_is_kept_on_a_file(tmp_path: Path):
 
 def test_a_ceiling_is_kept_where_policies_are_played(tmp_path: Path):
     contexts, _, scores = tasks(8, 600)
-    known = ScoredPrompts.of_table(contexts, scores, ["ada", "bob"], np.array([4.0, 1.0]))
+    known = ScoredPrompts.from_table(contexts, scores, ["ada", "bob"], np.array([4.0, 1.0]))
     found = played(known, ["optimistic", "uniform"], trials=3, ceiling=2.0)
     ours, uniform = found.rows
     assert ours.cost == pytest.approx(2.0, rel=0.05)
@@ -330,7 +330,7 @@ def test_a_wrong_budget_is_said_in_words(tmp_path: Path, command: str, options: 
 
 
 def test_a_budget_that_costs_or_scores_do_not_fit_is_said_in_words():
-    known = ScoredPrompts.of_table(CONTEXTS, SCORES - 5.0, ["ada", "bob"], np.array([4.0, 1.0]))
+    known = ScoredPrompts.from_table(CONTEXTS, SCORES - 5.0, ["ada", "bob"], np.array([4.0, 1.0]))
     with pytest.raises(FixError, match="ceiling: expected at least 1, what the cheapest generator costs; got 0"):
         known.costs_of_budget(0.5, None)
     with pytest.raises(FixError, match="at_least: is a part of scores that are never negative; found -"):

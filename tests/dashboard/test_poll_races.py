@@ -51,7 +51,7 @@ def polls_of(store: Store) -> Polls:
         return NOTHING
 
     async def outlines(names: Sequence[str]) -> list[Outline | None]:
-        return [Outline.of(await experiment(name)) for name in names]
+        return [Outline.from_experiment(await experiment(name)) for name in names]
 
     return Polls(store, experiment, state, watched, mixture, routes, anomalous, outlines)
 

@@ -181,7 +181,7 @@ async def test_a_router_with_a_ceiling_has_its_price_in_the_table(make, server: 
     assert state.stored.routes is not None
     assert state.stored.routes.parts == parts
     assert isinstance(state.goal, ForRoutes)
-    goal = replace(state.goal, loaded=LoadedModel.of(state.stored.routes, RouteModel.unpack(found[1])))
+    goal = replace(state.goal, loaded=LoadedModel.from_stored(state.stored.routes, RouteModel.unpack(found[1])))
     assert state.overspent == 120 * (2.5 - 1.5)
     assert goal.price(state.arms, state.overspent)[0] == pace.price
 

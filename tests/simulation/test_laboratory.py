@@ -99,7 +99,7 @@ def test_the_numbers_by_hand():
         return TrialResult(np.array(picks, np.int32), np.array(named, np.int32), ends, drawn, False, exhausted)
 
     gaps = np.array([0.0, 1.0, 3.0])
-    run = Run.of([trial([2, 0, 1], [-1, 0, 0]), trial([1, 0], [1, 1], "b")], 3, 5, gaps, gaps == 0.0)
+    run = Run.from_plays([trial([2, 0, 1], [-1, 0, 0]), trial([1, 0], [1, 1], "b")], 3, 5, gaps, gaps == 0.0)
     np.testing.assert_array_equal(run.picks, [[2, 0, 1], [1, 0, -1]])
     np.testing.assert_array_equal(run.regret, [[3, 3, 4], [1, 1, math.nan]])
     np.testing.assert_array_equal(run.average_regret, [[3, 1.5, 4 / 3], [1, 0.5, math.nan]])
@@ -122,7 +122,7 @@ def test_samples_to_95_counts_from_when_it_stays_right():
 
     def to_95(*named: list[int]) -> float | None:
         plays = [TrialResult(np.zeros(4, np.int32), np.array(row, np.int32), ends, drawn, False, None) for row in named]
-        return Run.of(plays, 4, 5, gaps, gaps == 0.0).summary("x").samples_to_95
+        return Run.from_plays(plays, 4, 5, gaps, gaps == 0.0).summary("x").samples_to_95
 
     assert to_95([0, 0, 0, 0]) == 5.0
     assert to_95([0, 1, 0, 0], [-1, 0, 0, 0]) == 15.0

@@ -121,7 +121,7 @@ class Context:
             except ValueError as error:
                 raise ApiError(503, "newer-rules", "Created by a newer version", f"{error}", action="retry") from None
             known = self._recent.put(name, (text, found))
-            self._outlines.put(name, Outline.of(found))
+            self._outlines.put(name, Outline.from_experiment(found))
         return known[1]
 
     async def outlines(self, names: Sequence[str]) -> list[Outline | None]:
@@ -141,7 +141,7 @@ class Context:
                     except NotFound:  # deleted meanwhile
                         return None
                     if not self._knows(name, known.instance):
-                        self._outlines.put(name, Outline.of(known))
+                        self._outlines.put(name, Outline.from_experiment(known))
         known = self._outlines.get(name)
         return None if known is None else known.with_labels(controls)
 
@@ -191,7 +191,7 @@ class Context:
             return None
         place = (state.config.name, label)
         stored = await self.store.mixture(state.config.name, label)
-        known = KnownMixture.of(stored, self._mixtures.pop(place))
+        known = KnownMixture.from_stored(stored, self._mixtures.pop(place))
         if known is None:
             return None
         return mixture_of(state, self._mixtures.put(place, known), label)

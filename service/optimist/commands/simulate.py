@@ -224,7 +224,7 @@ def _samples(
 ) -> SourceSet:
     """The samples that the options name. Imports torch only here."""
     from optimist.simulation import sources
-    from optimist.simulation.asked import arrays_read
+    from optimist.simulation.inputs import arrays_read
 
     if features is not None:
         return sources.SourceSet(sources.files(features, arrays_read(metrics), beside=reference))

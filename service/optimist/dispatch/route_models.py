@@ -41,7 +41,7 @@ class RouteModels:
             found = await self._store.route_model(state.config.name)
             # A model newer than the state: the announcement of it has the state read again.
             if found is not None and found[0] == newest.made:
-                state.goal = replace(goal, loaded=LoadedModel.of(newest, await _unpacked(found[1])))
+                state.goal = replace(goal, loaded=LoadedModel.from_stored(newest, await _unpacked(found[1])))
         except (StoreError, ValueError) as error:
             _log.warning("the model of contexts of %s cannot be read: %s", state.config.name, error)
 

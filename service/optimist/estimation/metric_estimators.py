@@ -30,7 +30,7 @@ Start = int | Literal["next"] | None
 """The index of a batch's first sample; "next": the one after those told; None: its samples have no index."""
 
 
-class Told(NamedTuple):
+class StreamBatch(NamedTuple):
     """A batch, as the arguments of `StreamingEstimator.add`."""
 
     tensors: dict[str, Tensor]
@@ -65,7 +65,7 @@ def checked_start(start: Start, rows: int, end: int) -> Indices | None:
     return int(first), rows
 
 
-def replayed(estimator: StreamingEstimator, log: Sequence[Told]) -> Estimate | None:
+def replayed(estimator: StreamingEstimator, log: Sequence[StreamBatch]) -> Estimate | None:
     """Add batches to an estimator; the latest estimate that is due after them."""
     estimate: Estimate | None = None
     for told in log:
@@ -116,7 +116,7 @@ def texts_of(array: NDArray[Any]) -> list[str]:
     return json.loads(array.tobytes())
 
 
-Logs = Mapping[str, Sequence[Told]]
+Logs = Mapping[str, Sequence[StreamBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +139,11 @@ class MetricEstimators:
         self._asked = question
         self.estimates: dict[str, Estimate | None] = dict.fromkeys(generators)
         self._growth = growth
-        self._logs: dict[str, list[Told]] = {name: [] for name in generators}
+        self._logs: dict[str, list[StreamBatch]] = {name: [] for name in generators}
         self._estimators: dict[str, StreamingEstimator] = {}
         self._due: str | None = None
 
-    def begun(self, generator: str, told: Told) -> Begun | None:
+    def begun(self, generator: str, told: StreamBatch) -> Begun | None:
         """The estimators that this batch begins, None if it begins none. Nothing is changed.
 
         Raises FixError if the kernels cannot be fixed, or if the batch does not fit the settings.
@@ -160,7 +160,7 @@ class MetricEstimators:
         }
         return Begun(question, estimators, {name: replayed(estimators[name], log) for name, log in logs.items()})
 
-    def add(self, generator: str, told: Told, begun: Begun | None) -> None:
+    def add(self, generator: str, told: StreamBatch, begun: Begun | None) -> None:
         """Add a batch, for which `begun` returned `begun`. Raises FixError as `StreamingEstimator.add` does."""
         if begun is not None:
             self.question, self._estimators, self.estimates = begun.question, begun.estimators, begun.estimates
@@ -233,7 +233,7 @@ class MetricEstimators:
                 tensors = tensors_at(f"{place}/{number}/rows", arrays)
                 ids = texts_of(arrays[f"{place}/{number}/ids"])
                 one = None if found is None else (found[0], found[1])
-                log.append(Told(tensors, ids, None if listed is None else torch.tensor(listed), one))
+                log.append(StreamBatch(tensors, ids, None if listed is None else torch.tensor(listed), one))
 
     def _fitted(self, logs: Logs) -> Question:
         """The question; its open kernels are fixed once the logs have enough samples of every generator."""

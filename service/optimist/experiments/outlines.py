@@ -59,7 +59,7 @@ class Outline:
     """Bytes of `experiment` as JSON."""
 
     @classmethod
-    def of(cls, experiment: Experiment) -> Outline:
+    def from_experiment(cls, experiment: Experiment) -> Outline:
         """The outline of a whole experiment."""
         prompts = experiment.config.prompts
         config = experiment.config.model_copy(update={"prompts": None})

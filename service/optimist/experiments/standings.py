@@ -111,7 +111,7 @@ class KnownMixture:
     mixture: Mixture
 
     @classmethod
-    def of(cls, stored: StoredMixture | None, known: KnownMixture | None = None) -> KnownMixture | None:
+    def from_stored(cls, stored: StoredMixture | None, known: KnownMixture | None = None) -> KnownMixture | None:
         """The stored one, None without one; `known` if that is the same, which is then not parsed again.
 
         Raises ValueError, KeyError or TypeError if it cannot be read.

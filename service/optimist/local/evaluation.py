@@ -11,7 +11,7 @@ from optimist.estimation.arrays import Batch, arrays_of, check_arrays, columns_o
 from optimist.estimation.metric_estimators import (
     MetricEstimators,
     Start,
-    Told,
+    StreamBatch,
     checked_costs,
     checked_prompts,
     checked_start,
@@ -19,7 +19,7 @@ from optimist.estimation.metric_estimators import (
     score_due,
 )
 from optimist.estimation.question import Question, by_label, prepared, with_real_data
-from optimist.local.goals import Plan
+from optimist.local.goals import GoalSettings
 from optimist.local.scales import Scales
 from optimist.local.session import Session
 from optimist.metrics.devices import find_device
@@ -119,7 +119,9 @@ class Evaluation(Session):
             prompt_kernel=prompt_kernel,
         )
         declared = directed.in_direction(direction)
-        plan = Plan.of(goal, policy, bound, declared, prompts_are, warmup=warmup, growth=rescore_growth)
+        goal_settings = GoalSettings.from_arguments(
+            goal, policy, bound, declared, prompts_are, warmup=warmup, growth=rescore_growth
+        )
         tolerance = checked_tolerance(tolerance)
         declared.check_decides()
         declared.check_tolerance(tolerance)
@@ -127,7 +129,7 @@ class Evaluation(Session):
         check_whole("seed", seed, 0)
         self.batch_size = batch_size
         self._costs = checked_costs(costs, names)
-        check_prompts_are(prompts_are, bool(prompts), plan.bound)
+        check_prompts_are(prompts_are, bool(prompts), goal_settings.bound)
         metrics = by_label([declared, *map(with_real_data, watch)])
         if prompts is not None and not any(metric.takes_prompts for metric in metrics.values()):
             raise FixError(f"metric {declared.name!r} does not take prompts")
@@ -140,11 +142,11 @@ class Evaluation(Session):
         self._declared = metrics
         estimators: dict[str, MetricEstimators] = {}  # by label, the one that decides first
         for label, metric in metrics.items():
-            how = {"bound": plan.bound, "options": options} if metric is declared else {}
+            how = {"bound": goal_settings.bound, "options": options} if metric is declared else {}
             how["prompts"] = (self._list_length or None) if metric.scores_lists else None
             how |= {"device": place, "paired": paired, "generators": len(names)}
             question = Question(prepared(metric, place), delta=delta, **how)
-            estimators[label] = MetricEstimators(question, names, plan.growth)
+            estimators[label] = MetricEstimators(question, names, goal_settings.growth)
         super().__init__(names, estimators, Stopping(delta, tolerance))
         columns_of(self._questions)  # raises where metrics cannot read the same array
         if on_anomaly not in ("hold", "ignore"):
@@ -154,7 +156,7 @@ class Evaluation(Session):
         self._scales = Scales(self.generators, scales, ignored=on_anomaly == "ignore")
         self._widths: dict[str, int] | None = None  # of the batches: the first one tells
         needed = self._primary.question.rows_to_fit(len(names))
-        self._aim = plan.aim(declared, self._stopping, seed, batch_size, needed)
+        self._aim = goal_settings.aim(declared, self._stopping, seed, batch_size, needed)
         self._credits = [0.0] * len(names)
 
     def ask(self, *, among: Collection[str] | None = None, pending: Mapping[str, int] | None = None) -> str:
@@ -203,7 +205,7 @@ class Evaluation(Session):
         indices = checked_start(start, rows, self._ends[generator])
         first = self._samples[generator]
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]
-        told = Told(tensors, ids, listed, None if generator in self._seedless else indices)
+        told = StreamBatch(tensors, ids, listed, None if generator in self._seedless else indices)
         # What may be refused comes first, for all metrics.
         begun = {label: estimators.begun(generator, told) for label, estimators in self._metrics.items()}
         for label, estimators in self._metrics.items():

@@ -30,7 +30,7 @@ from optimist_client.presets import resolve_preset
 
 
 @dataclass(frozen=True)
-class Plan:
+class GoalSettings:
     """A goal with its policy, a preset being replaced by what it stands for."""
 
     goal: str
@@ -42,7 +42,7 @@ class Plan:
     """By which a generator's samples grow until its estimate is due."""
 
     @classmethod
-    def of(
+    def from_arguments(
         cls,
         goal: str,
         policy: str | None,
@@ -52,7 +52,7 @@ class Plan:
         *,
         warmup: int | None = None,
         growth: float | None = None,
-    ) -> Plan:
+    ) -> GoalSettings:
         """The plan that these arguments of `Evaluation` ask for. Raises FixError if they do not go together."""
         if goal == "route":
             raise FixError(

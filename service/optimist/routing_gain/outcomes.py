@@ -68,7 +68,7 @@ class ScoredPrompts:
             raise FixError(f"contexts: expected at least {FEWEST} prompts, got {len(self.contexts)}")
 
     @classmethod
-    def of_table(
+    def from_table(
         cls, contexts: Floats, scores: Floats, names: Sequence[str] = (), costs: Floats | None = None
     ) -> ScoredPrompts:
         """Scores (m, G) of every generator on every prompt with embedding (m, d); NaN where there is none."""
@@ -294,7 +294,7 @@ def prompts_of(arrays: Mapping[str, NDArray[Any]], file: Path) -> ScoredPrompts:
     costs = _numbers(arrays, "costs", 1) if "costs" in arrays else None
     names = tuple(map(str, arrays["names"])) if "names" in arrays else ()
     if wanted is TABLE:
-        known = ScoredPrompts.of_table(contexts, _numbers(arrays, "scores", 2), names, costs)
+        known = ScoredPrompts.from_table(contexts, _numbers(arrays, "scores", 2), names, costs)
     else:
         names, generator = _generators(arrays["generator"], names)
         score, probability = (_numbers(arrays, name, 1) for name in ("score", "probability"))

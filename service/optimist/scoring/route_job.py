@@ -91,7 +91,7 @@ def _pace(experiment: Experiment, state: ExperimentState, model: tuple[str, byte
         or not isinstance(now.goal, ForRoutes)
     ):
         return None
-    goal = replace(now.goal, loaded=LoadedModel.of(state.routes, RouteModel.unpack(model[1])))
+    goal = replace(now.goal, loaded=LoadedModel.from_stored(state.routes, RouteModel.unpack(model[1])))
     price, kept = goal.price(now.arms, now.overspent)
     return RoutePace(
         ceiling=experiment.config.ceiling,

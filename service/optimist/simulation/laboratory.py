@@ -13,10 +13,10 @@ import numpy as np
 from optimist.estimation.question import Question
 from optimist.metrics.threads import one_thread
 from optimist.numerics.batches import check_whole
-from optimist.simulation.asked import Asked, SimulationWarning, check_amounts
+from optimist.simulation.inputs import SimulationInputs, SimulationWarning, check_amounts
 from optimist.simulation.mixture_result import MixtureResult, TrueBlends, checked_truth, true_blends
 from optimist.simulation.mixture_run import Judge, MixtureTrial
-from optimist.simulation.plan import Plan, Runner
+from optimist.simulation.plan import Runner, SimulationPlan
 from optimist.simulation.result import Result, TrueScore, Watched, gaps, given_scores, true_score
 from optimist.simulation.run import Run
 from optimist.simulation.sources import Source, SourceSet
@@ -155,33 +155,33 @@ def simulate(
     if jobs == 0:
         raise FixError("jobs: expected a number of processes, or -1 for as many as there are cores; got 0")
     competing = contenders(policies, goal)
-    asked = Asked.of(sources, metric, watch, of_metric, given, paired, seed)
-    plan = Plan(asked, competing, goal, rounds, batch_size, trials, seed, stop, shuffle)
+    inputs = SimulationInputs.from_arguments(sources, metric, watch, of_metric, given, paired, seed)
+    plan = SimulationPlan(inputs, competing, goal, rounds, batch_size, trials, seed, stop, shuffle)
     plan.check()
-    check_amounts(asked.sources, batch_size, rounds)
+    check_amounts(inputs.sources, batch_size, rounds)
     if goal == "mixture":
-        blends = checked_truth(truth, asked)
+        blends = checked_truth(truth, inputs)
         with Runner(jobs, progress) as runner:
             return _compare_mixtures(plan, runner, blends)
     if isinstance(truth, TrueBlends):
         raise FixError("truth: expected scores by generator, got TrueBlends, which is for the goal 'mixture'")
-    known = None if truth is None else given_scores(truth, asked.sources, asked.question.metric)
+    known = None if truth is None else given_scores(truth, inputs.sources, inputs.question.metric)
     with Runner(jobs, progress) as runner:
         return _compare(plan, runner, known)
 
 
-def _compare(plan: Plan, runner: Runner, known: dict[str, TrueScore] | None) -> Result:
-    asked, question = plan.asked, plan.asked.question
+def _compare(plan: SimulationPlan, runner: Runner, known: dict[str, TrueScore] | None) -> Result:
+    inputs, question = plan.inputs, plan.inputs.question
     if known is None:
-        tasks = [partial(_score, *each, question, plan.seed) for each in asked.sources.items()]
-        known = dict(zip(asked.sources, runner.run("true scores", tasks), strict=True))
+        tasks = [partial(_score, *each, question, plan.seed) for each in inputs.sources.items()]
+        known = dict(zip(inputs.sources, runner.run("true scores", tasks), strict=True))
     others = {
         label: runner.run(f"true scores by {label}", [partial(_score, *each, one, plan.seed) for each in part.items()])
-        for label, (one, part) in asked.watched.items()
+        for label, (one, part) in inputs.watched.items()
     }
     plays = plan.sorted(runner.run("trials", [trial.play for trial in plan.trials_of(Trial)]))
-    behind, is_best = gaps(known, question.metric, asked.settings["tolerance"])
-    runs = {label: Run.of(own, plan.rounds, plan.batch_size, behind, is_best) for label, own in plays.items()}
+    behind, is_best = gaps(known, question.metric, inputs.settings["tolerance"])
+    runs = {label: Run.from_plays(own, plan.rounds, plan.batch_size, behind, is_best) for label, own in plays.items()}
     return Result(
         metric=question.metric.name,
         truth=known,
@@ -191,11 +191,11 @@ def _compare(plan: Plan, runner: Runner, known: dict[str, TrueScore] | None) -> 
         rounds=plan.rounds,
         seed=plan.seed,
         stop=plan.stop,
-        paired=asked.paired,
+        paired=inputs.paired,
         runs=runs,
         watched={
-            label: Watched.of(one.metric, dict(zip(asked.everything, others[label], strict=True)), runs)
-            for label, (one, _) in asked.watched.items()
+            label: Watched.from_runs(one.metric, dict(zip(inputs.everything, others[label], strict=True)), runs)
+            for label, (one, _) in inputs.watched.items()
         },
     )
 
@@ -205,15 +205,15 @@ def _score(name: str, source: Source, question: Question, seed: int) -> TrueScor
         return true_score(name, source, question, seed)
 
 
-def _compare_mixtures(plan: Plan, runner: Runner, truth: TrueBlends | None) -> MixtureResult:
+def _compare_mixtures(plan: SimulationPlan, runner: Runner, truth: TrueBlends | None) -> MixtureResult:
     """Play every trial of a plan. Raises FixError for further metrics, and as `true_blends` does."""
-    asked, question = plan.asked, plan.asked.question
-    if asked.watched:
+    inputs, question = plan.inputs, plan.inputs.question
+    if inputs.watched:
         raise FixError("watch: further metrics are compared with the goal 'best' only")
     if truth is None:
-        truth = true_blends(asked.sources, question, plan.seed)
+        truth = true_blends(inputs.sources, question, plan.seed)
     plays = plan.sorted(runner.run("trials", [trial.blended for trial in plan.trials_of(MixtureTrial)]))
-    count = len(asked.sources)
+    count = len(inputs.sources)
     least = truth.loss(truth.weights)
     singles = np.array([truth.loss(alone) for alone in np.eye(count)])
     judge = Judge(
@@ -221,14 +221,14 @@ def _compare_mixtures(plan: Plan, runner: Runner, truth: TrueBlends | None) -> M
         least=least,
         best_single=float(singles.min()),
         is_log=question.metric.scale == "log",
-        tolerated=_tolerated_excess(asked.settings["tolerance"], question, least),
-        delta=asked.settings["delta"],
+        tolerated=_tolerated_excess(inputs.settings["tolerance"], question, least),
+        delta=inputs.settings["delta"],
     )
     with one_thread():
         runs = {label: judge.run_of(own, count, plan.rounds, plan.batch_size) for label, own in plays.items()}
     return MixtureResult(
         metric=question.metric.name,
-        generators=tuple(asked.sources),
+        generators=tuple(inputs.sources),
         origin=truth.origin,
         weights=truth.weights,
         least=least,
@@ -238,7 +238,7 @@ def _compare_mixtures(plan: Plan, runner: Runner, truth: TrueBlends | None) -> M
         rounds=plan.rounds,
         seed=plan.seed,
         stop=plan.stop,
-        paired=asked.paired,
+        paired=inputs.paired,
         runs=runs,
     )
 

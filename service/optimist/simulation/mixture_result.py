@@ -17,7 +17,7 @@ from rich.console import Group
 
 from optimist.estimation.question import Question
 from optimist.numerics.programme import Floats, minimise
-from optimist.simulation.asked import Asked
+from optimist.simulation.inputs import SimulationInputs
 from optimist.simulation.mixture_run import MEASURES, MixtureRun, MixtureSummary
 from optimist.simulation.reporting import as_html, ended_early, group, measured, plain, shown
 from optimist.simulation.result import SAMPLES
@@ -241,13 +241,13 @@ class TrueBlends:
     """A text that says how it was obtained."""
 
 
-def checked_truth(truth: object, asked: Asked) -> TrueBlends | None:
+def checked_truth(truth: object, inputs: SimulationInputs) -> TrueBlends | None:
     """The truth that a caller gave, if one was. Raises FixError unless it is of blends of these generators."""
     if truth is None:
         return None
     if not isinstance(truth, TrueBlends):
         raise FixError(f"truth: expected TrueBlends for the goal 'mixture', got {type(truth).__name__}")
-    count = len(asked.sources)
+    count = len(inputs.sources)
     if len(truth.weights) != count:
         raise FixError(f"truth: expected the weights of {count} generators, got {len(truth.weights)}")
     return truth

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from optimist.metrics.threads import one_thread
-from optimist.simulation.asked import Asked
+from optimist.simulation.inputs import SimulationInputs
 from optimist.simulation.trial import Contender, Trial
 from optimist_client.config import Goal
 from optimist_client.errors import FixError
@@ -58,10 +58,10 @@ Kind = TypeVar("Kind", bound=Trial)
 
 
 @dataclass(frozen=True)
-class Plan:
+class SimulationPlan:
     """The policies that compete, and the settings that all of them share."""
 
-    asked: Asked
+    inputs: SimulationInputs
     contenders: Sequence[Contender]
     goal: Goal
     rounds: int
@@ -89,12 +89,12 @@ class Plan:
         return {each.label: list(played[place::count]) for place, each in enumerate(self.contenders)}
 
     def _trial(self, kind: type[Kind], contender: Contender, number: int) -> Kind:
-        asked = self.asked
-        shared: dict[str, Any] = {**asked.settings, "metric": asked.metric, "batch_size": self.batch_size}
+        inputs = self.inputs
+        shared: dict[str, Any] = {**inputs.settings, "metric": inputs.metric, "batch_size": self.batch_size}
         if self.goal != "best":
             shared["goal"] = self.goal
         return kind(
-            asked.sources,
+            inputs.sources,
             contender,
             shared,
             number,
@@ -102,5 +102,5 @@ class Plan:
             self.seed,
             self.stop,
             self.shuffle,
-            asked.paired,
+            inputs.paired,
         )

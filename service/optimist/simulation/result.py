@@ -39,7 +39,7 @@ class Watched:
     """The runs of the policies, with regret and accuracy by this metric."""
 
     @classmethod
-    def of(cls, metric: Metric, truth: dict[str, TrueScore], runs: Mapping[str, Run]) -> Watched:
+    def from_runs(cls, metric: Metric, truth: dict[str, TrueScore], runs: Mapping[str, Run]) -> Watched:
         """The runs as they look by another metric, whose true scores these are."""
         behind, is_best = gaps(truth, metric, 0.0)
         return cls(

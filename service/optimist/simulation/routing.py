@@ -85,7 +85,7 @@ class RoutingProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class Routed:
+class RoutingTrial:
     """One trial."""
 
     chosen: NDArray[np.int64]
@@ -108,14 +108,14 @@ class Routed:
     """What a prompt would have cost with the dearest generator."""
 
     @classmethod
-    def of(
+    def from_choices(
         cls,
         problem: RoutingProblem,
         price: float,
         order: NDArray[np.int64],
         chosen: NDArray[np.int64],
         probability: Floats,
-    ) -> Routed:
+    ) -> RoutingTrial:
         """Prompts of the problem in this order, each given to the chosen generator."""
         spent = problem.spent[order]
         values = problem.results[order] - price * spent
@@ -153,7 +153,7 @@ def play(
     features: int = 128,
     seed: int = 0,
     warmup: int = FEWEST,
-) -> Routed:
+) -> RoutingTrial:
     """One trial of a policy: prompts come in a random order of (`seed`, `trial`), each is given to one generator.
 
     warmup: prompts that each generator gets first, in turn, under our policies; the published ones give one.
@@ -164,9 +164,11 @@ def play(
     order = np.random.default_rng((seed, trial)).permutation(len(problem.contexts))
     if policy.name == "best-single":
         single = int((problem.results - policy.price * problem.spent).mean(0).argmax())
-        return Routed.of(problem, policy.price, order, np.full(len(order), single), np.full(len(order), np.nan))
+        return RoutingTrial.from_choices(
+            problem, policy.price, order, np.full(len(order), single), np.full(len(order), np.nan)
+        )
     chosen, probability = _chosen(policy, problem, order, features, (seed, trial), warmup)
-    return Routed.of(problem, policy.price, order, chosen, probability)
+    return RoutingTrial.from_choices(problem, policy.price, order, chosen, probability)
 
 
 def _chosen(

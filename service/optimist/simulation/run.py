@@ -93,7 +93,9 @@ class Run:
     """Whether each generator counts as best (G,)."""
 
     @classmethod
-    def of(cls, plays: Sequence[TrialResult], rounds: int, batch_size: int, gaps: Floats, is_best: Bools) -> Run:
+    def from_plays(
+        cls, plays: Sequence[TrialResult], rounds: int, batch_size: int, gaps: Floats, is_best: Bools
+    ) -> Run:
         """Combine the results of all trials."""
 
         def padded(rows: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:

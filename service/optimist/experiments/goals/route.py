@@ -35,7 +35,7 @@ class LoadedModel:
     _frontiers: dict[tuple[tuple[int, ...], tuple[float, ...]], Frontier] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, stored: StoredRoutes, model: RouteModel) -> LoadedModel:
+    def from_stored(cls, stored: StoredRoutes, model: RouteModel) -> LoadedModel:
         """The model as it is stored."""
         return cls(stored, model, {ordinal: place for place, ordinal in enumerate(model.generators)})
 

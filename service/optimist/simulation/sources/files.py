@@ -198,7 +198,7 @@ def real_data_in(archive: Archive, label: str = "") -> RealData | None:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _LoggedRun:
     """A batch of the log."""
 
     rows: Rows
@@ -207,7 +207,7 @@ class _Told:
     """The index of its first row; None unless all rows have one, without a gap."""
 
 
-def _batches(archive: Archive, ordinal: int) -> Iterator[_Told]:
+def _batches(archive: Archive, ordinal: int) -> Iterator[_LoggedRun]:
     known = archive.contents.generators[ordinal]
     for page in archive.log(ordinal):
         for entry in page:
@@ -221,22 +221,22 @@ def _batches(archive: Archive, ordinal: int) -> Iterator[_Told]:
             yield from _runs(rows, entry.rows, entry.indices)
 
 
-def _runs(rows: Rows, size: int, indices: tuple[int, ...]) -> Iterator[_Told]:
+def _runs(rows: Rows, size: int, indices: tuple[int, ...]) -> Iterator[_LoggedRun]:
     """A batch by the runs of its indices, or as it is where some rows have none."""
     if sum(indices[1::2]) < size:
-        yield _Told(rows, size, None)
+        yield _LoggedRun(rows, size, None)
         return
     row = 0
     for first, count in runs_of(indices):
-        yield _Told({name: part[row : row + count] for name, part in rows.items()}, count, first)
+        yield _LoggedRun({name: part[row : row + count] for name, part in rows.items()}, count, first)
         row += count
 
 
-def _by_index(log: list[_Told]) -> list[_Told]:
+def _by_index(log: list[_LoggedRun]) -> list[_LoggedRun]:
     return sorted(log, key=lambda told: told.start or 0)
 
 
-def _is_whole(log: list[_Told]) -> bool:
+def _is_whole(log: list[_LoggedRun]) -> bool:
     """Whether the rows have the indices 0, 1, 2, … without a gap."""
     sizes = [told.size for told in _by_index(log)]
     return [told.start for told in _by_index(log)] == [0, *accumulate(sizes)][:-1]

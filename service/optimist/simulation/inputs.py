@@ -29,7 +29,7 @@ class SimulationWarning(UserWarning):
 
 
 @dataclass(frozen=True)
-class Asked:
+class SimulationInputs:
     """The sources of a simulation, checked, and the question that policies answer, its open kernels fitted."""
 
     everything: Mapping[str, Source]
@@ -46,7 +46,7 @@ class Asked:
     paired: bool
 
     @classmethod
-    def of(
+    def from_arguments(
         cls,
         sources: SourceSet | Mapping[str, Any] | str | Path,
         metric: str | Metric | None,
@@ -55,7 +55,7 @@ class Asked:
         given: Mapping[str, Any],
         paired: bool | None,
         seed: int,
-    ) -> Asked:
+    ) -> SimulationInputs:
         """The arguments of `simulate`. `of_metric`: the settings of a metric given by name. Raises as it does."""
         further = list(map(with_real_data, watch))
         source_set = _source_set(sources, metric, of_metric["reference"], further)
