@@ -14,7 +14,7 @@ from optimist.commands import app
 from optimist.routing_gain.gain import route_gain, types_of
 from optimist.routing_gain.outcomes import ScoredPrompts
 from optimist.routing_gain.reports import route_file
-from optimist.simulation.routes import played
+from optimist.simulation.routing_results import played
 from optimist_client import FixError
 
 KINDS = ("python", "java to c++", "sql")

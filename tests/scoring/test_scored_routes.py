@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from routed import ROUTES, WIDTH, estimators_of, has_model, is_exact, moments, prompts, table_of_now, tell_routed
 
 from optimist.experiments.curves import route_point
-from optimist.experiments.goals.route import ForRoutes, LoadedModel
+from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
 from optimist.records import COST, ExperimentState, Part, Superseded
@@ -180,7 +180,7 @@ async def test_a_router_with_a_ceiling_has_its_price_in_the_table(make, server: 
     assert found is not None
     assert state.stored.routes is not None
     assert state.stored.routes.parts == parts
-    assert isinstance(state.goal, ForRoutes)
+    assert isinstance(state.goal, ForRouting)
     goal = replace(state.goal, loaded=LoadedModel.from_stored(state.stored.routes, RouteModel.unpack(found[1])))
     assert state.overspent == 120 * (2.5 - 1.5)
     assert goal.price(state.arms, state.overspent)[0] == pace.price

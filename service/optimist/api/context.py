@@ -23,7 +23,7 @@ from optimist.dispatch.report import read_anomalous, report_of
 from optimist.experiments.anomalies import NOTHING, Anomalous, SuspectLog, repeats
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.outlines import Outline
-from optimist.experiments.standings import KnownMixture, WatchedEstimates, mixture_of, shown_routes
+from optimist.experiments.standings import KnownMixture, WatchedEstimates, format_routing_table, mixture_of
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_tell
 from optimist.records import NotFound, Settled
@@ -201,7 +201,7 @@ class Context:
         if state.config.goal != "route":
             return None
         found = await self.store.route_table(state.config.name)
-        return None if found is None else shown_routes(state, *found)
+        return None if found is None else format_routing_table(state, *found)
 
     async def report(self, experiment: Experiment) -> Report:
         """The report on an experiment as it is now, whose decision is not latched. Raises `NotFound`."""

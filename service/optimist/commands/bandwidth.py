@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, Frequencies, extras, said_plainly
+from optimist.commands.shared import AsJson, Frequencies, extras, format_errors
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def bandwidth(
     """
     with extras("server,scoring"):
         from optimist.local.offline import choose_bandwidth
-    with said_plainly(ValueError, ArithmeticError):
+    with format_errors(ValueError, ArithmeticError):
         found = choose_bandwidth(
             file, metric, sigmas=_numbers(sigmas), subsets=subsets, size=size, features=frequencies or 1000, seed=seed
         )

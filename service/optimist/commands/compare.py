@@ -23,8 +23,8 @@ from optimist.commands.shared import (
     ReferenceSamples,
     console,
     extras,
+    format_errors,
     real_data,
-    said_plainly,
 )
 from optimist_client.models import Report
 from optimist_client.progress import Line
@@ -109,7 +109,7 @@ def compare(
     how: dict[str, Any] = {} if policy is None else {"policy": policy}
     with (
         warnings.catch_warnings(),
-        said_plainly(ValueError, ModuleNotFoundError, OSError, sqlite3.Error),
+        format_errors(ValueError, ModuleNotFoundError, OSError, sqlite3.Error),
         Standings(console, "texts" if embed == "text" else "images") as shows,
     ):
         warnings.filterwarnings("ignore", "batch .* is ", UserWarning)  # the answer says it
@@ -144,7 +144,7 @@ def compare(
     else:
         Console().print(Text(f"{found}"), soft_wrap=True)
     if plot is not None:
-        with extras("notebook"), said_plainly(ValueError, OSError):
+        with extras("notebook"), format_errors(ValueError, OSError):
             found.plot().figure.savefig(plot, dpi=200)
     if found.decision.provisional:
         console.print(f"Leave out: compare again without such samples. Accept: give {IGNORE}.")

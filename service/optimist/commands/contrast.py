@@ -25,8 +25,8 @@ from optimist.commands.shared import (
     Sigma,
     Truncation,
     extras,
+    format_errors,
     real_data,
-    said_plainly,
     settings_of,
 )
 
@@ -68,7 +68,7 @@ def contrast(
     settings = settings_of(device=device)
     with extras("server,scoring"):
         from optimist.local.offline import contrast_files
-    with said_plainly(ValueError), progress() as begun:
+    with format_errors(ValueError), progress() as begun:
         check_reference(metric, reference)
         found = contrast_files(
             files,

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, Url, said_plainly
+from optimist.commands.shared import AsJson, Url, format_errors
 from optimist_client import Optimist, OptimistError
 
 
@@ -25,7 +25,7 @@ def export_experiment(
 
     The service must be running, and the experiment continues meanwhile.
     """
-    with said_plainly(OptimistError, OSError), Optimist(url) as optimist:
+    with format_errors(OptimistError, OSError), Optimist(url) as optimist:
         optimist.experiment(experiment).export(file)
     typer.echo(f"{experiment}: {file.stat().st_size:,} bytes in {file}")
 
@@ -39,7 +39,7 @@ def import_experiment(
 
     The service must be running. The new experiment continues from the exported state.
     """
-    with said_plainly(OptimistError, OSError), Optimist(url) as optimist:
+    with format_errors(OptimistError, OSError), Optimist(url) as optimist:
         experiment = optimist.import_experiment(file, name)
         report = experiment.report()
     typer.echo(f"{experiment.name}: {report.samples:,} samples, {report.state}")
@@ -64,7 +64,7 @@ def suspects(experiment: Name, url: Url = "http://127.0.0.1:8000", as_json: AsJs
     They repeat earlier batches, or are on another scale than others. They count until they are retracted. Below them
     are the generators of a router whose answers have changed.
     """
-    with said_plainly(OptimistError), Optimist(url) as optimist:
+    with format_errors(OptimistError), Optimist(url) as optimist:
         opened = optimist.experiment(experiment)
         found, standings = opened.suspects(), [] if as_json else opened.report().standings
     if as_json:
@@ -73,8 +73,8 @@ def suspects(experiment: Name, url: Url = "http://127.0.0.1:8000", as_json: AsJs
     table = Table("generator", "position", "pick", "samples", "told", "what is odd")
     for one in found:
         told = "" if one.told is None else datetime.fromtimestamp(one.told, UTC).isoformat(" ", "seconds")
-        odd = "; ".join([*one.findings, *["retracted"] * one.retracted])
-        cells = (one.generator, one.position, one.pick, one.samples, told, odd)
+        findings = "; ".join([*one.findings, *["retracted"] * one.retracted])
+        cells = (one.generator, one.position, one.pick, one.samples, told, findings)
         table.add_row(*(Text("" if cell is None else str(cell)) for cell in cells))
     Console().print(table)
     for row in standings:
@@ -100,7 +100,7 @@ def retract(
     if generator is not None and position is None and not yes:
         up_to = "" if until is None else f" up to {until:,}"
         typer.confirm(f"Retract all batches of {generator!r}{up_to}?", abort=True, err=True)
-    with said_plainly(OptimistError, ValueError), Optimist(url) as optimist:
+    with format_errors(OptimistError, ValueError), Optimist(url) as optimist:
         reply = optimist.experiment(experiment).retract(
             pick=pick, generator=generator, position=position, until=until, reason=reason
         )
@@ -132,7 +132,7 @@ def accept(
     """
     if generator is not None and position is None and not yes:
         typer.confirm(f"Accept all batches of {generator!r}?", abort=True, err=True)
-    with said_plainly(OptimistError, ValueError), Optimist(url) as optimist:
+    with format_errors(OptimistError, ValueError), Optimist(url) as optimist:
         reply = optimist.experiment(experiment).accept(pick=pick, generator=generator, position=position, reason=reason)
     if as_json:
         typer.echo(reply.model_dump_json(indent=2))

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, RedisUrl, extras, said_plainly, settings_of
+from optimist.commands.shared import AsJson, RedisUrl, extras, format_errors, settings_of
 from optimist_client.errors import FixError
 from optimist_client.models import Role
 
@@ -47,7 +47,7 @@ def create(
 
     The key is shown only once because only its hash is stored. It works immediately.
     """
-    with extras("server"), said_plainly(ValueError, OSError):
+    with extras("server"), format_errors(ValueError, OSError):
         from optimist.api.middleware.keys import make_key
         from optimist.store.store import AccessKeys
 
@@ -66,7 +66,7 @@ def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson 
 
     Shows the id, role, namespace, experiments, creation time and note of each key.
     """
-    with extras("server"), said_plainly(ValueError, OSError):
+    with extras("server"), format_errors(ValueError, OSError):
         from optimist.api.middleware.keys import KeyRecord
         from optimist.store.store import AccessKeys
 
@@ -98,7 +98,7 @@ def revoke(
 
     It stops working within five seconds.
     """
-    with extras("server"), said_plainly(ValueError, OSError):
+    with extras("server"), format_errors(ValueError, OSError):
         from optimist.api.middleware.keys import split_key
         from optimist.store.store import AccessKeys
 

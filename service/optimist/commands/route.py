@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, AtLeast, Ceiling, extras, said_plainly
+from optimist.commands.shared import AsJson, AtLeast, Ceiling, extras, format_errors
 
 
 def route(
@@ -40,7 +40,7 @@ def route(
     with extras("server,scoring"):
         from optimist.routing_gain.gain import as_rows
         from optimist.routing_gain.reports import route_file
-    with said_plainly(ValueError):
+    with format_errors(ValueError):
         budget = {"ceiling": ceiling, "at_least": at_least}
         report = route_file(log, price=price, **budget, features=features, types=types, seed=seed)
     if as_json:

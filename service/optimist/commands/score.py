@@ -31,9 +31,9 @@ from optimist.commands.shared import (
     Watch,
     console,
     extras,
+    format_errors,
     parsed,
     real_data,
-    said_plainly,
     settings_of,
     watched,
 )
@@ -81,7 +81,7 @@ def score(
     settings = settings_of(device=device)
     with extras("server,scoring"):
         from optimist.local.offline import mixture_files, score_files
-    with said_plainly(ValueError), progress() as begun:
+    with format_errors(ValueError), progress() as begun:
         name, own = parsed(metric)
         real = real_data(reference, reference_samples)
         asked = (kernel, sigma, prompt_sigma, frequencies, kernel_seed, exact)

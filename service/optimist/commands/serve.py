@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from optimist.commands.shared import Device, LogFormat, RedisUrl, extras, said_plainly, settings_of
+from optimist.commands.shared import Device, LogFormat, RedisUrl, extras, format_errors, settings_of
 from optimist.metrics.devices import find_device
 from optimist_client.errors import FixError
 
@@ -64,7 +64,7 @@ def serve(
 
             if settings.scoring and find_spec("torch") is None:  # do not import torch: only the scorer needs it
                 raise ModuleNotFoundError(name="torch")
-        with said_plainly(FixError):
+        with format_errors(FixError):
             run(settings)
 
 
@@ -96,7 +96,7 @@ def scorer(
         from optimist.insight.logs import configure
         from optimist.scoring.scorer import score_for_ever
     configure(settings.log_format)
-    with said_plainly(OSError, FixError):
+    with format_errors(OSError, FixError):
         found = find_device(settings.device)
         if metrics_port is not None:
             start_http_server(metrics_port, metrics_host)

@@ -142,7 +142,7 @@ def extras(names: str) -> Iterator[None]:
 
 
 @contextmanager
-def said_plainly(*kinds: type[Exception]) -> Iterator[None]:
+def format_errors(*kinds: type[Exception]) -> Iterator[None]:
     """Print errors of the store and of these kinds as messages without a traceback, and exit with status 1."""
     from optimist.records import StoreError
 

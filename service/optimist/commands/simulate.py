@@ -31,8 +31,8 @@ from optimist.commands.shared import (
     Watch,
     console,
     extras,
+    format_errors,
     real_data,
-    said_plainly,
     watched,
 )
 from optimist_client.errors import FixError
@@ -160,7 +160,7 @@ def simulate(
         if features is None:
             raise typer.BadParameter("--goal route needs --features, a file as `optimist route` takes")
         played = rounds, trials, seed, json_file, price, tries, ceiling, at_least
-        play_routes(features, policy or DEFAULTS[goal], *played)
+        play_routing(features, policy or DEFAULTS[goal], *played)
         return
     if price or tries > 1 or ceiling is not None or at_least is not None:
         raise typer.BadParameter("--price, --tries, --ceiling and --at-least go with --goal route")
@@ -173,7 +173,7 @@ def simulate(
 
         if plot is not None:
             import optimist.simulation.plots  # noqa: F401 (report a missing package before the simulation)
-    with said_plainly(ValueError, OSError, MemoryError), extras("demo"), _warnings_shown():
+    with format_errors(ValueError, OSError, MemoryError), extras("demo"), _warnings_shown():
         _check_places({"--json": json_file, "--csv": csv_file, "--picks": picks}, plot)
         asked = (kernel, sigma, prompt_sigma, frequencies, kernel_seed)
         # An experiment and the demo have their own kernels.
@@ -265,7 +265,7 @@ def _warnings_shown() -> Iterator[None]:
         yield
 
 
-def play_routes(
+def play_routing(
     file: Path,
     policies: Sequence[str],
     rounds: int,
@@ -283,8 +283,8 @@ def play_routes(
     """
     with extras("server,scoring"):
         from optimist.routing_gain.outcomes import prompts_in
-        from optimist.simulation.routes import played
-    with said_plainly(ValueError, OSError):
+        from optimist.simulation.routing_results import played
+    with format_errors(ValueError, OSError):
         if json_file is not None and not json_file.parent.is_dir():
             raise FixError(f"--json {json_file}: expected a file in an existing folder")
         known = prompts_in(file)

@@ -23,7 +23,7 @@ from optimist.dispatch.route_models import RouteModels
 from optimist.dispatch.waiting import Ask, Plan, Tell, planned, resolve
 from optimist.experiments.assignment import Assignment, MostOpen
 from optimist.experiments.goals import MANY, AskedContexts
-from optimist.experiments.goals.route import ForRoutes
+from optimist.experiments.goals.route import ForRouting
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_ask
 from optimist.records import Batch, Exchanged, ExperimentState, NotFound, Opened, Settled, StoreError, Unavailable
@@ -86,7 +86,7 @@ class Dispatcher:
         key: id of the access key that asks. contexts: of the request, with the goal "route".
         """
         goal = None if self._state is None else self._state.goal
-        if contexts is not None and len(contexts) >= MANY and isinstance(goal, ForRoutes) and goal.loaded is not None:
+        if contexts is not None and len(contexts) >= MANY and isinstance(goal, ForRouting) and goal.loaded is not None:
             await asyncio.to_thread(contexts.predict, goal.loaded.model, self._most_open.worker)
         ask = Ask(request, key, contexts)
         self._waiting.append(ask)

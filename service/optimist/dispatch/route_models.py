@@ -7,7 +7,7 @@ import logging
 import time
 from dataclasses import replace
 
-from optimist.experiments.goals.route import ForRoutes, LoadedModel
+from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
 from optimist.records import StoreError
@@ -33,7 +33,7 @@ class RouteModels:
     async def renew(self, state: PolicyState) -> None:
         """Read the model that a state names, unless it has been read. If that fails, picks go on by the earlier one."""
         goal, newest = state.goal, state.stored.routes
-        if not isinstance(goal, ForRoutes) or newest is None:
+        if not isinstance(goal, ForRouting) or newest is None:
             return
         if goal.loaded is not None and goal.loaded.stored.made == newest.made:
             return
@@ -48,7 +48,7 @@ class RouteModels:
     def watch(self, state: PolicyState) -> None:
         """Mark the goal as stale, or not, by how long a newer model has been due."""
         goal, stored, now = state.goal, state.stored, time.monotonic()
-        if not isinstance(goal, ForRoutes):
+        if not isinstance(goal, ForRouting):
             return
         made = "" if stored.routes is None else stored.routes.made
         if made != self._seen[0]:

@@ -78,14 +78,14 @@ class Anomalous:
     origins: Mapping[tuple[int, int], Origin] = field(default_factory=dict[tuple[int, int], Origin])
     """Of each of these batches, by ordinal and position."""
     findings: Mapping[tuple[int, int], list[str]] = field(default_factory=dict[tuple[int, int], list[str]])
-    """What is odd about each, as phrases."""
+    """What is anomalous about each, as phrases."""
 
 
 NOTHING = Anomalous()
 
 
 def suspects_among(generators: Sequence[GeneratorState], anomalous: Anomalous = NOTHING) -> list[SuspectBatch]:
-    """The odd batches of these generators, newest first: copies, and what is `anomalous`."""
+    """The anomalous batches of these generators, newest first: copies, and what is `anomalous`."""
     found: list[SuspectBatch] = []
     for generator in generators:
         gone, are_notable = _retracted(generator), _are_notable(generator, generator.copies)
@@ -93,8 +93,8 @@ def suspects_among(generators: Sequence[GeneratorState], anomalous: Anomalous = 
         scales = {seq: origin for (ordinal, seq), origin in anomalous.origins.items() if ordinal == generator.ordinal}
         for position in copies.keys() | scales.keys():
             copy = copies.get(position)
-            odd = [] if copy is None else [repeats(copy.copy_of)]
-            odd += anomalous.findings.get((generator.ordinal, position), [])
+            findings = [] if copy is None else [repeats(copy.copy_of)]
+            findings += anomalous.findings.get((generator.ordinal, position), [])
             origin = scales[position] if copy is None else copy.origin
             found.append(
                 SuspectBatch(
@@ -103,7 +103,7 @@ def suspects_among(generators: Sequence[GeneratorState], anomalous: Anomalous = 
                     pick=origin.pick or None,
                     samples=origin.rows,
                     told=origin.told,
-                    findings=odd,
+                    findings=findings,
                     anomalous=position in scales,
                     retracted=position in gone,
                 )
@@ -118,7 +118,7 @@ def _retracted(generator: GeneratorState) -> set[int]:
 
 
 def repeats(position: int) -> str:
-    """What is odd about a copy of the batch at this position."""
+    """What is anomalous about a copy of the batch at this position."""
     return f"repeats the batch at position {position}"
 
 
@@ -134,10 +134,10 @@ def standing_warnings(
         warnings.append(
             f"{_batches(generator.copies, 'repeats', 'repeat')} earlier ones{at and f', as at position {at}'}"
         )
-    for one, other, agree in _twins(generators):
+    for one, other, agree in _duplicated_generators(generators):
         if generator in (one, other):
-            twin = other if generator is one else one
-            warnings.append(f"looks identical to {twin.name!r}: {agree:,} batches agree")
+            duplicate = other if generator is one else one
+            warnings.append(f"looks identical to {duplicate.name!r}: {agree:,} batches agree")
     return warnings
 
 
@@ -152,12 +152,12 @@ def decision_warnings(generators: Sequence[GeneratorState]) -> tuple[str, ...]:
     ]
     identical = [
         f"{one.name!r} and {other.name!r} look identical: {agree:,} of their batches agree"
-        for one, other, agree in _twins(generators)
+        for one, other, agree in _duplicated_generators(generators)
     ]
     return (*copied, *identical)
 
 
-def _twins(generators: Sequence[GeneratorState]) -> list[tuple[GeneratorState, GeneratorState, int]]:
+def _duplicated_generators(generators: Sequence[GeneratorState]) -> list[tuple[GeneratorState, GeneratorState, int]]:
     by_ordinal = {generator.ordinal: generator for generator in generators}
     return [
         (one, by_ordinal[other], agree)
@@ -189,7 +189,9 @@ class SuspectLog:
         now = time.monotonic()
         if now - self._since >= _SECONDS:
             if self._more:
-                _log.warning("%d more odd batches were accepted in the last %.0f s", self._more, now - self._since)
+                _log.warning(
+                    "%d more anomalous batches were accepted in the last %.0f s", self._more, now - self._since
+                )
             self._since, self._lines, self._more = now, 0, 0
         if self._lines >= _LINES:
             self._more += 1

@@ -1,4 +1,4 @@
-"""Standings of a report by the metric that decides and by watched ones, and its mixture and table of routes. No I/O."""
+"""Standings of a report by the metric that decides and by watched ones, and its mixture and routing table. No I/O."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _is_scored(state: PolicyState, metric: Metric, positions: Sequence[int]) -> 
     return all(seq >= generator.due_seq for generator, seq in zip(state.contenders, positions, strict=True))
 
 
-def shown_routes(state: PolicyState, parts: Mapping[int, Part], table: str) -> Routes:
+def format_routing_table(state: PolicyState, parts: Mapping[int, Part], table: str) -> Routes:
     """The table made of these parts, with their positions, and whether samples have grown much, or costs have changed,
     since.
 

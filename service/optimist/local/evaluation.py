@@ -216,14 +216,14 @@ class Evaluation(Session):
         self._samples[generator] += rows
         self._batches[generator] += 1
         self._scales.add(generator, self._batches[generator], sizes, rows)
-        if odd := self.findings(generator, self._batches[generator]):
-            warnings.warn(f"batch {self._batches[generator]} of {generator} {'; '.join(odd)}", stacklevel=2)
+        if findings := self.findings(generator, self._batches[generator]):
+            warnings.warn(f"batch {self._batches[generator]} of {generator} {'; '.join(findings)}", stacklevel=2)
         self._ends[generator] = max(self._ends[generator], 0 if indices is None else sum(indices))
         score_due(self._metrics)
         self._aim.follow(self._primary, self._arms())
 
     def findings(self, generator: str, position: int) -> list[str]:
-        """What is odd about a batch by all batches told so far, each as a phrase. position: as of `accept`."""
+        """What is anomalous about a batch by all batches told so far, each as a phrase. position: as of `accept`."""
         return [f"is {text}" for text in self._scales.findings(generator, position)]
 
     def accept(self, generator: str, position: int | None = None) -> bool:

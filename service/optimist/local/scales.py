@@ -58,7 +58,7 @@ class Scales:
         return grouped(self._now(), self._generators, len(self._kept))
 
     def findings(self, generator: str, position: int) -> list[str]:
-        """What is odd about one batch."""
+        """What is anomalous about one batch."""
         which = (self._generators.index(generator), position)
         return [
             finding(array, one, len(self._kept))

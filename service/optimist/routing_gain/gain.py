@@ -367,7 +367,7 @@ def as_rows(kinds: Sequence[PromptType], texts: Sequence[str] | None) -> list[tu
         shown = [texts[place] if texts is not None else f"prompt {place}" for place in kind.examples]
         scores = [_number(score.score, score.error, 3) for score in kind.scores.values()]
         lead, gain = _number(kind.lead, kind.lead_error, 2), _number(kind.gain, kind.gain_error, 2)
-        examples = "; ".join(_brief(text) for text in shown)
+        examples = "; ".join(_format_excerpt(text) for text in shown)
         rows.append((f"{kind.share:.0%}", examples, kind.winner or "–", lead, gain, *scores))
     return rows
 
@@ -378,6 +378,6 @@ def _number(value: float | None, error: float | None, digits: int) -> str:
     return f"{value:.{digits}g}" if error is None else f"{value:.{digits}g} ± {error:.1g}"
 
 
-def _brief(text: str, length: int = 40) -> str:
+def _format_excerpt(text: str, length: int = 40) -> str:
     line = " ".join(text.split())
     return line if len(line) <= length else f"{line[: length - 1]}…"

@@ -11,7 +11,7 @@ from optimist.estimation.artefacts import model_of, rows_of
 from optimist.estimation.stored import metric_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.curves import route_point
-from optimist.experiments.goals.route import ForRoutes, LoadedModel
+from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import SCORING_FAILURES, SCORING_SECONDS
 from optimist.numerics.routing.features import ContextSettings
@@ -88,7 +88,7 @@ def _pace(experiment: Experiment, state: ExperimentState, model: tuple[str, byte
         not experiment.config.keeps_budget
         or model is None
         or state.routes is None
-        or not isinstance(now.goal, ForRoutes)
+        or not isinstance(now.goal, ForRouting)
     ):
         return None
     goal = replace(now.goal, loaded=LoadedModel.from_stored(state.routes, RouteModel.unpack(model[1])))

@@ -19,7 +19,7 @@ from optimist.estimation.question import Question
 from optimist.numerics.programme import Floats, minimise
 from optimist.simulation.inputs import SimulationInputs
 from optimist.simulation.mixture_run import MEASURES, MixtureRun, MixtureSummary
-from optimist.simulation.reporting import as_html, ended_early, group, measured, plain, shown
+from optimist.simulation.reporting import as_html, ended_early, format_metric, group, measured, plain
 from optimist.simulation.result import SAMPLES
 from optimist.simulation.sources import Draw, Source
 from optimist_client.errors import FixError
@@ -130,7 +130,9 @@ def title(result: MixtureResult) -> str:
 
 def subject(result: MixtureResult) -> str:
     """What is blended: metric and generators, and whether samples were paired."""
-    return f"{shown(result.metric)} of blends of {len(result.generators)} generators{', paired' * result.paired}"
+    return (
+        f"{format_metric(result.metric)} of blends of {len(result.generators)} generators{', paired' * result.paired}"
+    )
 
 
 def tables(result: MixtureResult) -> Iterator[list[list[str]]]:

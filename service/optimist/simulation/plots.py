@@ -16,7 +16,7 @@ from matplotlib.ticker import PercentFormatter
 
 from optimist.simulation.mixture_result import MixtureResult
 from optimist.simulation.mixture_result import subject as mixture_subject
-from optimist.simulation.reporting import shown, subject
+from optimist.simulation.reporting import format_metric, subject
 from optimist.simulation.result import Result
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -101,7 +101,7 @@ def estimates(result: Result) -> Figure:
         axes.plot(np.full(beyond.sum(), high), rows[beyond], ">", color=colour, ms=12)  # outside the axes
         axes.plot(truth, rows, "|", color="black", ms=11, mew=2, label="truth")
         axes.set_title(policy)
-        axes.set_xlabel(shown(result.metric))
+        axes.set_xlabel(format_metric(result.metric))
         axes.set_xlim(low, high)
         _name_generators(axes, result, order)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
@@ -166,7 +166,7 @@ def _window(truth: np.ndarray) -> tuple[float, float]:
 
 
 def _unit(result: Result) -> str:
-    return f"in {shown(result.metric)}"
+    return f"in {format_metric(result.metric)}"
 
 
 def styles() -> Iterator[dict[str, Any]]:

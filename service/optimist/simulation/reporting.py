@@ -32,7 +32,7 @@ WIDE = 200
 CURVES = ("regret", "average_regret", "optimal_pick_ratio", "accuracy")
 
 
-def shown(metric: str) -> str:
+def format_metric(metric: str) -> str:
     """The display name of a metric."""
     return find(metric).title
 
@@ -125,7 +125,7 @@ def title(result: Result) -> str:
 
 def subject(result: Result) -> str:
     """What is compared: metric and generators, and whether samples were paired."""
-    return f"{shown(result.metric)} of {len(result.generators)} generators{', paired' * result.paired}"
+    return f"{format_metric(result.metric)} of {len(result.generators)} generators{', paired' * result.paired}"
 
 
 def notes(result: Result) -> Iterator[str]:

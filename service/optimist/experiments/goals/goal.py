@@ -1,7 +1,7 @@
 """What an experiment is after: the best generator, or the best blend. Where goals differ, dispatch asks the goal.
 
 Each chooses the next pick, decides, and says what asks wait for: for the best generator the due estimates, for the best
-blend the due mixture. The third goal, which generator is best for each prompt, has `routes` to itself.
+blend the due mixture. The third goal, which generator is best for each prompt, has the module `route` to itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from optimist.experiments.goals import AskedContext, Basis, Choice, positions_of
-from optimist.experiments.goals.route import ForRoutes, route_goal
+from optimist.experiments.goals.route import ForRouting, route_goal
 from optimist.numerics.mixture import Mixture
 from optimist.policies import (
     LEAST_SAMPLES,
@@ -250,7 +250,7 @@ def goal_of(experiment: Experiment, stored: ExperimentState, needed: int, known:
     ValueError, KeyError or TypeError if the mixture cannot be read.
     """
     if experiment.config.goal == "route":
-        return route_goal(experiment, stored, needed, known if isinstance(known, ForRoutes) else None)
+        return route_goal(experiment, stored, needed, known if isinstance(known, ForRouting) else None)
     policy = policy_of(experiment, needed)
     if isinstance(policy, Policy):
         return ForBest(policy)

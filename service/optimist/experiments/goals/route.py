@@ -51,7 +51,7 @@ class LoadedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class ForRoutes:
+class ForRouting:
     """The goal "route": each pick is chosen for a context, by the loaded model.
 
     First, active generators with fewer than `warmup` batches take turns. Later, such a generator, which was added or
@@ -167,14 +167,14 @@ class ForRoutes:
         return False
 
 
-def route_goal(experiment: Experiment, stored: ExperimentState, needed: int, known: ForRoutes | None) -> ForRoutes:
+def route_goal(experiment: Experiment, stored: ExperimentState, needed: int, known: ForRouting | None) -> ForRouting:
     """The goal, with its policy. needed: batches of each generator that fix how contexts become columns.
 
     known: of an earlier state, whose model is kept until a newer one has been read, unless it was forgotten: then it
     was made of batches that were retracted since.
     """
     config = experiment.config
-    return ForRoutes(
+    return ForRouting(
         RoutePolicy.from_config(config),
         max(config.warmup or 1, needed),
         Stopping(config.delta, config.tolerance),

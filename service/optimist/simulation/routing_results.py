@@ -40,7 +40,7 @@ class PlayedPolicy:
 
 
 @dataclass(frozen=True)
-class PlayedRoutes:
+class PlayedRouting:
     """Policies on the same prompts."""
 
     names: tuple[str, ...]
@@ -92,7 +92,7 @@ def played(
     tries: int = 1,
     ceiling: float | None = None,
     at_least: float | None = None,
-) -> PlayedRoutes:
+) -> PlayedRouting:
     """Each policy (`policies.routing.RouteName`) on up to `rounds` prompts, in another random order in each trial.
 
     price: what a unit of cost is worth in units of the score. tries: a generator is called for its prompt until it
@@ -133,7 +133,7 @@ def played(
                 saved_dearest=single.dearest_cost - cost if has_costs else None,
             )
         )
-    return PlayedRoutes(
+    return PlayedRouting(
         names=known.names,
         prompts=len(chosen),
         trials=trials,
