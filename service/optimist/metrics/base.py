@@ -80,15 +80,15 @@ class Analysis:
     systematic_selection: float = 0.0
     """The part of `selection_error` that is not from sampling, a standard deviation; the errors add in squares."""
     systematic_stopping: float = 0.0
-    """The same of `stopping_error`."""
+    """The part of `stopping_error` that is not from sampling, a standard deviation."""
     systematic_sign: int = 0
     """1 or −1: systematic parts of the same sign are errors in the same direction, as far as the generators' chance is
     the same, so that they partly cancel in a difference. 0: those of any two generators are independent."""
     influence: Tensor | None = None
     """Influence on the estimate of each row of `common` (m,), float64, up to an additive constant; None without."""
     recent: Tensor | None = None
-    """The same of the newest samples, as many as the metric keeps (b,), in log order, up to the same constant; None
-    without `common`, and where the metric keeps none or weighs the values by their prompts."""
+    """The influence of the newest samples, as many as the metric keeps (b,), in log order, up to the same constant;
+    None without `common`, and where the metric keeps none or weighs the values by their prompts."""
     reference: Tensor | None = None
     """Influence of some rows of the reference (k,), the same ones for every generator, up to a constant, divided by the
     root of the number of all rows. The variance of a difference of two generators' values is that of the difference of

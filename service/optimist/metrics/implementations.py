@@ -1,4 +1,4 @@
-"""What a module that implements metrics defines, and what is made with it."""
+"""The interface of a module that implements metrics, and the scores, references and bounds that are made with it."""
 
 from __future__ import annotations
 

@@ -58,7 +58,8 @@ class RealRows:
                 means.append(by_row / (len(part) - 1))
         self.similarity = total / pairs
         self.skewness = float(skewness(torch.cat(means).cpu().numpy()))
-        """Of the mean kernel of a real row with others: as large as that of rows which are rare among the samples."""
+        """The skewness of the mean kernel of a real row with others: as large as that of rows which are rare among the
+        samples."""
         self.some = self.rows[torch.from_numpy(some_places(len(rows))).to(self.rows.device)]
         """A random choice of the rows (k, d)."""
 

@@ -38,7 +38,7 @@ class ConfidenceSequence(ABC):
     """
 
     kind: ClassVar[int]
-    """What a state is recognised by."""
+    """The number by which the stored state of this kind is recognised."""
 
     def __init__(self, limits: tuple[float, float], delta: float) -> None:
         self._limits = limits
@@ -49,7 +49,7 @@ class ConfidenceSequence(ABC):
         self._spread = 0.0  # of the scaled values, each about the running mean with itself
         self._ends = (0.0, 1.0)
         self.is_contradicted = False
-        """Whether the values left no mean, which has probability `delta` if they are alike."""
+        """True once the values left no mean, which has probability `delta` if they are alike."""
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -338,7 +338,7 @@ class MeanScore(BaseScore):
 
 
 def step_of(values: Tensor) -> float:
-    """By how much a value of `values` (m,) differs from the nearest other one, as a root mean square over all of them.
+    """The distance of a value of `values` (m,) from the nearest other one, as a root mean square over all of them.
 
     A value that occurs once counts as 0: continuous values are not equal by chance. 0 where all values are equal.
     """

@@ -1,4 +1,4 @@
-"""How many threads the numerics have: torch's and those of every BLAS."""
+"""Sets the number of threads of numerical libraries: torch's and those of every BLAS."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ MOST = 8
 CANDIDATES = 512
 """Samples that a new mode may begin at."""
 ROUNDS = 30
-"""Of k-means, which usually settles in a few."""
+"""Rounds of k-means, which usually settles in a few."""
 NEAR = 0.15
 """Part of the usual distance up to which two samples are nearly identical. Of rows of length 1 that are usually at
 right angles it is a cosine of 0.98."""

@@ -27,11 +27,11 @@ NARROW = 8
 _FACTOR = math.log(3.0)
 """Logarithm of the least factor between batches of a generator that is ever anomalous."""
 _FROM_REFERENCE = math.log(10.0)
-"""The same between a generator and the reference, and between two groups of a generator's batches."""
+"""Logarithm of that factor between a generator and the reference, and between two groups of a generator's batches."""
 _FROM_OTHERS = math.log(30.0)
-"""The same between generators."""
+"""Logarithm of that factor between generators."""
 _WIDE = 3.0
-"""How many times the range of either group the gap between them is at least."""
+"""The gap between two groups is at least this many times the range of either."""
 _CHANCE = math.log(1e4)
 """Logarithm of 1/α: α is about the chance that one of all batches of lawful generators is named."""
 _VIRTUAL = tuple(-math.log2(1 - (place + 0.5) / 6) for place in range(6))
@@ -56,7 +56,7 @@ class Level(NamedTuple):
     """The level of one batch."""
 
     position: int
-    """Of the batch in its generator's log."""
+    """The position of the batch in its generator's log."""
     rows: int
     value: float
 
@@ -67,7 +67,7 @@ class Anomaly(NamedTuple):
     generator: int
     position: int
     difference: float
-    """Its level minus the one that it is compared with: the logarithm of a factor."""
+    """The level minus the one that it is compared with: the logarithm of a factor."""
     against: Against
     """What it is compared with: the other batches of its generator, the reference, or the other generators."""
     is_general: bool
@@ -209,9 +209,9 @@ class _Outside(NamedTuple):
     level: float
     """NaN if there is nothing."""
     limit: float
-    """How far from it is too far; infinite where the generator itself is one of most."""
+    """The distance from it that is too far; infinite where the generator itself is one of most."""
     support: float = math.inf
-    """How many batches of other generators confirm it; infinite for a reference."""
+    """The number of batches of other generators that confirm it; infinite for a reference."""
 
 
 def _outside(place: int, centres: Mapping[int, float], counts: Mapping[int, int], reference: float | None) -> _Outside:
@@ -317,7 +317,7 @@ def _threshold(own: Sequence[tuple[float, float]], rows: float) -> float:
 
 
 def _shrunk(level: Level, rows: float) -> float:
-    """By which a deviation is multiplied: batches of fewer rows than usual vary more."""
+    """The factor that a deviation is multiplied by: batches of fewer rows than usual vary more."""
     return min(1.0, math.sqrt(level.rows / rows))
 
 

@@ -15,13 +15,14 @@ class Change:
     """The finding of a test that a generator's answers are no longer as they were."""
 
     position: int
-    """Of the last batch in the generator's log before the change, about: later ones are of the changed generator."""
+    """The position in the generator's log of the last batch before the change, about: later ones are of the changed
+    one."""
     pick: int
     """The pick of the first batch after it; 0 where it was recorded without one."""
     samples: int
     """Samples since."""
     shift: float
-    """By how much they score more, on average, than was expected of the generator as it was before."""
+    """The score of these samples, on average, less what was expected of the generator as it was before."""
     error: float
     """Standard error of the shift."""
 
@@ -64,11 +65,11 @@ class Estimate:
     pairing: Pairing | None = None
     """What comparisons by index need; None if the experiment is not paired, or the metric does not offer it."""
     value_skewness: float | None = None
-    """As in `Analysis`."""
+    """`Analysis.value_skewness`: the skewness of the values, where the estimate is their mean."""
     change: Change | None = None
-    """That the generator's answers have changed, where prompts are routed and a test says so."""
+    """The change of the generator's answers, where prompts are routed and a test says that they have changed."""
     strict: bool = False
-    """Whether the interval holds at all sample sizes at once, and together with those of the other generators."""
+    """True if the interval holds at all sample sizes at once, and together with those of the other generators."""
 
     @property
     def score(self) -> float:

@@ -144,7 +144,7 @@ class Mixture:
     of the weights. The duality gap is the largest: no mixture is better than this one by more than that."""
     slack_errors: tuple[float, ...]
     contributions: tuple[float, ...]
-    """By how much the loss of the best mixture without this generator is higher, by `model`."""
+    """For each generator, the loss of the best mixture without it less that of this one, by `model`."""
     model: Quadratic
     """Second-order model, at `weights`, of the loss that the weights minimise, by all samples; exact for RKE and MMD.
     Its unit may be another than that of `scale`: 1/RKE for RKE. For published policies it is that of the papers'
@@ -171,7 +171,7 @@ class Mixture:
 
     @property
     def gap(self) -> float:
-        """By how much another mixture may be better, as far as the samples show."""
+        """The `Improvement` by which another mixture may be better, as far as the samples show."""
         return self.gap_bound(0.0)
 
     def gap_bound(self, z: float) -> float:

@@ -89,7 +89,7 @@ _JACKKNIFE_GROWTH = 1.2
 
 
 def most_common(columns: int) -> int:
-    """Of how many first indices the rows are kept, which have so many numbers."""
+    """The number of first indices whose rows, of so many numbers, are kept."""
     return COMMON_NUMBERS if columns == 1 else COMMON
 
 
@@ -137,7 +137,7 @@ class Pairing:
     systematic_selection: float = 0.0
     """The part of sd_select that more samples in common do not reduce, a standard deviation."""
     systematic_stopping: float = 0.0
-    """The same of sd_stop."""
+    """The part of the stopping error that is not from sampling, a standard deviation."""
     systematic_sign: int = 0
     """`Analysis.systematic_sign`."""
     told: tuple[int, ...] = ()

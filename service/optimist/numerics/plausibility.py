@@ -42,7 +42,7 @@ class Magnitude(NamedTuple):
     level: float | None = None
     """The level of the batch, see `anomalies`; None for a tensor without levels, and where all rows are zeros."""
     width: int = 0
-    """Its columns."""
+    """The number of columns."""
 
 
 def magnitudes(
@@ -118,8 +118,9 @@ class Plausibility:
         self._squares: dict[str, dict[str, float]] = {}
 
     def check(self, found: Sequence[Magnitude]) -> bool:
-        """Whether a batch has no values so large that it does not tell what is usual. Raises `FixError` for absurd
-        ones."""
+        """True unless a batch has values so large that it does not tell what is usual. Raises `FixError` for absurd
+        ones.
+        """
         is_usual = True
         for one in found:
             usual = usual_scale(self._scales(one.name))

@@ -23,7 +23,7 @@ from optimist_client.errors import FixError
 from optimist_client.models import Contrast
 
 _ROUNDS = 3
-"""How often the least estimate may be replaced by one that is better by its contrast."""
+"""The number of times that the least estimate may be replaced by one that is better by its contrast."""
 _KEPT = 16_384
 """Estimates in all sets whose contrasts are kept."""
 

@@ -39,7 +39,7 @@ class Influences:
         told = 1.0 - missing
         # A constant has no meaning. Without it the sums below lose no digits.
         self.counts = told.sum(axis=1)
-        """How many are known of each (k,)."""
+        """The number of known influences of each (k,)."""
         self.constant = known.sum(axis=1) / np.maximum(self.counts, 1.0)
         """The mean of each (k,), without which they are compared."""
         known -= self.constant[:, None]
@@ -106,7 +106,7 @@ class Influences:
         return (self.counts - m)[rows], -mine[rows]
 
     def skewness(self, base: int) -> Array:
-        """Of what every row has more influence than `base`, over the indices that both have (k,)."""
+        """The skewness (k,) of the difference of influences from those of `base`, over the indices that both have."""
         both = self._told * self._told[base] > 0.0
         return skewness(np.where(both, self._known - self._known[base], np.nan))
 
@@ -145,7 +145,7 @@ class Indices:
         self.n = np.array(samples, float)
         self.first = np.array([each.first_order for each in pairings])
         self.are_whole = np.array([each.told == (0, n) for each, n in zip(pairings, samples, strict=True)])
-        """Whether the samples are those of indices 0 … n − 1 (k,)."""
+        """A mask (k,): True if the samples are those of indices 0 … n − 1."""
 
     def common(self, base: int) -> Array:
         """The number of indices that each has in common with `base` (k,)."""
@@ -181,7 +181,7 @@ class _Intervals:
         self.ends = np.concatenate(known)
         """The start and the end of each interval (e,)."""
         self.lengths = self.ends[1::2] - self.ends[::2]
-        """How many indices each interval has (e/2,)."""
+        """The number of indices of each interval (e/2,)."""
         self.first = np.array([0, *accumulate(map(len, known))])
 
     def ends_of(self, place: int) -> NDArray[np.int64]:

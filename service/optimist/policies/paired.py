@@ -37,15 +37,15 @@ class Against:
     """
 
     differences: list[float]
-    """By how much each is worse than the base, on the estimates' scale."""
+    """The difference of each from the base, above 0 where it is worse, on the estimates' scale."""
     selection_reductions: list[float]
     stopping_reductions: list[float]
     own: list[float]
     """sd_stop² of the base, as each difference takes it: more than by itself where it borrows (`rare_values`)."""
     each: list[float]
-    """The same of each other estimate."""
+    """sd_stop² of each other estimate, taken in the same way."""
     even_reductions: list[float]
-    """That of sd_stop if both had as many samples, per sample."""
+    """The reduction of sd_stop if both had as many samples, per sample."""
     rho: list[float]
     """ρ_L, the correlation of the influences."""
     correlations: list[float]
@@ -108,7 +108,7 @@ class Columns:
         self.means = moments_of(estimates, sign, self.stopping.sampled)
         is_skewed = [p.skewness is not None for p in self.pairings]
         self.is_skewed = np.array(is_skewed) if self.means is None else np.ones(len(is_skewed), bool)
-        """Whether rare rows widen differences."""
+        """True if rare rows widen differences."""
 
     def by_sampling(self, base: int, stopping: bool) -> Sampled:
         """The variances by sampling of the estimates and of `base` in their differences, as if independent."""

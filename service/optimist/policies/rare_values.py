@@ -21,7 +21,7 @@ _EQUAL = 1e-12
 
 
 class Moments(NamedTuple):
-    """Of each of k means, arrays (k,): the samples, the variance of the mean by sampling, the values' skewness."""
+    """The samples, sampling variances of the mean, and skewness of the values of each of k means, arrays (k,)."""
 
     samples: Array
     variances: Array
@@ -46,10 +46,10 @@ class Sampled(NamedTuple):
     each: Array
     """The variance of the other one, with what it borrows."""
     skewness: Array
-    """Of the difference, the other one less the base."""
+    """The skewness of the difference, the other one less the base."""
 
     def factors(self, differences: Array) -> Array:
-        """By how much rare values that speak against these differences (k,) widen their variances."""
+        """The factors (k,) by which rare values that speak against these differences (k,) widen their variances."""
         return widening(against(self.skewness, differences), 1.0, OF_MEANS)
 
 

@@ -141,7 +141,7 @@ class RoutePolicy:
     """τ: a generator is called until it succeeds, at most so often, and scores are successes. Our policies then compare
     what all calls are worth; the published ones have an index of their own."""
     ceiling: float | None = None
-    """Of the mean cost of a prompt."""
+    """The most that a prompt may cost on average."""
     at_least: float | None = None
     """The part of the best single generator's mean score that is kept, at the least cost."""
 

@@ -115,7 +115,7 @@ class Stopping:
         return Decision(best.name, confidence, False, reason)
 
     def overlaps(self, arms: Sequence[Arm]) -> list[float]:
-        """By how much each arm's interval reaches beyond the worse end of the best one's, the tolerance taken off.
+        """The part of each arm's interval that reaches beyond the worse end of the best one's, the tolerance taken off.
 
         Not above 0 where the two are apart; −∞ at the best itself. Every arm must have an estimate.
         """

@@ -68,9 +68,9 @@ class MixtureSpectrum:
         total = sum(space.counts[place] for place in self.support)
         self.degrees = total - 1
         self.kept = min(total - 1, space.rank, space.width)
-        """How many eigenvalues are not 0 by construction."""
+        """The number of eigenvalues that are not 0 by construction."""
         self.vanishes = float(self.moment.trace()) <= VANISHING
-        """Whether M counts as zero."""
+        """True if M counts as zero."""
 
     @cached_property
     def _eigen(self) -> tuple[Tensor, Tensor]:

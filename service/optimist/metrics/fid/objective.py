@@ -124,7 +124,7 @@ ENOUGH = 0.5
 MATCHED = 128
 """Indices in common whose rows show how alike generators answer."""
 STILL = 1e-3
-"""Nor where a step would change no weight by more."""
+"""The search also ends where a step would change no weight by more."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,7 +95,7 @@ class Space:
 
     counts: tuple[int, ...]
     eigenvalues: Tensor
-    """Of the reference (rank)."""
+    """The eigenvalues of the reference (rank)."""
     places: Tensor
     """Whitened means (G, k) from one origin."""
     rows: tuple[Tensor, ...]

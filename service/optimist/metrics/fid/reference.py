@@ -37,7 +37,7 @@ class FiniteReference:
     samples: int
     """m"""
     is_guessed: bool
-    """Whether the rows are Gaussian ones."""
+    """True if the rows are Gaussian ones."""
     rows: Tensor
     """v of each row (k, d)."""
     coordinates: Tensor
@@ -167,7 +167,7 @@ class Reference:
 
     @property
     def basis(self) -> Tensor:
-        """Their eigenvectors as columns (d, rank)."""
+        """The eigenvectors of `eigenvalues` as columns (d, rank)."""
         return self._eigenvectors[:, : self.rank]
 
     @cached_property

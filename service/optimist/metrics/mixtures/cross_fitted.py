@@ -181,7 +181,9 @@ def _error(mixture: MixtureAnalysis, shared: SharedChance) -> float:
 
 
 def _contributions(whole: Objective, model: Quadratic) -> tuple[float, ...]:
-    """By how much the best mixture without each generator is worse, on the metric's scale, by the model."""
+    """The loss (G,) of the best mixture without each generator, less that of the best, on the metric's scale, by the
+    model.
+    """
     count = len(model.linear)
     if count == 1:
         return (0.0,)

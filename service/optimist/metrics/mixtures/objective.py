@@ -39,7 +39,7 @@ class MixtureAnalysis:
     mixtures has the differences of their errors. With a single one of unknown sign, give it the same for every
     mixture."""
     common: Sequence[Tensor | None] = ()
-    """The same influence of the common rows (m,) of each generator, where these were given."""
+    """The influence on the loss of the common rows (m,) of each generator, where these were given."""
     slope_rows: tuple[Tensor, ...] = ()
     """For each generator the influence (r_i, G) of its last rows on `slopes`, r_i ≤ b_i; () if only `rows` are asked
     for."""
@@ -130,7 +130,9 @@ class SharedChance:
 
     @classmethod
     def from_common(cls, samples: Sequence[int], common: Sequence[Common | None]) -> SharedChance:
-        """Of generators with these samples, and the rows of the indices below `COMMON` that all have."""
+        """The shared chance of generators with these samples, and these rows of the indices below `COMMON` that all
+        have.
+        """
         known = [len(next(iter(rows.values()))) for rows in common if rows is not None]
         share = min(min(known) / min(COMMON, *samples), 1.0) if known else 0.0
         return cls(tuple(samples), share)

@@ -31,7 +31,7 @@ class CoverageAnalysis(Analysis):
     """The numbers of one analysis."""
 
     jackknife_error: float
-    """That of the delete-one jackknife, which is too large where the share is far from linear in the samples."""
+    """The error by the delete-one jackknife, which is too large where the share is far from linear in the samples."""
 
 
 def missed(counts: Tensor, n: int, draws: int) -> Tensor:

@@ -115,20 +115,20 @@ class Shares:
     means: Tensor
     """(b,) of sum 1: the weight of each row in means; ω where all rows are kept."""
     keeps_all: bool
-    """Whether all rows of C are kept."""
+    """True if all rows of C are kept."""
     spans: bool
-    """Whether the s_ik of each row sum to 1, as entries of a Gram matrix's eigenvectors do."""
+    """True if the s_ik of each row sum to 1, as entries of a Gram matrix's eigenvectors do."""
     left: Tensor
     """(b,): what the trace of C loses with each row, by those that leave it together with this one; else ω."""
     raised: Callable[[Tensor], Tensor] | None = None
-    """By how much Q_i (b, W) is larger because of these, at ridges w (W,)."""
+    """A function of ridges w (W,): the increase of Q_i (b, W) by these."""
 
 
 class LeaveOneOut:
     """The resolvents of n rows, and everything that depends on them alone.
 
     `eigenvalues` g (k), descending, > 0, k = min(n, `rank`); `weights` s (b, k) of the last b rows; `count` = n;
-    `rank` = p. `blended`: the shares of these rows where they are not equal, s_ik = ω_i (v_kᵀφ_i)²/g_k; `count` is then
+    `rank` = p. `mixed`: the shares of these rows where they are not equal, s_ik = ω_i (v_kᵀφ_i)²/g_k; `count` is then
     the effective number.
     """
 
@@ -281,7 +281,7 @@ class LeaveOneOut:
         return None if self._mixed is None else self._mixed.left
 
     def _mean(self, each: Tensor) -> Tensor:
-        """Of the kept rows (b, …)."""
+        """The mean over the kept rows (b, …)."""
         return each.mean(0) if self._mixed is None else self._mixed.means @ each
 
     def _per_share(self, each: Tensor) -> Tensor:

@@ -143,7 +143,7 @@ class LeaveOneOutCurve:
     below: Tensor
     """∫ x^{-1/2} D dx (…) below the grid."""
     flat: Tensor
-    """The same (…) if D were constant there."""
+    """The extrapolated part (…) if D were constant there."""
     apart: Tensor | None = None
     """Factors (S + O, W) of zᵀ(M̂₋ + w)⁻¹z where rows of one index are alike, by generator (`SameIndex`)."""
 

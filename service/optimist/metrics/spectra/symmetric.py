@@ -72,7 +72,7 @@ class SymmetricSum:
         return self._panels[place]
 
     def diagonal(self) -> Tensor:
-        """Its diagonal (width,), newly made."""
+        """A copy of the diagonal (width,)."""
         return torch.cat([panel.diagonal(start) for panel, (start, _) in zip(self._panels, self._edges, strict=True)])
 
     def parts(self) -> Iterator[tuple[Tensor, slice, slice, int]]:

@@ -96,7 +96,7 @@ class Influences:
         return torch.where(is_sample, inside, outside)
 
     def _on_slopes(self, place: int, influence: Tensor, coordinates: Tensor) -> Tensor:
-        """Of rows of a generator with these influences (b,) on the score: through C, and on their own slope."""
+        """The influences on the slopes (b, G) of rows of a generator: through C, and on their own slope."""
         weight, count = float(self._spectrum.weights[place]), len(self.slopes)
         found = influence.new_zeros(len(influence), count)
         if weight > 0.0:

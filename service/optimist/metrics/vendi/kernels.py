@@ -214,7 +214,7 @@ def in_turn(logs: Sequence[Tensor], count: int) -> Tensor:
 
 
 def _median_distance(rows: Tensor) -> float | None:
-    """Over the pairs of rows (n, d) that differ; None where none does."""
+    """The median distance over the pairs of rows (n, d) that differ; None where none does."""
     distances = torch.pdist(rows)
     distances = distances[distances > 0.0]
     return float(np.median(distances.cpu().numpy())) if len(distances) else None

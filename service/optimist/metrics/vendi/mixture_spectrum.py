@@ -97,7 +97,7 @@ class MixtureSpectrum:
         total = sum(parts[place].count for place in self.support)
         is_held = all(parts[place].rows is not None for place in self.support)
         self.by_rows = is_held and total <= parts[0].kept.shape[1]
-        """Whether by the Gram matrix."""
+        """True if the eigenvectors are those of the Gram matrix."""
         if self.by_rows or vectors:
             values, found = torch.linalg.eigh(self._gram() if self.by_rows else self._covariance())
         else:
@@ -110,7 +110,7 @@ class MixtureSpectrum:
         self.raw = values.flip(-1).clamp_min(0.0)
         """Eigenvalues (k), descending."""
         self.values = floored_at(self.raw)
-        """The same, none below `FLOOR` times the largest."""
+        """The eigenvalues (k), none below `FLOOR` times the largest."""
 
     def share(self, place: int) -> float:
         """ω of a row of this generator: its weight in C."""
@@ -237,7 +237,7 @@ class Spectral:
         return -score if q <= 1.0 else q / (q - 1.0) * math.expm1((1.0 - q) / q * score)
 
     def rate(self, score: float) -> float:
-        """By how much it falls for each unit of the log score."""
+        """The fall of the loss for each unit of the log score."""
         return 1.0 if self.order <= 1.0 else math.exp((1.0 - self.order) / self.order * score)
 
     def in_log(self, loss: float) -> float:
@@ -255,11 +255,11 @@ class Covariances:
     rest: Floats
     """(G,): traces beyond these, taken as spread evenly."""
     rest_count: int
-    """Over so many eigenvectors."""
+    """The number of eigenvectors that `rest` is spread over."""
 
     @classmethod
     def from_moments(cls, moments: Sequence[Tensor], rank: int) -> Covariances:
-        """Of unit traces, with these in the leading ones of `rank` eigenvectors."""
+        """The covariances of unit trace that are these in the leading ones of `rank` eigenvectors."""
         rest_count = rank - len(moments[0])
         rest = np.array([max(1.0 - float(each.trace()), 0.0) if rest_count else 0.0 for each in moments])
         return cls(moments, rest, rest_count)

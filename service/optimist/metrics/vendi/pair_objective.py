@@ -48,11 +48,11 @@ class Pairs(Protocol):
     samples: tuple[int, ...]
     """Samples (G,)."""
     constant: float
-    """What is added to L."""
+    """A constant that is added to L."""
     share: float
     """Which part of the samples of the smaller of two generators has an index in common (`SharedChance`)."""
     is_log: bool
-    """Whether the metric's scale is log L, not L."""
+    """True if the metric's scale is log L, not L."""
 
     def total(self, i: int, j: int) -> float:
         """Σ κ over all pairs of a sample of i and one of j, each with itself, too, where i = j."""

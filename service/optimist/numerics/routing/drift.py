@@ -1,4 +1,4 @@
-"""Whether the answers of a generator have changed: a sequential test on what its own regression did not expect."""
+"""A test of whether a generator's answers have changed: sequential, on what its own regression did not expect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FRACTIONS: Floats = np.array([0.2, 0.4])
 """Parts of the wealth that are bet on a residual of one standard deviation: about the steps, in standard deviations,
 that are found soonest."""
 LEAST_LEFT = 0.1
-"""Of its wealth a bet keeps at least this part."""
+"""The least part of its wealth that a bet keeps."""
 REACH = 8.0
 """Standard deviations beyond which residuals are cut, so that one absurd score does not make all bets tiny."""
 FEWEST = 30

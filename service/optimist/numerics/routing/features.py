@@ -182,7 +182,7 @@ Bandwidth = float | Literal["median"]
 CONTEXTS_TO_FIT = 64
 """Contexts, of all generators together, that fix the bandwidth "median" and the principal components."""
 FEWEST_CONTEXTS = 3
-"""Of each generator."""
+"""Contexts of each generator that must be there, too."""
 
 
 def contexts_to_fit(bandwidth: Bandwidth, generators: int) -> int:

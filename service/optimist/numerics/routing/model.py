@@ -85,7 +85,7 @@ class RouteModel:
     frequencies: Singles
     """W of the `ContextMap` (r/2, d)."""
     origin: Singles
-    """Of its principal components (d,)."""
+    """The origin (d,) of the principal components."""
     directions: Singles
     """(k, d)."""
     offsets: Singles

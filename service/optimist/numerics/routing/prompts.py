@@ -12,7 +12,7 @@ from optimist_client.errors import FixError
 
 _HEAD = struct.Struct("<dI")
 PROMPT_BYTES = 2000
-"""Of a prompt's text no more is kept."""
+"""Bytes of a prompt's text that are kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,13 +20,13 @@ class RoutedPrompt:
     """The prompt of a pick as it is stored with the pick, and copied into the log entry of its batch."""
 
     context: NDArray[np.float32]
-    """Its embedding (d,)."""
+    """The embedding (d,) of the prompt."""
     probability: float | None = None
     """With which its generator was drawn, above 0; None where no chance was involved."""
     prompt: str = ""
-    """Its text, cut to `PROMPT_BYTES`; "" without one."""
+    """The prompt's text, cut to `PROMPT_BYTES`; "" without one."""
     position: int = 0
-    """Of its batch in the generator's log, where it is read from there; this and `pick` are not packed."""
+    """The position of the pick's batch in the generator's log, if it was read there; this and `pick` are not packed."""
     pick: int = 0
     """The number of the pick."""
 

@@ -88,7 +88,7 @@ RIDGES: Floats = np.array([0.1, 0.4, 1.5, 6.0, 25.0])
 """Ridges κ of θ that are weighed by their likelihood. σ²/κ is the prior variance of what a generator scores on a prompt
 beyond its mean and what all share. Larger ones are left out: few samples like them best, which ends all learning."""
 SHARED_RIDGES: Floats = np.array([0.1, 1.3, 17.0, 230.0, 3000.0])
-"""The same of u, which all generators share."""
+"""Ridges of u, which all generators share."""
 WITHOUT_COMPONENTS = 1e-6
 """Prior variance of the weights of principal components, beside 1 for features, where scores are not linear in them."""
 SMALLEST_BLOCK = 32
