@@ -169,7 +169,6 @@ class Nystrom:
 
     @property
     def device(self) -> torch.device:
-        """Where the landmarks are."""
         return self.landmarks.device
 
     def __call__(self, rows: Tensor) -> Tensor:

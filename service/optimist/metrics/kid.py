@@ -74,7 +74,6 @@ class RealRows:
 
     @property
     def device(self) -> torch.device:
-        """Where the rows are."""
         return self.rows.device
 
     def witness(self, rows: Tensor) -> Tensor:

@@ -164,7 +164,7 @@ class _Group(NamedTuple):
 
     @property
     def level(self) -> float:
-        """Their median level."""
+        """The median level of its batches."""
         return _weighted_median([level.value for level in self.kept], self.weights)
 
 

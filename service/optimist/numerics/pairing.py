@@ -65,7 +65,7 @@ LARGEST_INDEX = 2**53
 COMMON = 256
 """Indices 0 … 255 are compared: all generators have them in common, whatever their counts."""
 COMMON_NUMBERS = 1024
-"""The same where a row is one number, of 8 bytes."""
+"""The number of indices that are compared where a row is one number, of 8 bytes."""
 HISTORY = 64
 """Earlier estimates that are kept."""
 HISTORY_GROWTH = 0.04
@@ -137,7 +137,7 @@ class Pairing:
     systematic_selection: float = 0.0
     """The part of sd_select that more samples in common do not reduce, a standard deviation."""
     systematic_stopping: float = 0.0
-    """The part of the stopping error that is not from sampling, a standard deviation."""
+    """The part of sd_stop that more samples in common do not reduce, a standard deviation."""
     systematic_sign: int = 0
     """`Analysis.systematic_sign`."""
     told: tuple[int, ...] = ()

@@ -230,7 +230,7 @@ class MixturePolicy:
 
 
 def _places(arms: Sequence[Arm], mixture: Mixture) -> list[int]:
-    """Where the mixture has these arms."""
+    """The places of these arms in the mixture."""
     known = {name: place for place, name in enumerate(mixture.generators)}
     return [known[arm.name] for arm in arms]
 

@@ -53,7 +53,8 @@ class Frontier:
 
     @classmethod
     def from_values(cls, values: Floats, scores: Floats, costs: Floats, floor: float = 0.0) -> Frontier:
-        """From arrays (m, G) of m ≥ 1 prompts: values that generators are chosen by, expected scores and costs.
+        """The frontier of m ≥ 1 prompts, by arrays (m, G): values that generators are chosen by, expected scores and
+        costs.
 
         floor: part of the prompts that all generators share evenly, whatever λ is.
         """
@@ -209,7 +210,8 @@ class RoutePolicy:
         return Frontier.from_values(values, means, spent, self.floor if self.has_chances else 0.0)
 
     def paced(self, frontier: Frontier, overspent: float = 0.0) -> RoutePolicy:
-        """With the price that keeps the budget, at least its own: a pure function of frontier and `overspent`.
+        """This policy with the price that keeps the budget, at least its own: a pure function of frontier and
+        `overspent`.
 
         overspent: as in `Frontier.price_of_ceiling`.
         """

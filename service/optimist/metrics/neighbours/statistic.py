@@ -21,7 +21,8 @@ _PAIRS = 2**20
 
 
 class Balls:
-    """For each row of real features (m, d) a ball to its k-th nearest other row, k = `neighbours`, without its surface.
+    """A ball for each row of real features (m, d), to its k-th nearest other row, k = `neighbours`, without its
+    surface.
 
     Distances are computed by matrix products of centred rows, in blocks. Where a product cannot tell whether a row is
     inside, its distance is computed again from differences. So the answer does not depend on blocks, batches or BLAS,

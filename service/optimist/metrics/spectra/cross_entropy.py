@@ -161,7 +161,7 @@ class LeaveOneOut:
 
     @cached_property
     def best(self) -> tuple[int, float, float]:
-        """Where the cross entropy is least: the grid's point, λ and the cross entropy there, between the points."""
+        """The least cross entropy: the grid's point, and λ and the cross entropy there, between the points."""
         w, logs = self.w, self.logs
         change = (self.mean - 1.0 / (1.0 + w)) * w
         above = torch.cumulative_trapezoid(change.flip(0), -logs.flip(0))

@@ -72,25 +72,25 @@ class Influences:
         return np.concatenate([pairs.ravel(), self._entropy.systematic * np.sqrt(spectrum.weights)])
 
     def of_rows(self, place: int) -> Tensor:
-        """On the loss (b,), of the kept rows of a generator."""
+        """The influences on the loss (b,) of the kept rows of a generator."""
         weight, kept = float(self._spectrum.weights[place]), self._spectrum.parts[place].kept
         return kept.new_zeros(len(kept)) if weight == 0.0 else -self._scale * weight * self._entropy.influence(place)
 
     def of_rows_on_slopes(self, place: int) -> Tensor:
-        """On the slopes (b, G)."""
+        """The influences on the slopes (b, G) of the kept rows of a generator."""
         return self._on_slopes(place, self._entropy.influence(place), self._spectrum.kept(place))
 
     def of_common(self, place: int, features: Tensor, is_sample: Tensor) -> Tensor:
-        """On the loss (m,), of rows φ (m, width) of a generator, of which some are samples."""
+        """The influences on the loss (m,) of rows φ (m, width) of a generator, of which some are samples."""
         return -self._scale * float(self._spectrum.weights[place]) * self._of_any(place, features, is_sample)
 
     def of_common_on_slopes(self, place: int, features: Tensor, is_sample: Tensor) -> Tensor:
-        """On the slopes (m, G)."""
+        """The influences on the slopes (m, G) of rows φ (m, width) of a generator."""
         influence = self._of_any(place, features, is_sample)
         return self._on_slopes(place, influence, self._spectrum.coordinates(features))
 
     def _of_any(self, place: int, features: Tensor, is_sample: Tensor) -> Tensor:
-        """On the score (m,)."""
+        """The influences on the score (m,) of rows φ, which are samples of the generator or not."""
         squares = self._spectrum.coordinates(features).square()
         inside, outside = (self._entropy.influence_of(squares, each) for each in (place, None))
         return torch.where(is_sample, inside, outside)
@@ -162,7 +162,6 @@ class EntropyObjective:
         return self._loss.in_log(value)
 
     def deviations(self, weights: Floats) -> Floats:
-        """From the influences on the slopes."""
         found = self.analyse(weights, slopes=True)
         own = [float(rows[:, place].std()) for place, rows in enumerate(found.slope_rows)]
         return self._loss.rate(-found.loss) * np.array(own)

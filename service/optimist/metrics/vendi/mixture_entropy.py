@@ -90,7 +90,7 @@ class SameIndex:
         return 1.0 / (1.0 / self._spectrum.count + further)
 
     def raised(self, place: int, ridges: Tensor) -> Tensor:
-        """By how much Q (W,) of the rows of a generator is larger, on average, at ridges w (W,)."""
+        """The average increase of Q (W,) of the rows of a generator, at ridges w (W,)."""
         fraction = self.fraction(place)
         if fraction == 0.0:
             return torch.zeros_like(ridges)

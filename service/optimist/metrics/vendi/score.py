@@ -166,7 +166,7 @@ class VendiScore(BaseScore):
 
     @property
     def offers_mixture(self) -> bool:
-        """Where the score is a smooth function of the whole spectrum."""
+        """True where the score is a smooth function of the whole spectrum."""
         return self.truncation is None and self.order < math.inf
 
     @property
