@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from paired_arms import estimate, pairing
 
+from optimist.estimation.paired import Paired
+from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.feature_maps import GaussianFourier
+from optimist.metrics.vendi.score import RenyiKernelEntropy
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Pairing
 from optimist.numerics.skewness import skewness
@@ -68,6 +74,40 @@ def test_real_rows_speak_with_the_opposite_sign_and_half_as_much_with_the_same(g
     gamma = max(part * float(skewness(REAL)), float(skewness(RARE)) if gap < 0.0 else 0.0)
     widened = (plain[0] ** 2 - added) * (1.0 + rho * gamma / math.sqrt(N)) ** 2 + added
     assert errors(made) == pytest.approx([math.sqrt(widened)] * 2, rel=1e-4)
+
+
+def told_by_rke(part: float) -> Estimate:
+    """Of a generator that keeps this part of the details, of which one row in ten has any."""
+    rows = np.random.default_rng(4).standard_normal((60, 6))
+    rows[:, 3:] *= np.where(np.arange(60) % 10 == 3, 3.0, 0.1)[:, None] * part
+    metric = RenyiKernelEntropy(GaussianFourier.draw(6, 32, 2.0, 0))
+    statistic = metric.statistic()
+    paired = Paired(InfluenceBound(metric), statistic)
+    batch = torch.from_numpy(rows)
+    statistic.update(batch)
+    paired.add({"features": batch}, (0, len(rows)), None)
+    found = paired.estimate(statistic)
+    assert found.stopping_error == pytest.approx(metric.analyse(statistic).stopping_error)
+    return found
+
+
+def test_rare_rows_widen_differences_of_rke_and_no_scores():
+    both = told_by_rke(1.0), told_by_rke(0.2)
+    one, other = (each.pairing for each in both)
+    assert one is not None
+    assert other is not None
+    gamma = float(skewness((other.influence - one.influence)[:60]))
+    assert abs(gamma) > 1.0
+    bare = [
+        replace(both[0], pairing=replace(one, skewness=None)),
+        replace(both[1], pairing=replace(other, skewness=None)),
+    ]
+    seen, plain = (
+        [errors([pair[0], replace(pair[1], value=pair[0].value + by)])[0] for by in (gamma, -gamma)]
+        for pair in (both, bare)
+    )
+    rho = Contrasts(both).against(0).rho[1]
+    assert seen == pytest.approx([plain[0], plain[1] * (1.0 + rho * abs(gamma) / math.sqrt(60))], rel=1e-5)
 
 
 def test_what_is_stored_has_the_skewness():

@@ -95,7 +95,7 @@ class Analysis:
     their scores by the choice of the reference. None: the reference is taken as exact."""
     skewness: float | None = None
     """Skewness of the rows' influences, by which `InfluenceBound` widens the sampling part of `stopping_error`, and
-    policies that of differences; None: errors are taken as they are."""
+    policies that of differences by their own; 0: only these are widened; None: errors are taken as they are."""
     missing: float = 1.0
     """The factor of the sampling part of `stopping_error`² by rows that are rare among the real ones and may be missing
     among the samples. The larger one of this and that by `skewness` counts."""

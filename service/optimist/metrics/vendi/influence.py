@@ -120,6 +120,7 @@ def with_errors(
         systematic_sign=found.systematic_sign,
         influence=influence,
         recent=recent,
+        skewness=0.0 if listed is None else None,
         warnings=warnings,
     )
 
