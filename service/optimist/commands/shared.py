@@ -166,7 +166,10 @@ Watch = Annotated[
 
 
 def real_data(reference: Path | None, samples: int | None) -> RealData | None:
-    """What --reference and --reference-samples say. Raises FixError for a file or a number that is not valid."""
+    """The real data of --reference and --reference-samples; None without.
+
+    Raises FixError for a file or a number that is not valid.
+    """
     if reference is None:
         if samples is not None:
             raise FixError("--reference-samples goes with --reference")
@@ -177,7 +180,7 @@ def real_data(reference: Path | None, samples: int | None) -> RealData | None:
 
 
 def parsed(text: str) -> tuple[str, dict[str, Any]]:
-    """As `texts.parsed`. The file of a `reference` is read."""
+    """The name and settings of a metric, as `texts.parsed` returns them; the file of a `reference` is read."""
     name, settings = texts.parsed(text)
     if isinstance(reference := settings.get("reference"), str):
         settings["reference"] = real_data(Path(reference), None)

@@ -111,7 +111,7 @@ def _largest(routed: Mapping[int, Routed], most: int) -> int:
 
 
 def _routed(estimators: Mapping[int, StreamingEstimator]) -> dict[int, Routed]:
-    """What routes prompts, by ordinal, ascending. Raises FixError where an estimator has none."""
+    """The `routed` part of each estimator, by ordinal, ascending. Raises FixError where an estimator has none."""
     found = {ordinal: estimator.routed for ordinal, estimator in sorted(estimators.items())}
     if missing := [ordinal for ordinal, routed in found.items() if routed is None]:
         raise FixError(f"prompts are not routed: no contexts of generators {', '.join(map(str, missing))}")

@@ -112,7 +112,7 @@ def texts(arrays: Sequence[str]) -> NDArray[np.uint8]:
 
 
 def texts_of(array: NDArray[Any]) -> list[str]:
-    """The inverse of `texts`."""
+    """The texts of an array that `texts` made."""
     return json.loads(array.tobytes())
 
 
@@ -121,7 +121,7 @@ Logs = Mapping[str, Sequence[StreamBatch]]
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What begins with the batch that fixes the kernels: estimators of all generators, and their estimates so far."""
+    """The question whose kernels a batch has fixed, with estimators of all generators and their estimates so far."""
 
     question: Question
     estimators: dict[str, StreamingEstimator]
@@ -194,7 +194,7 @@ class MetricEstimators:
         return mixture_of(self._estimators, published)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """What `restore` needs: values for JSON, and arrays."""
+        """The whole state for `restore`: values for JSON, and arrays."""
         known: dict[str, Any] = {"begun": bool(self._estimators)}
         known["estimates"] = [estimate and estimate.to_dict() for estimate in self.estimates.values()]
         arrays: Arrays = {}

@@ -69,7 +69,7 @@ class Question:
 
     @property
     def is_paired(self) -> bool:
-        """Whether estimates carry a `Pairing`, as far as the metric offers it."""
+        """True if estimates carry a `Pairing`, as far as the metric offers it."""
         return self.paired and self.bound == "influence"
 
     @property
@@ -105,7 +105,7 @@ class Question:
 
     @property
     def is_exact(self) -> bool:
-        """Whether a kernel is to be computed as an n × n matrix, which is possible for one batch, not for a stream."""
+        """True if a kernel is computed as an n × n matrix, which is possible for one batch, not for a stream."""
         return any(kernel.is_exact for kernel in self.kernels.values())
 
     @property
@@ -115,20 +115,20 @@ class Question:
 
     @property
     def has_open_contexts(self) -> bool:
-        """Whether only contexts can fix their bandwidth and components."""
+        """True if bandwidth and components of contexts are open until the first contexts fix them."""
         return self.contexts is not None and self.contexts.is_open
 
     @property
     def is_open(self) -> bool:
-        """Whether only samples can fix a kernel, or the bandwidth of contexts."""
+        """True if a kernel, or the bandwidth of contexts, is open until samples fix it."""
         return bool(self.open_kernels) or self.has_open_contexts
 
     def rows_to_fit(self, generators: int) -> int:
-        """How many samples each of `generators` must have before the open kernels can be fixed."""
+        """The samples that each of `generators` must have before the open kernels can be fixed."""
         return rows_to_fit(self.open_kernels.values(), generators)
 
     def contexts_to_fit(self, generators: int) -> int:
-        """How many batches, with a context each, each of `generators` must have before they can be fixed."""
+        """The batches, with a context each, that each of `generators` must have before contexts can be fixed."""
         return 0 if self.contexts is None else self.contexts.to_fit(generators)
 
     def fitted(self, rows: Mapping[str, Sequence[Tensor]], contexts: Sequence[Floats] = ()) -> Question:
@@ -176,7 +176,7 @@ def declared_of(metric: str | Metric, device: torch.device | str = "cpu", **sett
 
 
 def with_real_data(metric: str | Metric, **settings: Any) -> Metric:
-    """The same with the reference as `RealData`, of which `prepared` makes what the metric needs."""
+    """The metric as of `declared_of`, but with its reference as `RealData`, which `prepared` converts."""
     # Numbers may be numpy's, which pydantic would refuse; strings are refused.
     if "order" in settings:
         settings["order"] = check_number("order", settings["order"])

@@ -71,7 +71,6 @@ class Routed:
 
     @property
     def bytes(self) -> int:
-        """Bytes of `state`."""
         drift = sum(array.nbytes for array in self._drift.state().values())
         return 8 + self._gram.packed.nbytes + self._sums.nbytes + self.batches.bytes + drift
 
@@ -94,7 +93,7 @@ class Routed:
         return None if found is None else replace(found, shift=self.sign * found.shift)
 
     def read(self, scores: Tensor, prompt: RoutedPrompt | None) -> RoutedBatch:
-        """What `add` takes of a batch: scores (n, 1) on the metric's scale, and the prompt that they are for.
+        """The batch as `add` takes it: scores (n, 1) on the metric's scale, and the prompt that they are for.
 
         Raises FixError without a prompt, for a context of another width or with numbers that are not finite, and for
         texts that have no UTF-8.

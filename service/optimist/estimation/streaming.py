@@ -52,7 +52,7 @@ class StreamingEstimator:
         self.reservoir = Reservoir() if bound.metric.offers_modes else None
         self._paired = Paired(bound, self.statistic, common) if paired and isinstance(bound, InfluenceBound) else None
         self.routed = None if contexts is None else Routed(contexts, bound.metric.lower_is_better, ordinal)
-        """What routes prompts; None where they are not routed by this metric."""
+        """Sums and batches to route prompts by; None where they are not routed by this metric."""
         self._made: Estimate | None = None  # the estimate at this position, where the history needed it
 
     @property
@@ -79,7 +79,7 @@ class StreamingEstimator:
 
     @property
     def has_prompts(self) -> bool:
-        """Whether the metric has groups of prompts."""
+        """True if the metric has groups of prompts."""
         return self._bound.metric.offers_prompt_groups
 
     def add(

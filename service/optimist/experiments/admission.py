@@ -75,7 +75,7 @@ def kernels_of(metric: Metric) -> dict[str, Kernel]:
 
 
 def fits_contexts(config: ExperimentConfig, metric: Metric) -> bool:
-    """Whether the first contexts fix how they become columns, which is stored with what this metric left to samples."""
+    """True if the first contexts fix how they become columns, and this metric is the one they are stored with."""
     is_first = metric.shown_label == config.metric.shown_label
     return is_first and config.goal == "route" and config.context_bandwidth == "median"
 
@@ -100,7 +100,7 @@ def check_fitted(experiment: Experiment, metric: Metric, fitted: bytes) -> None:
 
 
 def too_wide(experiment: Experiment, most: int) -> str:
-    """What a new experiment is refused with whose batches or contexts are wider than `most`; "" where none are."""
+    """The reason to refuse a new experiment whose batches or contexts are wider than `most`; "" where none are."""
     widths = experiment.columns | ({} if experiment.config.context is None else {"context": experiment.config.context})
     wide = [f"{name}: expected at most {most} columns, got {n}" for name, n in widths.items() if n > most]
     return "; ".join(wide)

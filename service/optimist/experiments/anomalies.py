@@ -14,7 +14,7 @@ from optimist_client.models import Acceptance, AnomalousBatches, RetractedBatch,
 
 
 def retracted_batch(stored: Stored, generator: str) -> RetractedBatch:
-    """What was retracted of the generator of this name."""
+    """The retracted batch, or batches, of the generator of this name, as answers show them."""
     return RetractedBatch(
         generator=generator,
         position=stored.position or None,
@@ -40,7 +40,7 @@ def retractions_of(generators: Sequence[GeneratorState]) -> list[Retraction]:
 
 
 def acceptance(stored: StoredAcceptance, generator: str) -> Acceptance:
-    """What was accepted of the generator of this name."""
+    """The accepted batch, or batches, of the generator of this name, as answers show them."""
     return Acceptance(
         generator=generator,
         position=stored.position or None,
@@ -71,7 +71,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Anomalous:
-    """What is found of one state of an experiment."""
+    """The batches on another scale in one state of an experiment."""
 
     groups: tuple[AnomalousBatches, ...] = ()
     """Of the generators that are not retired."""
@@ -118,7 +118,7 @@ def _retracted(generator: GeneratorState) -> set[int]:
 
 
 def repeats(position: int) -> str:
-    """What is anomalous about a copy of the batch at this position."""
+    """The phrase that says that a batch is a copy of the one at this position."""
     return f"repeats the batch at position {position}"
 
 
@@ -168,7 +168,7 @@ def _duplicated_generators(generators: Sequence[GeneratorState]) -> list[tuple[G
 
 
 def _are_notable(generator: GeneratorState, count: int) -> bool:
-    """Whether this count of equal batches is hardly chance: 1 batch of several rows, or `_FEW` batches of one row."""
+    """True if this count of equal batches is hardly chance: 1 batch of several rows, or `_FEW` batches of one row."""
     return count >= (_FEW if generator.samples == generator.batches else 1)
 
 

@@ -19,7 +19,7 @@ from optimist_client.models import AskRequest, Pick
 
 @dataclass(frozen=True, slots=True)
 class MostOpen:
-    """How many picks of an experiment may be open at once: in total, per worker, per access key."""
+    """The limits on open picks of an experiment: in total, per worker, per access key."""
 
     experiment: int
     worker: int
@@ -46,7 +46,7 @@ class Assignment:
 
     @property
     def opened(self) -> int:
-        """How many new picks were chosen."""
+        """The number of new picks that were chosen."""
         return self._state.stored.rounds - self._before[0]
 
     def opening(self, exactly: bool) -> Opening | None:
@@ -63,7 +63,7 @@ class Assignment:
         return Opening(groups, self._lease, rounds, last, version if exactly else None, self._state.stored.mark)
 
     def refuses(self, request: AskRequest, key: str = "", contexts: AskedContexts | None = None) -> bool:
-        """Whether this request gets no pick, not even an open one, because of a budget or a limit on open picks."""
+        """True if this request gets no pick, not even an open one, because of a budget or a limit on open picks."""
         owned = self._state.open_picks.owned(request, contexts is not None)
         return not owned and not self._has_room(request.worker, key)
 
@@ -91,7 +91,7 @@ class Assignment:
         return kept + new
 
     def _has_room(self, worker: str | None, key: str) -> bool:
-        """Whether the budgets and the limits on open picks allow one more pick."""
+        """True if the budgets and the limits on open picks allow one more pick."""
         picks, most = self._state.open_picks, self._most_open
         return (
             len(picks) < most.experiment

@@ -27,7 +27,7 @@ MOST_ROUTE_POINTS = 2000
 
 
 def route_point(table: Routes) -> str:
-    """What is kept of a table for charts: JSON, to six digits, with null for what is not known.
+    """A routing table as one point of a chart: JSON, to six digits, with null for what is not known.
 
     [gain, two ends of its interval, expected score of routed prompts, best single generator, its score], on the scale
     of the metric.
@@ -60,7 +60,7 @@ MOST_WEIGHTS = 20_000
 
 
 def curve_point(mixture: Mixture, delta: float) -> str:
-    """What is kept of a mixture for charts: JSON, to six digits, with null for what is infinite.
+    """A mixture as one point of a chart: JSON, to six digits, with null for what is infinite.
 
     [score, lower and upper end of its 1 − δ interval, place of the best single generator, its score, gain, its error,
     gap, weights], all by place in the mixture; scores are on the natural scale.

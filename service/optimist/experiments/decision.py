@@ -32,7 +32,7 @@ def arrays_with_levels(state: PolicyState) -> dict[int, str]:
 def anomalous_among(
     state: PolicyState, names: Mapping[int, str], kept: Sequence[Sequence[KeptLevel]], *, of_decision: bool
 ) -> Anomalous:
-    """What is anomalous by the kept levels of each generator, in the arrays `names` (`arrays_with_levels`).
+    """The anomalous batches by the kept levels of each generator, in the arrays `names` (`arrays_with_levels`).
 
     of_decision: among the batches that the estimates of the state are made of.
     """
@@ -88,7 +88,7 @@ RECOMMENDED = "1% is recommended, because training a model again moves its FID b
 
 
 def hint_of(state: PolicyState, decision: DecisionInfo, after: int | None) -> str | None:
-    """What would end an undecided experiment of at least `after` samples; None otherwise, or if nothing is known."""
+    """A text that says what would end an undecided experiment of at least `after` samples; None if nothing is known."""
     if after is None or state.samples < after or decision.decided:
         return None
     found = state.goal.deciding_tolerance(state.arms, state.stored.told)
@@ -115,7 +115,7 @@ def _more(closest: ClosestRival) -> str:
 
 
 def _with_tolerance(state: PolicyState) -> list[str]:
-    """Of many generators without a tolerance: the samples that a decision would take with the one that is usual."""
+    """A sentence, or none: the samples that a decision among many generators would take with the usual tolerance."""
     goal, contenders = state.goal, rivals(state.arms)
     if not isinstance(goal, ForBest) or goal.stopping.tolerance or not state.config.metric.positive:
         return []

@@ -17,7 +17,7 @@ _NOTE: TypeAdapter[str] = TypeAdapter(Note)
 
 
 def label_controls(tags: list[str] | None, note: str | None) -> dict[str, str]:
-    """What the store keeps of changed tags or a changed note, as JSON: an empty control would be one that is gone."""
+    """The controls that keep changed tags or a changed note, as JSON: an empty control would be one that is gone."""
     changed = {"tags": tags, "note": note}
     return {name: json.dumps(value) for name, value in changed.items() if value is not None}
 
@@ -38,7 +38,7 @@ def labelled(experiment: Experiment, controls: Mapping[str, str]) -> Experiment:
 
 
 def matches(config: ExperimentConfig, tag: str | None, search: str | None) -> bool:
-    """Whether a config has this tag, and contains the text in its name, generators, tags or note, in whatever case."""
+    """True if a config has this tag, and contains the text in its name, generators, tags or note, in whatever case."""
     if tag is not None and tag not in config.tags:
         return False
     texts = (config.name, *config.generators, *config.tags, config.note)
@@ -74,7 +74,7 @@ class Outline:
         return replace(self, experiment=labelled(self.experiment, controls))
 
     def matches(self, tag: str | None, search: str | None) -> bool:
-        """As the function `matches` of its config."""
+        """True if the config `matches` tag and text."""
         return matches(self.experiment.config, tag, search)
 
 

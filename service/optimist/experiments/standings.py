@@ -18,7 +18,7 @@ from optimist_client.models import Routes, Standing, WatchedReport
 
 
 class WatchedEstimates:
-    """What the store has of every generator by every watched metric, with the estimates."""
+    """The stored state of every generator by every watched metric, with parsed estimates."""
 
     def __init__(self, stored: Mapping[Unit, WatchedState], known: WatchedEstimates | None = None) -> None:
         """known: an earlier one, from which unchanged estimates are taken instead of being parsed again.
@@ -37,7 +37,7 @@ class WatchedEstimates:
                 self._parsed[unit] = Estimate.from_dict(json.loads(state.estimate))
 
     def of(self, generator: int, label: str) -> tuple[WatchedState, Estimate | None]:
-        """What is known of a generator by a metric: as it is stored, and the estimate."""
+        """The stored state of a generator by a metric, and its estimate."""
         return self.stored.get((generator, label), _NOTHING), self._parsed.get((generator, label))
 
 
@@ -69,7 +69,7 @@ def _report(state: PolicyState, label: str, metric: Metric, watched: WatchedEsti
 
 
 def _is_scored(state: PolicyState, metric: Metric, positions: Sequence[int]) -> bool:
-    """Whether every estimate that is due and can be made has been made."""
+    """True if every estimate that is due and can be made has been made."""
     needed = 0 if any(positions) else needed_to_fit(metric, len(state.stored.active))
     if any(generator.samples < needed for generator in state.stored.active):
         return True
@@ -77,8 +77,8 @@ def _is_scored(state: PolicyState, metric: Metric, positions: Sequence[int]) -> 
 
 
 def format_routing_table(state: PolicyState, parts: Mapping[int, Part], table: str) -> Routes:
-    """The table made of these parts, with their positions, and whether samples have grown much, or costs have changed,
-    since.
+    """The table made of these parts, with their positions; it is stale where samples have grown much, or costs have
+    changed, since.
 
     Raises pydantic's ValidationError if it cannot be read.
     """
@@ -93,7 +93,7 @@ def format_routing_table(state: PolicyState, parts: Mapping[int, Part], table: s
 
 
 def has_other_costs(state: PolicyState, made: Routes) -> bool:
-    """Whether costs have changed since this table was made."""
+    """True if costs have changed since this table was made."""
     names = [generator.name for generator in state.stored.generators]
     known = [state.costs[name] for name in names] if state.costs.keys() >= set(names) else None
     return made.costs != known

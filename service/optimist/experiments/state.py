@@ -85,7 +85,7 @@ class OpenPicks:
         return removed
 
     def of_worker(self, worker: str) -> int:
-        """How many open picks a worker has."""
+        """The number of open picks of a worker."""
         return len(self._of_worker.get(worker, ()))
 
     def owned(self, request: AskRequest, has_contexts: bool = False) -> list[Pick]:
@@ -112,7 +112,7 @@ def needed_to_fit(metric: Metric, active: int) -> int:
 
 
 def _needed(config: ExperimentConfig, active: int) -> int:
-    """The same for the metric that decides; with the goal "route" as many batches, as each brings one context."""
+    """As `needed_to_fit` for the metric that decides; with the goal "route" batches, as each brings one context."""
     needed = needed_to_fit(config.metric, active)
     return max(needed, contexts_to_fit(config.context_bandwidth, active)) if config.goal == "route" else needed
 
@@ -158,7 +158,7 @@ class PolicyState:
         self.max_wait = float(controls.get("max_wait", self.config.max_wait))
         """Seconds an ask waits for estimates."""
         self.stops = controls["stop"] == "1" if "stop" in controls else self.config.stop
-        """Whether picks end once the answer is sure."""
+        """True if picks end once the answer is sure."""
         self._places = {generator.ordinal: place for place, generator in enumerate(self.contenders)}
         self._live_decision: DecisionInfo | None = None
 
@@ -269,7 +269,7 @@ class PolicyState:
 
     @property
     def overspent(self) -> float:
-        """By how much prompts have cost more than the ceiling, in all; below 0 where less. 0 without a ceiling.
+        """The cost of all prompts above the ceiling; below 0 where they cost less. 0 without a ceiling.
 
         Open picks count as the told ones of their generator did. What was retracted was paid for.
         """
@@ -282,7 +282,7 @@ class PolicyState:
 
     @property
     def can_be_scored(self) -> bool:
-        """Whether there are enough samples to fix the kernels; before that, asks do not wait for estimates."""
+        """True if there are enough samples to fix the kernels; before that, asks do not wait for estimates."""
         needed = self.needed_to_fit
         if needed and self.config.goal == "route":
             return all(generator.batches >= needed for generator in self.stored.active)
@@ -290,7 +290,7 @@ class PolicyState:
 
     @property
     def is_scored(self) -> bool:
-        """Whether every estimate, and the mixture, that is due and can be made has been made."""
+        """True if every estimate, and the mixture, that is due and can be made has been made."""
         if not self.can_be_scored:
             return True
         return all(g.estimate_seq >= g.due_seq for g in self.contenders) and not self.stored.needs_mixture
@@ -301,7 +301,7 @@ class PolicyState:
         return self.goal.awaited(self.stored)
 
     def lacks(self, awaited: Awaited) -> bool:
-        """Whether something that an ask waits for, and that can be made, has not been made yet."""
+        """True if something that an ask waits for, and that can be made, has not been made yet."""
         return self.can_be_scored and self.goal.lacks(self.stored, awaited)
 
     @property
@@ -345,28 +345,28 @@ class PolicyState:
 
     @property
     def would_stop(self) -> bool:
-        """Whether the stopping rule is on and satisfied now."""
+        """True if the stopping rule is on and satisfied now."""
         return self.stops and self.live_decision.decided
 
     @property
     def is_decided(self) -> bool:
-        """Whether picks have ended because the answer is sure."""
+        """True if picks have ended because the answer is sure."""
         return self.stored.decision is not None
 
     @property
     def is_stopped(self) -> bool:
-        """Whether somebody stopped the experiment."""
+        """True if somebody stopped the experiment."""
         return "stopped" in self.stored.controls
 
     @property
     def is_spent(self) -> bool:
-        """Whether picks have ended because the budget, of samples or of cost, is used up."""
+        """True if picks have ended because the budget, of samples or of cost, is used up."""
         left = self.cost_left
         return (self.budget is not None and self.samples >= self.budget) or (left is not None and left <= 0)
 
     @property
     def has_ended(self) -> bool:
-        """Whether no more picks are made."""
+        """True if no more picks are made."""
         return self.is_decided or self.is_spent or self.is_stopped
 
     @property

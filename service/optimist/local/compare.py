@@ -63,7 +63,7 @@ class Bar:
         self._shown = 0.0
 
     def real(self, done: int, total: int) -> None:
-        """Nothing is shown of it."""
+        """Show nothing: only generated samples move the bar."""
 
     def report(self, report: Report, effort: str) -> None:
         """Update the bar, or the view of a notebook."""
@@ -93,7 +93,6 @@ class Order:
 
     @property
     def total(self) -> int:
-        """Samples of all sources."""
         return sum(map(len, self.names.values()))
 
 

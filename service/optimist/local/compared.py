@@ -40,12 +40,10 @@ class Compared:
 
     @property
     def decision(self) -> DecisionInfo:
-        """The decision of the report."""
         return self.report.decision
 
     @property
     def best(self) -> str | None:
-        """The best generator so far."""
         return self.report.decision.best
 
     @property
@@ -60,7 +58,7 @@ class Compared:
 
     @property
     def effort(self) -> str:
-        """How many samples were used, and how many never embedded, in one line."""
+        """A sentence: the samples that were embedded, those that never were, and those that were cached."""
         total = sum(self.total.values())
         said = f"{self.used:,} of {total:,} {self.kind} were embedded, {self.never_embedded:,} never"
         said += f"; the reference took {self.real:,} more" if self.real else ""
@@ -73,7 +71,6 @@ class Compared:
         return self.report.plot(axes, metric=metric)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
         counts = {name: getattr(self, name) for name in ("common", "real", "made", "cached", "resumed", "used")}
         total = {"total": dict(self.total), "never_embedded": self.never_embedded}
         return {"report": self.report.to_dict(), **counts, **total}

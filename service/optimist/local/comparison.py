@@ -44,12 +44,11 @@ class Comparison:
 
     @property
     def best(self) -> str:
-        """The generator with the best score."""
         return next(iter(self.estimates))
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
-        """How far each other generator is behind the best one, in the order of the scores."""
+        """The differences of all other generators from the best one, in the order of the scores."""
         return tuple(one for one in self.between if one.against == self.best)
 
     def to_dict(self) -> dict[str, Any]:

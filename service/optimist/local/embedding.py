@@ -196,7 +196,7 @@ def embedder_of(
 
 
 def kind_of(embed: str | Embedder | Callable[[Any], Any]) -> Kind:
-    """What the embedder takes."""
+    """The kind of samples that the embedder takes: "texts" or "images"."""
     return (
         "texts" if embed == "text" or isinstance(embed, embedders.Sentences | embedders.OpenAIEmbeddings) else "images"
     )
@@ -220,8 +220,8 @@ class Embedding:
 
     @cached_property
     def name(self) -> str:
-        """What the embeddings are cached under; "" for a function without a name or a `dimension`, whose embeddings
-        are not cached."""
+        """The key under which embeddings are cached; "" for a function without a name or a `dimension`, whose
+        embeddings are not cached."""
         name = getattr(self.embed, "name", "")
         if not name or not self._width:
             return ""
@@ -295,7 +295,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _fingerprint(path: Path) -> str:
-    """What tells weights from others of the same name: where they are, their sizes and times of change."""
+    """A digest of where weights are, their sizes and times of change, which tells them from others of the same name."""
     files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
     sha = hashlib.sha256(f"{path.resolve() if files else path}".encode())
     for file in files:

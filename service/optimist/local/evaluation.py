@@ -223,7 +223,7 @@ class Evaluation(Session):
         self._aim.follow(self._primary, self._arms())
 
     def findings(self, generator: str, position: int) -> list[str]:
-        """What is anomalous about a batch by all batches told so far, each as a phrase. position: as of `accept`."""
+        """Phrases that say what is anomalous about a batch, by all batches told so far. position: as of `accept`."""
         return [f"is {text}" for text in self._scales.findings(generator, position)]
 
     def accept(self, generator: str, position: int | None = None) -> bool:
@@ -240,7 +240,7 @@ class Evaluation(Session):
         return self._scales.accept(generator, position, told)
 
     def blend(self, size: int) -> Blend:
-        """How many samples of each generator to take next, `size` in all, to serve users with the best blend.
+        """The counts of samples to take next of each generator, `size` in all, to serve users with the best blend.
 
         With the goal "mixture" the weights are those of the newest mixture, else of one made now. What one call rounds
         the next ones make up for: all counts together differ from the shares by less than one sample each, as long as

@@ -75,7 +75,7 @@ class GoalSettings:
         return found
 
     def aim(self, metric: Metric, stopping: Stopping, seed: int, batch_size: int, needed: int) -> Aim:
-        """What picks and decisions are made by. needed: the samples of each generator that fix open kernels."""
+        """The goal with its policy. needed: the samples of each generator that fix open kernels."""
         if self.goal == "mixture":
             needed = max(needed, LEAST_SAMPLES)
             warmup = warmup_batches(type(metric), self.bound, self.warmup, needed, batch_size)
@@ -93,14 +93,14 @@ class BestGenerator:
         self._policy = policy
 
     def follow(self, estimators: MetricEstimators, arms: Sequence[Arm]) -> None:
-        """Nothing is made beside estimates."""
+        """Do nothing: beside estimates nothing is made."""
 
     def pick(self, arms: Sequence[Arm], told: int) -> int:
         """Position of the generator to sample after `told` batches, and those on their way."""
         return self._policy.pick(arms, told, told + _open(arms) + 1)
 
     def has_begun(self, arms: Sequence[Arm]) -> bool:
-        """Whether the warm-up is over, and every generator has an estimate."""
+        """True if the warm-up is over and every generator has an estimate."""
         return all(arm.batches >= self._policy.warmup and arm.estimate is not None for arm in arms)
 
     def decide(self, arms: Sequence[Arm], told: int, explain: bool) -> Decision:
@@ -127,7 +127,7 @@ class BestBlend:
         return self._policy.pick(arms, self.mixture, told, told + _open(arms) + 1)
 
     def has_begun(self, arms: Sequence[Arm]) -> bool:
-        """Whether the warm-up is over, and there is a mixture."""
+        """True if the warm-up is over and there is a mixture."""
         return self.mixture is not None and all(arm.batches >= self._policy.warmup for arm in arms)
 
     def decide(self, arms: Sequence[Arm], told: int, explain: bool) -> Decision:

@@ -240,7 +240,6 @@ class Bandwidths:
     chosen: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
         return asdict(self)
 
 

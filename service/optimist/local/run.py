@@ -281,7 +281,7 @@ class InMemory(BlockingTransport):
         return reply.model_copy(update={"next": self._service.ask(asked.get("worker"), asked.get("generators"))})
 
     async def close(self) -> None:
-        """Do nothing."""
+        """Do nothing: there is no connection."""
 
 
 def _evaluation(

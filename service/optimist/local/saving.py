@@ -45,7 +45,7 @@ def write(file: Path, known: Mapping[str, Any], arrays: Mapping[str, NDArray[Any
 
 
 def read(file: Path) -> tuple[dict[str, Any], Arrays]:
-    """What `write` was given. Raises FixError for another file, or one of a later version."""
+    """The values and arrays that `write` was given. Raises FixError for another file, or one of a later version."""
     try:
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as loaded:
             arrays = {name: loaded[name] for name in loaded.files}

@@ -31,7 +31,7 @@ class Scales:
         self._found: dict[str, list[Anomaly]] | None = None
 
     def add(self, generator: str, position: int, sizes: Sequence[Magnitude], rows: int) -> None:
-        """Count a batch."""
+        """Count a batch, and keep the levels of its arrays."""
         self._batches[generator] = position
         self._found = None
         for size in sizes:
@@ -58,7 +58,7 @@ class Scales:
         return grouped(self._now(), self._generators, len(self._kept))
 
     def findings(self, generator: str, position: int) -> list[str]:
-        """What is anomalous about one batch."""
+        """Phrases that say what is anomalous about one batch; none where nothing is."""
         which = (self._generators.index(generator), position)
         return [
             finding(array, one, len(self._kept))
@@ -68,7 +68,7 @@ class Scales:
         ]
 
     def state(self) -> dict[str, Any]:
-        """What is kept, as values for JSON."""
+        """All levels and acceptances, as values for JSON."""
         kept = {
             array: {name: list(map(list, those)) for name, those in one.items()} for array, one in self._kept.items()
         }
@@ -76,7 +76,7 @@ class Scales:
         return {"kept": kept, "real": self._real, **counts}
 
     def restore(self, known: Mapping[str, Any]) -> None:
-        """The inverse of `state`."""
+        """Take over a `state`."""
         self._kept = {
             array: {name: [Level(*level) for level in those] for name, those in by_name.items()}
             for array, by_name in known["kept"].items()

@@ -71,7 +71,7 @@ class Readings:
         return {label: self.estimates(label) for label in list(self._metrics)[1:]}
 
     def contrast(self, generator: str, against: str, *, metric: str | None = None) -> Contrast:
-        """How much worse `generator` scores than `against`, with the error of the difference.
+        """The difference by which `generator` scores worse than `against`, with its error.
 
         metric: as of `estimates`. Raises NotFoundError for an unknown name or label, FixError if the two are the same
         or one of them has no estimate.
@@ -169,7 +169,10 @@ REMEDY = "leave {it} out, or accept {it}"
 
 
 class Session(Readings):
-    """What does not depend on how batches are told. `Evaluation` sets the attributes, and tells the batches."""
+    """The part of an evaluation that does not depend on how batches are told: report, plot, file.
+
+    `Evaluation` sets the attributes, and tells the batches.
+    """
 
     batch_size: int
     _given: dict[str, Any]

@@ -75,11 +75,9 @@ class Files(Source):
 
     @property
     def names(self) -> Sequence[str]:
-        """The paths of the images without their endings."""
         return list(self._files)
 
     def raw(self, name: str) -> bytes:
-        """The content of the file."""
         try:
             with self._files[name].open("rb") as file:
                 return _limited(f"{self._files[name]}", file)
@@ -87,11 +85,10 @@ class Files(Source):
             raise FixError(f"{self._files[name]}: {error}") from None
 
     def sample(self, name: str, raw: bytes) -> Any:
-        """The image."""
         return _image(f"{self._files[name]}", self._files[name].suffix, raw)
 
     def digest(self) -> str:
-        """Of paths, sizes and times of change."""
+        """SHA-256 of paths, sizes and times of change."""
         stats = ((name, path.stat()) for name, path in self._files.items())
         return _digest((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 
@@ -122,11 +119,9 @@ class Zip(Source):
 
     @property
     def names(self) -> Sequence[str]:
-        """The paths of the images without their endings."""
         return list(self._members)
 
     def raw(self, name: str) -> bytes:
-        """The content of the member."""
         member = self._members[name]
         origin = f"{self.origin}: {member.filename}"
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # zipfile unpacks others at once
@@ -141,12 +136,11 @@ class Zip(Source):
             raise FixError(f"{origin}: {error}") from None
 
     def sample(self, name: str, raw: bytes) -> Any:
-        """The image."""
         member = self._members[name].filename
         return _image(f"{self.origin}: {member}", PurePosixPath(member).suffix, raw)
 
     def digest(self) -> str:
-        """Of paths, sizes and checksums."""
+        """SHA-256 of paths, sizes and checksums."""
         return _digest((name, one.file_size, one.CRC) for name, one in self._members.items())
 
 
@@ -161,7 +155,6 @@ class Items(Source):
 
     @property
     def names(self) -> Sequence[str]:
-        """The numbers of the samples."""
         return [f"{number}" for number in range(len(self._items))]
 
     def raw(self, name: str) -> bytes:
@@ -170,12 +163,11 @@ class Items(Source):
         return item.encode() if isinstance(item, str) else item if isinstance(item, bytes) else b""
 
     def sample(self, name: str, raw: bytes) -> Any:
-        """The text or the image."""
         item = self._items[int(name)]
         return _image(f"{self.origin}: {self._what} {int(name) + 1}", "", item) if isinstance(item, bytes) else item
 
     def digest(self) -> str:
-        """Of all contents; "" if samples have none, so that a run cannot be told from others."""
+        """SHA-256 of all contents; "" if samples have none, so that a run cannot be told from others."""
         contents = [self.raw(name) for name in self.names]
         if not all(contents) and not all(isinstance(item, str) for item in self._items):
             return ""
@@ -205,7 +197,7 @@ def source_of(name: str, given: Any, kind: Kind) -> Source:
 
 
 def name_of(path: Path) -> str:
-    """What a generator is called: the name of its folder, or of its file without the ending."""
+    """The name of a generator: that of its folder, or of its file without the ending."""
     path = path.resolve()
     return path.name if path.is_dir() else path.stem
 
@@ -234,7 +226,7 @@ def _digest(parts: Any) -> str:
 
 
 def _limited(origin: str, file: IO[bytes]) -> bytes:
-    """What the file holds, of which no more is read than an image has. Raises FixError for more."""
+    """The content of a file. Raises FixError for more than an image has, without reading all of it."""
     content = file.read(images.LARGEST + 1)
     if len(content) > images.LARGEST:
         raise FixError(f"{origin}: expected an image of at most {images.LARGEST:,} bytes, found more")

@@ -33,7 +33,7 @@ log that were drawn by known probabilities; predictions alone."""
 
 @dataclass(frozen=True, eq=False)
 class RouteGain:
-    """What a router gains over the best single generator, on prompts that it has not seen."""
+    """The gain of a router over the best single generator, on prompts that it has not seen."""
 
     price: float
     """Of a unit of cost."""
@@ -79,7 +79,7 @@ def route_gain(
     seed: int = 0,
     folds: int = FOLDS,
 ) -> RouteGain:
-    """What routing by regressions on the context gains, by cross-fitting over `folds` parts of the prompts.
+    """The gain of routing by regressions on the context, by cross-fitting over `folds` parts of the prompts.
 
     Each prompt is routed by what was learned from the other parts. Where every generator has a score on a prompt, its
     gain is their difference. Where one was drawn, `Outcomes` says how far the predictions are off.
@@ -174,7 +174,7 @@ def _parts(known: ScoredPrompts, folds: int, seed: int) -> NDArray[np.int64]:
 
 
 def _cross_fitted(known: ScoredPrompts, columns: Floats, linear: int, part: NDArray[np.int64]) -> Floats:
-    """What is expected on each prompt (m, G) by what other parts say."""
+    """The expected scores on each prompt (m, G), learned from the other parts."""
     folds = int(part.max()) + 1
     moments = [_moments(known, columns, part == one) for one in range(folds)]
     whole = [reduce(add, of_one) for of_one in zip(*moments, strict=True)]
@@ -243,7 +243,6 @@ class PromptType:
     """Part of these prompts that a router gives to each generator."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
         scores = {name: vars(score) for name, score in self.scores.items()}
         return {**vars(self), "scores": scores, "examples": list(self.examples)}
 

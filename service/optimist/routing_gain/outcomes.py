@@ -102,7 +102,7 @@ class ScoredPrompts:
 
     @property
     def is_logged(self) -> bool:
-        """Whether prompts were given to single generators, rather than to all of them."""
+        """True if prompts were given to single generators, rather than to all of them."""
         return not bool((self.probability == 1.0).all())
 
 
@@ -124,7 +124,7 @@ class Mean:
 
 
 class Outcomes:
-    """What is known of every generator on every prompt: predictions from other prompts' scores, and scores.
+    """The outcomes of every generator on every prompt: predictions from other prompts' scores, and scores.
 
     In a table of all generators' scores, means are those of the scores. In a log, a mean is that of the predictions,
     plus a correction: the generator's draws say how far its predictions are off. Each draw has the weight 1/p,
@@ -156,8 +156,8 @@ class Outcomes:
         self._spread = float(np.square(self._beyond).mean()) if len(self._beyond) else 0.0
 
     def difference(self, first: Places, second: Places, inside: Some) -> Mean | None:
-        """By how much `first` (m,) is worth more than `second` (m,) on the prompts inside (m,), 0 where they are the
-        same; None where nothing is known. Worth is the score less the price of the cost."""
+        """The mean by which `first` (m,) is worth more than `second` (m,) on the prompts inside (m,), 0 where they are
+        the same; None where nothing is known. Worth is the score less the price of the cost."""
         inside = inside & self.judged
         rows = np.arange(len(first))
         if self._table is not None:

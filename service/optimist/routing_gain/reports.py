@@ -54,7 +54,7 @@ def route_table(
     scale: Scale = "linear",
     types: int = TYPES,
 ) -> Routes:
-    """What is known of routing among the generators `names` (G,) from told rows; `positions` are left to the caller.
+    """The table of routing among the generators `names` (G,) from told rows; `positions` are left to the caller.
 
     retired: names of generators of which there are no rows any more.
     contexts: how those of the experiment become columns; by default fixed by these. A pick of several rows counts by
@@ -181,7 +181,7 @@ def _success(problem: _Problem, found: RouteGain, count: int) -> Floats:
 
 
 def _savings(rows: RoutedRows, paid: Floats, single: int, tries: int, success: Floats | None) -> RouteSavings:
-    """What prompts cost, of which each is called until success, at most `tries` times."""
+    """The costs of prompts, each called until success, at most `tries` times, beside those of single generators."""
     calls = len(rows.score) / len(np.unique(rows.pick))
     prompts = float(rows.samples.sum()) / calls
     cost = float(rows.samples @ paid) / prompts
@@ -268,7 +268,7 @@ def _few(
 
 @dataclass(frozen=True, eq=False)
 class RouteReport:
-    """What routing the prompts of a file would gain."""
+    """The gain of routing the prompts of a file, and their types."""
 
     names: tuple[str, ...]
     gain: RouteGain
@@ -294,7 +294,6 @@ class RouteReport:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
         found = self.gain
         return {
             "generators": list(self.names),

@@ -129,7 +129,7 @@ def title(result: MixtureResult) -> str:
 
 
 def subject(result: MixtureResult) -> str:
-    """What is blended: metric and generators, and whether samples were paired."""
+    """A text that names metric and number of generators, and says whether samples were paired."""
     return (
         f"{format_metric(result.metric)} of blends of {len(result.generators)} generators{', paired' * result.paired}"
     )
@@ -233,7 +233,7 @@ def _stopped(summary: MixtureSummary) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class TrueBlends:
-    """What is true of the blends of generators, in their order."""
+    """The true loss of every blend of generators, in their order, and the best blend."""
 
     loss: Callable[[Floats], float]
     """The loss of weights (G,) on the metric's scale: the score where lower is better, else minus the score."""

@@ -84,7 +84,7 @@ class SimulationPlan:
         return [self._trial(kind, each, number) for number in range(self.trials) for each in self.contenders]
 
     def sorted(self, played: Sequence[Played]) -> dict[str, list[Played]]:
-        """What came out of `trials_of`, by policy."""
+        """The results of `trials_of`, given in that order, by policy."""
         count = len(self.contenders)
         return {each.label: list(played[place::count]) for place, each in enumerate(self.contenders)}
 

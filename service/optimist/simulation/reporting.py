@@ -33,7 +33,7 @@ CURVES = ("regret", "average_regret", "optimal_pick_ratio", "accuracy")
 
 
 def format_metric(metric: str) -> str:
-    """The display name of a metric."""
+    """The title of a metric, by its name."""
     return find(metric).title
 
 
@@ -60,14 +60,14 @@ def group(title: str, tables: Iterable[list[list[str]]], notes: Iterable[str]) -
 
 
 def plain(shown: Group) -> str:
-    """What a terminal shows as plain text, up to `WIDE` columns."""
+    """The text of a rich group without colours, up to `WIDE` columns."""
     out = StringIO()
     Console(file=out, width=WIDE, color_system=None).print(shown)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 def as_html(title: str, tables: Iterable[list[list[str]]], notes: Iterable[str]) -> str:
-    """The same for a notebook."""
+    """The title, tables and notes as HTML for a notebook."""
     below = "".join(f"<p>{escape(note)}</p>" for note in notes)
     shown = "".join(f"<table>{''.join(map(html_row, table))}</table>" for table in tables)
     return f"<p><b>{escape(title)}</b></p>{shown}{below}"
@@ -124,7 +124,7 @@ def title(result: Result) -> str:
 
 
 def subject(result: Result) -> str:
-    """What is compared: metric and generators, and whether samples were paired."""
+    """A text that names metric and number of generators, and says whether samples were paired."""
     return f"{format_metric(result.metric)} of {len(result.generators)} generators{', paired' * result.paired}"
 
 

@@ -60,7 +60,7 @@ class RoutingProblem:
 
     @property
     def results(self) -> Floats:
-        """What is expected of each generator for each prompt after all calls (m, G)."""
+        """The expected score of each generator on each prompt after all calls (m, G)."""
         return self.expected if self.tries == 1 else 1.0 - (1.0 - self.expected) ** self.tries
 
     @property
@@ -86,7 +86,7 @@ class RoutingProblem:
 
 @dataclass(frozen=True, eq=False)
 class RoutingTrial:
-    """One trial."""
+    """The choices of one trial, and what they are worth."""
 
     chosen: NDArray[np.int64]
     """(T,): which generator each prompt was given to."""
@@ -224,7 +224,7 @@ def _chosen(
 
 
 class _Purse:
-    """What a router has spent, and the price by which it keeps its budget."""
+    """The cost that a router has paid, and the price by which it keeps its budget."""
 
     def __init__(self, problem: RoutingProblem, policy: RoutePolicy) -> None:
         self._problem, self._policy = problem, policy
@@ -285,7 +285,7 @@ class _Sums:
         return self._found.predict(self._phi[places])
 
     def _has_new(self, samples: list[int]) -> bool:
-        """Whether one of the generators is new, or has grown much."""
+        """True if a generator has its first samples, or has grown by `OWN_GROWTH`."""
         return len(samples) != len(self._made_of) or any(
             is_due(now, before, OWN_GROWTH) for now, before in zip(samples, self._made_of, strict=True)
         )

@@ -64,7 +64,7 @@ class PlayedRouting:
 
     @property
     def sentence(self) -> str:
-        """What is compared."""
+        """A sentence that says how many prompts and trials there were, and what the best generator alone scores."""
         costs = ""
         if self.single_cost is not None:
             dearest = f"{self.dearest_cost:.3g} with the dearest"
@@ -77,7 +77,6 @@ class PlayedRouting:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
         return asdict(self)
 
 

@@ -70,7 +70,7 @@ class AskedContext:
 
     @property
     def row(self) -> NDArray[np.float32]:
-        """The embedding (d,)."""
+        """The embedding (d,), float32."""
         return self._all.rows[self._place]
 
     @property
@@ -99,7 +99,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a choice was made from."""
+    """The estimates, mixture or model that a choice was made from."""
 
     positions: list[int]
     """A log position for each contender; 0: nothing of it was used."""
@@ -110,5 +110,5 @@ class Basis:
 
 
 def positions_of(parts: Mapping[int, Part], contenders: Sequence[GeneratorState]) -> list[int]:
-    """Of each contender the log position up to which something was made of these parts; 0: not part of it."""
+    """The log position of each contender up to which something was made of these parts; 0 where it is no part."""
     return [parts[one.ordinal].seq if one.ordinal in parts else 0 for one in contenders]

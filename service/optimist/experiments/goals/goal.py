@@ -37,7 +37,7 @@ made again, "" for the first one, None where none is due."""
 
 
 class Goal(Protocol):
-    """What a `PolicyState` is given for its experiment's goal. `arms` are all contenders."""
+    """The interface by which a `PolicyState` picks and decides. `arms` are all contenders."""
 
     @property
     def stopping(self) -> Stopping:
@@ -51,7 +51,7 @@ class Goal(Protocol):
 
     @property
     def is_stale(self) -> bool:
-        """Whether picks made now rest on what is too old, although no ask waits for anything newer."""
+        """True if picks made now rest on what is too old, although no ask waits for anything newer."""
         ...
 
     def pick(
@@ -79,19 +79,19 @@ class Goal(Protocol):
         ...
 
     def has_begun(self, arms: Sequence[Arm]) -> bool:
-        """Whether the warm-up is over."""
+        """True if the warm-up is over."""
         ...
 
     def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
-        """What this choice, made now, rests on."""
+        """The log positions, and the mixture or model, that this choice, made now, rests on."""
         ...
 
     def awaited(self, stored: ExperimentState) -> Awaited:
-        """What an ask that comes now waits for."""
+        """The estimates or the mixture that an ask waits for if it comes now."""
         ...
 
     def lacks(self, stored: ExperimentState, awaited: Awaited) -> bool:
-        """Whether that has not been made yet, and is still to be waited for."""
+        """True if that has not been made yet, and is still to be waited for."""
         ...
 
 
@@ -103,7 +103,6 @@ class ForBest:
 
     @property
     def stopping(self) -> Stopping:
-        """That of the policy."""
         return self.policy.stopping
 
     @property
@@ -124,7 +123,6 @@ class ForBest:
         context: AskedContext | None = None,
         overspent: float = 0.0,
     ) -> Choice:
-        """As the policy picks."""
         return Choice(self.policy.pick(arms, told, round_))
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:
@@ -136,14 +134,14 @@ class ForBest:
         return explained(self.policy, rivals(arms), told)
 
     def deciding_tolerance(self, arms: Sequence[Arm], told: int) -> tuple[float, float] | None:
-        """By the contrasts with the best generator, whose value a share is of."""
+        """The tolerance by the contrasts with the best generator, and that generator's value."""
         tolerance = deciding_tolerance(self.policy, rivals(arms), told)
         best = self.decide(arms, told).best
         value = next((arm.estimate.value for arm in arms if arm.estimate and arm.name == best), None)
         return None if tolerance is None or value is None else (tolerance, value)
 
     def has_begun(self, arms: Sequence[Arm]) -> bool:
-        """Whether every active arm has had its warm-up, and has an estimate."""
+        """True if every active arm has had its warm-up and has an estimate."""
         return all(arm.batches >= self.policy.warmup and arm.estimate is not None for arm in arms if arm.active)
 
     def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
@@ -155,7 +153,7 @@ class ForBest:
         return tuple(generator.due_seq for generator in stored.generators)
 
     def lacks(self, stored: ExperimentState, awaited: Awaited) -> bool:
-        """Whether one of these estimates is missing."""
+        """True if one of these estimates is missing."""
         assert isinstance(awaited, tuple)
         # zip leaves out generators that were added since, which are the last ones. An ask does not wait for retired
         # generators, nor for estimates of batches that Redis has lost.
@@ -174,7 +172,6 @@ class ForMixture:
 
     @property
     def stopping(self) -> Stopping:
-        """That of the policy."""
         return self.policy.stopping
 
     @property
@@ -190,7 +187,6 @@ class ForMixture:
         context: AskedContext | None = None,
         overspent: float = 0.0,
     ) -> Choice:
-        """As the policy picks from the mixture."""
         return Choice(self.policy.pick(arms, self.mixture, told, round_))
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:
@@ -202,14 +198,14 @@ class ForMixture:
         return self.decide(arms, told)
 
     def deciding_tolerance(self, arms: Sequence[Arm], told: int) -> tuple[float, float] | None:
-        """By `Mixture.gap_bound`, once there are enough samples for a decision."""
+        """The bound of the gap and the mixture's value; None while there are too few samples for a decision."""
         if self.mixture is None or self.decide(arms, told).confidence is None:
             return None
         bound = self.mixture.gap_bound(self.stopping.threshold(len(self.mixture.generators), told))
         return (bound, self.mixture.value) if min(self.mixture.samples) >= FEWEST_SAMPLES else None
 
     def has_begun(self, arms: Sequence[Arm]) -> bool:
-        """Whether every active arm has had its warm-up, and is in the mixture."""
+        """True if every active arm has had its warm-up and is in the mixture."""
         known = () if self.mixture is None else self.mixture.generators
         return all(arm.batches >= self.policy.warmup and arm.name in known for arm in arms if arm.active)
 
@@ -224,7 +220,7 @@ class ForMixture:
         return _name(stored) if stored.needs_mixture else None
 
     def lacks(self, stored: ExperimentState, awaited: Awaited) -> bool:
-        """Whether the mixture is still that one, and due."""
+        """True if the mixture is still that one, and due."""
         return awaited is not None and awaited == _name(stored) and stored.needs_mixture
 
 

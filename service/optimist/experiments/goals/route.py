@@ -40,7 +40,7 @@ class LoadedModel:
         return cls(stored, model, {ordinal: place for place, ordinal in enumerate(model.generators)})
 
     def frontier(self, policy: RoutePolicy, at: Sequence[int], costs: Floats) -> Frontier:
-        """What the policy's allocations among the generators at these places of the model cost and score."""
+        """The costs and scores of the policy's allocations among the generators at these places of the model."""
         key = tuple(at), tuple(costs.tolist())
         if key not in self._frontiers:
             if len(self._frontiers) >= MOST_FRONTIERS:
@@ -71,7 +71,7 @@ class ForRouting:
 
     @property
     def mixture(self) -> Mixture | None:
-        """None: nothing is made from it."""
+        """None: nothing is made from a mixture."""
         return None
 
     def pick(
@@ -115,8 +115,8 @@ class ForRouting:
         return Choice(known[chosen], probability, policy.price if policy.keeps_budget else None, by_model=True)
 
     def price(self, arms: Sequence[Arm], overspent: float) -> tuple[float, float]:
-        """Of a unit of cost in the next pick among all active generators; and the part of the best single one's score
-        that is kept by it. Of a budget, and with a model that knows one of these generators."""
+        """The price of a unit of cost in the next pick among all active generators, and the part of the best single
+        one's score that this price keeps; the policy's own price and 1 without a model that knows one of them."""
         within = {} if self.loaded is None else self.loaded.places
         known = [place for place, arm in enumerate(arms) if arm.active and self.ordinals[place] in within]
         if self.loaded is None or not known:
@@ -150,7 +150,7 @@ class ForRouting:
         return None
 
     def has_begun(self, arms: Sequence[Arm]) -> bool:
-        """Whether every active arm has had its warm-up."""
+        """True if every active arm has had its warm-up."""
         return all(arm.batches >= self.warmup for arm in arms if arm.active)
 
     def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
@@ -163,7 +163,7 @@ class ForRouting:
         """None: no ask waits."""
 
     def lacks(self, stored: ExperimentState, awaited: object) -> bool:
-        """False."""
+        """False: no ask waits."""
         return False
 
 

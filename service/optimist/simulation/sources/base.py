@@ -89,7 +89,7 @@ class SourceSet:
     """Whether row i of every source has the same seed or prompt; None where only the caller can know."""
 
     def is_paired(self, asked: bool | None = None) -> bool:
-        """Whether trials draw the same rows of every source: as `asked`, by default if they are known to be aligned.
+        """True if trials draw the same rows of every source: as `asked`, by default if they are known to be aligned.
 
         Raises FixError if it is asked of sources that cannot: with unaligned rows, or with different numbers of them.
         """
@@ -120,16 +120,13 @@ class ArraySource:
 
     @property
     def samples(self) -> int:
-        """The number of samples."""
         return len(next(iter(self.rows.values())))
 
     @property
     def widths(self) -> dict[str, int]:
-        """The number of columns of each tensor, by name."""
         return {name: rows.shape[1] for name, rows in self.rows.items()}
 
     def stream(self, draw: Draw) -> ArrayStream:
-        """The samples in the order of `draw`, from the start."""
         order = np.arange(self.samples)
         if draw.shuffle:
             rng, ends = draw.rng(), self.ends if draw.paired else ()

@@ -39,17 +39,14 @@ class DigitsSource:
 
     @property
     def origin(self) -> str:
-        """A description of the source, for messages."""
         return f"the live generator {self.name!r}"
 
     @property
     def widths(self) -> dict[str, int]:
-        """The number of columns of each tensor, by name."""
         block = _block(self, seed=0, common=0, start=0, size=1)
         return {name: rows.shape[1] for name, rows in block.items()}
 
     def stream(self, draw: Draw) -> DigitsStream:
-        """An unlimited stream of new rows."""
         return DigitsStream(self, draw)
 
     def exact(self, question: Question) -> None:
@@ -68,7 +65,6 @@ class DigitsStream:
         self._left = 0
 
     def take(self, count: int) -> Rows:
-        """The next `count` rows of each tensor."""
         parts: list[Rows] = []
         while count:
             if not self._left:

@@ -42,11 +42,9 @@ class GaussianSource:
 
     @property
     def widths(self) -> dict[str, int]:
-        """The number of columns of each tensor, by name."""
         return {"features": len(self.mean)}
 
     def stream(self, draw: Draw) -> GaussianStream:
-        """An unlimited stream of new rows."""
         return GaussianStream(self.mean, self._root, draw.rng())
 
     def exact(self, question: Question) -> float | None:
@@ -75,7 +73,6 @@ class GaussianStream:
         self._rng = rng
 
     def take(self, count: int) -> Rows:
-        """The next `count` rows of each tensor."""
         return {"features": self._mean + self._rng.standard_normal((count, len(self._mean))) @ self._root}
 
 
@@ -199,7 +196,7 @@ def real_data_in(archive: Archive, label: str = "") -> RealData | None:
 
 @dataclass(frozen=True)
 class _LoggedRun:
-    """A batch of the log."""
+    """Rows of one logged batch whose indices follow each other."""
 
     rows: Rows
     size: int
@@ -237,6 +234,6 @@ def _by_index(log: list[_LoggedRun]) -> list[_LoggedRun]:
 
 
 def _is_whole(log: list[_LoggedRun]) -> bool:
-    """Whether the rows have the indices 0, 1, 2, … without a gap."""
+    """True if the rows have the indices 0, 1, 2, … without a gap."""
     sizes = [told.size for told in _by_index(log)]
     return [told.start for told in _by_index(log)] == [0, *accumulate(sizes)][:-1]
