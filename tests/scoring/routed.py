@@ -100,7 +100,7 @@ async def has_model(made: Made) -> None:
 
     async def come() -> bool:
         state = await made.store.state(made.name)
-        return state.routes is not None and not state.needs_routes
+        return state.routes is not None and not state.is_routing_due
 
     await until(come)
 

@@ -37,7 +37,7 @@ async def test_a_killed_scorer_is_taken_over_and_the_weights_are_those_of_the_lo
 
     async def has_made() -> bool:
         state = await made.store.state("x")
-        return state.mixture is not None and not state.needs_mixture
+        return state.mixture is not None and not state.is_mixture_due
 
     async def owner() -> bytes:
         return (await redis.hget("optimist:{x}:claims", "mixture") or b"").split()[2]

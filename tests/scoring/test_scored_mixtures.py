@@ -143,7 +143,7 @@ async def test_it_is_made_when_it_is_due_where_it_is_the_goal(make, server: Embe
 
             async def done() -> bool:
                 state = await made.store.state("x")
-                return state.mixture is not None and not state.needs_mixture
+                return state.mixture is not None and not state.is_mixture_due
 
             await until(done)
             await until(lambda: quiet(scorer))
@@ -314,7 +314,7 @@ async def test_every_mixture_is_exact_while_batches_come(
         return stands
 
     async def has_made() -> bool:
-        return not (await made.store.state("x")).needs_mixture
+        return not (await made.store.state("x")).is_mixture_due
 
     monkeypatch.setattr(Store, "put_mixture", noted)
     rng = np.random.default_rng(0)

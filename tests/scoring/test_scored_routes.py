@@ -199,7 +199,7 @@ async def test_a_generator_that_cannot_be_read_is_left_out_and_noted(make, serve
 
         async def without() -> bool:
             state = await made.store.state("x")
-            return state.routes is not None and list(state.routes.parts) == [0, 2] and not state.needs_routes
+            return state.routes is not None and list(state.routes.parts) == [0, 2] and not state.is_routing_due
 
         await until(without)
         state = await made.store.state("x")

@@ -107,7 +107,7 @@ async def test_no_ask_waits_until_the_samples_have_grown_by_a_quarter(store: Sto
         pick = (await world.ask()).picks[0]
         assert (pick.mixture, pick.stale) == (name, False)
         await world.tell(pick)
-    assert (await world.state()).stored.needs_mixture
+    assert (await world.state()).stored.is_mixture_due
     assert not (await world.state()).is_scored
     waiting = asyncio.create_task(world.ask())
     done, _ = await asyncio.wait([waiting], timeout=0.5)
@@ -136,7 +136,7 @@ async def test_later_tells_make_nobody_wait_longer(store: Store):
     assert not done
     name = await world.put(a=1.0, b=0.0)
     await world.append(0)
-    assert (await world.state()).stored.needs_mixture, "outgrown before anybody saw it"
+    assert (await world.state()).stored.is_mixture_due, "outgrown before anybody saw it"
     world.dispatcher.wake()
     [pick] = (await waiting).picks
     assert (pick.mixture, pick.stale) == (name, False)
@@ -159,7 +159,7 @@ async def test_it_knows_what_reading_the_state_shows(store: Store):
         assert known is not None
         read = await world.state()
         assert replace(known.stored.mixture) == replace(read.stored.mixture) if read.stored.mixture else True
-        assert known.stored.needs_mixture == read.stored.needs_mixture
+        assert known.stored.is_mixture_due == read.stored.is_mixture_due
         assert known.goal == read.goal
 
 
@@ -181,7 +181,7 @@ async def test_a_decision_rests_on_the_mixture_and_a_retraction_reopens_it(store
     assert (await world.state()).is_decided
     await store.retract("x", generator=1, position=1)
     state = await world.state()
-    assert (state.is_decided, state.stored.mixture, state.stored.needs_mixture) == (False, None, True)
+    assert (state.is_decided, state.stored.mixture, state.stored.is_mixture_due) == (False, None, True)
 
 
 async def test_a_mixture_that_came_meanwhile_decides(store: Store):
@@ -206,18 +206,18 @@ async def test_paused_retired_and_added_generators(store: Store):
     assert (await world.state()).phase == "running"
     await world.put(a=0.4, b=0.4, c=0.2)
     await store.set_state("x", 1, "retired")
-    assert (await world.state()).stored.needs_mixture
+    assert (await world.state()).stored.is_mixture_due
     await store.add_generator("x", "d")
     world.dispatcher.wake()
     # The new one has its warm-up first. Until then no mixture can be made, and nobody waits for one.
-    assert not (await world.state()).stored.needs_mixture
+    assert not (await world.state()).stored.is_mixture_due
     added = [await world.round() for _ in range(2)]
     assert [pick.generator for pick in added] == ["d", "d"]
-    assert (await world.state()).stored.needs_mixture
+    assert (await world.state()).stored.is_mixture_due
     assert (await world.state()).phase == "warming up"
     await world.put(a=0.4, c=0.3, d=0.3)
     state = await world.state()
-    assert (state.phase, state.stored.needs_mixture) == ("running", False)
+    assert (state.phase, state.stored.is_mixture_due) == ("running", False)
     shown = report_of(state).mixture
     assert shown is not None
     assert [one.generator for one in shown.weights] == ["a", "c", "d"]
@@ -230,7 +230,7 @@ async def test_published_policies_want_a_mixture_after_every_batch(store: Store,
     assert world.experiment.mixture_growth == growth
     await world.warm_up()
     await world.put(a=0.5, b=0.5)
-    assert not (await world.state()).stored.needs_mixture
+    assert not (await world.state()).stored.is_mixture_due
     world.dispatcher.wake()
     await world.round()
-    assert (await world.state()).stored.needs_mixture
+    assert (await world.state()).stored.is_mixture_due

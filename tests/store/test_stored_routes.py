@@ -148,7 +148,7 @@ def test_a_model_is_outgrown_by_all_samples_and_by_those_of_a_newcomer():
 
 async def test_one_is_due_as_samples_grow_and_generators_change(store: Store):
     async def needs() -> bool:
-        return (await store.state("x")).needs_routes
+        return (await store.state("x")).is_routing_due
 
     await tell(store, 0)
     await tell(store, 1, rows=2)
@@ -268,5 +268,5 @@ async def test_an_import_makes_its_model_anew(store: Store):
             await restoration.add_entries(generator, await store.read_log("x", generator, 0), keep_log=False)
         await restoration.commit("{}", 0.0, known, await store.history("x"), {})
     state = await store.state("y")
-    assert (state.route_growth, state.routes, state.needs_routes) == (0.25, None, True)
+    assert (state.route_growth, state.routes, state.is_routing_due) == (0.25, None, True)
     assert await store.claim("y", ROUTES_UNIT, "me", 60) is not None

@@ -170,8 +170,9 @@ class Dispatcher:
         self._models.watch(state)
         if not self._is_known or not asks:
             return None
-        lacking = [ask.lacks(state) for ask in asks]  # called for every ask, because it notes what the ask needs
-        if is_fresh and not all(lacking):
+        # Called for every ask, because it notes what the ask waits for.
+        are_pending = [ask.is_pending(state) for ask in asks]
+        if is_fresh and not all(are_pending):
             # Not if every ask lacks an estimate: outdated estimates may lead to picks, but never to a decision.
             state = self._state = await with_decision_latched(self._store, state)
             if state.stored.instance != self._experiment.instance:
@@ -251,7 +252,7 @@ class Dispatcher:
     async def _sleep(self) -> None:
         """Wait until something happens, or until the first ask has waited for `max_wait`."""
         assert self._state is not None
-        if self._state.stored.needs_mixture:
+        if self._state.stored.is_mixture_due:
             await self._want_mixture(self._state.stored)
         left = min(ask.came for ask in self._waiting) + self._state.max_wait - time.monotonic()
         try:

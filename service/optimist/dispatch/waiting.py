@@ -13,7 +13,7 @@ from typing import Any
 
 from optimist.experiments.assignment import Assignment, MostOpen
 from optimist.experiments.goals import AskedContexts
-from optimist.experiments.goals.goal import Awaited
+from optimist.experiments.goals.goal import Pending
 from optimist.experiments.state import PolicyState
 from optimist.records import Batch, Opening, Settled
 from optimist_client.models import AskReply, AskRequest, Pick
@@ -45,7 +45,7 @@ def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, lease
     for ask in ready:
         if assignment.opened >= PICKS_A_TURN:
             break  # the others are answered in the next round
-        is_stale = ask.lacks(state) or state.goal.is_stale
+        is_stale = ask.is_pending(state) or state.goal.is_stale
         replies[ask] = assignment.answer(ask.request, is_stale, ask.key, ask.contexts)
     return Plan(replies, assignment.opening(exactly), assignment.returned, is_fresh=not exactly)
 
@@ -67,7 +67,7 @@ class Ask:
     answer: asyncio.Future[AskReply] = field(default_factory=_pending)
     is_planned: bool = False
     """Whether it is known what it waits for."""
-    awaited: Awaited = None
+    pending: Pending = None
     """What was due when this ask was first planned; later tells never make it wait longer."""
 
     def __post_init__(self) -> None:
@@ -79,15 +79,15 @@ class Ask:
         """The picks without which it is told to ask again: one, or one for each context."""
         return 1 if self.contexts is None else len(self.contexts)
 
-    def lacks(self, state: PolicyState) -> bool:
+    def is_pending(self, state: PolicyState) -> bool:
         """Whether something that the ask waits for has not been made yet."""
         if state.can_be_scored and not self.is_planned:
-            self.is_planned, self.awaited = True, state.awaited
-        return state.lacks(self.awaited)
+            self.is_planned, self.pending = True, state.pending
+        return state.is_pending(self.pending)
 
     def may_go(self, state: PolicyState) -> bool:
         """Whether the ask lacks nothing, or has waited for `max_wait`."""
-        return not self.lacks(state) or self.came <= time.monotonic() - state.max_wait
+        return not self.is_pending(state) or self.came <= time.monotonic() - state.max_wait
 
 
 @dataclass(eq=False)

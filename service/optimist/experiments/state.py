@@ -10,7 +10,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from optimist.experiments.anomalies import decision_warnings
-from optimist.experiments.goals.goal import Awaited, Goal, goal_of, shares_of
+from optimist.experiments.goals.goal import Goal, Pending, goal_of, shares_of
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.open_kernels import rows_to_fit
 from optimist.numerics.routing.features import contexts_to_fit
@@ -293,16 +293,16 @@ class PolicyState:
         """True if every estimate, and the mixture, that is due and can be made has been made."""
         if not self.can_be_scored:
             return True
-        return all(g.estimate_seq >= g.due_seq for g in self.contenders) and not self.stored.needs_mixture
+        return all(g.estimate_seq >= g.due_seq for g in self.contenders) and not self.stored.is_mixture_due
 
     @property
-    def awaited(self) -> Awaited:
+    def pending(self) -> Pending:
         """What an ask that comes now waits for."""
-        return self.goal.awaited(self.stored)
+        return self.goal.pending(self.stored)
 
-    def lacks(self, awaited: Awaited) -> bool:
+    def is_pending(self, pending: Pending) -> bool:
         """True if something that an ask waits for, and that can be made, has not been made yet."""
-        return self.can_be_scored and self.goal.lacks(self.stored, awaited)
+        return self.can_be_scored and self.goal.is_pending(self.stored, pending)
 
     @property
     def live_decision(self) -> DecisionInfo:

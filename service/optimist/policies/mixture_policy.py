@@ -128,7 +128,7 @@ def is_mixture_due(arms: Sequence[Arm], mixture: Mixture | None, growth: float, 
 
     It is when it is of other generators than one made now, or the samples of all together have grown by `growth`. Not
     while an active generator has fewer samples than are `needed`, which are more than the default where kernels are
-    open. `ExperimentState.needs_mixture` has the same rule.
+    open. `ExperimentState.is_mixture_due` has the same rule.
     """
     active = [arm for arm in arms if arm.active]
     if not active or any(arm.samples < max(needed, LEAST_SAMPLES) for arm in active):

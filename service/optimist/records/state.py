@@ -313,7 +313,7 @@ class ExperimentState:
         return is_outgrown(made.parts, {one.ordinal: Part(one.seq, one.samples) for one in able}, growth, own_growth)
 
     @property
-    def needs_mixture(self) -> bool:
+    def is_mixture_due(self) -> bool:
         """Whether the mixture that picks are made from is due, once kernels are fixed: it is the goal, every active
         generator can be part of it, and there is none, or it has been outgrown."""
         if self.mixture_growth is None or any(generator.samples < LEAST_MIXED for generator in self.active):
@@ -323,10 +323,10 @@ class ExperimentState:
     @property
     def owes_mixture(self) -> bool:
         """Whether it is due, and kernels are fixed: the first estimate of any generator needs these, too."""
-        return self.needs_mixture and any(generator.estimate_seq for generator in self.generators)
+        return self.is_mixture_due and any(generator.estimate_seq for generator in self.generators)
 
     @property
-    def needs_routes(self) -> bool:
+    def is_routing_due(self) -> bool:
         """Whether the model of contexts that picks are made from is due, once its bandwidth is fixed: prompts are
         routed, and there is none while every active generator can be part of it, or it has been outgrown."""
         if self.route_growth is None or not self.routable:
@@ -338,4 +338,4 @@ class ExperimentState:
     @property
     def owes_routes(self) -> bool:
         """Whether it is due, and the bandwidth is fixed, as for `owes_mixture`."""
-        return self.needs_routes and any(generator.estimate_seq for generator in self.generators)
+        return self.is_routing_due and any(generator.estimate_seq for generator in self.generators)

@@ -142,7 +142,7 @@ class _WantedMixture:
         """Whether it has been made: of all samples that there were at the beginning; or where picks are made from it,
         and it is not due to be made again now."""
         if state.config.goal == "mixture" and not self.label and not state.has_ended:
-            return not state.stored.needs_mixture
+            return not state.stored.is_mixture_due
         mixable = {generator.ordinal for generator in begun.stored.mixable}
         # Generators that were added since are the last ones.
         parts = zip(begun.stored.generators, made.positions, strict=False)

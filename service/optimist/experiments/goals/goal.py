@@ -31,7 +31,7 @@ from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist.records import ExperimentState, GeneratorState, StoredMixture
 from optimist_client.models import Experiment
 
-Awaited = tuple[int, ...] | str | None
+Pending = tuple[int, ...] | str | None
 """What an ask waits for: the log positions of due estimates by ordinal; or the name of the mixture that is due to be
 made again, "" for the first one, None where none is due."""
 
@@ -86,11 +86,11 @@ class Goal(Protocol):
         """The log positions, and the mixture or model, that this choice, made now, rests on."""
         ...
 
-    def awaited(self, stored: ExperimentState) -> Awaited:
+    def pending(self, stored: ExperimentState) -> Pending:
         """The estimates or the mixture that an ask waits for if it comes now."""
         ...
 
-    def lacks(self, stored: ExperimentState, awaited: Awaited) -> bool:
+    def is_pending(self, stored: ExperimentState, pending: Pending) -> bool:
         """True if that has not been made yet, and is still to be waited for."""
         ...
 
@@ -148,16 +148,16 @@ class ForBest:
         """The positions of the estimates."""
         return Basis([generator.estimate_seq for generator in contenders])
 
-    def awaited(self, stored: ExperimentState) -> Awaited:
+    def pending(self, stored: ExperimentState) -> Pending:
         """The positions at which estimates are due."""
         return tuple(generator.due_seq for generator in stored.generators)
 
-    def lacks(self, stored: ExperimentState, awaited: Awaited) -> bool:
+    def is_pending(self, stored: ExperimentState, pending: Pending) -> bool:
         """True if one of these estimates is missing."""
-        assert isinstance(awaited, tuple)
+        assert isinstance(pending, tuple)
         # zip leaves out generators that were added since, which are the last ones. An ask does not wait for retired
         # generators, nor for estimates of batches that Redis has lost.
-        generators = zip(stored.generators, awaited, strict=False)
+        generators = zip(stored.generators, pending, strict=False)
         return any(g.estimate_seq < min(due, g.due_seq) and g.state != "retired" for g, due in generators)
 
 
@@ -215,13 +215,13 @@ class ForMixture:
             return Basis([0] * len(contenders))
         return Basis(positions_of(self.stored.parts, contenders), mixture=self.stored.made)
 
-    def awaited(self, stored: ExperimentState) -> Awaited:
+    def pending(self, stored: ExperimentState) -> Pending:
         """The name of the mixture that is due to be made again."""
-        return _name(stored) if stored.needs_mixture else None
+        return _name(stored) if stored.is_mixture_due else None
 
-    def lacks(self, stored: ExperimentState, awaited: Awaited) -> bool:
+    def is_pending(self, stored: ExperimentState, pending: Pending) -> bool:
         """True if the mixture is still that one, and due."""
-        return awaited is not None and awaited == _name(stored) and stored.needs_mixture
+        return pending is not None and pending == _name(stored) and stored.is_mixture_due
 
 
 def _name(stored: ExperimentState) -> str:

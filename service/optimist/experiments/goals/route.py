@@ -159,10 +159,10 @@ class ForRouting:
             return Basis([0] * len(contenders))
         return Basis(positions_of(self.loaded.stored.parts, contenders), model=self.loaded.stored.made)
 
-    def awaited(self, stored: ExperimentState) -> None:
+    def pending(self, stored: ExperimentState) -> None:
         """None: no ask waits."""
 
-    def lacks(self, stored: ExperimentState, awaited: object) -> bool:
+    def is_pending(self, stored: ExperimentState, pending: object) -> bool:
         """False: no ask waits."""
         return False
 
