@@ -40,10 +40,12 @@ class Compared:
 
     @property
     def decision(self) -> DecisionInfo:
+        """The decision of the report."""
         return self.report.decision
 
     @property
     def best(self) -> str | None:
+        """The best generator so far."""
         return self.report.decision.best
 
     @property
@@ -71,6 +73,7 @@ class Compared:
         return self.report.plot(axes, metric=metric)
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
         counts = {name: getattr(self, name) for name in ("common", "real", "made", "cached", "resumed", "used")}
         total = {"total": dict(self.total), "never_embedded": self.never_embedded}
         return {"report": self.report.to_dict(), **counts, **total}

@@ -44,6 +44,7 @@ class Comparison:
 
     @property
     def best(self) -> str:
+        """The generator with the best score."""
         return next(iter(self.estimates))
 
     @property
