@@ -117,7 +117,7 @@ class Reference:
     `rank`; the plug-in uses all of the support, so that a set's distance to itself is zero however ill-conditioned.
 
     samples: how many real features there were, if that is known; some_rows: some of them (k, d), if they are kept.
-    Raises FixError, as the checks in `numerics.moments` do.
+    Raises FixError, as the checks in `numerics.real_data` do.
     """
 
     def __init__(

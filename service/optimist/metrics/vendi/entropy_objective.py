@@ -131,7 +131,7 @@ COLLAPSED_SLOPE = 30.0
 class EntropyObjective:
     """The `Objective` of log Vendi.
 
-    Weights are fitted by the entropy of the samples (`spectral_loss`), which is too low by an amount that depends on
+    Weights are fitted by the entropy of the samples (`spectral_model`), which is too low by an amount that depends on
     the weights: uncorrected, it prefers to mix. The correction is linear in the weights: near its solution, value and
     gradient are those of the leave-one-out score.
     """
