@@ -77,7 +77,6 @@ class InfluenceBound:
         self.delta = check_delta(delta)
 
     def statistic(self) -> Any:
-        """An empty statistic of the metric, laid out for its analysis."""
         return self.metric.statistic()
 
     def estimate(self, statistic: Any, common: Mapping[str, Tensor] | None = None) -> Estimate:

@@ -270,19 +270,15 @@ class InceptionScore(BaseScore):
 
     @property
     def widths(self) -> dict[str, int]:
-        """K columns of "probabilities"."""
         return {"probabilities": self.dimension}
 
     def statistic(self) -> ClassStatistic:
-        """An empty statistic of this many classes."""
         return ClassStatistic(self.classes, device=self.device)
 
     def restore(self, tensors: dict[str, Tensor]) -> ClassStatistic:
-        """The statistic whose `state` was `tensors`, on the device. Raises KeyError on missing tensors."""
         return ClassStatistic.from_tensors(tensors, self.device)
 
     def check(self, statistic: ClassStatistic) -> None:
-        """Raises FixError unless the statistic has samples and this many classes."""
         if statistic.classes != self.classes:
             raise FixError(
                 f"the statistic has {statistic.classes} classes, not {self.classes}; make it with metric.statistic()"
@@ -296,7 +292,6 @@ class InceptionScore(BaseScore):
         return max(float(entropy(statistic.mean)) - statistic.entropy_mean, 0.0)
 
     def analyse(self, statistic: ClassStatistic) -> InceptionAnalysis:
-        """The de-biased log IS, from n ≥ 2 samples. Raises FixError on fewer, or on other classes."""
         return analyse_inception(statistic, self.plug_in(statistic))
 
     def analyse_paired(self, statistic: ClassStatistic, common: Mapping[str, Tensor]) -> InceptionAnalysis:
@@ -322,7 +317,6 @@ class _PaperBound:
         check_delta(self.delta)
 
     def statistic(self) -> ClassStatistic:
-        """An empty statistic of the metric."""
         return self.metric.statistic()
 
 
@@ -336,7 +330,6 @@ class InceptionTheoremBound(_PaperBound):
     name: str = field(default="theorem", init=False)
 
     def estimate(self, statistic: ClassStatistic) -> Estimate:
-        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
         value = self.metric.plug_in(statistic)
         if statistic.samples == 1:
             return _upper(self.metric, statistic, value, math.inf, NO_INTERVAL)
@@ -359,7 +352,6 @@ class InceptionNaiveBound(_PaperBound):
     name: str = field(default="naive", init=False)
 
     def estimate(self, statistic: ClassStatistic) -> Estimate:
-        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
         value = self.metric.plug_in(statistic)
         n, classes = statistic.samples, self.metric.classes
         reach = torch.full_like(statistic.mean, math.sqrt(math.log(4.0 * classes / self.delta) / (2.0 * n)))

@@ -69,7 +69,6 @@ class RealRows:
 
     @property
     def bytes(self) -> int:
-        """Bytes of its tensors."""
         return self.rows.nbytes + self.some.nbytes
 
     @property
@@ -142,7 +141,6 @@ class BlockStatistic(Statistic):
         return self._with_some / self.samples
 
     def update(self, batch: Tensor) -> None:
-        """Add a batch (b, d) of any real dtype, b ≥ 1. Raises FixError, changing nothing, on anything else."""
         check_rows("features", batch, self.real.dimension)
         check_size("features", batch)
         rows = copied(batch, self.real.device)
@@ -223,19 +221,15 @@ class KernelDistance(BaseScore):
 
     @property
     def widths(self) -> dict[str, int]:
-        """d columns of "features"."""
         return {"features": self.real.dimension}
 
     def statistic(self) -> BlockStatistic:
-        """An empty statistic on the reference's device."""
         return BlockStatistic(self.real, self.block)
 
     def restore(self, tensors: dict[str, Tensor]) -> BlockStatistic:
-        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""
         return BlockStatistic.from_tensors(tensors, self.real)
 
     def check(self, statistic: BlockStatistic) -> None:
-        """Raises FixError unless the statistic has samples and the layout that `statistic` gives."""
         super().check(statistic)
         if (statistic.real.dimension, statistic.block) != (self.real.dimension, self.block):
             raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
@@ -249,7 +243,6 @@ class KernelDistance(BaseScore):
         return float(cubic(row, row) - 2.0 * self.real.witness(row)) + self.real.similarity
 
     def analyse(self, statistic: BlockStatistic) -> Analysis:
-        """The value and its error, from n ≥ 2 samples. Raises FixError on fewer and as `check` does."""
         self.check(statistic)
         if statistic.samples < 2:
             raise FixError("KID needs at least 2 samples")

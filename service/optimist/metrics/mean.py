@@ -94,7 +94,6 @@ class ConfidenceSequence(ABC):
         self.is_contradicted = left < len(lower)
 
     def state(self) -> dict[str, Tensor]:
-        """The whole state by name."""
         numbers = [*self._limits, self._delta, self._sum, self._spread, *self._ends]
         return {
             "sequence_layout": torch.tensor([self.kind], dtype=torch.int64),
@@ -193,9 +192,6 @@ def _before(start: float, running: Tensor) -> Tensor:
     return torch.cat([torch.tensor([start], dtype=torch.float64), running[:-1]])
 
 
-_CPU = torch.device("cpu")
-
-
 class MeanStatistic(Statistic):
     """Mean and sums of powers of deviations, updated one batch at a time in float64, on the CPU.
 
@@ -228,13 +224,11 @@ class MeanStatistic(Statistic):
         return found if math.isfinite(found) else 0.0
 
     def update(self, values: Tensor) -> None:
-        """Add a batch (b ≥ 1, 1) of any real dtype.
-
-        Raises FixError, changing nothing, on another shape, on numbers that are not finite or too large, and outside
-        the limits of the confidence sequence.
+        """Add a batch (b ≥ 1, 1) of any real dtype. Raises FixError, changing nothing, on another shape, on numbers
+        that are not finite or too large, and outside the limits of the confidence sequence.
         """
         check_rows("values", values, 1)
-        rows = copied(values, _CPU).flatten()
+        rows = copied(values, torch.device("cpu")).flatten()
         if self.sequence is not None:
             self.sequence.add(rows)
         # About the first value, so that equal values vary by exactly zero.
@@ -286,19 +280,16 @@ class MeanScore(BaseScore):
         return {"values": 1}
 
     def statistic(self, sequence: ConfidenceSequence | None = None) -> MeanStatistic:
-        """An empty statistic, which also feeds an empty `sequence` if there is one."""
         return MeanStatistic(sequence)
 
     def restore(self, tensors: dict[str, Tensor]) -> MeanStatistic:
         return MeanStatistic.from_tensors(tensors)
 
     def plug_in(self, statistic: MeanStatistic) -> float:
-        """The mean. Raises FixError on no samples."""
         self.check(statistic)
         return statistic.mean
 
     def analyse(self, statistic: MeanStatistic) -> Analysis:
-        """The mean and its error, from n ≥ 2 samples. Raises FixError on fewer."""
         return self._analysis(statistic, None)
 
     def analyse_paired(self, statistic: MeanStatistic, common: Mapping[str, Tensor]) -> Analysis:
@@ -375,11 +366,9 @@ class _SequenceBound:
         return self.sequence(self.metric.limits, self.delta)
 
     def statistic(self) -> MeanStatistic:
-        """An empty statistic with an empty confidence sequence."""
         return self.metric.statistic(self._empty())
 
     def estimate(self, statistic: MeanStatistic) -> Estimate:
-        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
         found, sequence = InfluenceBound(self.metric, self.delta).estimate(statistic), statistic.sequence
         if sequence is None:
             raise FixError("the statistic has no confidence sequence; make it with bound.statistic()")

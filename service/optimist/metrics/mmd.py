@@ -118,7 +118,6 @@ class RealMean:
 
     @property
     def bytes(self) -> int:
-        """Bytes of its tensors and of the feature map's."""
         return self.mean.nbytes + self.some.nbytes + sum(tensor.nbytes for tensor in self.feature_map.tensors())
 
     @cached_property
@@ -293,7 +292,6 @@ class MeanDiscrepancy(BaseScore):
 
     @property
     def widths(self) -> dict[str, int]:
-        """d columns of "features"."""
         return {"features": self.real.dimension}
 
     def statistic(self) -> KernelStatistic:
@@ -301,11 +299,9 @@ class MeanDiscrepancy(BaseScore):
         return KernelStatistic(self.real.feature_map, last=ROWS, halves=True)
 
     def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
-        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""
         return KernelStatistic.from_tensors(tensors, self.real.feature_map)
 
     def check(self, statistic: KernelStatistic) -> None:
-        """Raises FixError unless the statistic has samples and a feature map of this one's sizes."""
         super().check(statistic)
         if statistic.sizes != (self.real.dimension, self.real.feature_map.width):
             raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
@@ -317,7 +313,6 @@ class MeanDiscrepancy(BaseScore):
         return self.factor * float(gap @ gap)
 
     def analyse(self, statistic: KernelStatistic) -> Analysis:
-        """The unbiased value and its error, from n ≥ 2 samples. Raises FixError on fewer and as `check` does."""
         plug_in = self.plug_in(statistic)
         if statistic.samples < 2:
             raise FixError("MMD² needs at least 2 samples")

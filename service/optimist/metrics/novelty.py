@@ -48,7 +48,6 @@ class RealMoment:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the moment and of the feature map's tensors."""
         return self.moment.nbytes + sum(tensor.nbytes for tensor in self.feature_map.tensors())
 
 
@@ -161,7 +160,6 @@ class NoveltyScore(BaseScore):
 
     @property
     def widths(self) -> dict[str, int]:
-        """d columns of "features"."""
         return {"features": self.feature_map.dimension}
 
     def statistic(self) -> KernelStatistic:
@@ -169,11 +167,9 @@ class NoveltyScore(BaseScore):
         return KernelStatistic(self.feature_map, halves=True)
 
     def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
-        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""
         return KernelStatistic.from_tensors(tensors, self.feature_map)
 
     def check(self, statistic: KernelStatistic) -> None:
-        """Raise FixError unless the statistic has samples and a feature map of this one's sizes."""
         if statistic.sizes != (self.feature_map.dimension, self.feature_map.width):
             raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
         super().check(statistic)
@@ -184,7 +180,6 @@ class NoveltyScore(BaseScore):
         return ken(torch.linalg.eigvalsh(statistic.moment / statistic.samples - self._known()))
 
     def analyse(self, statistic: KernelStatistic) -> NoveltyAnalysis:
-        """The de-biased KEN, from n ≥ 2 samples. Raises FixError on fewer, or on another metric's statistic."""
         self.check(statistic)
         return analyse_novelty(statistic, self._known())
 

@@ -334,7 +334,7 @@ def _weighted_median(values: Sequence[float], weights: Sequence[float]) -> float
 
 
 def in_words(difference: float, against: Against) -> str:
-    """A text of what is odd: "about 255 times larger than its others: pixels 0–255 instead of 0–1?"."""
+    """A text of what is anomalous: "about 255 times larger than its others: pixels 0–255 instead of 0–1?"."""
     factor = math.exp(min(abs(difference), 700.0))
     times = f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}" if factor < 1e6 else f"{factor:.0e}"
     size, ranges = ("larger", "0–255 instead of 0–1") if difference > 0 else ("smaller", "0–1 instead of 0–255")

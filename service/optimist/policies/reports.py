@@ -36,12 +36,12 @@ def found_among(arrays: Mapping[str, Sequence[Levels]], references: Mapping[str,
 
 
 def finding(array: str, anomaly: Anomaly, arrays: int) -> str:
-    """A text that says what is odd about one batch; the array is named where batches have several."""
+    """A text that says what is anomalous about one batch; the array is named where batches have several."""
     return _of_array(array, arrays) + in_words(anomaly.difference, anomaly.against)
 
 
 def grouped(found: Mapping[str, Iterable[Anomaly]], names: Sequence[str], arrays: int) -> tuple[AnomalousBatches, ...]:
-    """The anomalies, those of a generator that are odd in the same way together. names: of the generators."""
+    """The anomalies, those of a generator that are alike together. names: of the generators."""
     groups: dict[tuple[int, str, bool, bool], list[Anomaly]] = {}
     for array, those in found.items():
         for one in those:

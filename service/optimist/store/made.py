@@ -151,7 +151,8 @@ class Mixtures:
     async def blend(
         self, experiment: str, weights: Mapping[int, float], size: int, request: str, *, instance: str | None = None
     ) -> dict[int, int]:
-        """Share out `size` samples, so that all that were ever shared out make the blend, as `policies.blend_counts` does.
+        """Share out `size` samples, so that all that were ever shared out make the blend, as `policies.blend_counts`
+        does.
 
         weights: by ordinal, at least 0. The credits of generators that are not named stay as they are. request: a
         repeat gets its answer again, as long as `BLENDS` newer ones have not come. Raises NotFound for an unknown

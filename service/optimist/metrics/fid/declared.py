@@ -77,7 +77,6 @@ class FrechetTheoremBound:
         return self.metric.statistic(scatter=True)
 
     def estimate(self, statistic: GaussianStatistic) -> Estimate:
-        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
         return _lower(self.metric, statistic, self.metric.plug_in(statistic), self.bonus(statistic))
 
     def bonus(self, statistic: GaussianStatistic) -> float:
@@ -122,7 +121,6 @@ class FrechetAuthorsBound:
         return self.metric.statistic(scatter=True)
 
     def estimate(self, statistic: GaussianStatistic) -> Estimate:
-        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
         if statistic.samples == 1:
             return _lower(self.metric, statistic, self.metric.plug_in(statistic), math.inf, NO_INTERVAL)
         plug_in = self.metric.plug_in(statistic, unbiased=True)
@@ -181,7 +179,6 @@ class FrechetNaiveBound:
         return self.metric.statistic()
 
     def estimate(self, statistic: GaussianStatistic) -> Estimate:
-        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
         return _lower(self.metric, statistic, self.metric.plug_in(statistic), self.bonus(statistic))
 
     def bonus(self, statistic: GaussianStatistic) -> float:

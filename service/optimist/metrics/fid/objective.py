@@ -184,7 +184,6 @@ class FrechetObjective:
 
     @property
     def samples(self) -> tuple[int, ...]:
-        """Samples of each generator (G)."""
         return tuple(part.count for part in self._parts)
 
     def model(self, weights: Floats, *, published: bool = False) -> Quadratic:

@@ -52,7 +52,6 @@ class FiniteReference:
 
     @property
     def bytes(self) -> int:
-        """Bytes of its tensors."""
         return self.rows.nbytes + self.coordinates.nbytes
 
     def by_gram(self, whitened: Tensor, eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
@@ -157,7 +156,6 @@ class Reference:
 
     @property
     def device(self) -> torch.device:
-        """Device of its tensors."""
         return self.mean.device
 
     @property

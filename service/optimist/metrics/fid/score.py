@@ -35,12 +35,10 @@ class FrechetDistance(BaseScore):
 
     @property
     def dimension(self) -> int:
-        """d, the reference's."""
         return self.reference.dimension
 
     @property
     def widths(self) -> dict[str, int]:
-        """d columns of "features"."""
         return {"features": self.dimension}
 
     def statistic(self, scatter: bool = False) -> GaussianStatistic:
@@ -49,11 +47,9 @@ class FrechetDistance(BaseScore):
         return GaussianStatistic(reference.dimension, keep=reference.rank, scatter=scatter, device=reference.device)
 
     def restore(self, tensors: dict[str, Tensor]) -> GaussianStatistic:
-        """The statistic whose `state` was `tensors`, on the reference's device. Raises KeyError on missing tensors."""
         return GaussianStatistic.from_tensors(tensors, self.reference.device)
 
     def check(self, statistic: GaussianStatistic) -> None:
-        """Raises FixError unless the statistic has samples and the layout that `statistic` gives."""
         if (statistic.dimension, statistic.keep) != (self.dimension, self.reference.rank):
             raise FixError("the statistic is laid out for another metric or reference; make it with metric.statistic()")
         if statistic.samples < 1:
@@ -68,11 +64,9 @@ class FrechetDistance(BaseScore):
             self._followed.setdefault(statistic, _Followed(self.reference)).catch_up(statistic)
 
     def forget(self, statistic: GaussianStatistic) -> None:
-        """Drop the cache of `follow`: its next call starts again from the statistic alone."""
         self._followed.pop(statistic, None)
 
     def followed_bytes(self, statistic: GaussianStatistic) -> int:
-        """Bytes of memory that `follow` takes for this statistic."""
         followed = self._followed.get(statistic)
         return 0 if followed is None else followed.trace.bytes
 
@@ -109,7 +103,6 @@ class FrechetDistance(BaseScore):
         return terms_of(reference, statistic, method=method, spectrum=spectrum)
 
     def analyse(self, statistic: GaussianStatistic) -> FrechetAnalysis:
-        """The de-biased distance, from n ≥ 2 samples. Raises FixError on fewer, or on another metric's statistic."""
         self.check(statistic)
         return self._influence.analyse(statistic)
 
@@ -124,7 +117,6 @@ class FrechetDistance(BaseScore):
         half: Half | None = None,
         common: Sequence[Common | None] = (),
     ) -> FrechetObjective:
-        """The loss of mixtures. Raises FixError on fewer than 4 samples, and on another metric's statistic."""
         for statistic in statistics:
             self.check(statistic)
         rows = [None if each is None else copied(each["features"], self.reference.device) for each in common]

@@ -180,7 +180,6 @@ class GaussianStatistic(Statistic):
         return self._scatter is not None
 
     def update(self, batch: Tensor) -> None:
-        """Add a batch (b, d) of any real dtype, b ≥ 1. Raises FixError, changing nothing, on anything else."""
         check_rows("features", batch, self.dimension)
         for block in batch.split(BLOCK):
             self._take(block.to(self.device, torch.float64))

@@ -145,18 +145,15 @@ class NeighbourScore(BaseScore):
 
     @property
     def widths(self) -> dict[str, int]:
-        """d columns of "features"."""
         return {"features": self.balls.dimension}
 
     def check(self, statistic: Any) -> None:
-        """Raise FixError unless the statistic has samples, and counts in the same balls."""
         mine, its = self.balls, statistic.balls
         if mine.neighbours != its.neighbours or not torch.equal(mine.digest, its.digest):
             raise FixError("the statistic is laid out for another reference; make it with metric.statistic()")
         super().check(statistic)
 
     def analyse(self, statistic: Any) -> Analysis:
-        """The score with its error, from n ≥ 2 samples. Raises FixError on fewer, or on another statistic."""
         self._check_two(statistic)
         return self._analysis(statistic, None)
 
@@ -201,15 +198,12 @@ class MeanOfHits(NeighbourScore):
         """The value of s that counts as 1."""
 
     def statistic(self) -> HitStatistic:
-        """An empty statistic."""
         return HitStatistic(self.balls, self.most)
 
     def restore(self, tensors: dict[str, Tensor]) -> HitStatistic:
-        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError on other tensors."""
         return HitStatistic.from_tensors(tensors, self.balls)
 
     def plug_in(self, statistic: HitStatistic) -> float:
-        """The mean, from 1 sample or more."""
         self.check(statistic)
         return int(statistic.sums[0]) / (statistic.samples * self.unit)
 
@@ -267,11 +261,9 @@ class CoverageScore(NeighbourScore):
         self.at = at
 
     def statistic(self) -> CoverageStatistic:
-        """An empty statistic."""
         return CoverageStatistic(self.balls)
 
     def restore(self, tensors: dict[str, Tensor]) -> CoverageStatistic:
-        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError on other tensors."""
         return CoverageStatistic.from_tensors(tensors, self.balls)
 
     def plug_in(self, statistic: CoverageStatistic) -> float:

@@ -58,12 +58,10 @@ class Balls:
 
     @property
     def device(self) -> torch.device:
-        """Device of its tensors."""
         return self._rows.device
 
     @property
     def bytes(self) -> int:
-        """Bytes of its tensors."""
         return sum(value.nbytes for value in vars(self).values() if isinstance(value, Tensor))
 
     def inside(self, rows: Tensor) -> Iterator[Tensor]:
@@ -134,7 +132,6 @@ class HitStatistic(Statistic):
         return self.balls.hits(rows).clamp_max(self.most)
 
     def update(self, batch: Tensor) -> None:
-        """Add a batch (b, d) of any real dtype, b ≥ 1. Raises FixError, changing nothing, on other tensors."""
         check_rows("features", batch, self.balls.dimension)
         scores = self.scores(batch)
         self.sums = self.sums + torch.stack([scores.sum(), scores.square().sum()]).cpu()
@@ -172,7 +169,6 @@ class CoverageStatistic(Statistic):
         return unpack(self._last.copy(), self.balls.count)
 
     def update(self, batch: Tensor) -> None:
-        """Add a batch (b, d) of any real dtype, b ≥ 1. Raises FixError, changing nothing, on other tensors."""
         check_rows("features", batch, self.balls.dimension)
         counts = self.counts.clone()
         for inside in self.balls.inside(batch):

@@ -191,7 +191,6 @@ class ConditionedScore(BaseScore):
 
     @property
     def widths(self) -> dict[str, int]:
-        """d columns of "features" and d_t of "prompts"."""
         return {"features": self.dimension, "prompts": self.prompt_dimension}
 
     @property
@@ -216,11 +215,9 @@ class ConditionedScore(BaseScore):
         )
 
     def restore(self, tensors: dict[str, Tensor]) -> JointStatistic:
-        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""
         return JointStatistic.from_tensors(tensors, self.features_map, self.prompts_map, self.joint_map)
 
     def check(self, statistic: JointStatistic) -> None:
-        """Raises FixError unless the statistic has samples, the parts in `terms`, and maps of these ones' sizes."""
         own = (self.dimension, self.prompt_dimension, self.width)
         if statistic.sizes != own or ("features" in self.terms and statistic.features is None):
             raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
@@ -234,7 +231,6 @@ class ConditionedScore(BaseScore):
         return {part: of_part for part, of_part in held.items() if of_part is not None and part in self.terms}
 
     def plug_in(self, statistic: JointStatistic) -> float:
-        """The log score of the samples as they are. Raises FixError on no samples or another layout."""
         parts = self.parts(statistic)
         return sum(sign * self.entropies[part].plug_in(parts[part]) for part, sign in self.terms.items())
 
@@ -258,11 +254,9 @@ class ConditionedScore(BaseScore):
         return modes_of(statistic.joint, reservoir, self.widths, count, samples)
 
     def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroup]:
-        """The largest types of prompt with the score of their outputs; raises as the function `prompt_groups` does."""
         return prompt_groups(self.features_map, self.prompts_map, reservoir, self.order, count, samples)
 
     def identity(self) -> Identity:
-        """The feature maps of samples and of prompts."""
         return [(each.name, each.tensors()) for each in (self.features_map, self.prompts_map)]
 
     @classmethod

@@ -74,7 +74,6 @@ class KernelTheoremBound:
         return self.metric.statistic(halves=False)
 
     def estimate(self, statistic: KernelStatistic) -> Estimate:
-        """The estimate from 1 sample or more. Raises as `Bound.estimate` does."""
         plug_in = self.metric.plug_in(statistic)
         ceiling = math.log(self.metric.ceiling)
         upper = max(min(self._upper(plug_in, statistic.samples), ceiling), plug_in)

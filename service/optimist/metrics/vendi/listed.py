@@ -188,7 +188,6 @@ class ListedPrompts:
         return self.last[len(self.last) - count :]
 
     def state(self) -> dict[str, Tensor]:
-        """The whole state by name."""
         held = self._held if isinstance(self._held, Tensor) else self._held.copy()
         return {
             "prompts_layout": torch.tensor([self.length], dtype=torch.int64),

@@ -171,12 +171,10 @@ class VendiScore(BaseScore):
 
     @property
     def dimension(self) -> int:
-        """d, the columns of a batch."""
         return self.feature_map.dimension
 
     @property
     def width(self) -> int:
-        """Columns of φ."""
         return self.feature_map.width
 
     @property
@@ -196,7 +194,6 @@ class VendiScore(BaseScore):
 
     @property
     def widths(self) -> dict[str, int]:
-        """d columns of "features"."""
         return {"features": self.dimension}
 
     def statistic(self, halves: bool = True) -> KernelStatistic:
@@ -208,11 +205,9 @@ class VendiScore(BaseScore):
         return KernelStatistic(self.feature_map, halves=halves, prompts=self.prompts)
 
     def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
-        """The statistic whose `state` was `tensors`. Raises KeyError or ValueError as `from_tensors` does."""
         return KernelStatistic.from_tensors(tensors, self.feature_map)
 
     def check(self, statistic: KernelStatistic) -> None:
-        """Raises FixError unless the statistic has samples and a feature map of this one's sizes."""
         if statistic.sizes != (self.dimension, self.width):
             raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
         if statistic.samples < 1:
@@ -229,11 +224,9 @@ class VendiScore(BaseScore):
             self._followed.setdefault(statistic, _Followed(self.order, self.width)).catch_up(statistic)
 
     def forget(self, statistic: KernelStatistic) -> None:
-        """Drop the cache of `follow`: its next call starts again from the statistic alone."""
         self._followed.pop(statistic, None)
 
     def followed_bytes(self, statistic: KernelStatistic) -> int:
-        """Bytes of memory that `follow` takes for this statistic."""
         followed = self._followed.get(statistic)
         return 0 if followed is None else followed.follower.bytes
 

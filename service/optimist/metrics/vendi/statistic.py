@@ -144,7 +144,6 @@ class KernelStatistic(Statistic):
 
     @property
     def width(self) -> int:
-        """Columns of φ."""
         return self.feature_map.width
 
     @property
