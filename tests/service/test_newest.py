@@ -1,10 +1,10 @@
 """What the API remembers is bounded by its weight."""
 
-from optimist.api.pages import Newest
+from optimist.api.pages import Cache
 
 
 def test_the_oldest_are_forgotten_by_weight():
-    known = Newest[str, str](10, len)
+    known = Cache[str, str](10, len)
     for text in ("aaaa", "bbbb", "cc"):
         assert known.put(text[0], text) == text
     known.put("a", "aaa")

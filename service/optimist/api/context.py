@@ -14,7 +14,7 @@ from fastapi import Depends, Request
 from pydantic import ValidationError
 
 from optimist.api.middleware.keys import Caller
-from optimist.api.pages import Newest
+from optimist.api.pages import Cache
 from optimist.api.polls import Polls
 from optimist.api.problems import ApiError, invalid
 from optimist.api.redis_health import RedisHealth
@@ -72,15 +72,15 @@ class Context:
     _dispatchers: dict[str, tuple[str, Dispatcher]] = field(default_factory=dict)
     _called: dict[str, float] = field(default_factory=dict)
     """When each dispatcher was last asked for, the longest ago first."""
-    _recent: Newest[str, tuple[str, Experiment]] = field(
-        default_factory=lambda: Newest(CONFIGS, lambda known: CONFIG + len(known[0]))
+    _recent: Cache[str, tuple[str, Experiment]] = field(
+        default_factory=lambda: Cache(CONFIGS, lambda known: CONFIG + len(known[0]))
     )
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _outlines: Newest[str, Outline] = field(default_factory=lambda: Newest(OUTLINES, lambda known: CONFIG + known.size))
-    _states: Newest[str, PolicyState] = field(default_factory=lambda: Newest(REMEMBERED))
-    _watched: Newest[str, WatchedEstimates] = field(default_factory=lambda: Newest(REMEMBERED))
-    _mixtures: Newest[tuple[str, str], KnownMixture] = field(default_factory=lambda: Newest(REMEMBERED))
-    _anomalous: Newest[str, tuple[str, Anomalous]] = field(default_factory=lambda: Newest(REMEMBERED))
+    _outlines: Cache[str, Outline] = field(default_factory=lambda: Cache(OUTLINES, lambda known: CONFIG + known.size))
+    _states: Cache[str, PolicyState] = field(default_factory=lambda: Cache(REMEMBERED))
+    _watched: Cache[str, WatchedEstimates] = field(default_factory=lambda: Cache(REMEMBERED))
+    _mixtures: Cache[tuple[str, str], KnownMixture] = field(default_factory=lambda: Cache(REMEMBERED))
+    _anomalous: Cache[str, tuple[str, Anomalous]] = field(default_factory=lambda: Cache(REMEMBERED))
     _namespaces: dict[str, Context] = field(default_factory=dict)
     _suspects: SuspectLog = field(default_factory=SuspectLog)
     polls: Polls = field(init=False)

@@ -46,7 +46,7 @@ def _one(value: object) -> int:
     return 1
 
 
-class Newest(Generic[Key, Value]):
+class Cache(Generic[Key, Value]):
     """The entries that were put last, as many as weigh at most `most` together, and at least one."""
 
     def __init__(self, most: int, weigh: Callable[[Value], int] = _one) -> None:

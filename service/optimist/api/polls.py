@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from optimist.api.pages import Body, Newest, page_of
+from optimist.api.pages import Body, Cache, page_of
 from optimist.dispatch.report import report_of, with_decision_latched
 from optimist.experiments.anomalies import Anomalous
 from optimist.experiments.curves import PRIMARY, ProgressCurve, mixture_curve, route_curve
@@ -108,17 +108,17 @@ class Poll:
         return known
 
 
-class Kept(Generic[Point]):
-    """The points of experiments with one goal, of which only the new ones are read."""
+class CachedPoints(Generic[Point]):
+    """A cache of the points of experiments with one goal: only the new ones are read."""
 
     def __init__(self, store: Store, goal: str, read: Callable[[str, int], Awaitable[list[Point]]]) -> None:
         """read: the points of the experiment of a name, from an index on."""
         self._store = store
         self._goal = goal
         self._read = read
-        self._known = Newest[str, tuple[tuple[str, int], list[Point]]](REMEMBERED)
+        self._known = Cache[str, tuple[tuple[str, int], list[Point]]](REMEMBERED)
 
-    async def of(self, experiment: Experiment) -> list[Point] | None:
+    async def points(self, experiment: Experiment) -> list[Point] | None:
         """All points of an experiment; None where its goal is another one."""
         if experiment.config.goal != self._goal:
             return None
@@ -162,12 +162,12 @@ class Polls:
         self._shared = Shared()
         self._mixture, self._routes = mixture, routes
         self._outlines = outlines
-        self._curves = Newest[str, tuple[tuple[str, int], ProgressCurve]](REMEMBERED)
-        self._summaries = Newest[str, tuple[bytes, Summary]](SUMMARIES)
-        self._kept = Newest[str, tuple[bytes, Poll]](KEPT)
-        """These two with the fingerprint of the experiment that each is of, read just before."""
-        self._blends = Kept(store, "mixture", store.mixture_curve)
-        self._gains = Kept(store, "route", store.route_curve)
+        self._curves = Cache[str, tuple[tuple[str, int], ProgressCurve]](REMEMBERED)
+        self._summaries = Cache[str, tuple[bytes, Summary]](SUMMARIES)
+        self._polls = Cache[str, tuple[bytes, Poll]](KEPT)
+        """Summaries and polls are kept with the fingerprint of their experiment, read just before."""
+        self._blends = CachedPoints(store, "mixture", store.mixture_curve)
+        self._gains = CachedPoints(store, "route", store.route_curve)
 
     async def report(self, name: str, after: int) -> Body:
         """The report as of at most a second ago, with its charts from `after` batches on. Raises NotFound, Replaced."""
@@ -199,13 +199,13 @@ class Polls:
 
     async def _poll(self, name: str) -> Poll:
         """The report as it is now: the one before, where nothing has changed that it is made from."""
-        (mark,) = await self._store.fingerprints([name])
-        made, poll = self._kept.pop(name) or (b"", None)
-        if poll is None or not mark or made != mark:
+        (fingerprint,) = await self._store.fingerprints([name])
+        made, poll = self._polls.pop(name) or (b"", None)
+        if poll is None or not fingerprint or made != fingerprint:
             poll = await self._made(name)
         # The fingerprint does not tell of leases that end, nor of estimates by watched metrics.
         if not poll.picks and not poll.report.watched:
-            self._kept.put(name, (mark, poll))
+            self._polls.put(name, (fingerprint, poll))
         return poll
 
     async def _made(self, name: str) -> Poll:
@@ -221,7 +221,7 @@ class Polls:
             for leased in state.stored.open_picks[-MOST_PICKS:]
         ]
         names = [generator.name for generator in state.stored.generators]
-        mixtures, gains = await self._blends.of(experiment), await self._gains.of(experiment)
+        mixtures, gains = await self._blends.points(experiment), await self._gains.points(experiment)
         _check_same(await self._experiment(name), state.stored)
         mixture, routes = await self._mixture(state), await self._routes(state)
         anomalous = await self._anomalous(state)
@@ -259,21 +259,21 @@ class Polls:
         places = [place for place in await self._store.newest(after) if not only or place.name in only]
         outlines, following = await page_of(places, limit, wanted)
         found: list[Summary] = []
-        marks = await self._store.fingerprints([outline.experiment.config.name for outline in outlines])
-        for outline, mark in zip(outlines, marks, strict=True):
+        fingerprints = await self._store.fingerprints([outline.experiment.config.name for outline in outlines])
+        for outline, fingerprint in zip(outlines, fingerprints, strict=True):
             with suppress(NotFound, Replaced):  # deleted meanwhile
-                found.append(await self._summary(outline, mark))
+                found.append(await self._summary(outline, fingerprint))
         return Body.of(ExperimentPage(experiments=found, next=following).model_dump_json())
 
-    async def _summary(self, outline: Outline, mark: bytes) -> Summary:
+    async def _summary(self, outline: Outline, fingerprint: bytes) -> Summary:
         """The line of an experiment in the list, made anew unless its fingerprint, read just before, is as it was."""
         name = outline.experiment.config.name
         made, summary = self._summaries.pop(name) or (b"", None)
-        if summary is None or not mark or made != mark:
+        if summary is None or not fingerprint or made != fingerprint:
             state = await self._state(outline.experiment)
             _check_same(outline.experiment, state.stored)
             summary = _summary(outline, report_of(state, explain=False))
-        return self._summaries.put(name, (mark, summary))[1]
+        return self._summaries.put(name, (fingerprint, summary))[1]
 
 
 _NOTE = 200

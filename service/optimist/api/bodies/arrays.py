@@ -9,7 +9,7 @@ import numpy as np
 from fastapi import Request
 from numpy.typing import NDArray
 
-from optimist.api.bodies.objects import JSON_WORK, LARGE, aside, parsed
+from optimist.api.bodies.objects import JSON_WORK, LARGE, parsed, run_in_thread
 from optimist.api.middleware.access import header
 from optimist.api.middleware.limits import Body, Share
 from optimist.api.problems import ApiError, invalid
@@ -60,11 +60,11 @@ async def read_arrays(request: Request, settings: Settings, check: Check | None 
                 share.hold(WIDENED_WEIGHT * len(body))
             if check is not None and len(body) > LARGE:
                 await check(tensors.shapes(body))
-            return await aside(len(body), tensors.decode, body)
+            return await run_in_thread(len(body), tensors.decode, body)
         if kind == "application/json":
             if check is not None and JSON_WORK * len(body) > LARGE:
                 await check({})
-            return await aside(JSON_WORK * len(body), _from_json, body, settings.max_rows)
+            return await run_in_thread(JSON_WORK * len(body), _from_json, body, settings.max_rows)
     except ValueError as error:
         raise invalid(str(error)) from None
     expected = f"expected {tensors.MEDIA_TYPE} or application/json, got {kind!r}"

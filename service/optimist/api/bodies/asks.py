@@ -16,7 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
-from optimist.api.bodies.objects import JSON_WORK, LARGE, aside
+from optimist.api.bodies.objects import JSON_WORK, LARGE, run_in_thread
 from optimist.api.middleware.access import header
 from optimist.api.middleware.limits import Body
 from optimist.api.problems import ApiError, invalid
@@ -126,12 +126,12 @@ async def read_ask(request: Request, experiment: Experiment, given: Asked) -> tu
         numbers, texts = min(MOST_NUMBERS, MOST_CONTEXTS * width), MOST_CONTEXTS * tensors.LONGEST_TEXT
         body.expect(tensors.LONGEST_HEADER + 8 * numbers + texts)
         whole = await body.whole()
-        return await aside(len(whole), _of_tensors, whole, given, width)
+        return await run_in_thread(len(whole), _of_tensors, whole, given, width)
     body.expect(JSON if is_routed else PLAIN, _IN_JSON if is_routed else f": {_only_of_routers(goal)}")
     whole = await body.whole()
     if whole.strip() in (b"", b"null"):
         return AskRequest(), None
-    wanted, contexts = await aside(JSON_WORK * len(whole), _of_json, whole, width)
+    wanted, contexts = await run_in_thread(JSON_WORK * len(whole), _of_json, whole, width)
     if not is_routed:
         for field in (CONTEXTS, "prompts"):
             if getattr(wanted, field) is not None:

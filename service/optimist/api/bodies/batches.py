@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 
 from optimist.api.bodies.arrays import Arrays, Shapes, body_of, read_arrays
-from optimist.api.bodies.objects import aside
+from optimist.api.bodies.objects import run_in_thread
 from optimist.api.middleware.access import header
-from optimist.api.pages import Newest
+from optimist.api.pages import Cache
 from optimist.api.problems import invalid
 from optimist.numerics.batches import as_matrices, check_batch, check_shapes, check_values, readers_of
 from optimist.numerics.plausibility import levelled, magnitudes, sized
@@ -75,7 +75,7 @@ class Expected:
         return cls(experiment.columns, metrics, readers, telling, *arrays, scales, embeddings, first)
 
 
-_expected = Newest[str, tuple[ExperimentConfig, Expected]](KNOWN)
+_expected = Cache[str, tuple[ExperimentConfig, Expected]](KNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ async def read_batch(
     is_canonical = (header(request.scope, b"content-type") or "").startswith(tensors.MEDIA_TYPE) and not is_flat
     body = await body_of(request) if is_canonical else None
     size = sum(array.nbytes for array in arrays.values())
-    return await aside(size, _checked, arrays, body, experiment, expected, settings.max_rows)
+    return await run_in_thread(size, _checked, arrays, body, experiment, expected, settings.max_rows)
 
 
 def _is_flat(name: str, shape: tuple[int, ...], expected: Expected) -> bool:

@@ -24,7 +24,7 @@ LARGE = 2**18
 """Bytes up to which a body is checked on the event loop: this takes less time than waking a thread."""
 
 
-async def aside(size: int, work: Callable[..., Result], *args: Any) -> Result:
+async def run_in_thread(size: int, work: Callable[..., Result], *args: Any) -> Result:
     """Return `work(*args)`, computed in a thread if it processes more than `LARGE` bytes."""
     if size <= LARGE:
         return work(*args)
@@ -68,7 +68,7 @@ def _calling(kind: Callable[[str], float]) -> Callable[[str], float]:
 class _Parsed(Request):
     async def json(self) -> Any:
         body = await self.body()
-        return await aside(JSON_WORK * len(body), parsed, body)
+        return await run_in_thread(JSON_WORK * len(body), parsed, body)
 
 
 class ModelRoute(APIRoute):

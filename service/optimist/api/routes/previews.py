@@ -18,7 +18,7 @@ import numpy as np
 from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import BaseModel
 
-from optimist.api.bodies.objects import LARGE, LongRoute, aside
+from optimist.api.bodies.objects import LARGE, LongRoute, run_in_thread
 from optimist.api.context import ContextDep
 from optimist.api.pages import Body, respond
 from optimist.api.problems import invalid
@@ -207,7 +207,7 @@ async def put_previews(
     if instance not in (None, experiment.instance):
         raise NotFound("the experiment was deleted and made again since")
     size = sum(len(one.image or one.text or "") for one in request.previews)
-    previews = await aside(size, read_previews, request)
+    previews = await run_in_thread(size, read_previews, request)
     async with context.redis_health.room_for(sum(len(one.body) for one in previews), reserve=RESERVE):
         ordinal, kept = await context.store.put_previews(
             name, number, previews, experiment.config.previews, instance=experiment.instance, nonce=nonce
@@ -234,7 +234,7 @@ async def get_previews(
     kept: list[PreviewInfo] = []
     if experiment.config.previews:
         stored = await context.store.previews(name)
-        kept = await aside(LARGE + 1 if modes else 0, _all_listed, stored, modes)  # k-means takes up to 0.3 s
+        kept = await run_in_thread(LARGE + 1 if modes else 0, _all_listed, stored, modes)  # k-means takes up to 0.3 s
     answer = Previews.model_construct(most=experiment.config.previews, previews=kept)
     return respond(Body.of(answer.model_dump_json()), if_none_match)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, Arrays, read_arrays
-from optimist.api.bodies.objects import ModelRoute, aside
+from optimist.api.bodies.objects import ModelRoute, run_in_thread
 from optimist.api.context import Context, ContextDep, SettingsDep, StoreDep
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.keys import Caller
@@ -86,7 +86,7 @@ async def create_reference(
     queue: Queue = request.app.state.references
     data = await queue.run(request, checked, arrays, settings.max_dimension, samples)
     # Not in that thread, which would hold the interpreter while others have the processors.
-    digest, body = await aside(8 * data.dimension**2, packed, data.moments)
+    digest, body = await run_in_thread(8 * data.dimension**2, packed, data.moments)
     info = ReferenceInfo(
         name=name,
         dimension=data.dimension,
@@ -186,7 +186,7 @@ async def put_piece(
     if piece >= layout.pieces:
         raise invalid(f"piece: expected at most {layout.pieces - 1}, got {piece}")
     arrays = await read_arrays(request, settings)
-    body = await aside(sum(array.nbytes for array in arrays.values()), _checked, arrays, layout, piece)
+    body = await run_in_thread(sum(array.nbytes for array in arrays.values()), _checked, arrays, layout, piece)
     async with context.redis_health.room_for(len(body)):
         await store.references.uploads.put(name, digest, piece + 1, body)
 
@@ -308,7 +308,7 @@ async def keep_rows(
     for piece in state.missing:
         start = piece * layout.piece_rows
         arrays: Arrays = {FEATURES: rows[start : start + layout.piece_rows]}
-        body = await aside(arrays[FEATURES].nbytes, _checked, arrays, layout, piece)
+        body = await run_in_thread(arrays[FEATURES].nbytes, _checked, arrays, layout, piece)
         await store.references.uploads.put(name, digest, piece + 1, body)
     return await complete_upload(request, name, digest, context, store, caller)
 
