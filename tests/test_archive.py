@@ -44,12 +44,12 @@ def write(writer: ArchiveWriter, pages: tuple[list[LogEntry], ...], **changes: A
         returned=[(3, 0, 5)],
         estimate_position=3,
         estimate="{}",
-        aside={2: "torn"},
-        aside_count=1,
+        quarantined={2: "torn"},
+        quarantined_count=1,
         snapshot_position=changes.pop("snapshot_position", 3),
         pages=[writer.add_page(page) for page in pages],
     )
-    blank = {"returned": [], "estimate_position": 0, "estimate": None, "aside": {}, "aside_count": 0}
+    blank = {"returned": [], "estimate_position": 0, "estimate": None, "quarantined": {}, "quarantined_count": 0}
     other = generator.model_copy(update={"name": "b", "snapshot_position": 0, "pages": [], **blank})
     contents = {
         "experiment": experiment_of(changes.pop("config", CONFIG), created=1.0, instance="i"),

@@ -109,7 +109,7 @@ def test_sums_are_those_of_every_row_with_the_context_of_its_batch_in_any_order(
     assert estimator.bytes == sum(part.nbytes for part in estimator.state().values())
 
 
-def test_batches_without_a_context_that_fits_are_set_aside_and_change_nothing_else():
+def test_batches_without_a_context_that_fits_are_quarantined_and_change_nothing_else():
     told = entries(batches(6))
     estimator, expected = (
         StreamingEstimator(bound_of(), 0.1, contexts=CONTEXTS),

@@ -144,7 +144,7 @@ async def test_claims_are_released_though_an_experiment_is_gone(make, server: Em
     assert await redis.hlen("optimist:{x}:claims") == 0
 
 
-@pytest.mark.parametrize("call", ["claim", "snapshot", "read_log", "put_estimate", "set_aside", "put_snapshot"])
+@pytest.mark.parametrize("call", ["claim", "snapshot", "read_log", "put_estimate", "quarantine", "put_snapshot"])
 async def test_what_fails_once_is_done_again_without_another_tell(
     make, server: EmbeddedRedis, redis: Redis, monkeypatch: pytest.MonkeyPatch, call: str
 ):
@@ -164,7 +164,7 @@ async def test_what_fails_once_is_done_again_without_another_tell(
         stored = await settled(made)
     assert failed == [call]
     state = stored.generators[0]
-    assert (state.damage, state.aside_count, state.snapshot_seq > 0) == (None, 1, True)
+    assert (state.damage, state.quarantined_count, state.snapshot_seq > 0) == (None, 1, True)
     assert standing(made, stored).scored_samples == state.due_samples - BIG
 
 
@@ -187,7 +187,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("fields", DAMAGE.values(), ids=DAMAGE.keys())
-async def test_a_damaged_entry_is_set_aside_and_named_and_all_else_scored(
+async def test_a_damaged_entry_is_quarantined_and_named_and_all_else_scored(
     make, server: EmbeddedRedis, redis: Redis, fields: dict[bytes, bytes]
 ):
     made = await make(rescore_growth=0.0)
@@ -206,7 +206,7 @@ async def test_a_damaged_entry_is_set_aside_and_named_and_all_else_scored(
     async with scorers(server):
         await made.tell_many(0, 1, seed=2)
         stored = await settled(made)
-    assert stored.generators[0].aside_count == 1
+    assert stored.generators[0].quarantined_count == 1
     assert stored.generators[0].samples - standing(made, stored).scored_samples == 5
 
 
@@ -218,7 +218,7 @@ async def test_due_counts_stay_in_step_past_a_damaged_entry(make, server: Embedd
     async with scorers(server):
         for turn in range(1, 15):
             stored = await settled(made, but=[1])
-            assert stored.generators[0].aside_count == 5
+            assert stored.generators[0].quarantined_count == 5
             await made.tell_many(0, 1 + turn % 3, seed=turn)
 
 
@@ -330,7 +330,7 @@ async def test_kernels_are_fixed_past_a_batch_that_cannot_be_read(make, server: 
         assert await made.store.fitted("x") is None, "125 samples can be read"
         await made.tell_many(1, 1, seed=1)
         stored = await settled(made)
-    assert [state.aside_count for state in stored.generators] == [0, 1]
+    assert [state.quarantined_count for state in stored.generators] == [0, 1]
 
 
 async def test_batches_that_redis_lost_are_not_in_the_estimates(make, server: EmbeddedRedis, redis: Redis):

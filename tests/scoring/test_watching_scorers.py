@@ -261,7 +261,7 @@ async def _all_damaged(made: Made, label: str) -> bool:
     return all(watched[generator, label].damage for generator in (0, 1))
 
 
-async def test_a_batch_that_cannot_be_read_is_set_aside_once(make, second, server: EmbeddedRedis, redis: Redis):
+async def test_a_batch_that_cannot_be_read_is_quarantined_once(make, second, server: EmbeddedRedis, redis: Redis):
     together = await watching(make, 0.0)
     await tell(together, [0, 1, 2, 3])
     entries = await redis.xrange("optimist:{all}:log:0")
@@ -270,7 +270,7 @@ async def test_a_batch_that_cannot_be_read_is_set_aside_once(make, second, serve
         await redis.xadd("optimist:{all}:log:0", {**fields, b"body": b"?"} if number == 1 else fields, position)
     async with open_store(server.url) as store, scoring(store):
         state = (await scored(together)).generators[0]
-        assert (state.aside_count, [aside.seq for aside in state.aside]) == (1, [2])
+        assert (state.quarantined_count, [quarantined.seq for quarantined in state.quarantined]) == (1, [2])
     for label in LABELS:
         (_, text), _ = await estimates(together, label)
         assert json.loads(text or "")["samples"] == 3 * ROWS, label

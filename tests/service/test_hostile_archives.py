@@ -108,9 +108,9 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
         "as many rows that count",
     ),
     "numbers": ({A: setting(handed=2**60)}, "handed: expected at most 2.8"),
-    "unreadable": ({A: setting(aside={str(n): "" for n in range(1, 258)})}, "aside: expected at most 256"),
-    "unreadable, counted": ({A: setting(aside_count=10**6)}, "expected no more than the"),
-    "unreadable, later": ({A: setting(aside={"99": "torn"})}, "expected no more than the"),
+    "unreadable": ({A: setting(quarantined={str(n): "" for n in range(1, 258)})}, "quarantined: expected at most 256"),
+    "unreadable, counted": ({A: setting(quarantined_count=10**6)}, "expected no more than the"),
+    "unreadable, later": ({A: setting(quarantined={"99": "torn"})}, "expected no more than the"),
     "suspects": (
         {A: setting(suspects={str(n): "1\t0 1 1.000" for n in range(1, 258)})},
         "suspects: expected at most 256",

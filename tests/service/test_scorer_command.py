@@ -130,7 +130,7 @@ def test_a_generator_of_which_nothing_can_be_read_has_no_modes(pair: Pair):
         assert experiment.modes("a").samples == 6
     text = pair.log.read_text()
     assert "Traceback" not in text
-    assert text.count("set aside") == 1
+    assert text.count("is quarantined") == 1
 
 
 def resident(pid: int) -> float:

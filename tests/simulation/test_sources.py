@@ -243,7 +243,7 @@ def archived(path: Path, *logs: Sequence[LogEntry], **changes: Any) -> Path:
         "keep_log": True,
     }
     blank: dict[str, Any] = {"state": "active", "handed": 0, "returned": [], "estimate_position": 0, "estimate": None}
-    blank |= {"aside": {}, "aside_count": 0, "snapshot_position": 0}
+    blank |= {"quarantined": {}, "quarantined_count": 0, "snapshot_position": 0}
     with path.open("wb+") as file, ArchiveWriter(file) as writer:
         known = [
             ArchivedGenerator(name=name, pages=[writer.add_page(list(log))] if log else [], **blank)

@@ -79,7 +79,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
             patch.setattr("optimist.store.logs._sha1", lambda _: "other")
             with pytest.raises(Unavailable):
                 await store.put_snapshot("one", 1, 1, b"statistic", second, label=label)
-        await store.set_aside("one", 0, 1, "torn", first, label=label)
+        await store.quarantine("one", 0, 1, "torn", first, label=label)
         await store.put_estimate("one", 0, 1, "{}", first, point="[]", label=label)
         await store.put_fitted("one", 0, b"sigma", first, label=label)
         await store.put_modes("one", 0, 1, "{}", first, label=label)
@@ -124,7 +124,7 @@ async def test_what_is_deleted_or_unknown_cannot_come_back_by_halves(store: Stor
         store.put_modes("gone", 0, 1, "{}", "token"),
         store.put_previews("gone", 1, [NewPreview(0, 0, "{}", b"pixels")], 8, instance=""),
         store.put_snapshot("gone", 0, 1, b"statistic", "token"),
-        store.set_aside("gone", 0, 1, "torn", "token"),
+        store.quarantine("gone", 0, 1, "torn", "token"),
         store.put_damage("gone", 0, "scratched", "token"),
         store.add_generator("gone", "c"),
         store.set_state("gone", 0, "paused"),

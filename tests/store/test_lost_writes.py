@@ -163,7 +163,7 @@ async def test_the_log_is_chained_and_a_reader_notices_that_its_end_was_lost(exp
     assert [entry.digest for entry in await experiment.read_log("x", 0, 3, chain=chain)] == ["true", "true too"]
 
 
-@pytest.mark.parametrize("made", ["estimate", "snapshot", "modes", "kernels", "set aside"])
+@pytest.mark.parametrize("made", ["estimate", "snapshot", "modes", "kernels", "quarantine"])
 async def test_nothing_made_of_lost_batches_is_stored(experiment: Store, redis: Redis, made: str):
     back = await remembered(redis)
     await experiment.append("x", 0, "lost", "lost", 5, b"body")
@@ -187,7 +187,7 @@ async def test_nothing_made_of_lost_batches_is_stored(experiment: Store, redis: 
                 entry = (await experiment.read_log("x", 0, 0))[0] if chain != lost.chain else lost
                 return await experiment.put_fitted("x", 0, b"sigma", token, {0: entry})
             case _:
-                return await experiment.set_aside("x", 0, 1, "torn", token, chain=chain)
+                return await experiment.quarantine("x", 0, 1, "torn", token, chain=chain)
 
     with pytest.raises(Superseded, match="lost"):
         await put(lost.chain)

@@ -48,7 +48,7 @@ async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: S
         "routes": lambda: store.put_routes("x", routing.token, [MixedPart(0, 1, 5)], model=b"model", table="{}"),
         "blend": lambda: store.blend("x", {0: 1.0}, 5, "request"),
         "snapshot": lambda: store.put_snapshot("x", 0, 1, b"statistic", mine),
-        "aside": lambda: store.set_aside("x", 0, 1, "torn", mine),
+        "quarantined": lambda: store.quarantine("x", 0, 1, "torn", mine),
         "damage": lambda: store.put_damage("x", 0, "scratched", mine),
         "add": lambda: store.add_generator("x", "c"),
         "pause": lambda: store.set_state("x", 1, "paused"),

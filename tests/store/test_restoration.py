@@ -21,8 +21,8 @@ from optimist.records import (
     LogGap,
     NotFound,
     Origin,
+    Quarantined,
     Returned,
-    SetAside,
     Snapshot,
     Suspect,
     Unavailable,
@@ -54,8 +54,8 @@ STATE = ExperimentState(
             told=[(0, 10), (16, 17), (20, 36)],
             snapshot_seq=3,
             log_bytes=200,
-            aside=[SetAside(2, "torn")],
-            aside_count=1,
+            quarantined=[Quarantined(2, "torn")],
+            quarantined_count=1,
             suspects=[
                 Suspect(4, Origin(0, 5, 1763823998.5), 2),
                 Suspect(5, Origin(9, 5, 1763823999.25), 4),
@@ -116,9 +116,9 @@ async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
     claim = await store.claim("x", 0, "scorer", 60)
     assert claim is not None
     assert claim.instance == "instance"
-    await store.set_aside("x", 0, 2, "torn", claim.token)  # counted already
+    await store.quarantine("x", 0, 2, "torn", claim.token)  # counted already
     state = (await store.state("x")).generators[0]
-    assert (state.log_bytes, state.due_seq, state.aside_count) == (204, 6, 1)
+    assert (state.log_bytes, state.due_seq, state.quarantined_count) == (204, 6, 1)
     assert await store.put_snapshot("x", 0, 6, b"newer", claim.token)
     assert len(await redis.keys("optimist:{x}:snapshot:*")) == 1
     assert (await store.state("x")).generators[0].log_bytes == 0

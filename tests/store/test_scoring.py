@@ -1,4 +1,4 @@
-"""Claims, and what scorers keep under them: snapshots, trims, entries set aside."""
+"""Claims, and what scorers keep under them: snapshots, trims, entries quarantined."""
 
 import asyncio
 import itertools
@@ -9,10 +9,20 @@ import pytest
 from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.records import AskGroup, Conflict, Damaged, LogGap, NotFound, SetAside, Snapshot, Superseded, Unavailable
+from optimist.records import (
+    AskGroup,
+    Conflict,
+    Damaged,
+    LogGap,
+    NotFound,
+    Quarantined,
+    Snapshot,
+    Superseded,
+    Unavailable,
+)
 from optimist.store import Store
 from optimist.store.logs import CHUNK_BYTES
-from optimist.store.scores import ASIDE_LIMIT
+from optimist.store.scores import QUARANTINE_LIMIT
 
 asks = itertools.count()
 
@@ -84,7 +94,7 @@ async def test_a_claim_that_ran_out_is_good_until_somebody_takes_over(store: Sto
         store.put_fitted("x", 0, b"sigma", mine),
         store.put_modes("x", 0, 2, "{}", mine),
         store.put_damage("x", 0, "scratched", mine),
-        store.set_aside("x", 0, 1, "torn", mine),
+        store.quarantine("x", 0, 1, "torn", mine),
         store.put_snapshot("x", 0, 1, b"statistic", mine),
         store.put_snapshot("x", 0, 1, b"statistic", ""),
     ):
@@ -242,20 +252,20 @@ async def test_a_snapshot_replaced_while_it_is_read_is_read_again(store: Store, 
     assert await store.snapshot("x", 0) == Snapshot(2, b"newer")
 
 
-async def test_batches_set_aside_are_named_counted_once_and_bounded(store: Store, redis: Redis):
+async def test_quarantined_batches_are_named_counted_once_and_bounded(store: Store, redis: Redis):
     await tell(store, b"one", b"two", b"three")
     mine = await token(store)
     for _ in range(2):  # the second time after a takeover, from the snapshot on
         for seq in (1, 3):
-            await store.set_aside("x", 0, seq, f"torn: {seq}", mine)
+            await store.quarantine("x", 0, seq, f"torn: {seq}", mine)
     state = (await store.state("x")).generators[0]
-    assert (state.aside, state.aside_count) == ([SetAside(1, "torn: 1"), SetAside(3, "torn: 3")], 2)
+    assert (state.quarantined, state.quarantined_count) == ([Quarantined(1, "torn: 1"), Quarantined(3, "torn: 3")], 2)
     assert [e.body for e in await store.read_log("x", 0, 0)] == [b"one", b"two", b"three"]
-    for seq in range(4, ASIDE_LIMIT + 10):
-        await store.set_aside("x", 0, seq, "torn", mine)
+    for seq in range(4, QUARANTINE_LIMIT + 10):
+        await store.quarantine("x", 0, seq, "torn", mine)
     state = (await store.state("x")).generators[0]
-    assert (len(state.aside), state.aside_count) == (ASIDE_LIMIT, ASIDE_LIMIT + 8)
-    assert await redis.hlen("optimist:{x}:aside") == ASIDE_LIMIT
+    assert (len(state.quarantined), state.quarantined_count) == (QUARANTINE_LIMIT, QUARANTINE_LIMIT + 8)
+    assert await redis.hlen("optimist:{x}:quarantined") == QUARANTINE_LIMIT
 
 
 async def test_charts_keep_an_estimate_whenever_the_log_has_grown_by_a_32nd(store: Store):

@@ -83,7 +83,7 @@ async def test_what_is_written_under_the_claim_of_another_metric_changes_nothing
         store.put_fitted("x", 0, b"sigma", mine, label="kid"),
         store.put_snapshot("x", 0, 1, b"statistic", mine, label="kid"),
         store.put_damage("x", 0, "torn", mine, "kid"),
-        store.set_aside("x", 0, 1, "torn", mine, label="kid"),
+        store.quarantine("x", 0, 1, "torn", mine, label="kid"),
     ):
         with pytest.raises(Superseded):
             await call
@@ -190,7 +190,7 @@ async def test_a_scorer_that_begins_at_the_snapshot_of_its_metric_notices_anothe
     [entry] = await redis.xrange("optimist:{x}:log:0")
     await redis.delete("optimist:{x}:log:0")
     await redis.xadd("optimist:{x}:log:0", entry[1] | {b"digest": b"damaged"}, entry[0])
-    # A damaged entry behind the snapshot is read, so that it can be set aside; another log is not.
+    # A damaged entry behind the snapshot is read, so that it can be quarantined; another log is not.
     assert [e.digest for e in await store.read_log("x", 0, 2, chain=chain, label="kid")] == ["damaged"]
     with pytest.raises(LogGap, match="changed"):
         await store.read_log("x", 0, 2, chain="another", label="kid")
@@ -200,9 +200,9 @@ async def test_an_unreadable_batch_is_named_once(store: Store):
     await tell(store, 4)
     for label, seqs in (("kid", [1, 2]), ("", [1, 2, 4]), ("fid-dino", [1, 2, 4]), ("kid", [2, 4])):
         for seq in seqs:
-            await store.set_aside("x", 0, seq, f"torn for {label}", await token(store, label=label), label=label)
+            await store.quarantine("x", 0, seq, f"torn for {label}", await token(store, label=label), label=label)
     state = (await store.state("x")).generators[0]
-    assert (state.aside_count, [(one.seq, one.reason) for one in state.aside]) == (
+    assert (state.quarantined_count, [(one.seq, one.reason) for one in state.quarantined]) == (
         3,
         [(1, "torn for kid"), (2, "torn for kid"), (4, "torn for ")],
     )

@@ -16,13 +16,13 @@ from optimist.records import (
     Acceptance,
     GeneratorState,
     LogEntry,
+    Quarantined,
     Retraction,
     Returned,
-    SetAside,
     Suspect,
 )
 from optimist.store.retractions import MOST
-from optimist.store.scores import ASIDE_LIMIT
+from optimist.store.scores import QUARANTINE_LIMIT
 from optimist_client.config import MOST_WATCHED
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment
@@ -131,8 +131,8 @@ class ArchivedGenerator(Wire):
     """Whether it ignores seeds."""
     estimate_position: Count
     estimate: Text | None
-    aside: Annotated[dict[Position, Annotated[str, Field(max_length=2**14)]], Field(max_length=ASIDE_LIMIT)]
-    aside_count: Count
+    quarantined: Annotated[dict[Position, Annotated[str, Field(max_length=2**14)]], Field(max_length=QUARANTINE_LIMIT)]
+    quarantined_count: Count
     suspects: Annotated[dict[Position, Stored], Field(max_length=SUSPECTS), NOT_EMPTY] = Field(default_factory=dict)
     copies: Annotated[Count, NOT_EMPTY] = 0
     twins: Annotated[dict[Count, Position], Field(max_length=TWINS), NOT_EMPTY] = Field(default_factory=dict)
@@ -287,8 +287,8 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int
         returned=[Returned(*slice_) for slice_ in sorted(known.returned)],
         state=known.state,
         snapshot_seq=known.snapshot_position,
-        aside=[SetAside(seq, reason) for seq, reason in sorted(known.aside.items())],
-        aside_count=known.aside_count,
+        quarantined=[Quarantined(seq, reason) for seq, reason in sorted(known.quarantined.items())],
+        quarantined_count=known.quarantined_count,
         suspects=[Suspect.of(seq, stored) for seq, stored in sorted(known.suspects.items())],
         copies=known.copies,
         twins=known.twins,

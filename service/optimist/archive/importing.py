@@ -39,7 +39,7 @@ from optimist.store import Store
 from optimist.store.experiments import CONTROLS
 from optimist.store.references import CHUNK_BYTES, giving_way
 from optimist.store.retractions import MOST
-from optimist.store.scores import ASIDE_LIMIT
+from optimist.store.scores import QUARANTINE_LIMIT
 from optimist_client import tensors
 from optimist_client.errors import FixError, reason
 from optimist_client.models import Experiment, ExperimentChange, ReferenceInfo
@@ -246,7 +246,7 @@ def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
     slices = [part.pick for generator in generators for part in generator.returned]
     kept = {
         "slices that were returned": (len(slices), SLICES),
-        "batches that cannot be read": (sum(len(generator.aside) for generator in generators), ASIDE_LIMIT),
+        "batches that cannot be read": (sum(len(generator.quarantined) for generator in generators), QUARANTINE_LIMIT),
         "suspicious batches": (sum(len(generator.suspects) for generator in generators), SUSPECTS),
         "retractions of single batches": (sum(one.position > 0 for g in generators for one in g.retractions), MOST),
         "retractions of whole generators": (
@@ -267,8 +267,8 @@ def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
             if not generator.ordinal < twin < known or agree > stored.told:
                 raise FixError(f"twins of {generator.name!r}: expected later generators, and at most all batches")
     for g in generators:
-        named = [entry.seq for entry in (*g.aside, *g.suspects)]
-        if max(named, default=0) > g.seq or max(g.aside_count, g.copies) > g.seq:
+        named = [entry.seq for entry in (*g.quarantined, *g.suspects)]
+        if max(named, default=0) > g.seq or max(g.quarantined_count, g.copies) > g.seq:
             raise FixError(f"expected no more than the {g.seq} entries of the log of {g.name!r}")
     if experiment.bandwidths or not set(experiment.scales) <= set(experiment.columns):
         raise FixError("the scales do not match the arrays of the metrics")

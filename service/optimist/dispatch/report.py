@@ -20,7 +20,13 @@ from optimist.experiments.decision import (
     with_anomalies,
 )
 from optimist.experiments.outlines import labels_of
-from optimist.experiments.standings import WatchedEstimates, aside_warnings, mixture_of, standing_of, watched_reports
+from optimist.experiments.standings import (
+    WatchedEstimates,
+    mixture_of,
+    quarantine_warnings,
+    standing_of,
+    watched_reports,
+)
 from optimist.experiments.state import PolicyState
 from optimist.policies import Arm, contrast
 from optimist.policies.reports import report_on
@@ -88,7 +94,7 @@ def report_of(
                 arm,
                 generator,
                 told,
-                warnings=[*standing_warnings(generator, state.contenders, anomalous), *aside_warnings(generator)],
+                warnings=[*standing_warnings(generator, state.contenders, anomalous), *quarantine_warnings(generator)],
                 damage=generator.damage,
                 cost=state.costs.get(arm.name),
             )

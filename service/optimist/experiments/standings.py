@@ -160,15 +160,15 @@ def standing_of(
         state=generator.state,
         warnings=warnings,
         damage=damage,
-        damaged=bool(generator.aside_count),
+        damaged=bool(generator.quarantined_count),
         cost=cost,
         retracted=generator.retracted,
     )
 
 
-def aside_warnings(generator: GeneratorState) -> list[str]:
+def quarantine_warnings(generator: GeneratorState) -> list[str]:
     """A warning about the batches of a generator that cannot be read, if there are any."""
-    if not generator.aside_count:
+    if not generator.quarantined_count:
         return []
-    positions = ", ".join(str(entry.seq) for entry in generator.aside[:3])
-    return [f"batches that cannot be read are left out: {generator.aside_count}, as at position {positions}"]
+    positions = ", ".join(str(entry.seq) for entry in generator.quarantined[:3])
+    return [f"batches that cannot be read are left out: {generator.quarantined_count}, as at position {positions}"]

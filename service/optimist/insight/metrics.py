@@ -73,7 +73,7 @@ CLAIMS_LOST = Counter("optimist_claims_lost", "Generators that another scorer to
 SCORING_FAILURES = Counter(
     "optimist_scoring_failures", "Number of times that scoring a generator failed or was interrupted."
 )
-SET_ASIDE = Counter("optimist_set_aside", "Batches found unreadable and set aside.")
+QUARANTINED = Counter("optimist_quarantined", "Batches found unreadable and quarantined.")
 HELD = Gauge("optimist_generators_held", "Generators that this scorer has claimed.")
 WARM_BYTES = Gauge("optimist_warm_bytes", "Bytes of cached statistics, feature maps and references.")
 LAST_SWEEP = Gauge("optimist_sweep_timestamp_seconds", "Unix time of the last check of all experiments; 0: never.")
@@ -93,7 +93,9 @@ SNAPSHOT_AGE = Gauge(
     "Seconds for which the longest-waiting snapshot has been due.",
 )
 DAMAGED = Gauge("optimist_generators_damaged", "Generators that cannot be scored.")
-SET_ASIDE_ENTRIES = Gauge("optimist_set_aside_entries", "Unreadable batches that were set aside, in all experiments.")
+QUARANTINED_ENTRIES = Gauge(
+    "optimist_quarantined_entries", "Unreadable batches that are quarantined, of all experiments."
+)
 
 _WITH, _WITHOUT = ASKS.labels("picks"), ASKS.labels("none")
 _FRESH, _STALE = PICKS.labels("false"), PICKS.labels("true")

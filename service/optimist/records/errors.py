@@ -10,7 +10,7 @@ StoreError
 ├── Gone                stop: so old that the store no longer knows it; nothing was counted now
 ├── Superseded          drop what was derived and claim anew: another scorer has taken over the generator
 ├── LogGap              start again from a snapshot, or name the damage: the log does not go on where it should
-├── Damaged             set aside and name it: stored bytes do not match their digest
+├── Damaged             quarantine and name it: stored bytes do not match their digest
 ├── Unavailable         try again soon: Redis is unreachable, loading, full or busy
 └── CannotStart         read the message, and mend the machine, the URL or the server's settings
     └── DirectoryInUse  stop the other service, or choose another data directory

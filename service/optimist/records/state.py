@@ -53,7 +53,7 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class Quarantined:
     """A batch of the log that cannot be read, and why."""
 
     seq: int
@@ -179,9 +179,9 @@ class GeneratorState:
     """The log position of the snapshot of the primary metric; 0 while there is none."""
     log_bytes: int = 0
     """Bytes of the bodies that were logged after this snapshot. The log holds more where a watched metric lags."""
-    aside: list[SetAside] = field(default_factory=list)
-    """Batches that cannot be read, by position; of an experiment's first `ASIDE_LIMIT`."""
-    aside_count: int = 0
+    quarantined: list[Quarantined] = field(default_factory=list)
+    """Batches that cannot be read, by position; of an experiment's first `QUARANTINE_LIMIT`."""
+    quarantined_count: int = 0
     """How many batches cannot be read."""
     suspects: list[Suspect] = field(default_factory=list)
     """Batches that repeat earlier ones, by position; of an experiment's first `SUSPECTS`."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from optimist.insight.metrics import SCORING_SECONDS, SET_ASIDE, SNAPSHOTS
+from optimist.insight.metrics import QUARANTINED, SCORING_SECONDS, SNAPSHOTS
 from optimist.records import Damaged, LogEntry, LogGap, RetractedLog, Superseded
 from optimist.scoring.cached import CachedStatistic, Scored, Step
 from optimist.scoring.experiments import ScoredExperiment
@@ -112,7 +112,7 @@ class ScoreJob:
                 await self._take(newest)
                 return
             step, seconds = await self._in_thread(timed, cached.apply, entries, newest)
-            await self._set_aside(step, entries)
+            await self._quarantine(step, entries)
             if step.scored is not None:
                 task.seconds = seconds
                 await self._publish(step.scored)
@@ -137,12 +137,12 @@ class ScoreJob:
         task = self._task
         return await resumed(self._store, self._in_thread, task.place, task.label, self._experiment)
 
-    async def _set_aside(self, step: Step, entries: Sequence[LogEntry]) -> None:
+    async def _quarantine(self, step: Step, entries: Sequence[LogEntry]) -> None:
         chains = {entry.seq: entry.chain for entry in entries}
         for seq, reason in step.unreadable:
-            logger.warning("batch %d of %s is set aside: %s", seq, self._task, reason)
-            SET_ASIDE.inc()
-            await self._store.set_aside(
+            logger.warning("batch %d of %s is quarantined: %s", seq, self._task, reason)
+            QUARANTINED.inc()
+            await self._store.quarantine(
                 *(*self._task.place, seq, reason, self._task.token), chain=chains[seq], label=self._task.label
             )
 

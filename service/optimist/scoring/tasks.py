@@ -71,7 +71,7 @@ class Overview:
             damaged=counts and generator.damage is not None,
             log_bytes=generator.log_bytes,
             log_entries=generator.seq - generator.snapshot_seq,
-            set_aside=generator.aside_count,
+            quarantined=generator.quarantined_count,
         )
 
     def _count(self, name: str, **more: int) -> None:
@@ -93,7 +93,7 @@ class Overview:
         metrics.SNAPSHOT_AGE.set(now - min(full, default=now))
         metrics.LOG_BYTES.set(self._total["log_bytes"])
         metrics.LOG_ENTRIES.set(self._total["log_entries"])
-        metrics.SET_ASIDE_ENTRIES.set(self._total["set_aside"])
+        metrics.QUARANTINED_ENTRIES.set(self._total["quarantined"])
         metrics.HELD.set(held)
         metrics.WARM_BYTES.set(warm_bytes)
         metrics.LAST_SWEEP.set_to_current_time()

@@ -69,7 +69,7 @@ EXPERIMENT_PARTS = (
     "claims",  # hash: unit → "<n> <deadline> <owner>"; with the instance before it n makes the token
     "snapshots",  # hash: unit → "<unique> <chunks> <seq> <SHA-256>"
     "uploads",  # hash: unit → "<unique> <chunks>" of a snapshot on its way
-    "aside",  # hash: "<g>:<seq>" → why this entry of the log cannot be read
+    "quarantined",  # hash: "<g>:<seq>" → why this entry of the log cannot be read
     "damaged",  # hash: unit → note
     "checks",  # hash: what batches are compared with as they come, see checking.lua
     "suspects",  # hash: "<g>:<seq>" of a batch that repeats another one → which, as `note` in checking.lua writes it

@@ -13,9 +13,9 @@ from optimist.records import (
     GeneratorState,
     OpenPick,
     Part,
+    Quarantined,
     Retraction,
     Returned,
-    SetAside,
     State,
     StoredMixture,
     StoredRoutes,
@@ -46,9 +46,9 @@ def parse_state(
     taken from it.
     """
     decision, leased, *flat, mixture, routes = answer
-    counts, names, states, controls, estimates, damaged, aside, returned, snapshots, suspects = map(_pairs, flat)
+    counts, names, states, controls, estimates, damaged, quarantined, returned, snapshots, suspects = map(_pairs, flat)
     slices = _slices(returned)
-    set_aside, odd = _set_aside(aside), _suspects(suspects)
+    quarantined, odd = _quarantined(quarantined), _suspects(suspects)
     by_generator, retracted, accepted = _by_generator(counts), _retractions(counts), _acceptances(counts)
     known_picks = {} if known is None else {pick.number: pick for pick in known.open_picks}
     generators: list[GeneratorState] = []
@@ -74,8 +74,8 @@ def parse_state(
                 state=cast(State, states.get(g, "active")),
                 snapshot_seq=int(snapshots[g].split(" ")[2]) if g in snapshots else 0,
                 log_bytes=count["bytes"] - count["snapshot_bytes"],
-                aside=set_aside.get(ordinal, []),
-                aside_count=count["aside"],
+                quarantined=quarantined.get(ordinal, []),
+                quarantined_count=count["quarantined"],
                 suspects=odd.get(ordinal, []),
                 copies=count.get("copies", 0),
                 twins={int(name[len(SAME) :]): agree for name, agree in count.items() if name.startswith(SAME)},
@@ -244,10 +244,10 @@ def _intervals(told: Sequence[bytes]) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop in each]
 
 
-def _set_aside(aside: dict[str, str]) -> dict[int, list[SetAside]]:
-    found: dict[int, list[SetAside]] = {}
-    for generator, seq, reason in sorted((*map(int, name.split(":")), reason) for name, reason in aside.items()):
-        found.setdefault(generator, []).append(SetAside(seq, reason))
+def _quarantined(quarantined: dict[str, str]) -> dict[int, list[Quarantined]]:
+    found: dict[int, list[Quarantined]] = {}
+    for generator, seq, reason in sorted((*map(int, name.split(":")), reason) for name, reason in quarantined.items()):
+        found.setdefault(generator, []).append(Quarantined(seq, reason))
     return found
 
 

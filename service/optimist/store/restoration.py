@@ -238,7 +238,7 @@ class Restoration:
         """The counts that enrol.lua sets to zero, and those that checking.lua keeps. watched: of this generator."""
         # Unreadable batches up to an estimate or a snapshot were counted, whether or not they are named.
         reached = [max(known.estimate_seq, known.snapshot_seq) for known in (state, *watched)]
-        counted = max(*reached, *(entry.seq for entry in state.aside), 0)
+        counted = max(*reached, *(entry.seq for entry in state.quarantined), 0)
         return {
             "samples": state.samples,
             "batches": state.batches,
@@ -248,8 +248,8 @@ class Restoration:
             "handed": state.handed,
             "bytes": self._written.get(state.ordinal, _Written()).bytes,
             "snapshot_bytes": self._snapshot_bytes(state.ordinal),
-            "aside": state.aside_count,
-            "aside_seq": counted,
+            "quarantined": state.quarantined_count,
+            "quarantined_seq": counted,
             "copies": state.copies,
             "retracted": state.retracted,
             "restart": state.restart,
@@ -294,7 +294,7 @@ def _hashes(stored: ExperimentState) -> dict[str, dict[str, Argument]]:
         "controls": dict(stored.controls),
         "estimates": {str(g.ordinal): f"{g.estimate_seq} {g.estimate}" for g in generators if g.estimate},
         "returned": _returned(generators),
-        "aside": {f"{g.ordinal}:{entry.seq}": entry.reason for g in generators for entry in g.aside},
+        "quarantined": {f"{g.ordinal}:{entry.seq}": entry.reason for g in generators for entry in g.quarantined},
         "suspects": {f"{g.ordinal}:{entry.seq}": entry.stored for g in generators for entry in g.suspects},
     }
 

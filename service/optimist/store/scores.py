@@ -12,7 +12,7 @@ from optimist.store import keys
 from optimist.store.commands import Commands, step
 
 NOTHING_READ: Mapping[int, LogEntry] = MappingProxyType({})
-ASIDE_LIMIT = 256
+QUARANTINE_LIMIT = 256
 """How many unreadable batches an experiment names; further ones are only counted."""
 
 
@@ -194,7 +194,7 @@ class Scores:
         seq, payload = entry.decode().split(" ", 1)
         return int(seq), payload
 
-    async def set_aside(
+    async def quarantine(
         self, experiment: str, generator: int, seq: int, reason: str, token: str, *, chain: str = "", label: str = ""
     ) -> None:
         """Record that a batch of the log cannot be read, by any metric; its body stays until the log is trimmed.
@@ -203,7 +203,7 @@ class Scores:
         order of the log; idempotent, as a takeover needs.
         """
         await self._commands.experiment_script(
-            "set_aside",
+            "quarantine",
             experiment,
             generator=generator,
             label=label,
@@ -211,7 +211,7 @@ class Scores:
             reason=reason,
             token=token,
             chain=chain,
-            most_named=ASIDE_LIMIT,
+            most_named=QUARANTINE_LIMIT,
         )
 
     async def put_damage(self, experiment: str, generator: keys.Place, note: str, token: str, label: str = "") -> None:

@@ -291,8 +291,8 @@ async def _position(context: ContextDep, wanted: _WantedModes) -> int:
     generator = stored.generators[wanted.ordinal]
     if generator.batches == 0:
         raise invalid(f"generator {generator.name!r} has no samples yet")
-    if generator.aside_count >= generator.batches:
-        reasons = [f": {aside.reason}" for aside in generator.aside[:1]]
+    if generator.quarantined_count >= generator.batches:
+        reasons = [f": {one.reason}" for one in generator.quarantined[:1]]
         raise invalid(f"no batch of generator {generator.name!r} can be read{''.join(reasons)}")
     needed = needed_to_fit(wanted.metric, len(stored.active))
     if needed and await context.store.fitted(experiment.config.name, wanted.label) is None:

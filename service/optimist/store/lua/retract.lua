@@ -1,5 +1,5 @@
 -- uses: prelude units chunks retracted named_batch levels told forgetting
--- keys: log told decision snapshots uploads claims checks suspects aside fitted generators states returned counts
+-- keys: log told decision snapshots uploads claims checks suspects quarantined fitted generators states returned counts
 -- args: until_then who reason kernels most channel experiment
 
 -- Retracts the named batch, or everything that the generator was told, with until_then only up to that position. The
@@ -280,15 +280,15 @@ end
 if is_one then
   redis.call('HINCRBY', counts, 'retractions', 1)
   less('copies', redis.call('HEXISTS', suspects, g .. ':' .. at))
-  less('aside', redis.call('HDEL', aside, g .. ':' .. at))
+  less('quarantined', redis.call('HDEL', quarantined, g .. ':' .. at))
 else
   local function is_gone(field)
     local h, position = field:match('^(%d+):(%d+)$')
     return h == g and (not is_part or tonumber(position) <= last)
   end
-  for _, field in ipairs(redis.call('HKEYS', aside)) do
+  for _, field in ipairs(redis.call('HKEYS', quarantined)) do
     if is_gone(field) then
-      less('aside', redis.call('HDEL', aside, field))
+      less('quarantined', redis.call('HDEL', quarantined, field))
     end
   end
   if is_part then
@@ -296,7 +296,7 @@ else
       less('copies', is_gone(field) and 1 or 0)
     end
   else
-    redis.call('HSET', counts, g .. ':copies', 0, g .. ':aside', 0)
+    redis.call('HSET', counts, g .. ':copies', 0, g .. ':quarantined', 0)
   end
   for h = 0, all - 1 do
     redis.call('HDEL', counts, string.format('%d:same:%d', math.min(g, h), math.max(g, h)))
