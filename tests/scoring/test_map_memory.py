@@ -181,7 +181,7 @@ async def test_experiments_that_fail_are_counted_too(make, server: EmbeddedRedis
 
         async def failed() -> bool:
             states = [await made.store.state(made.name) for made in all_made]
-            return all(stored.generators[0].damage is not None for stored in states)
+            return all(stored.generators[0].scoring_error is not None for stored in states)
 
         await until(failed)
         await quiet(scorer)

@@ -48,7 +48,7 @@ async def test_one_absurd_batch_does_not_poison_an_experiment_for_good(make, kee
         assert record is not None
         assert await numbers(made) == await numbers(never)
         state = await first(made)
-        assert (state.estimate_seq, state.damage, state.retracted) == (9, None, 5)
+        assert (state.estimate_seq, state.scoring_error, state.retracted) == (9, None, 5)
         for each in (made, never):
             await each.tell_many(0, 2, seed=9)
         assert await numbers(made) == await numbers(never)
@@ -56,7 +56,7 @@ async def test_one_absurd_batch_does_not_poison_an_experiment_for_good(make, kee
 
 async def _gone_wrong(made: Made) -> bool:
     state = await first(made)
-    return bool(state.damage) or (
+    return bool(state.scoring_error) or (
         state.estimate is not None and Estimate.from_dict(json.loads(state.estimate)).score > 1e20
     )
 

@@ -374,11 +374,11 @@ async def test_a_generator_that_cannot_be_read_is_named_and_the_mixture_made_wit
 
         async def said() -> bool:
             await made.store.want_mixture("x")
-            return (await made.store.state("x")).mixture_damage is not None
+            return (await made.store.state("x")).mixture_error is not None
 
         await until(said)
-        note = (await made.store.state("x")).mixture_damage or ""
-        assert "Damaged: log of generator 1" in note
+        note = (await made.store.state("x")).mixture_error or ""
+        assert "CorruptData: log of generator 1" in note
         assert await made.store.mixture("x") == first, "the last one that could be made stands"
         await made.store.set_state("x", 1, "retired")
 
@@ -389,7 +389,7 @@ async def test_a_generator_that_cannot_be_read_is_named_and_the_mixture_made_wit
 
         await until(without)
         state = await made.store.state("x")
-        assert (state.mixture_damage, state.owes_mixture) == (None, False)
+        assert (state.mixture_error, state.owes_mixture) == (None, False)
 
 
 async def test_what_fails_once_is_done_again(make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):

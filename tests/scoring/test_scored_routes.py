@@ -203,8 +203,8 @@ async def test_a_generator_that_cannot_be_read_is_left_out_and_noted(make, serve
 
         await until(without)
         state = await made.store.state("x")
-        assert state.routes_damage is None
-        assert "log of generator 1" in (state.generators[1].damage or "")
+        assert state.routes_error is None
+        assert "log of generator 1" in (state.generators[1].scoring_error or "")
         assert await is_exact(made)
         # The others go on.
         await tell_routed(made, 0, prompts(20, 0, seed=2))
@@ -226,14 +226,14 @@ async def test_a_table_that_cannot_be_made_is_noted_and_delays_no_model(
         await tell(made, 10)
 
         async def is_noted() -> bool:
-            return (await made.store.state("x")).routes_damage is not None
+            return (await made.store.state("x")).routes_error is not None
 
         await until(is_noted)
         assert await is_exact(made)
         monkeypatch.undo()
         await tell(made, 1, seed=1)
         await table_of_now(made)
-        assert (await made.store.state("x")).routes_damage is None
+        assert (await made.store.state("x")).routes_error is None
 
 
 async def test_copies_count_as_memory_and_are_dropped_first_where_there_is_little(make, server: EmbeddedRedis):

@@ -1,4 +1,4 @@
-"""Scorers on a real Redis: shared work, snapshots while logs grow, failures in the middle, and damage."""
+"""Scorers on a real Redis: shared work, snapshots while logs grow, failures in the middle, and errors."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ async def test_what_fails_once_is_done_again_without_another_tell(
         stored = await settled(made)
     assert failed == [call]
     state = stored.generators[0]
-    assert (state.damage, state.quarantined_count, state.snapshot_seq > 0) == (None, 1, True)
+    assert (state.scoring_error, state.quarantined_count, state.snapshot_seq > 0) == (None, 1, True)
     assert standing(made, stored).scored_samples == state.due_samples - BIG
 
 
@@ -231,12 +231,12 @@ async def test_a_hole_in_a_log_is_said_and_the_other_generator_goes_on(make, ser
         await settled(made, but=[0])
 
         async def said() -> bool:
-            return (await made.store.state("x")).generators[0].damage is not None
+            return (await made.store.state("x")).generators[0].scoring_error is not None
 
         await until(said)
         stored = await made.store.state("x")
         warnings = standing(made, stored).warnings
-        assert any("not scored: Damaged: log of generator 0 in 'x' has 6-0 where 5-0" in line for line in warnings)
+        assert any("not scored: CorruptData: log of generator 0 in 'x' has 6-0 where 5-0" in line for line in warnings)
         await made.tell_many(1, 1, seed=1)
         stored = await settled(made, but=[0])
     assert stored.generators[1].estimate_seq == 13
@@ -273,17 +273,17 @@ async def test_a_damaged_snapshot_is_never_scored_from(
             step = whole.apply(await made.store.read_log("x", 0, 0, max_entries=1000))
             assert step.scored is not None
             assert stored.generators[0].estimate == json.dumps(step.scored.estimate.to_dict())
-            assert stored.generators[0].damage is None
+            assert stored.generators[0].scoring_error is None
             return
         stored = await settled(made, but=[0])
         assert stored.generators[1].estimate_seq == 42
 
         async def said() -> bool:
-            return (await made.store.state("x")).generators[0].damage is not None
+            return (await made.store.state("x")).generators[0].scoring_error is not None
 
         await until(said)
     stored = await made.store.state("x")
-    assert standing(made, stored).warnings[-1].startswith("not scored: Damaged: ")
+    assert standing(made, stored).warnings[-1].startswith("not scored: CorruptData: ")
     assert stored.generators[0].estimate == before.generators[0].estimate
     assert standing(made, stored, 1).warnings == ()
 
@@ -311,7 +311,7 @@ async def test_kernels_are_fixed_by_the_generators_that_are_active(make, server:
             await made.tell_many(generator, 3)
         stored = await settled(made)
         assert await made.store.fitted("x") == fitted
-    assert [state.damage for state in stored.generators] == [None] * 4
+    assert [state.scoring_error for state in stored.generators] == [None] * 4
     assert all(state.estimate_seq > 0 for state in stored.generators)
     goal = PolicyState(made.experiment, stored).goal
     assert isinstance(goal, ForBest)
@@ -326,7 +326,7 @@ async def test_kernels_are_fixed_past_a_batch_that_cannot_be_read(make, server: 
     async with scorers(server):
         await asyncio.sleep(1.5)
         stored = await made.store.state("x")
-        assert [state.damage for state in stored.generators] == [None, None]
+        assert [state.scoring_error for state in stored.generators] == [None, None]
         assert await made.store.fitted("x") is None, "125 samples can be read"
         await made.tell_many(1, 1, seed=1)
         stored = await settled(made)

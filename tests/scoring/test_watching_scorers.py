@@ -223,17 +223,20 @@ async def test_a_metric_whose_reference_is_gone_is_damaged_and_the_others_go_on(
 
         async def said() -> bool:
             watched = await together.store.watched("all")
-            return all(watched[generator, "fid-second"].damage for generator in (0, 1))
+            return all(watched[generator, "fid-second"].scoring_error for generator in (0, 1))
 
         await until(said)
         watched = await together.store.watched("all")
-        assert "reference 'second' is gone" in (watched[0, "fid-second"].damage or "")
-        assert [generator.damage for generator in stored.generators] == [None, None]
-        assert [unit for unit, state in watched.items() if state.damage] == [(0, "fid-second"), (1, "fid-second")]
+        assert "reference 'second' is gone" in (watched[0, "fid-second"].scoring_error or "")
+        assert [generator.scoring_error for generator in stored.generators] == [None, None]
+        assert [unit for unit, state in watched.items() if state.scoring_error] == [
+            (0, "fid-second"),
+            (1, "fid-second"),
+        ]
         await redis.rename("elsewhere", "optimist:reference:second")
         await tell(together, [3])
         await scored(together)
-    assert not any(state.damage for state in (await together.store.watched("all")).values())
+    assert not any(state.scoring_error for state in (await together.store.watched("all")).values())
 
 
 async def test_an_estimate_that_fails_leaves_the_other_metrics(
@@ -252,13 +255,13 @@ async def test_an_estimate_that_fails_leaves_the_other_metrics(
     async with open_store(server.url) as store, scoring(store):
         stored = await scored(together, without="is")
         await until(lambda: _all_damaged(together, "is"))
-    assert [generator.damage for generator in stored.generators] == [None, None]
-    assert (await together.store.watched("all"))[0, "is"].damage == "ArithmeticError: not finite"
+    assert [generator.scoring_error for generator in stored.generators] == [None, None]
+    assert (await together.store.watched("all"))[0, "is"].scoring_error == "ArithmeticError: not finite"
 
 
 async def _all_damaged(made: Made, label: str) -> bool:
     watched = await made.store.watched(made.name)
-    return all(watched[generator, label].damage for generator in (0, 1))
+    return all(watched[generator, label].scoring_error for generator in (0, 1))
 
 
 async def test_a_batch_that_cannot_be_read_is_quarantined_once(make, second, server: EmbeddedRedis, redis: Redis):

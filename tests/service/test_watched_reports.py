@@ -1,4 +1,4 @@
-"""Watched metrics in a report, on estimates made by hand: standings, best, damage, whether all is scored; and costs."""
+"""Watched metrics in a report, on estimates made by hand: standings, best, errors, whether all is scored; and costs."""
 
 from __future__ import annotations
 
@@ -107,11 +107,11 @@ def test_the_tolerance_is_of_the_deciding_metric_alone():
 def test_damage_of_a_watched_metric_is_a_warning_there_only():
     stored = {
         (0, "rke"): WatchedState(20, json.dumps(rke(2.0).to_dict()), "20 x"),
-        (1, "rke"): WatchedState(damage="Damaged: torn"),
+        (1, "rke"): WatchedState(scoring_error="CorruptData: torn"),
     }
     report = report_of(state_of(THREE), watched=WatchedEstimates(stored))
     [_, torn, whole] = report.watched["rke"].standings
-    assert (torn.damaged, torn.warnings) == (True, ("not scored: Damaged: torn",))
+    assert (torn.damaged, torn.warnings) == (True, ("not scored: CorruptData: torn",))
     assert (whole.damaged, whole.warnings) == (False, ())
     assert not any(row.damaged or row.warnings for row in report.standings)
 

@@ -83,7 +83,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
         await store.put_estimate("one", 0, 1, "{}", first, point="[]", label=label)
         await store.put_fitted("one", 0, b"sigma", first, label=label)
         await store.put_modes("one", 0, 1, "{}", first, label=label)
-        await store.put_damage("one", 1, "scratched", second, label=label)
+        await store.put_scoring_error("one", 1, "scratched", second, label=label)
         mixing = await token(store, MIXTURE, label=label)
         await store.put_mixture("one", "{}", mixing, [MixedPart(0, 1, 5)], point="[]", label=label)
     routing = await token(store, ROUTES_UNIT)
@@ -125,7 +125,7 @@ async def test_what_is_deleted_or_unknown_cannot_come_back_by_halves(store: Stor
         store.put_previews("gone", 1, [NewPreview(0, 0, "{}", b"pixels")], 8, instance=""),
         store.put_snapshot("gone", 0, 1, b"statistic", "token"),
         store.quarantine("gone", 0, 1, "torn", "token"),
-        store.put_damage("gone", 0, "scratched", "token"),
+        store.put_scoring_error("gone", 0, "scratched", "token"),
         store.add_generator("gone", "c"),
         store.set_state("gone", 0, "paused"),
         store.control("gone", {"budget": "9"}),
@@ -183,9 +183,9 @@ async def test_what_was_meant_for_a_deleted_experiment_is_refused_by_its_success
 async def test_an_estimate_mends_the_damage_noted_before(store: Store):
     await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
     for generator in (0, 1):
-        await store.put_damage("one", generator, "scratched", await token(store, generator))
+        await store.put_scoring_error("one", generator, "scratched", await token(store, generator))
     await store.put_estimate("one", 0, 1, "{}", await token(store, 0))
-    assert [g.damage for g in (await store.state("one")).generators] == [None, "scratched"]
+    assert [g.scoring_error for g in (await store.state("one")).generators] == [None, "scratched"]
 
 
 async def test_only_newer_estimates_replace(store: Store):
@@ -206,10 +206,10 @@ async def test_a_decision_is_latched_and_damage_noted(store: Store):
     assert await store.latch_decision("one", '{"best": "a"}')
     assert await store.latch_decision("one", '{"best": "a"}'), "sent again after a lost reply"
     assert not await store.latch_decision("one", '{"best": "b"}')
-    await store.put_damage("one", 1, "the snapshot does not match its digest", await token(store, 1))
+    await store.put_scoring_error("one", 1, "the snapshot does not match its digest", await token(store, 1))
     stored = await store.state("one")
     assert stored.decision == '{"best": "a"}'
-    assert [g.damage for g in stored.generators] == [None, "the snapshot does not match its digest"]
+    assert [g.scoring_error for g in stored.generators] == [None, "the snapshot does not match its digest"]
 
 
 async def test_what_is_fitted_first_stands(store: Store):

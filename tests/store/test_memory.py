@@ -49,7 +49,7 @@ async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: S
         "blend": lambda: store.blend("x", {0: 1.0}, 5, "request"),
         "snapshot": lambda: store.put_snapshot("x", 0, 1, b"statistic", mine),
         "quarantined": lambda: store.quarantine("x", 0, 1, "torn", mine),
-        "damage": lambda: store.put_damage("x", 0, "scratched", mine),
+        "scoring error": lambda: store.put_scoring_error("x", 0, "scratched", mine),
         "add": lambda: store.add_generator("x", "c"),
         "pause": lambda: store.set_state("x", 1, "paused"),
         "control": lambda: store.control("x", {"stop": "", "budget": "9"}),

@@ -99,7 +99,7 @@ class Scored:
 
     snapshot: Snapshot | None = None
     estimate: tuple[int, str | None] = (0, None)
-    damage: str | None = None
+    scoring_error: str | None = None
     holder: str | None = None
     lapsed: bool = False
 
@@ -478,7 +478,7 @@ class Model(RuleBasedStateMachine):
             assert seen.retracted == sum(g.rows.values()) - g.samples
             assert seen.copies == len(g.copied)
             assert (seen.due_seq, seen.due_samples) == ((len(g.log), g.samples) if n else (0, 0))
-            assert (seen.estimate_seq, seen.estimate, seen.damage) == (*primary.estimate, primary.damage)
+            assert (seen.estimate_seq, seen.estimate, seen.scoring_error) == (*primary.estimate, primary.scoring_error)
             assert (seen.snapshot_seq, seen.log_bytes) == (primary.position, g.log_bytes(primary))
         contexts = self.run(self.redis.hgetall("optimist:{m}:contexts"))
         open_ = [n for n, pick in self.picks.items() if n in self.known and pick.status not in ENDED]
@@ -528,7 +528,10 @@ class Model(RuleBasedStateMachine):
             assert list(self.watched) == [(g, label) for g in range(len(self.gs)) for label in self.labels]
             for (g, label), seen in self.watched.items():
                 scored = self.gs[g].by[label]
-                assert (seen.estimate_seq, seen.estimate, seen.damage) == (*scored.estimate, scored.damage)
+                assert (seen.estimate_seq, seen.estimate, seen.scoring_error) == (
+                    *scored.estimate,
+                    scored.scoring_error,
+                )
                 assert (seen.snapshot_seq, seen.log_bytes) == (scored.position, self.gs[g].log_bytes(scored))
 
     @rule(g=generators, state=st.sampled_from(["active", "active", "active", "paused", "retired"]))
@@ -658,17 +661,17 @@ class Model(RuleBasedStateMachine):
                 assert answer is Superseded
                 return
             assert answer is True
-            scored.estimate, scored.damage = (seq, f"{seq}"), None
+            scored.estimate, scored.scoring_error = (seq, f"{seq}"), None
         else:
             assert answer == (seq == scored.estimate[0])
 
     @rule(g=generators, label=labels, owner=owners)
-    def damage(self, g: int, label: str, owner: str) -> None:
+    def scoring_error(self, g: int, label: str, owner: str) -> None:
         g, label, _, scored = self.unit(g, label)
         token = self.tokens.get((owner, g, label), "")
-        answer = self.attempt(self.store.put_damage("m", g, "torn", token, label))
+        answer = self.attempt(self.store.put_scoring_error("m", g, "torn", token, label))
         assert answer is (None if scored.holder == owner else Superseded)
-        scored.damage = "torn" if scored.holder == owner else scored.damage
+        scored.scoring_error = "torn" if scored.holder == owner else scored.scoring_error
 
     @rule(g=generators, label=labels, owner=owners, back=st.integers(-1, 2))
     def snapshot(self, g: int, label: str, owner: str, back: int) -> None:
@@ -774,7 +777,7 @@ class Model(RuleBasedStateMachine):
         first = max(position, 1)
         self.routes = {what: made for what, made in self.routes.items() if made[0].get(g, 0) < first}
         for scored in generator.by.values():
-            scored.estimate, scored.damage = (0, None), None
+            scored.estimate, scored.scoring_error = (0, None), None
             if not position or position <= scored.position:
                 scored.snapshot = None
         if position:

@@ -6,7 +6,7 @@ import pytest
 from present import references
 from redis.asyncio import Redis
 
-from optimist.records import Conflict, Damaged
+from optimist.records import Conflict, CorruptData
 from optimist.store import Store
 from optimist.store.references import CHUNK_BYTES
 
@@ -67,7 +67,7 @@ async def test_an_upload_cut_short_is_not_seen_and_expires(store: Store, redis: 
 async def test_damage_is_named(store: Store, redis: Redis):
     await store.references.put("real", META, b"moments")
     await redis.hset("optimist:reference:real", "chunk:0", b"momentz")
-    with pytest.raises(Damaged):
+    with pytest.raises(CorruptData):
         await store.references.get("real")
 
 

@@ -181,10 +181,10 @@ async def test_what_was_derived_from_it_is_gone_and_nobody_can_store_it_again(st
     for seq in (1, 2, 3):
         await store.put_estimate("x", 0, seq, f"{seq}", mine, point="[]")
     await store.put_modes("x", 0, 3, "{}", mine)
-    await store.put_damage("x", 0, "a note", mine)
+    await store.put_scoring_error("x", 0, "a note", mine)
     await store.retract("x", pick=2)
     state = (await store.state("x")).generators[0]
-    assert (state.estimate, state.estimate_seq, state.damage) == (None, 0, None)
+    assert (state.estimate, state.estimate_seq, state.scoring_error) == (None, 0, None)
     assert await store.modes("x", 0) is None
     assert [point.seq for point in (await store.curves("x", [0, 0]))[0]] == [1]
     for late in (

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from optimist.records import (
     AskGroup,
     Conflict,
-    Damaged,
+    CorruptData,
     LogGap,
     NotFound,
     Quarantined,
@@ -93,7 +93,7 @@ async def test_a_claim_that_ran_out_is_good_until_somebody_takes_over(store: Sto
         store.put_estimate("x", 0, 2, "{}", mine),
         store.put_fitted("x", 0, b"sigma", mine),
         store.put_modes("x", 0, 2, "{}", mine),
-        store.put_damage("x", 0, "scratched", mine),
+        store.put_scoring_error("x", 0, "scratched", mine),
         store.quarantine("x", 0, 1, "torn", mine),
         store.put_snapshot("x", 0, 1, b"statistic", mine),
         store.put_snapshot("x", 0, 1, b"statistic", ""),
@@ -228,10 +228,10 @@ async def test_a_snapshot_that_does_not_check_out_is_damaged(store: Store, redis
     await store.put_snapshot("x", 0, 1, b"statistic", mine)
     (chunk,) = await redis.keys("optimist:{x}:snapshot:*")
     await redis.set(chunk, b"statistik")
-    with pytest.raises(Damaged):
+    with pytest.raises(CorruptData):
         await store.snapshot("x", 0)
     await redis.delete(chunk)
-    with pytest.raises(Damaged):
+    with pytest.raises(CorruptData):
         await store.snapshot("x", 0)
     await store.put_snapshot("x", 0, 2, b"anew", mine)
     assert await store.snapshot("x", 0) == Snapshot(2, b"anew")

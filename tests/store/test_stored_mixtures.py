@@ -221,11 +221,11 @@ async def test_one_of_a_retracted_batch_goes_and_others_stay(store: Store, label
         await put(store, "of before", label, parts=[MixedPart(0, 3, 15), MixedPart(1, 1, 5)])
     await tell(store, 0, rows=50)
     await put(store, "second", label)
-    await store.put_damage("x", MIXTURE, "torn", await token(store, label), label)
+    await store.put_scoring_error("x", MIXTURE, "torn", await token(store, label), label)
     await store.retract("x", generator=1, position=1)
     assert await store.mixture("x", label) is None
     assert await store.mixture_curve("x", label=label) == []
-    assert await store.mixture_damage("x", label) is None
+    assert await store.mixture_error("x", label) is None
     await tell(store, 1)
     assert await put(store, "third", label)
     await store.retract("x", generator=0)
@@ -273,14 +273,14 @@ async def test_one_of_a_position_whose_log_became_a_snapshot_is_stored(store: St
 async def test_damage_is_named_until_one_is_made(store: Store):
     await tell(store, 0, 1)
     for label in EACH:
-        await store.put_damage("x", MIXTURE, f"torn by {label}", await token(store, label), label)
-        assert await store.mixture_damage("x", label) == f"torn by {label}"
+        await store.put_scoring_error("x", MIXTURE, f"torn by {label}", await token(store, label), label)
+        assert await store.mixture_error("x", label) == f"torn by {label}"
     state = await store.state("x")
-    assert (state.mixture_damage, state.generators[0].damage) == ("torn by ", None)
+    assert (state.mixture_error, state.generators[0].scoring_error) == ("torn by ", None)
     for label in EACH:
         await put(store, label=label)
-        assert await store.mixture_damage("x", label) is None
-    assert (await store.state("x")).mixture_damage is None
+        assert await store.mixture_error("x", label) is None
+    assert (await store.state("x")).mixture_error is None
 
 
 async def test_nothing_of_a_deleted_experiment_stays(store: Store, redis: Redis):

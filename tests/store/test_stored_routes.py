@@ -172,7 +172,7 @@ async def test_one_is_due_as_samples_grow_and_generators_change(store: Store):
     await tell(store, 2, rows=1)
     assert await needs()
     await put(store, MODEL)
-    await store.put_damage("x", 2, "torn", await claimed(store, 2))
+    await store.put_scoring_error("x", 2, "torn", await claimed(store, 2))
     assert await needs(), "one that cannot be scored is no part of it"
     await store.put_estimate("x", 2, 2, "{}", await claimed(store, 2))
     assert not await needs()
@@ -207,12 +207,12 @@ async def test_what_was_made_of_a_retracted_batch_goes_and_the_rest_stays(store:
     await put(store, b"first", "first")
     await tell(store, 0, rows=50)
     await put(store, table="second")
-    await store.put_damage("x", ROUTES_UNIT, "torn", await token(store))
-    assert (await store.state("x")).routes_damage == "torn"
+    await store.put_scoring_error("x", ROUTES_UNIT, "torn", await token(store))
+    assert (await store.state("x")).routes_error == "torn"
     await store.retract("x", generator=0, position=3)
     assert await found(store) == (b"first", None)
     assert [one.point for one in await store.route_curve("x")] == ["[first]"]
-    assert (await store.state("x")).routes_damage is None
+    assert (await store.state("x")).routes_error is None
     with pytest.raises(Superseded, match="lost"):
         await put(store, b"of before", parts=[MixedPart(0, 3, 60), MixedPart(1, 1, 5)])
     await store.retract("x", generator=1, position=1)
@@ -220,9 +220,9 @@ async def test_what_was_made_of_a_retracted_batch_goes_and_the_rest_stays(store:
     assert await store.route_curve("x") == []
     await tell(store, 1)
     assert await put(store, b"third", "third")
-    await store.put_damage("x", ROUTES_UNIT, "torn", await token(store))
+    await store.put_scoring_error("x", ROUTES_UNIT, "torn", await token(store))
     assert await put(store, b"fourth")
-    assert (await store.state("x")).routes_damage is None
+    assert (await store.state("x")).routes_error is None
     await store.retract("x", generator=0)
     assert await found(store) == (None, None)
 

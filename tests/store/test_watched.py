@@ -82,7 +82,7 @@ async def test_what_is_written_under_the_claim_of_another_metric_changes_nothing
         store.put_modes("x", 0, 1, "{}", mine, label="kid"),
         store.put_fitted("x", 0, b"sigma", mine, label="kid"),
         store.put_snapshot("x", 0, 1, b"statistic", mine, label="kid"),
-        store.put_damage("x", 0, "torn", mine, "kid"),
+        store.put_scoring_error("x", 0, "torn", mine, "kid"),
         store.quarantine("x", 0, 1, "torn", mine, label="kid"),
     ):
         with pytest.raises(Superseded):
@@ -140,11 +140,11 @@ async def test_estimates_are_read_once(store: Store):
     assert await store.watched("x") == {}
 
 
-async def test_each_metric_has_its_curve_modes_kernels_and_damage(store: Store):
+async def test_each_metric_has_its_curve_modes_kernels_and_scoring_error(store: Store):
     await tell(store, 4)
     for place, label in enumerate(EACH, start=1):
         mine = await token(store, label=label)
-        await store.put_damage("x", 0, f"torn for {label}", mine, label)
+        await store.put_scoring_error("x", 0, f"torn for {label}", mine, label)
         await store.put_estimate("x", 0, place, "{}", mine, point=f"[{place}]", label=label)
         await store.put_modes("x", 0, place, label, mine, label=label)
         assert await store.put_fitted("x", 0, label.encode(), mine, label=label) == label.encode()
@@ -157,9 +157,9 @@ async def test_each_metric_has_its_curve_modes_kernels_and_damage(store: Store):
         [[point], none] = await store.curves("x", [0, 0], label)
         assert (point.seq, point.point, none) == (place, f"[{place}]", [])
         assert (await store.modes("x", 0, label), await store.fitted("x", label)) == ((place, label), label.encode())
-    await store.put_damage("x", 0, "torn", await token(store, label="kid"), "kid")
-    assert (await store.watched("x"))[0, "kid"].damage == "torn"
-    assert (await store.state("x")).generators[0].damage is None, "the primary metric is as well as before"
+    await store.put_scoring_error("x", 0, "torn", await token(store, label="kid"), "kid")
+    assert (await store.watched("x"))[0, "kid"].scoring_error == "torn"
+    assert (await store.state("x")).generators[0].scoring_error is None, "the primary metric is as well as before"
 
 
 async def test_the_log_is_trimmed_up_to_the_oldest_snapshot_of_all_metrics(store: Store, redis: Redis):
@@ -215,7 +215,7 @@ async def test_a_retraction_voids_what_every_metric_made_of_the_batch(store: Sto
         for seq in (1, 3):
             await estimate(store, seq, label)
         await store.put_modes("x", 0, 3, "{}", await token(store, label=label), label=label)
-        await store.put_damage("x", 0, "torn", await token(store, label=label), label)
+        await store.put_scoring_error("x", 0, "torn", await token(store, label=label), label)
     await snapshot(store, 3, "kid")
     await snapshot(store, 1, "fid-dino")
     await tell(store, 1, 1)
@@ -293,7 +293,7 @@ async def test_picks_read_nothing_of_watched_metrics(store: Store, redis: Redis)
                 mine = await token(store, g, label)
                 await store.put_estimate("x", g, 1, "{}", mine, label=label)
                 await store.put_snapshot("x", g, 1, b"statistic", mine, label=label)
-                await store.put_damage("x", g, "torn", mine, label)
+                await store.put_scoring_error("x", g, "torn", mine, label)
         states.append(await store.state("x"))
     without, with_five = states
     assert replace(with_five, labels=(), mark=without.mark) == without
@@ -319,7 +319,7 @@ async def test_a_full_redis_refuses_every_step_of_a_watched_metric(store: Store,
         "fitted": lambda: store.put_fitted("x", 0, b"sigma", mine, label="kid"),
         "modes": lambda: store.put_modes("x", 0, 1, "{}", mine, label="kid"),
         "snapshot": lambda: store.put_snapshot("x", 0, 1, b"statistic", mine, label="kid"),
-        "damage": lambda: store.put_damage("x", 0, "torn", mine, "kid"),
+        "scoring error": lambda: store.put_scoring_error("x", 0, "torn", mine, "kid"),
     }
     before = {key: await redis.dump(key) for key in await redis.keys("*")}
     await redis.config_set("maxmemory", 1)

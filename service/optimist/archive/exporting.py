@@ -10,7 +10,7 @@ from optimist.archive.contents import PAGE_ENTRIES, TOLD, TWINS, ArchivedGenerat
 from optimist.archive.file import ArchiveWriter, cut_history
 from optimist.records import (
     SLICES,
-    Damaged,
+    CorruptData,
     ExperimentState,
     GeneratorState,
     LogEntry,
@@ -45,7 +45,7 @@ class Exporter:
     async def run(self) -> None:
         """Write the whole experiment as of the start of the export; later batches are left out.
 
-        Raises Damaged if a snapshot cannot be read and the log before it was trimmed, Unavailable if the log is
+        Raises CorruptData if a snapshot cannot be read and the log before it was trimmed, Unavailable if the log is
         trimmed faster than it can be read, NotFound if the experiment is deleted meanwhile, FixError for more told
         runs of indices than an archive holds.
         """
@@ -161,7 +161,7 @@ class Exporter:
         """
         try:
             snapshot = await self._store.snapshot(self._name, state.ordinal, label)
-        except Damaged:
+        except CorruptData:
             if is_whole:
                 return 0
             raise
@@ -184,7 +184,7 @@ class Exporter:
         for name in references_of(self._experiment.config):
             reference = await self._store.references.get(name)
             if reference is None:
-                raise Damaged(f"the reference {name!r} of the experiment is missing")
+                raise CorruptData(f"the reference {name!r} of the experiment is missing")
             await asyncio.to_thread(self._writer.add_reference, name, *reference)
 
 

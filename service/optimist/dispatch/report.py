@@ -95,7 +95,7 @@ def report_of(
                 generator,
                 told,
                 warnings=[*standing_warnings(generator, state.contenders, anomalous), *quarantine_warnings(generator)],
-                damage=generator.damage,
+                scoring_error=generator.scoring_error,
                 cost=state.costs.get(arm.name),
             )
             for arm, generator in zip(state.arms, state.contenders, strict=True)

@@ -59,7 +59,7 @@ def _report(state: PolicyState, label: str, metric: Metric, watched: WatchedEsti
         metric,
         arms,
         [
-            standing_of(arm, generator, counted, damage=stored.damage)
+            standing_of(arm, generator, counted, scoring_error=stored.scoring_error)
             for arm, generator, (stored, _) in zip(arms, state.contenders, found, strict=True)
         ],
         delta=state.config.delta,
@@ -147,7 +147,7 @@ def standing_of(
     told: int,
     *,
     warnings: Sequence[str] = (),
-    damage: str | None = None,
+    scoring_error: str | None = None,
     cost: float | None = None,
 ) -> Standing:
     """The standing of an arm after `told` batches that count, with what the store knows of its generator.
@@ -159,7 +159,7 @@ def standing_of(
         told,
         state=generator.state,
         warnings=warnings,
-        damage=damage,
+        scoring_error=scoring_error,
         damaged=bool(generator.quarantined_count),
         cost=cost,
         retracted=generator.retracted,

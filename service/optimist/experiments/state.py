@@ -309,8 +309,8 @@ class PolicyState:
         """The decision of the stopping rule now, which is not latched."""
         if self._live_decision is None:
             now, warnings = self.goal.decide(self.arms, self.stored.told), decision_warnings(self.contenders)
-            if self.config.goal == "mixture" and self.stored.mixture_damage is not None:
-                warnings = (*warnings, f"the blend cannot be scored: {self.stored.mixture_damage}")
+            if self.config.goal == "mixture" and self.stored.mixture_error is not None:
+                warnings = (*warnings, f"the blend cannot be scored: {self.stored.mixture_error}")
             self._live_decision = DecisionInfo(
                 best=now.best,
                 confidence=now.confidence,

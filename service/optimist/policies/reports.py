@@ -67,14 +67,14 @@ def standing_of(
     *,
     state: GeneratorState = "active",
     warnings: Sequence[str] = (),
-    damage: str | None = None,
+    scoring_error: str | None = None,
     damaged: bool = False,
     cost: float | None = None,
     retracted: int = 0,
 ) -> Standing:
     """The standing of an arm after `told` batches that count.
 
-    warnings: besides those of the estimate. damage: why the metric cannot score it. cost: of one sample. retracted: its
+    warnings: besides those of the estimate. error: why the metric cannot score it. cost: of one sample. retracted: its
     samples that count no longer, which were paid for.
     """
     estimate = arm.estimate
@@ -88,7 +88,7 @@ def standing_of(
         if estimate.change is not None:
             change = AnswersChanged.model_validate(asdict(estimate.change) | {"pick": estimate.change.pick or None})
     said = [*(estimate.warnings if estimate else ()), *([] if change is None else [change.text]), *warnings]
-    said += [f"not scored: {damage}"] if damage else []
+    said += [f"not scored: {scoring_error}"] if scoring_error else []
     return Standing(
         generator=arm.name,
         state=state,
@@ -102,7 +102,7 @@ def standing_of(
         pending=arm.pending_samples,
         scored_samples=estimate.samples if estimate else 0,
         warnings=tuple(said),
-        damaged=bool(damaged or damage),
+        damaged=bool(damaged or scoring_error),
         bracket=bracket,
         change=change,
         cost_per_sample=cost,

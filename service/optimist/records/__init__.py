@@ -3,7 +3,7 @@
 from optimist.records.errors import (
     CannotStart,
     Conflict,
-    Damaged,
+    CorruptData,
     DirectoryInUse,
     Full,
     Gone,
@@ -77,8 +77,8 @@ __all__ = [
     "CannotStart",
     "Claim",
     "Conflict",
+    "CorruptData",
     "CurvePoint",
-    "Damaged",
     "DirectoryInUse",
     "Exchanged",
     "ExperimentState",

@@ -9,8 +9,8 @@ StoreError
 ├── NotRetractable      read what is possible: the batch cannot be retracted, or not alone
 ├── Gone                stop: so old that the store no longer knows it; nothing was counted now
 ├── Superseded          drop what was derived and claim anew: another scorer has taken over the generator
-├── LogGap              start again from a snapshot, or name the damage: the log does not go on where it should
-├── Damaged             quarantine and name it: stored bytes do not match their digest
+├── LogGap              start again from a snapshot, or name the error: the log does not go on where it should
+├── CorruptData             quarantine and name it: stored bytes do not match their digest
 ├── Unavailable         try again soon: Redis is unreachable, loading, full or busy
 └── CannotStart         read the message, and mend the machine, the URL or the server's settings
     └── DirectoryInUse  stop the other service, or choose another data directory
@@ -59,7 +59,7 @@ class LogGap(StoreError):
     """A log's positions are not dense, so nothing may be derived from what follows."""
 
 
-class Damaged(StoreError):
+class CorruptData(StoreError):
     """Stored bytes do not match the digest stored beside them."""
 
 

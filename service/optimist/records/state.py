@@ -168,7 +168,7 @@ class GeneratorState:
     estimate: str | None = None
     estimate_made: str = field(default="", compare=False)
     """A name that no other estimate of the generator has; "" without an estimate."""
-    damage: str | None = None
+    scoring_error: str | None = None
     """Why it cannot be scored; the next estimate removes this note."""
     handed: int = 0
     """The first index of its sequence that no pick has had; below it only those `returned` will be handed out."""
@@ -224,7 +224,7 @@ class WatchedState:
     estimate: str | None = None
     """None, too, where it was not requested."""
     estimate_made: str = field(default="", compare=False)
-    damage: str | None = None
+    scoring_error: str | None = None
     snapshot_seq: int = 0
     log_bytes: int = 0
     """Bytes of the bodies that were logged after the snapshot of this metric."""
@@ -270,9 +270,9 @@ class ExperimentState:
     """By which part the samples of all generators grow until the model of contexts is due again; None: another goal."""
     routes: StoredRoutes | None = None
     """The model of contexts that picks are made from; only with the goal "route"."""
-    routes_damage: str | None = None
+    routes_error: str | None = None
     """Why neither it nor the table can be made; the next one removes this note."""
-    mixture_damage: str | None = None
+    mixture_error: str | None = None
     """Why it cannot be made by the primary metric, whatever the goal; the next one removes this note."""
 
     @property
@@ -304,7 +304,7 @@ class ExperimentState:
 
         One that cannot be scored must not keep the model of the others due for ever.
         """
-        able = (g for g in self.generators if g.state != "retired" and g.damage is None)
+        able = (g for g in self.generators if g.state != "retired" and g.scoring_error is None)
         return [g for g in able if g.samples >= LEAST_ROUTED]
 
     def has_outgrown(self, made: StoredMixture | StoredRoutes, growth: float, own_growth: float = math.inf) -> bool:

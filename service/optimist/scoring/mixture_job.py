@@ -51,8 +51,9 @@ class MixtureJob:
     async def run(self) -> None:
         """Make the mixture of all logs as they are now, if somebody wants it or it is due, unless it stands.
 
-        Raises Superseded if another scorer has the claim, or if a batch that it was made of counts no longer; Damaged
-        if neither snapshot nor log of a generator can be read; ValueError or ArithmeticError if there is no mixture.
+        Raises Superseded if another scorer has the claim, or if a batch that it was made of counts no longer;
+        CorruptData if neither snapshot nor log of a generator can be read; ValueError or ArithmeticError if there is no
+        mixture.
         """
         task, state = self._task, await self._store.state(self._task.name)
         generators = state.mixable

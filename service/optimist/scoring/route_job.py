@@ -17,7 +17,7 @@ from optimist.insight.metrics import SCORING_FAILURES, SCORING_SECONDS
 from optimist.numerics.routing.features import ContextSettings
 from optimist.numerics.routing.model import RouteModel
 from optimist.numerics.routing.prompts import RoutedRows
-from optimist.records import COST, Damaged, ExperimentState, MixedPart, Part, is_outgrown
+from optimist.records import COST, CorruptData, ExperimentState, MixedPart, Part, is_outgrown
 from optimist.routing_gain.reports import route_table
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
@@ -135,7 +135,7 @@ class RouteJob:
         """Make what is due or wanted of all logs as they are now, unless it stands.
 
         A generator of which neither snapshot nor log can be read is left out. Raises Superseded if another scorer has
-        the claim, or if a batch that something was made of counts no longer; Damaged if no generator can be read;
+        the claim, or if a batch that something was made of counts no longer; CorruptData if no generator can be read;
         ValueError or ArithmeticError if there is no model.
         """
         task, state = self._task, await self._store.state(self._task.name)
@@ -180,10 +180,10 @@ class RouteJob:
 
     async def _taken(self, state: ExperimentState, makes_model: bool, makes_table: bool) -> _Taken:
         task, model, rows = self._task, b"", None
-        async with self._statistics.acquired(state.routable, without_damaged=True) as found:
+        async with self._statistics.acquired(state.routable, without_corrupt=True) as found:
             task.left_out = frozenset(generator.ordinal for generator in state.routable) - found.keys()
             if not found:
-                raise Damaged("the log of no generator can be read")
+                raise CorruptData("the log of no generator can be read")
             estimators = {ordinal: cached.estimator for ordinal, cached in found.items()}
             parts = parts_of(found)
             if makes_model:
@@ -208,7 +208,7 @@ class RouteJob:
             SCORING_FAILURES.inc()
             _log.exception("the table of %s cannot be made", task)
             note = f"the table cannot be made: {reason(error)}"
-            await self._store.put_damage(*task.place, note, task.token)
+            await self._store.put_scoring_error(*task.place, note, task.token)
             return
         self._observe("route table", task.table_seconds)
         await self._put(parts, table=made.model_dump_json(), point=route_point(made))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from optimist.insight.metrics import QUARANTINED, SCORING_SECONDS, SNAPSHOTS
-from optimist.records import Damaged, LogEntry, LogGap, RetractedLog, Superseded
+from optimist.records import CorruptData, LogEntry, LogGap, RetractedLog, Superseded
 from optimist.scoring.cached import CachedStatistic, Scored, Step
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.task import GeneratorTask
@@ -27,7 +27,7 @@ async def resumed(
 ) -> CachedStatistic:
     """The statistic from the snapshot if there is one, otherwise an empty one. place: experiment and ordinal.
 
-    Raises Damaged if the snapshot cannot be read, and the log before it was trimmed.
+    Raises CorruptData if the snapshot cannot be read, and the log before it was trimmed.
     """
     # Before the snapshot: one of a batch that is retracted meanwhile is then noticed by the log.
     retracted = await store.retracted_log(*place)
@@ -37,10 +37,10 @@ async def resumed(
             known = {"chain": snapshot.chain, "retracted": retracted, "ordinal": place[1]}
             thaw = partial(CachedStatistic.thaw, **known, **experiment.estimator_settings)
             return await in_thread(thaw, snapshot.body, snapshot.seq, experiment.bound, experiment.growth)
-    except (Damaged, ValueError) as error:
+    except (CorruptData, ValueError) as error:
         # From an untrimmed log the same statistic can be computed.
         if not await _has_whole_log(store, place, retracted):
-            raise Damaged(f"{error}; the log before it is trimmed") from None
+            raise CorruptData(f"{error}; the log before it is trimmed") from None
         _log.warning("%s/%d%s is scored from its log: %s", *place, label and f" by {label}", error)
     return CachedStatistic(
         experiment.bound, experiment.growth, retracted, ordinal=place[1], **experiment.estimator_settings
@@ -80,8 +80,8 @@ class ScoreJob:
         """Apply the log, publish the estimate that is due, and replace a long log by a snapshot.
 
         If that takes long, part of the log is left for the next quantum, and `GeneratorTask.again` is set. Raises
-        Superseded if another scorer has the claim, Damaged if neither snapshot nor log can be read, ArithmeticError if
-        an estimate cannot be made.
+        Superseded if another scorer has the claim, CorruptData if neither snapshot nor log can be read, ArithmeticError
+        if an estimate cannot be made.
         """
         task = self._task
         try:
@@ -97,7 +97,7 @@ class ScoreJob:
             try:
                 await self._take(0)
             except LogGap as error:
-                raise Damaged(str(error)) from None
+                raise CorruptData(str(error)) from None
         if task.cached is not None:
             task.room, task.bytes = task.cached.room, task.cached.memory
 

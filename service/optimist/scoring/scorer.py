@@ -18,7 +18,7 @@ import torch
 from optimist.insight.metrics import CLAIMS_LOST, SCORING_FAILURES, TAKEOVERS
 from optimist.metrics.threads import limit_threads
 from optimist.process import answer_soon, give_back_from
-from optimist.records import Damaged, NotFound, StoreError, Superseded
+from optimist.records import CorruptData, NotFound, StoreError, Superseded
 from optimist.scoring.experiments import Experiments
 from optimist.scoring.fairness import SHORT, FairQueue, SweepSchedule
 from optimist.scoring.mixture_job import MixtureJob
@@ -201,7 +201,7 @@ class Scorer:
             self._experiments.forget_fitted(task.subject)
         except NotFound:
             task.release()
-        except Damaged as error:
+        except CorruptData as error:
             _log.error("%s cannot be scored: %s", task, error)
             await self._give_in(task, error)
         except StoreError as error:
@@ -270,7 +270,7 @@ class Scorer:
             claim = await self._store.claim(*task.place, self._owner, CLAIM, task.label)
             # If another scorer had the claim in between, it may have trimmed the log that was being read.
             if claim is not None and token in ("", claim.token):
-                await self._store.put_damage(*task.place, reason(error), claim.token, task.label)
+                await self._store.put_scoring_error(*task.place, reason(error), claim.token, task.label)
                 task.problem = "failed"
 
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from optimist.records import Damaged, GeneratorState, LogGap, MixedPart, Superseded
+from optimist.records import CorruptData, GeneratorState, LogGap, MixedPart, Superseded
 from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.fairness import FairQueue
@@ -134,13 +134,13 @@ class StatisticSet:
 
     @asynccontextmanager
     async def acquired(
-        self, generators: Sequence[GeneratorState], *, without_damaged: bool = False
+        self, generators: Sequence[GeneratorState], *, without_corrupt: bool = False
     ) -> AsyncIterator[dict[int, CachedStatistic]]:
         """The statistics by ordinal, ascending, each at its generator's position or later, to be read only.
 
-        Nothing changes them until the end of the block. without_damaged: leave out generators of which neither snapshot
-        nor log can be read, for which otherwise Damaged is raised; they get a quantum of their own, which notes why.
-        Raises Superseded where a log is not the one that it was.
+        Nothing changes them until the end of the block. without_corrupt: leave out generators of which neither snapshot
+        nor log can be read, for which otherwise CorruptData is raised; they get a quantum of their own, which notes
+        why. Raises Superseded where a log is not the one that it was.
         """
         task, found = self._task, dict[int, CachedStatistic]()
         # Copies of generators that are locked now, or retired since, are of no more use.
@@ -157,8 +157,8 @@ class StatisticSet:
                     else:
                         try:
                             cached = await self._copied(generator)
-                        except Damaged as error:
-                            if not without_damaged:
+                        except CorruptData as error:
+                            if not without_corrupt:
                                 raise
                             _log.warning("generator %r is left out of %s: %s", generator.name, task, error)
                             self._lock.look_into(*unit)
@@ -191,7 +191,7 @@ class StatisticSet:
                 if self._experiment.kernels and generator.ordinal in task.copies:
                     raise Superseded(str(error)) from None
                 if attempt == ATTEMPTS:
-                    raise Damaged(str(error)) from None
+                    raise CorruptData(str(error)) from None
             task.copies.pop(generator.ordinal, None)
         raise Superseded(f"batches of generator {generator.name!r} are retracted while they are read")
 

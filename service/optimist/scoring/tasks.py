@@ -60,7 +60,7 @@ class Overview:
             self._count(
                 name,
                 watched_overdue=counts and generator.due_seq > unit.estimate_seq,
-                watched_damaged=counts and unit.damage is not None,
+                watched_damaged=counts and unit.scoring_error is not None,
             )
             return
         if counts and generator.due_seq > generator.estimate_seq:
@@ -68,7 +68,7 @@ class Overview:
         self._count(
             name,
             generators=counts,
-            damaged=counts and generator.damage is not None,
+            damaged=counts and generator.scoring_error is not None,
             log_bytes=generator.log_bytes,
             log_entries=generator.seq - generator.snapshot_seq,
             quarantined=generator.quarantined_count,

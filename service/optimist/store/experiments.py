@@ -199,13 +199,13 @@ class Experiments:
         Changes of watched metrics alone, or of the leases of open picks, are left out.
         """
         facts = ("instance", "mark", "made_mixture")
-        parts = ("counts", "quarantined", "damaged")
+        parts = ("counts", "quarantined", "scoring_errors")
         keys_of = [[self._commands.key(name, part) for part in parts] for name in experiments]
         found = await self._commands.call_many(
             [
                 command
-                for counts, quarantined, damaged in keys_of
-                for command in (("HMGET", counts, *facts), ("HLEN", quarantined), ("HVALS", damaged))
+                for counts, quarantined, scoring_errors in keys_of
+                for command in (("HMGET", counts, *facts), ("HLEN", quarantined), ("HVALS", scoring_errors))
             ]
         )
         each = zip(found[::3], found[1::3], found[2::3], strict=True)

@@ -70,7 +70,7 @@ EXPERIMENT_PARTS = (
     "snapshots",  # hash: unit → "<unique> <chunks> <seq> <SHA-256>"
     "uploads",  # hash: unit → "<unique> <chunks>" of a snapshot on its way
     "quarantined",  # hash: "<g>:<seq>" → why this entry of the log cannot be read
-    "damaged",  # hash: unit → note
+    "scoring_errors",  # hash: unit → note
     "checks",  # hash: what batches are compared with as they come, see checking.lua
     "suspects",  # hash: "<g>:<seq>" of a batch that repeats another one → which, as `note` in checking.lua writes it
     "levels",  # not a key itself: levels:<g> are sorted sets, see levels.lua

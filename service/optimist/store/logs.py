@@ -9,7 +9,7 @@ import hashlib
 import uuid
 from typing import Any
 
-from optimist.records import Damaged, LogEntry, LogGap, NotFound, Runs, Snapshot, Unavailable, chained
+from optimist.records import CorruptData, LogEntry, LogGap, NotFound, Runs, Snapshot, Unavailable, chained
 from optimist.store import keys
 from optimist.store.commands import Commands
 
@@ -84,7 +84,7 @@ class Snapshots:
     async def snapshot(self, experiment: str, generator: int, label: str = "") -> Snapshot | None:
         """The newest snapshot of a generator by one metric, None before the first.
 
-        Raises Damaged if its digest does not match.
+        Raises CorruptData if its digest does not match.
         """
         unit = keys.unit(generator, label)
         pointer, chain = await self._pointer(experiment, unit, label)
@@ -99,7 +99,7 @@ class Snapshots:
             last = pointer
             pointer, chain = await self._pointer(experiment, unit, label)
             if pointer == last:
-                raise Damaged(f"the snapshot of generator {unit} in {experiment!r} does not match its digest")
+                raise CorruptData(f"the snapshot of generator {unit} in {experiment!r} does not match its digest")
         return None
 
     async def _pointer(self, experiment: str, unit: str, label: str) -> tuple[str | None, str]:

@@ -37,9 +37,9 @@ class Routes:
 
         token: of a claim of `keys.ROUTES_UNIT`. model: `RouteModel.pack`; table: JSON of the caller; point: what
         `route_curve` keeps of the table, "" for nothing. kernels: `kernels_digest` of what was fixed from the first
-        contexts, "" where nothing was. It removes the note of `put_damage`. A model changes the version and the mark of
-        the state, and is announced on `keys.ROUTES_MADE`. Nothing is stored where False is returned, and nothing
-        changes where both are there already. Raises Superseded as `put_mixture` does.
+        contexts, "" where nothing was. It removes the note of `put_scoring_error`. A model changes the version and the
+        mark of the state, and is announced on `keys.ROUTES_MADE`. Nothing is stored where False is returned, and
+        nothing changes where both are there already. Raises Superseded as `put_mixture` does.
         """
         if not parts or not (model or table):
             raise ValueError("routes have a model or a table, and one generator or more")
@@ -109,8 +109,8 @@ class Mixtures:
         """Publish a mixture; False if one exists that knows more of a generator's log.
 
         token: of a claim of `keys.MIXTURE` by this metric. payload: text of the caller; point: what `mixture_curve`
-        keeps of it, "" for nothing. It removes the note of `put_damage`. Where it is the experiment's goal, and the
-        metric the primary one, it is announced on `keys.MIXTURES_MADE`, and picks are made from it.
+        keeps of it, "" for nothing. It removes the note of `put_scoring_error`. Where it is the experiment's goal, and
+        the metric the primary one, it is announced on `keys.MIXTURES_MADE`, and picks are made from it.
         Raises Superseded where another owner has the claim, where a batch in it was retracted, and where Redis has
         another log, or other kernels, than it was made of.
         """
@@ -134,10 +134,10 @@ class Mixtures:
         """The newest mixture by a metric, None before the first."""
         return parse_mixture(await self._commands.call("HGET", self._commands.key(experiment, "mixtures"), label))
 
-    async def mixture_damage(self, experiment: str, label: str = "") -> str | None:
+    async def mixture_error(self, experiment: str, label: str = "") -> str | None:
         """Why the mixture cannot be made by a metric; None while nothing is known against it."""
         unit = keys.unit(keys.MIXTURE, label)
-        note = await self._commands.call("HGET", self._commands.key(experiment, "damaged"), unit)
+        note = await self._commands.call("HGET", self._commands.key(experiment, "scoring_errors"), unit)
         return None if note is None else note.decode()
 
     async def mixture_curve(self, experiment: str, start: int = 0, label: str = "") -> list[MixturePoint]:

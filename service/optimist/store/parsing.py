@@ -46,7 +46,7 @@ def parse_state(
     taken from it.
     """
     decision, leased, *flat, mixture, routes = answer
-    counts, names, states, controls, estimates, damaged, quarantined, returned, snapshots, suspects = map(_pairs, flat)
+    counts, names, states, controls, estimates, errors, quarantined, returned, snapshots, suspects = map(_pairs, flat)
     slices = _slices(returned)
     quarantined, odd = _quarantined(quarantined), _suspects(suspects)
     by_generator, retracted, accepted = _by_generator(counts), _retractions(counts), _acceptances(counts)
@@ -68,7 +68,7 @@ def parse_state(
                 estimate_seq=seq,
                 estimate=estimate,
                 estimate_made=counts[f"made_{g}"] if estimate else "",
-                damage=damaged.get(g),
+                scoring_error=errors.get(g),
                 handed=count["handed"],
                 returned=slices.get(ordinal, []),
                 state=cast(State, states.get(g, "active")),
@@ -102,10 +102,10 @@ def parse_state(
         labels=tuple(counts.get("labels", "").split()),
         mixture_growth=float(counts["mixture_growth"]) if "mixture_growth" in counts else None,
         mixture=_mixture(mixture, counts, known),
-        mixture_damage=damaged.get(MIXTURE),
+        mixture_error=errors.get(MIXTURE),
         route_growth=float(counts["route_growth"]) if "route_growth" in counts else None,
         routes=_routes(routes, counts, known),
-        routes_damage=damaged.get(ROUTES_UNIT),
+        routes_error=errors.get(ROUTES_UNIT),
     )
 
 
@@ -214,7 +214,7 @@ def _estimate(entry: str | None, ordinal: int, known: ExperimentState | None) ->
 def parse_watched(answer: Sequence[Any], known: Mapping[Unit, WatchedState]) -> dict[Unit, WatchedState]:
     """The answer of watched.lua; estimates that it left out because they are `known` are taken from there."""
     found: dict[Unit, WatchedState] = {}
-    for ordinal, label, made, damage, snapshot, log_bytes, entry in answer:
+    for ordinal, label, made, scoring_error, snapshot, log_bytes, entry in answer:
         unit, name = (int(ordinal), label.decode()), made.decode()
         estimate = entry.decode().partition(" ")[2] or None
         if estimate is None and name and unit in known and known[unit].estimate_made == name:
@@ -223,7 +223,7 @@ def parse_watched(answer: Sequence[Any], known: Mapping[Unit, WatchedState]) -> 
             estimate_seq=int(name.partition(" ")[0] or 0),
             estimate=estimate,
             estimate_made=name,
-            damage=None if damage is None else damage.decode(),
+            scoring_error=None if scoring_error is None else scoring_error.decode(),
             snapshot_seq=snapshot,
             log_bytes=int(log_bytes),
         )

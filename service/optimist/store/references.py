@@ -11,7 +11,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from optimist.records import Damaged
+from optimist.records import CorruptData
 from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.index import Index, Indexed
@@ -163,7 +163,8 @@ class References:
         return bool(kept[0])
 
     async def get(self, name: str) -> tuple[str, bytes] | None:
-        """Description and body of a reference, None if there is none. Raises Damaged if the digest does not match."""
+        """Description and body of a reference, None if there is none. Raises CorruptData if the digest does not
+        match."""
         key = self._key(name)
         meta, digest, chunks = await self._commands.call("HMGET", key, "meta", "digest", "chunks")
         if meta is None:
@@ -171,7 +172,7 @@ class References:
         fields = [f"chunk:{number}" for number in range(int(chunks))]
         body = b"".join([await self._commands.call("HGET", key, field) or b"" for field in fields])
         if await _digest(body) != digest.decode():
-            raise Damaged(f"reference {name!r} does not match its digest: upload it under another name")
+            raise CorruptData(f"reference {name!r} does not match its digest: upload it under another name")
         return meta.decode(), body
 
     async def digest(self, name: str) -> str | None:

@@ -96,7 +96,7 @@ class Scores:
         """Publish an estimate made at log position `seq`; False if one as new or newer exists.
 
         One of a watched metric is not announced and changes no state that picks are made from; `watched` has it. It
-        removes the note of `put_damage`. point: what `curves` keeps of it, "" for nothing.
+        removes the note of `put_scoring_error`. point: what `curves` keeps of it, "" for nothing.
         """
         stands = await self._commands.experiment_script(
             "put_estimate",
@@ -214,10 +214,12 @@ class Scores:
             most_named=QUARANTINE_LIMIT,
         )
 
-    async def put_damage(self, experiment: str, generator: keys.Place, note: str, token: str, label: str = "") -> None:
+    async def put_scoring_error(
+        self, experiment: str, generator: keys.Place, note: str, token: str, label: str = ""
+    ) -> None:
         """Note why a generator cannot be scored by a metric, or mixture or routes be made; the latest note counts."""
         unit = keys.unit(generator, label)
-        await self._commands.experiment_script("put_damage", experiment, unit=unit, note=note, token=token)
+        await self._commands.experiment_script("put_scoring_error", experiment, unit=unit, note=note, token=token)
 
 
 def kernels_digest(fitted: bytes | None) -> str:

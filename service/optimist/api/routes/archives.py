@@ -24,7 +24,7 @@ from optimist.archive.exporting import Exporter
 from optimist.archive.file import MEDIA_TYPE, Archive, ArchiveWriter, memory_to_open
 from optimist.archive.importing import import_archive
 from optimist.experiments.outlines import labelled
-from optimist.records import Damaged
+from optimist.records import CorruptData
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment, Identifier
 
@@ -59,7 +59,7 @@ async def export_experiment(name: Identifier, context: ContextDep) -> StreamingR
         try:
             with ArchiveWriter(file) as writer:
                 await Exporter(context.store, experiment, writer).run()
-        except Damaged as error:
+        except CorruptData as error:
             raise ApiError(500, "damaged", "Part of the experiment is damaged", str(error), action="stop") from None
         except FixError as error:
             raise invalid(str(error)) from None

@@ -40,14 +40,14 @@ Result = TypeVar("Result")
 async def requested(
     look: Callable[[], Awaitable[tuple[Result | None, bool]]],
     want: Callable[[], Awaitable[None]],
-    damage: Callable[[], Awaitable[str | None]] | None = None,
+    error: Callable[[], Awaitable[str | None]] | None = None,
     is_at_work: Callable[[], Awaitable[bool]] | None = None,
 ) -> Result:
     """What a scorer has made, or an earlier one if it has not been made anew in time.
 
     look: what there is, None for nothing, and whether it is new enough; it raises if it cannot be made. want: tells the
-    scorers to make it. damage: why they cannot, None if they can. is_at_work: whether a scorer is at it. Raises
-    `ApiError` 422 with the reason of `damage`, 503 if there is nothing in time: `BEING_MADE` while a scorer is at work,
+    scorers to make it. error: why they cannot, None if they can. is_at_work: whether a scorer is at it. Raises
+    `ApiError` 422 with the reason of `error`, 503 if there is nothing in time: `BEING_MADE` while a scorer is at work,
     so that it pays to ask again for as long as that takes, else "no-scorer".
     """
     deadline, ask_at, first = time.monotonic() + PATIENCE, 0.0, 0.0
@@ -56,7 +56,7 @@ async def requested(
         if made is not None and (is_new or now >= deadline):
             return made
         # A note of earlier is not believed before a scorer had the time to try again.
-        if damage is not None and first and now >= first + BELIEVED and (note := await damage()):
+        if error is not None and first and now >= first + BELIEVED and (note := await error()):
             raise invalid(note)
         if now >= deadline:
             if is_at_work is not None and await is_at_work():
@@ -180,7 +180,7 @@ async def _awaited_mixture(context: Context, wanted: _WantedMixture) -> Mixture:
     return await requested(
         look,
         lambda: context.store.want_mixture(name, label),
-        lambda: context.store.mixture_damage(name, label),
+        lambda: context.store.mixture_error(name, label),
         lambda: context.store.is_claimed(name),
     )
 
@@ -202,12 +202,10 @@ async def get_routes(name: Identifier, context: ContextDep) -> Routes:
         made = await context.routes(await _routed_state(context, experiment))
         return made, made is not None and _is_of(begun, made) and not has_other_costs(begun, made)
 
-    async def damage() -> str | None:
-        return (await context.state(experiment)).stored.routes_damage
+    async def error() -> str | None:
+        return (await context.state(experiment)).stored.routes_error
 
-    return await requested(
-        look, lambda: context.store.want_routes(name), damage, lambda: context.store.is_claimed(name)
-    )
+    return await requested(look, lambda: context.store.want_routes(name), error, lambda: context.store.is_claimed(name))
 
 
 async def _routed_state(context: Context, experiment: Experiment) -> PolicyState:

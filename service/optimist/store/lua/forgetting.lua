@@ -1,5 +1,5 @@
 -- uses: units
--- keys: estimates watched modes mixtures routes curve damaged counts previews
+-- keys: estimates watched modes mixtures routes curve scoring_errors counts previews
 
 -- Drops what was made of batches that count no longer, or with kernels that are fixed anew.
 
@@ -9,7 +9,7 @@ local function forget_derived(h, label, from)
   redis.call('HDEL', label == '' and estimates or watched, unit)
   redis.call('HDEL', facts_of(label), 'made_' .. unit)
   redis.call('HDEL', modes, unit)
-  redis.call('HDEL', damaged, unit)
+  redis.call('HDEL', scoring_errors, unit)
   local list = curve .. ':' .. unit
   local last = redis.call('LINDEX', list, -1)
   while last and tonumber(last:match('^%d+ (%d+)')) >= from do
@@ -27,7 +27,7 @@ end
 
 -- The note, and the points of the curve, of what is made of all generators.
 local function forget_points(unit, h, from)
-  redis.call('HDEL', damaged, unit)
+  redis.call('HDEL', scoring_errors, unit)
   local list = curve .. ':' .. unit
   local last = redis.call('LINDEX', list, -1)
   while last and includes(last:match('^%d+ %d+ (%S+)'), h, from) do

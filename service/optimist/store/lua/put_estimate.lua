@@ -1,5 +1,5 @@
 -- uses: prelude deriving
--- keys: estimates watched damaged curve counts
+-- keys: estimates watched scoring_errors curve counts
 -- args: generator label seq payload token point chain kernels channel experiment
 
 -- Publishes the estimate at log position `seq`. point: what charts keep of it, '' for nothing. chain: chained digest of
@@ -20,7 +20,7 @@ elseif is_void(generator, seq) or not (follows(generator, seq, chain) and fits(k
   return outdated
 end
 redis.call('HSET', made, unit, entry)
-redis.call('HDEL', damaged, unit)
+redis.call('HDEL', scoring_errors, unit)
 
 -- A point is kept once the position has grown by a 32nd: their number grows with its logarithm, to 400 at a million.
 local points = curve .. ':' .. unit

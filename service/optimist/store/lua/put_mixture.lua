@@ -1,5 +1,5 @@
 -- uses: prelude parts
--- keys: mixtures damaged counts
+-- keys: mixtures scoring_errors counts
 -- args: label payload token point kernels channel experiment
 
 -- Publishes the mixture by one metric, made of `parts`. point: what charts keep of it, '' for nothing. It is stored as
@@ -24,7 +24,7 @@ end
 local made = new_name(total)
 redis.call('HSET', mixtures, label, made .. ' ' .. read .. ' ' .. payload)
 redis.call('HSET', facts_of(label), name, made)
-redis.call('HDEL', damaged, unit)
+redis.call('HDEL', scoring_errors, unit)
 keep_point(unit, read, total, point)
 if label == '' and redis.call('HEXISTS', counts, 'mixture_growth') == 1 then
   changed()

@@ -1,5 +1,5 @@
 -- uses: prelude parts
--- keys: routes damaged counts
+-- keys: routes scoring_errors counts
 -- args: token model table_text point kernels channel experiment
 
 -- Publishes a model of contexts, a table, or both, made of `parts`; '' for none. point: what charts keep of the table, ''
@@ -36,7 +36,7 @@ if not has_table then
   fields[#fields + 1], fields[#fields + 2] = 'table', table_text
 end
 redis.call('HSET', routes, unpack(fields))
-redis.call('HDEL', damaged, 'routes')
+redis.call('HDEL', scoring_errors, 'routes')
 if not has_table then
   keep_point('routes', read, total, point)
 end

@@ -1,6 +1,6 @@
 -- uses: prelude picks
 -- keys: turn counts leases picks terms expired_order decision
--- keys: generators states controls estimates damaged quarantined returned snapshots suspects mixtures routes
+-- keys: generators states controls estimates scoring_errors quarantined returned snapshots suspects mixtures routes
 -- args: held_mixture held_routes held*
 
 -- Whether the turn at opening picks is that of `who` now, for `milliseconds`. A turn that lasts longer than that means
@@ -89,9 +89,9 @@ local function read_state(remembered)
     open[#open + 1] = {number, leased[i + 1], redis.call('HGET', picks, number), redis.call('HGET', terms, number)}
   end
   local state = {redis.call('GET', decision), open}
-  for i, hash in ipairs({counts, generators, states, controls, estimates, damaged, quarantined, returned, snapshots,
+  for i, hash in ipairs({counts, generators, states, controls, estimates, scoring_errors, quarantined, returned, snapshots,
                           suspects}) do
-    state[2 + i] = (hash == damaged or hash == snapshots) and of_primary(hash) or redis.call('HGETALL', hash)
+    state[2 + i] = (hash == scoring_errors or hash == snapshots) and of_primary(hash) or redis.call('HGETALL', hash)
   end
   leave_out_held(state[7])
   state[#state + 1] = read_mixture()

@@ -1,9 +1,9 @@
 -- uses: prelude units
--- keys: generators watched damaged snapshots counts marks
+-- keys: generators watched scoring_errors snapshots counts marks
 -- args: wants_estimates held*(unit made)
 
 -- Answers what is known of each generator by each watched metric, all of one moment, for each {generator, label, name of
--- its newest estimate, damage, position of its snapshot, bytes logged since, "<seq> <payload>" of the estimate}. The last
+-- its newest estimate, scoring error, position of its snapshot, bytes logged since, "<seq> <payload>" of the estimate}. The last
 -- is '' where `held` has the name of this estimate, and wherever wants_estimates is not 1.
 local function table_of(hash)
   local all, found = redis.call('HGETALL', hash), {}
@@ -21,7 +21,7 @@ local labels, answer = all_labels(), {}
 if #labels == 1 then
   return {'ok', answer}
 end
-local facts, notes, pointers = table_of(marks), table_of(damaged), table_of(snapshots)
+local facts, notes, pointers = table_of(marks), table_of(scoring_errors), table_of(snapshots)
 for g = 0, redis.call('HLEN', generators) - 1 do
   local bytes = redis.call('HGET', counts, g .. ':bytes')
   for i = 2, #labels do

@@ -1,10 +1,10 @@
 -- uses: prelude
--- keys: damaged
+-- keys: scoring_errors
 -- args: unit note token
 
 -- Notes why a unit cannot be scored.
 if not holds(unit, token) then
   return superseded
 end
-redis.call('HSET', damaged, unit, note)
+redis.call('HSET', scoring_errors, unit, note)
 return {'ok'}
