@@ -107,7 +107,7 @@ def test_turns_and_leases_end_though_the_clock_was_set_back(service: Service, re
         def keep_the_turn() -> None:
             with redis.client() as holder:
                 while not kept.wait(0.02):
-                    holder.set("optimist:{x}:turn", "another", px=500)
+                    holder.set("optimist:{x}:opening_lock", "another", px=500)
                     taken.set()
 
         keeper = threading.Thread(target=keep_the_turn)

@@ -53,10 +53,10 @@ def test_active_ones_come_in_every_sweep_and_the_others_in_turn(monkeypatch: pyt
     monkeypatch.setattr(fairness.time, "monotonic", lambda: clock[0])
     names, sweeps, state = [f"x-{number}" for number in range(25)], SweepSchedule(), ExperimentState(0, 0, [])
 
-    def swept(due: str = "", mark: str = "") -> list[str]:
+    def swept(due: str = "", token: str = "") -> list[str]:
         found = sweeps.next(names)
         for name in found:
-            sweeps.seen(name, replace(state, mark=mark if name == "x-7" else ""), is_due=name == due)
+            sweeps.seen(name, replace(state, state_token=token if name == "x-7" else ""), is_due=name == due)
         return found
 
     assert sorted(swept()) == sorted(names), "none has been seen yet"
@@ -68,9 +68,9 @@ def test_active_ones_come_in_every_sweep_and_the_others_in_turn(monkeypatch: pyt
     assert {"x-3", "x-5"} <= set(swept())
     clock[0] += 2 * fairness.ACTIVE
     for _ in range(3):
-        swept(mark="changed")
-    assert "x-7" in swept(mark="changed"), "it has changed since it was last looked at"
+        swept(token="changed")
+    assert "x-7" in swept(token="changed"), "it has changed since it was last looked at"
     clock[0] += 2 * fairness.ACTIVE
-    assert all(len(swept(mark="changed")) <= RESTING for _ in range(3))
+    assert all(len(swept(token="changed")) <= RESTING for _ in range(3))
     sweeps.forget()
-    assert sorted(swept(mark="changed")) == sorted(names)
+    assert sorted(swept(token="changed")) == sorted(names)

@@ -100,18 +100,18 @@ class World:
     async def check(self) -> bool:
         """Whether the dispatcher knows the state; it is then that of the store."""
         known, dispatcher = self.dispatcher._state, self.dispatcher
-        if known is None or not dispatcher._is_known or known.stored.mark != await self.mark():
+        if known is None or not dispatcher._is_known or known.stored.state_token != await self.state_token():
             return False
         read = PolicyState(self.experiment, await self.store.state("x"))
-        if read.stored.mark != known.stored.mark:  # a lease that ran out was freed
+        if read.stored.state_token != known.stored.state_token:  # a lease that ran out was freed
             return False
         assert comparable(known) == comparable(read)
         again = PolicyState(self.experiment, await self.store.state("x", known.stored), known)
         assert comparable(again) == comparable(read), "what has not changed may be taken from another state"
         return True
 
-    async def mark(self) -> str:
-        return (await self.redis.hget("optimist:{x}:counts", "mark") or b"").decode()
+    async def state_token(self) -> str:
+        return (await self.redis.hget("optimist:{x}:counts", "state_token") or b"").decode()
 
     def took(self, reply: AskReply) -> None:
         self.picks |= {pick.number: pick for pick in reply.picks}

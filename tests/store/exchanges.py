@@ -70,4 +70,4 @@ async def open_picks(
 
 def opening_for(state: ExperimentState, groups: Sequence[AskGroup], lease_seconds: float = 60.0) -> Opening:
     """Picks that are opened if the experiment is still exactly in this state."""
-    return Opening(groups, lease_seconds, state.rounds, state.last, state.version, state.mark)
+    return Opening(groups, lease_seconds, state.rounds, state.last, state.version, state.state_token)

@@ -649,11 +649,13 @@ class Model(RuleBasedStateMachine):
     def publish(self, g: int, label: str, owner: str, back: int) -> None:
         g, label, generator, scored = self.unit(g, label)
         seq = max(0, len(generator.log) - back)
-        mark = self.run(self.redis.hget("optimist:{m}:counts", "mark"))
+        before = self.run(self.redis.hget("optimist:{m}:counts", "state_token"))
         token = self.tokens.get((owner, g, label), "")
         answer = self.attempt(self.store.put_estimate("m", g, seq, f"{seq}", token, label=label))
         if label:
-            assert self.run(self.redis.hget("optimist:{m}:counts", "mark")) == mark, "picks are not made from it"
+            assert self.run(self.redis.hget("optimist:{m}:counts", "state_token")) == token, (
+                "picks are not made from it"
+            )
         if scored.holder != owner:
             assert answer is Superseded
         elif scored.estimate[1] is None or seq > scored.estimate[0]:

@@ -126,7 +126,7 @@ async def test_picks_are_made_from_it_where_it_is_the_goal(store: Store, growth:
     made = [Announcement(MIXTURES_MADE, "x", 0, 10)] if growth else []
     # In a cluster they come in any order.
     assert set(heard) == {*made, Announcement(MIXTURES, "x", 0, 0), Announcement(MIXTURES, "x", 0, 0, "rke")}
-    assert (after.version > before.version, after.mark != before.mark) == (bool(growth), bool(growth))
+    assert (after.version > before.version, after.state_token != before.state_token) == (bool(growth), bool(growth))
     assert (after.mixture_growth, after.mixture and after.mixture.payload) == (growth, "primary" if growth else None)
     assert (await store.exchange("x", wants_state=True)).state == after
 

@@ -127,7 +127,7 @@ async def test_a_model_changes_what_picks_are_made_from_and_is_announced(store: 
     # In a cluster they come in any order.
     assert set(heard) == {Announcement(ROUTES_MADE, "x", 0, 10), Announcement(ROUTES, "x", 0, 0)}
     assert after.version > before.version
-    assert after.mark != before.mark
+    assert after.state_token != before.state_token
     assert (await store.exchange("x", wants_state=True)).state == after
     for known in (before, after):
         again = (await store.exchange("x", wants_state=True, known=known)).state

@@ -296,7 +296,7 @@ async def test_picks_read_nothing_of_watched_metrics(store: Store, redis: Redis)
                 await store.put_scoring_error("x", g, "torn", mine, label)
         states.append(await store.state("x"))
     without, with_five = states
-    assert replace(with_five, labels=(), mark=without.mark) == without
+    assert replace(with_five, labels=(), state_token=without.state_token) == without
     fields = await redis.hkeys("optimist:{x}:counts")
     assert not [field for field in fields if b"metric" in field]
 
@@ -350,7 +350,7 @@ async def test_an_imported_experiment_goes_on_with_its_watched_metrics(store: St
         fitted = {"": b"sigma", "kid": b"sigma of kid"}
         assert await restoration.commit("{}", 0.0, stored, b"sevenby" * 5, fitted, watched=watched)
     found = await store.state("x")
-    assert replace(found, mark="", version=0) == stored
+    assert replace(found, state_token="", version=0) == stored
     assert await store.watched("x") == watched
     assert [await store.fitted("x", label) for label in EACH] == [b"sigma", b"sigma of kid", None]
     assert await store.snapshot("x", 0, "kid") == Snapshot(2, b"kid at 2")

@@ -221,8 +221,11 @@ class Context:
         """The batches on another scale, by a state that was just read."""
         stored = state.stored
         made, found = self._anomalous.pop(state.config.name) or ("", NOTHING)
-        if not made or made != f"{stored.instance} {stored.version} {stored.mark}":
-            made, found = f"{stored.instance} {stored.version} {stored.mark}", await read_anomalous(self.store, state)
+        if not made or made != f"{stored.instance} {stored.version} {stored.state_token}":
+            made, found = (
+                f"{stored.instance} {stored.version} {stored.state_token}",
+                await read_anomalous(self.store, state),
+            )
         return self._anomalous.put(state.config.name, (made, found))[1]
 
     async def ordinal(self, experiment: Experiment, generator: str) -> int:

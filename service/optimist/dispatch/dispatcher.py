@@ -6,9 +6,9 @@ once cost one round trip to Redis, and each pick counts the ones before it as op
 
 The dispatcher keeps one state of the experiment and applies its own steps to it in place. As long as nobody else
 changes anything, that is the state in the store, and picks are planned from it; the store opens them only if its
-version and mark say so. Otherwise, and for every answer other than new picks, the state is read again: picks planned
-from a state just read are opened unless other picks were opened meanwhile. A replica that loses against another takes
-a turn along with the state, during which nobody else opens any.
+version and state token say so. Otherwise, and for every answer other than new picks, the state is read again: picks
+planned from a state just read are opened unless other picks were opened meanwhile. A replica that loses against another
+takes the opening lock along with the state, during which nobody else opens any.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from optimist_client.models import AskReply, AskRequest, Experiment
 
 POLL = 0.25
 """Seconds after which the state is read again while estimates are waited for, should an announcement be lost."""
-TURN_POLL = 0.005
-"""Seconds between attempts to read the state while another replica has the turn at opening picks."""
-TURN_PATIENCE = 3.0
-"""Seconds for which other replicas may have the turn before the asks fail; each of them has it for half a second."""
+LOCK_POLL = 0.005
+"""Seconds between attempts to read the state while another replica has the opening lock."""
+LOCK_PATIENCE = 3.0
+"""Seconds for which other replicas may have the opening lock before the asks fail; each of them has it for half a
+second."""
 WANTED_AGAIN = 1.0
 """Seconds after which the scorers are told again that asks wait for the mixture, should one have missed it."""
 DRAINING = 0.5
@@ -59,7 +60,7 @@ class Dispatcher:
         self._serving: asyncio.Task[None] | None = None
         self._who = uuid.uuid4().hex
         self._refused: float | None = None
-        """Since when other replicas have had the turn; None: they do not."""
+        """Since when other replicas have had the opening lock; None: they do not."""
         self._models = RouteModels(store)
         self._wanted: tuple[str | None, float] = None, 0.0
         """The mixture that the scorers were last told to make again, by its name, and when."""
@@ -203,7 +204,7 @@ class Dispatcher:
             [tell.batch for tell in tells],
             None if plan is None else plan.opening,
             wants_state=wants_state,
-            # If the picks are not opened, another replica was faster: the turn makes the next attempt succeed.
+            # If the picks are not opened, another replica was faster: the opening lock makes the next attempt succeed.
             who=self._who if plan is not None or self._refused is not None else "",
             known=None if self._state is None else self._state.stored,
             instance=self._experiment.instance,
@@ -236,18 +237,18 @@ class Dispatcher:
         """Whether the store's state equals `_state`: all of these steps were taken, and nobody else took one."""
         assert self._state is not None
         stored, settled = self._state.stored, [one for one in done.settled if isinstance(one, Settled)]
-        if done.before != stored.mark or not done.is_foreseen:
+        if done.before != stored.state_token or not done.is_foreseen:
             return False
-        stored.mark = done.after
+        stored.state_token = done.after
         return is_opened or (bool(settled) and settled[-1].version == stored.version)
 
     async def _wait_for_turn(self) -> None:
-        """Pause while another replica has the turn. Raises Unavailable if that lasts too long."""
+        """Pause while another replica has the opening lock. Raises Unavailable if that lasts too long."""
         self._refused = self._refused or time.monotonic()
-        if time.monotonic() - self._refused > TURN_PATIENCE:
+        if time.monotonic() - self._refused > LOCK_PATIENCE:
             self._refused = None
-            raise Unavailable("other replicas have kept the turn at opening picks for too long: ask again")
-        await asyncio.sleep(TURN_POLL)
+            raise Unavailable("other replicas have kept the opening lock for too long: ask again")
+        await asyncio.sleep(LOCK_POLL)
 
     async def _sleep(self) -> None:
         """Wait until something happens, or until the first ask has waited for `max_wait`."""

@@ -18,7 +18,7 @@ from optimist.experiments.state import PolicyState
 from optimist.records import Batch, Opening, Settled
 from optimist_client.models import AskReply, AskRequest, Pick
 
-PICKS_A_TURN = 64
+PICKS_A_ROUND = 64
 """Picks chosen in one round, unless one ask alone gets more: choosing blocks the event loop."""
 
 
@@ -43,7 +43,7 @@ def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, lease
     assignment = Assignment(state, most_open, lease)
     replies: dict[Ask, list[Pick]] = {}
     for ask in ready:
-        if assignment.opened >= PICKS_A_TURN:
+        if assignment.opened >= PICKS_A_ROUND:
             break  # the others are answered in the next round
         is_stale = ask.is_pending(state) or state.goal.is_stale
         replies[ask] = assignment.answer(ask.request, is_stale, ask.key, ask.contexts)

@@ -60,7 +60,7 @@ class Assignment:
         rounds, last, version = self._before
         self._state.stored.version = version + 1
         groups = [AskGroup(request_id, picks) for request_id, picks in self._groups.items()]
-        return Opening(groups, self._lease, rounds, last, version if exactly else None, self._state.stored.mark)
+        return Opening(groups, self._lease, rounds, last, version if exactly else None, self._state.stored.state_token)
 
     def refuses(self, request: AskRequest, key: str = "", contexts: AskedContexts | None = None) -> bool:
         """True if this request gets no pick, not even an open one, because of a budget or a limit on open picks."""

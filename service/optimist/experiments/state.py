@@ -121,7 +121,7 @@ class PolicyState:
     """The config of an experiment, and its stored state at one moment.
 
     A dispatcher updates it in place with `settle`, `note` and `open`, which repeat what settling.lua, checking.lua and
-    opening.lua did. The store's version and mark show whether anything else has changed.
+    opening.lua did. The store's version and state token show whether anything else has changed.
     """
 
     def __init__(self, experiment: Experiment, stored: ExperimentState, known: PolicyState | None = None) -> None:

@@ -130,8 +130,8 @@ class Opening:
     last: str = ""
     version: int | None = None
     """`ExperimentState.version` after the batches of the same call are settled; None: not compared."""
-    mark: str = ""
-    """`ExperimentState.mark` before these batches are settled; not compared if `version` is None.
+    state_token: str = ""
+    """`ExperimentState.state_token` before these batches are settled; not compared if `version` is None.
 
     `rounds` and `last` are also those of the state that the picks were chosen from.
     """
@@ -203,7 +203,7 @@ class Exchanged:
     """The result of `exchange`."""
 
     before: str
-    """`ExperimentState.mark` before the call."""
+    """`ExperimentState.state_token` before the call."""
     after: str
     settled: list[Settled | StoreError]
     """In the order of the batches."""
@@ -211,7 +211,7 @@ class Exchanged:
     """None if no picks were to be opened, or if the experiment was not as expected; NotFound for an unknown
     generator."""
     state: ExperimentState | None = None
-    """None if it was not requested, if picks were opened, or if somebody else has the turn."""
+    """None if it was not requested, if picks were opened, or if somebody else has the opening lock."""
     is_foreseen: bool = True
     """Whether the batches changed no more than that each counts whole, and its pick ends; False, too, where one counts
     in part, or not at all, because its indices were told before."""

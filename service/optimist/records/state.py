@@ -256,8 +256,8 @@ class ExperimentState:
     keep_log: bool = False
     version: int = 0
     """Counts all changes of the state that picks are chosen from."""
-    mark: str = ""
-    """A new text after each of these changes: a Redis that lost writes repeats versions, but never marks."""
+    state_token: str = ""
+    """A new text after each of these changes: a Redis that lost writes repeats versions, but never tokens."""
     last: str = ""
     """Nonce of the pick that was opened last."""
     labels: tuple[str, ...] = ()

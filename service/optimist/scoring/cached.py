@@ -181,8 +181,8 @@ class CachedStatistic:
         The cache that makes estimates cheap is dropped, so that original and restored state make equal estimates.
         """
         self._estimator.forget()
-        marks = {"format": torch.tensor(FORMAT), "meaning": _meaning(self._bound, self._contexts)}
-        state = save({name: tensor.cpu().contiguous() for name, tensor in {**marks, **self._estimator.state()}.items()})
+        header = {"format": torch.tensor(FORMAT), "meaning": _meaning(self._bound, self._contexts)}
+        state = save({name: tensor.cpu().contiguous() for name, tensor in {**header, **self._estimator.state()}.items()})
         return hashlib.sha256(state).digest() + state
 
     def snapshot_taken(self, size: int) -> None:

@@ -33,22 +33,22 @@ class SweepSchedule:
     def __init__(self) -> None:
         self._active: dict[str, float] = {}
         """Until when, in monotonic seconds."""
-        self._marks: dict[str, str] = {}
-        """`ExperimentState.mark` when it was last looked at."""
+        self._tokens: dict[str, str] = {}
+        """`ExperimentState.state_token` when it was last looked at."""
         self._resting: list[str] = []
         """Those that rest and are still to be looked at, the next one last."""
 
     def next(self, names: Collection[str]) -> list[str]:
         """The experiments to look at now, of all these."""
         now = time.monotonic()
-        self._marks = {name: mark for name, mark in self._marks.items() if name in names}
+        self._tokens = {name: token for name, token in self._tokens.items() if name in names}
         self._active = {name: end for name, end in self._active.items() if end > now and name in names}
-        chosen = [name for name in names if name in self._active or name not in self._marks]
+        chosen = [name for name in names if name in self._active or name not in self._tokens]
         if not self._resting:
-            self._resting = [name for name in names if name not in self._active and name in self._marks]
+            self._resting = [name for name in names if name not in self._active and name in self._tokens]
         known, rested = set(chosen), self._resting[-RESTING:]
         del self._resting[-RESTING:]
-        return [*chosen, *(name for name in rested if name in self._marks and name not in known)]
+        return [*chosen, *(name for name in rested if name in self._tokens and name not in known)]
 
     def notice(self, name: str) -> None:
         """Something of an experiment was announced."""
@@ -56,14 +56,14 @@ class SweepSchedule:
 
     def seen(self, name: str, state: ExperimentState, *, is_due: bool) -> None:
         """An experiment was looked at; is_due: whether anything of it has to be made."""
-        known = self._marks.get(name, state.mark)
-        self._marks[name] = state.mark
-        if is_due or state.mark != known:
+        known = self._tokens.get(name, state.state_token)
+        self._tokens[name] = state.state_token
+        if is_due or state.state_token != known:
             self.notice(name)
 
     def forget(self) -> None:
         """Look at all experiments in the next sweep: announcements may have been missed."""
-        self._marks.clear()
+        self._tokens.clear()
         self._resting.clear()
 
 

@@ -122,8 +122,8 @@ class Cluster(RedisCluster):
         self.connection_kwargs["redis_connect_func"] = redis_connect_func
         self._timeout = timeout
         # Two, because a pipeline sends redirected commands once more, one by one.
-        self._turns = asyncio.Semaphore(max_connections)
-        self._pipeline_turns = asyncio.Semaphore(max_connections)
+        self._connections = asyncio.Semaphore(max_connections)
+        self._pipeline_connections = asyncio.Semaphore(max_connections)
         self._attempts = attempts
         self._attempts.update_supported_errors(_PASSING)  # pyright: ignore[reportArgumentType]
 
@@ -142,7 +142,7 @@ class Cluster(RedisCluster):
         """As redis-py's; raises TimeoutError when all connections stay in use."""
 
         async def attempt() -> Any:
-            async with self._turn(self._turns):
+            async with self._connection(self._connections):
                 return await super(Cluster, self).execute_command(*args, **options)
 
         return await self._attempts.call_with_retry(attempt, _go_on)
@@ -152,10 +152,10 @@ class Cluster(RedisCluster):
         return _Pipeline(self, transaction)  # pyright: ignore[reportAbstractUsage]
 
     @asynccontextmanager
-    async def _turn(self, turns: asyncio.Semaphore) -> AsyncIterator[None]:
+    async def _connection(self, free: asyncio.Semaphore) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(self._timeout):
-                await turns.acquire()
+                await free.acquire()
         except TimeoutError:
             raise redis_errors.TimeoutError("no connection became free") from None
         try:
@@ -164,7 +164,7 @@ class Cluster(RedisCluster):
             # When one connection fails, redis-py closes the free ones, and some that were taken meanwhile.
             raise redis_errors.ConnectionError("the connection was closed while in use") from error
         finally:
-            turns.release()
+            free.release()
 
     def get_node(self, host: str | None = None, port: int | None = None, node_name: str | None = None) -> Any:
         """As redis-py's. Raises TryAgainError for a node that a slot is moving to and that holds none yet."""
@@ -193,7 +193,7 @@ class _Pipeline(ClusterPipeline):
     cluster_client: Cluster
 
     async def execute(self, *args: Any, **options: Any) -> list[Any]:
-        async with self.cluster_client._turn(self.cluster_client._pipeline_turns):
+        async with self.cluster_client._connection(self.cluster_client._pipeline_connections):
             return await super().execute(*args, **options)
 
 

@@ -198,7 +198,7 @@ class Experiments:
         """Of each experiment a text that is another one after every change of it; b"" of one that is not there.
         Changes of watched metrics alone, or of the leases of open picks, are left out.
         """
-        facts = ("instance", "mark", "made_mixture")
+        facts = ("instance", "state_token", "made_mixture")
         parts = ("counts", "quarantined", "scoring_errors")
         keys_of = [[self._commands.key(name, part) for part in parts] for name in experiments]
         found = await self._commands.call_many(

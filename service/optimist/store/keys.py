@@ -46,12 +46,12 @@ EXPERIMENT_PARTS = (
     "counts",  # hash: rounds, told, growth, instance, keep_log, batch_size, claims; per generator what enrol.lua lists
     "estimates",  # hash: ordinal → "<seq> <payload>", of the primary metric
     "watched",  # hash: unit → "<seq> <payload>", of watched metrics
-    "marks",  # hash: of watched metrics what `counts` has of the primary one, see units.lua
+    "watched_counts",  # hash: of watched metrics what `counts` has of the primary one, see units.lua
     "picks",  # hash: number → "<g>\t<request id>\t<slice>\t<record>", every pick not yet settled, leased or not
     "terms",  # hash: number → "<nonce> <least rows> <most rows> <access key>", of the same picks
     "contexts",  # hash: number → what the log entry of its batch will have as `context`, of the same picks
     "leases",  # sorted set: number → deadline; only these pend
-    "turn",  # string that expires: who may open the next picks, after a lost compare-and-set
+    "opening_lock",  # string that expires: who may open the next picks, after a lost compare-and-set
     "requests",  # hash: request id → "number,number", for as long as these are leased
     "returned",  # hash: number → "<g> <runs>", indices to be handed out again; see picks.lua
     "settled",  # hash: number → "<nonce>\t<digest>\t<answer>", of a pick given up "<nonce>\t\t<reason>"
@@ -132,7 +132,7 @@ def unit(generator: Place, label: str = "") -> str:
 
 def facts(label: str) -> str:
     """The part that holds the small facts of a metric's units, see units.lua."""
-    return "marks" if label else "counts"
+    return "watched_counts" if label else "counts"
 
 
 def by_label(name: str, label: str) -> str:

@@ -37,9 +37,9 @@ class Routes:
 
         token: of a claim of `keys.ROUTES_UNIT`. model: `RouteModel.pack`; table: JSON of the caller; point: what
         `route_curve` keeps of the table, "" for nothing. kernels: `kernels_digest` of what was fixed from the first
-        contexts, "" where nothing was. It removes the note of `put_scoring_error`. A model changes the version and the
-        mark of the state, and is announced on `keys.ROUTES_MADE`. Nothing is stored where False is returned, and
-        nothing changes where both are there already. Raises Superseded as `put_mixture` does.
+        contexts, "" where nothing was. It removes the note of `put_scoring_error`. A model changes the version and
+        the state token, and is announced on `keys.ROUTES_MADE`. Nothing is stored where False is returned, and nothing
+        changes where both are there already. Raises Superseded as `put_mixture` does.
         """
         if not parts or not (model or table):
             raise ValueError("routes have a model or a table, and one generator or more")

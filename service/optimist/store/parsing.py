@@ -97,7 +97,7 @@ def parse_state(
         instance=counts["instance"],
         keep_log=counts["keep_log"] == "1",
         version=int(counts.get("version", 0)),
-        mark=counts.get("mark", ""),
+        state_token=counts.get("state_token", ""),
         last=counts.get("last", ""),
         labels=tuple(counts.get("labels", "").split()),
         mixture_growth=float(counts["mixture_growth"]) if "mixture_growth" in counts else None,

@@ -100,8 +100,8 @@ def _parsed(generator: int, stored: dict[bytes, bytes]) -> list[StoredPreview]:
     return sorted(found, key=lambda one: (-one.position, one.place))
 
 
-TURN_SECONDS = 0.5
-"""Seconds after which a turn at opening picks ends if its holder died."""
+OPENING_LOCK_SECONDS = 0.5
+"""Seconds after which the opening lock ends if its holder died."""
 APPENDED_SECONDS = 24 * 3600
 """Seconds for which an idempotency key is remembered; shorter if `settled_limit` newer ones came."""
 
@@ -145,13 +145,13 @@ class Picks:
         Then the picks of `opening` are opened, numbered in order, if the experiment is as the opening expects it. They
         are not opened if, since the state was read, other picks were opened, a decision was latched, the experiment was
         stopped, a generator was paused or retired, or a slice to be handed out `again` was taken; nor while somebody
-        other than `who` has the turn. A repeated ask gets its first picks again. Raises ValueError for a group
+        other than `who` has the opening lock. A repeated ask gets its first picks again. Raises ValueError for a group
         without picks, a request id that holds a tab, and a request id or an `again` that comes twice.
 
-        wants_state: return the state if no picks were opened. who: take the turn at opening picks together with the
-        state, for `TURN_SECONDS` or until picks are opened. A caller that lost against others passes `who`, so that its
-        next attempt succeeds. While somebody else has the turn, no state is returned. known: a state read before, whose
-        open picks, estimates, mixture and routes are taken from it instead of being read again.
+        wants_state: return the state if no picks were opened. who: take the opening lock together with the
+        state, for `OPENING_LOCK_SECONDS` or until picks are opened. A caller that lost against others passes `who`, so
+        that its next attempt succeeds. While somebody else has the opening lock, no state is returned. known: a state
+        read before, whose open picks, estimates, mixture and routes are taken from it instead of being read again.
         """
         groups = () if opening is None else opening.groups
         before, after, unforeseen, settled, opened, state = await self._commands.experiment_script(
@@ -161,7 +161,7 @@ class Picks:
             experiment=self._commands.full(experiment),
             remembered=self._settled_limit,
             wants_state=int(wants_state),
-            milliseconds=int(1000 * TURN_SECONDS),
+            milliseconds=int(1000 * OPENING_LOCK_SECONDS),
             batches=[
                 {
                     "number": batch.pick,
@@ -176,7 +176,7 @@ class Picks:
             expected_rounds=0 if opening is None else opening.rounds,
             expected_last="" if opening is None else opening.last,
             expected_version="" if opening is None or opening.version is None else opening.version,
-            expected_mark="" if opening is None else opening.mark,
+            expected_token="" if opening is None else opening.state_token,
             lease_seconds=0.0 if opening is None else opening.lease,
             who=who,
             held_mixture=held_mixture(known) if wants_state else "",

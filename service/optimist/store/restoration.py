@@ -218,16 +218,16 @@ class Restoration:
         """The hashes that hold watched metrics alone, by part; the inverse of `parsing.parse_watched`."""
         estimates: dict[str, Argument] = {}
         # As put_fitted.lua, put_estimate.lua and flip_snapshot.lua leave them.
-        marks: dict[str, Argument] = {
+        facts: dict[str, Argument] = {
             keys.by_label("fitted", label): kernels_digest(payload) for label, payload in fitted.items() if label
         }
         for (generator, label), state in watched.items():
             unit = keys.unit(generator, label)
-            marks[f"{unit}:snapshot_bytes"] = self._snapshot_bytes(generator, label)
+            facts[f"{unit}:snapshot_bytes"] = self._snapshot_bytes(generator, label)
             if state.estimate:
                 estimates[unit] = f"{state.estimate_seq} {state.estimate}"
-                marks[f"made_{unit}"] = f"{state.estimate_seq} {instance}"
-        return {"watched": estimates, "marks": marks}
+                facts[f"made_{unit}"] = f"{state.estimate_seq} {instance}"
+        return {"watched": estimates, "watched_counts": facts}
 
     def _snapshot_bytes(self, generator: int, label: str = "") -> int:
         """Bytes of the staged bodies that need not be read again."""

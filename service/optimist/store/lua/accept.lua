@@ -40,7 +40,7 @@ local function accept(g, number, digest, part, body, record, late, channel, expe
   -- The first write is the one that Redis refuses when memory is full, so that it refuses all or nothing.
   redis.call('XADD', log .. ':' .. g, seq .. '-0', unpack(entry))
   local fields = {g .. ':seq', seq, g .. ':bytes', bytes, g .. ':samples', samples, g .. ':batches', batches,
-                  'chain_' .. g, seq .. ' ' .. chain, 'told', all_told + 1, 'version', version, 'mark', marked(version)}
+                  'chain_' .. g, seq .. ' ' .. chain, 'told', all_told + 1, 'version', version, 'state_token', new_token(version)}
   -- decisions.md §2: estimates are due at fixed sample counts, independent of who computes them, and when.
   due = tonumber(due)
   if samples >= 2 and (due == 0 or samples >= (1 + growth) * due) then

@@ -78,10 +78,10 @@ end
 -- Compares the samples with those told before. Fills in, where they were told before: `copy`, the position of the same
 -- generator; `twin`, another generator; and `contents`, the bucket without its old entry, where one is to be added.
 local function compare(found, g, contents)
-  local mark, known = found.mark, false
-  if contents:find(mark, 1, true) then
+  local rest, known = found.rest, false
+  if contents:find(rest, 1, true) then
     local oldest = redis.call('HGET', counts, g .. ':seq') + 1 - REMEMBERED
-    for entry, at, position, made in contents:gmatch('(' .. mark .. ' (%d+) (%d+) (%S*);)') do
+    for entry, at, position, made in contents:gmatch('(' .. rest .. ' (%d+) (%d+) (%S*);)') do
       local lawful = is_lawful(found.made, made)
       if at ~= g then
         found.twin = found.twin or not lawful and not is_retracted(at, position) and at or nil
@@ -114,7 +114,7 @@ local function check(g, rows, measures, record)
       sizes[#sizes].reference = nil
     end
   end
-  local found = {bucket = '#' .. content:sub(1, 4), mark = content:sub(5), made = made_for(record, asked),
+  local found = {bucket = '#' .. content:sub(1, 4), rest = content:sub(5), made = made_for(record, asked),
                  sizes = sizes}
   local own, usual, contents = unpack(redis.call('HMGET', checks, g, 'usual', found.bucket))
 
@@ -188,7 +188,7 @@ local function note(g, seq, found, number, rows)
     fields[#fields + 1], fields[#fields + 2] = 'usual', found.usual
   end
   if found.contents then
-    local entry = table.concat({found.mark, g, seq, found.made}, ' ') .. ';'
+    local entry = table.concat({found.rest, g, seq, found.made}, ' ') .. ';'
     local contents = found.contents .. entry
     if #contents > LONGEST then
       contents = contents:match(';(.*)$')

@@ -3,12 +3,12 @@
 -- args: channel experiment remembered wants_state milliseconds batches*(number digest rows body nonce measures)
 
 -- Settles batches, then opens picks where `groups` names any. Where `wants_state` is 1 and no picks were opened, it
--- answers the state. With `who` given it then takes the turn at opening picks, for `milliseconds`, and answers no state
--- while it is the turn of another; after a repeat, which needs no turn, it takes none.
+-- answers the state. With `who` given it then takes the opening lock, for `milliseconds`, and answers no state
+-- while another has it; after a repeat, which needs none, it takes none.
 -- remembered: how many ended picks are remembered.
--- Answers the marks before and after, 1 if the batches changed anything that the caller cannot foresee (else 0), the
+-- Answers the state tokens before and after, 1 if the batches changed anything that the caller cannot foresee (else 0), the
 -- answer of each batch, that of the opening, and the state.
-local before = redis.call('HGET', counts, 'mark') or ''
+local before = redis.call('HGET', counts, 'state_token') or ''
 local answers, opened, state = {}, false, false
 for i, batch in ipairs(batches) do
   answers[i] = settle(batch.number, batch.digest, batch.rows, batch.body, batch.nonce, batch.measures, channel,
@@ -19,8 +19,8 @@ if #groups > 0 then
 end
 local outcome = opened and opened[2]
 if wants_state == '1' and outcome ~= 'opened' then
-  if who == '' or outcome == 'repeated' or take_turn(who, milliseconds) then
+  if who == '' or outcome == 'repeated' or take_opening_lock(who, milliseconds) then
     state = read_state(remembered)
   end
 end
-return {'ok', before, mark or before, was_unforeseen and 1 or 0, answers, opened, state}
+return {'ok', before, state_token or before, was_unforeseen and 1 or 0, answers, opened, state}

@@ -1,11 +1,11 @@
 -- uses: prelude
--- keys: requests counts leases decision turn controls generators states returned picks terms contexts
--- args: expected_rounds expected_last expected_version expected_mark lease_seconds who groups*(request size)
+-- keys: requests counts leases decision opening_lock controls generators states returned picks terms contexts
+-- args: expected_rounds expected_last expected_version expected_token lease_seconds who groups*(request size)
 -- args: new_picks*(generator slice again left terms record context)
 
 -- Opens the picks of the arguments, if the experiment is as expected: the number of picks opened so far, the nonce of
--- the last one, the version ('' for any), and the mark before this script's own steps, which is `at_first`.
--- `was_changed`: whether these changed something that the caller does not expect. `who`: who opens, for the turn. Each
+-- the last one, the version ('' for any), and the state token before this script's own steps, which is `at_first`.
+-- `was_changed`: whether these changed something that the caller does not expect. `who`: who opens, for the opening lock. Each
 -- group is one ask, whose `size` picks follow those of the groups before it in `new_picks`. `again`: the key of the
 -- returned slice that is handed out again, or ''. `left`: how many indices a pick leaves of the slice that it takes; they
 -- are handed out later. A repeated ask is recognised by its entry in `requests`: it gets its first picks, and nothing is
@@ -49,13 +49,13 @@ local function open(at_first, was_changed)
   if tonumber(rounds) ~= expected or (newest or '') ~= last then
     return {'ok', 'moved'}
   end
-  local is_exact, holder = expected_version ~= '', redis.call('GET', turn)
+  local is_exact, holder = expected_version ~= '', redis.call('GET', opening_lock)
   if holder and holder ~= who then
     return {'ok', 'moved'}
   end
   -- If the version has increased only by this script's own steps, nothing else has changed except that leases may have
   -- run out; these are freed when the state is read.
-  if is_exact and (was_changed or tonumber(expected_version) ~= version or expected_mark ~= at_first
+  if is_exact and (was_changed or tonumber(expected_version) ~= version or expected_token ~= at_first
     or redis.call('ZCOUNT', leases, '-inf', now()) > 0) then
     return {'ok', 'moved'}
   end
@@ -105,10 +105,10 @@ local function open(at_first, was_changed)
     opened[#opened + 1] = table.concat(numbers, ',')
     redis.call('HSET', requests, group.request, opened[#opened])
   end
-  redis.call('HSET', counts, 'rounds', number, 'last', last, 'version', version + 1, 'mark', marked(version + 1),
+  redis.call('HSET', counts, 'rounds', number, 'last', last, 'version', version + 1, 'state_token', new_token(version + 1),
     'lease', math.max(lease, longest or 0))
   if holder then
-    redis.call('DEL', turn)
+    redis.call('DEL', opening_lock)
   end
   return opened
 end

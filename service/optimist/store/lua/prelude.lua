@@ -34,17 +34,17 @@ local function now()
   return moment
 end
 
--- The mark that is stored beside a version: a Redis that has lost its last writes reaches the same version again, but
--- never the same mark. `mark` is the newest of this script.
-local mark
-local function marked(version)
-  mark = string.format('%.6f %d', now(), version)
-  return mark
+-- The token that is stored beside a version: a Redis that has lost its last writes reaches the same version again, but
+-- never the same token. `state_token` is the newest of this script.
+local state_token
+local function new_token(version)
+  state_token = string.format('%.6f %d', now(), version)
+  return state_token
 end
 
 -- Increments the version, which counts the changes of all that picks are made from: a caller who knows the current
 -- version need not read the state again. Never the first write of a script that frees memory: Redis refuses it when
 -- memory is full.
 local function changed()
-  redis.call('HSET', counts, 'mark', marked(redis.call('HINCRBY', counts, 'version', 1)))
+  redis.call('HSET', counts, 'state_token', new_token(redis.call('HINCRBY', counts, 'version', 1)))
 end

@@ -34,5 +34,5 @@ if label == '' then
   redis.call('PUBLISH', channel, experiment .. ' ' .. generator .. ' ' .. seq)
 end
 -- The name of this estimate, for readers that have it already. Retractions, and lost writes, never make it come again.
-redis.call('HSET', facts_of(label), 'made_' .. unit, seq .. ' ' .. (mark or string.format('%.6f', now())))
+redis.call('HSET', facts_of(label), 'made_' .. unit, seq .. ' ' .. (state_token or string.format('%.6f', now())))
 return {'ok', 1}

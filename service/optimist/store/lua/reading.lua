@@ -1,17 +1,17 @@
 -- uses: prelude picks
--- keys: turn counts leases picks terms expired_order decision
+-- keys: opening_lock counts leases picks terms expired_order decision
 -- keys: generators states controls estimates scoring_errors quarantined returned snapshots suspects mixtures routes
 -- args: held_mixture held_routes held*
 
--- Whether the turn at opening picks is that of `who` now, for `milliseconds`. A turn that lasts longer than that means
+-- Whether `who` has the opening lock now, for `milliseconds`. One that lasts longer than that means
 -- that the server's clock was set back.
-local function take_turn(who, milliseconds)
-  if redis.call('SET', turn, who, 'NX', 'PX', milliseconds) or redis.call('GET', turn) == who then
+local function take_opening_lock(who, milliseconds)
+  if redis.call('SET', opening_lock, who, 'NX', 'PX', milliseconds) or redis.call('GET', opening_lock) == who then
     return true
-  elseif redis.call('PTTL', turn) <= tonumber(milliseconds) then
+  elseif redis.call('PTTL', opening_lock) <= tonumber(milliseconds) then
     return false
   end
-  redis.call('SET', turn, who, 'PX', milliseconds)
+  redis.call('SET', opening_lock, who, 'PX', milliseconds)
   return true
 end
 

@@ -1,15 +1,15 @@
--- keys: counts marks
+-- keys: counts watched_counts
 
 -- Each generator is scored by each metric: a unit, written "<g>" for the primary metric, whose label is '', and
 -- "<g>:<label>" for a watched one. Small facts of a unit, such as the name of its newest estimate, are in `counts` for
--- the primary metric and in `marks` for watched ones: picks are made from `counts`, which must not grow with these.
+-- the primary metric and in `watched_counts` for watched ones: picks are made from `counts`, which must not grow with these.
 
 local function unit_of(g, label)
   return label == '' and tostring(g) or g .. ':' .. label
 end
 
 local function facts_of(label)
-  return label == '' and counts or marks
+  return label == '' and counts or watched_counts
 end
 
 -- A name that differs between metrics: of a key, or of a fact that all generators share.

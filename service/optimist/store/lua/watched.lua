@@ -1,5 +1,5 @@
 -- uses: prelude units
--- keys: generators watched scoring_errors snapshots counts marks
+-- keys: generators watched scoring_errors snapshots counts watched_counts
 -- args: wants_estimates held*(unit made)
 
 -- Answers what is known of each generator by each watched metric, all of one moment, for each {generator, label, name of
@@ -21,7 +21,7 @@ local labels, answer = all_labels(), {}
 if #labels == 1 then
   return {'ok', answer}
 end
-local facts, notes, pointers = table_of(marks), table_of(scoring_errors), table_of(snapshots)
+local facts, notes, pointers = table_of(watched_counts), table_of(scoring_errors), table_of(snapshots)
 for g = 0, redis.call('HLEN', generators) - 1 do
   local bytes = redis.call('HGET', counts, g .. ':bytes')
   for i = 2, #labels do
