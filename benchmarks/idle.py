@@ -21,7 +21,7 @@ import numpy as np
 from starlette.requests import Request
 
 from optimist.api.bodies.asks import read_parameters
-from optimist.api.routes.picks import Told
+from optimist.api.routes.picks import TellParameters
 from optimist.numerics.batches import check_batch
 from optimist.numerics.plausibility import magnitudes
 from optimist.policies.policy import Draws
@@ -45,7 +45,7 @@ def works() -> dict[str, Callable[[], object]]:
 
     return {
         "a loop in Python": loop,
-        "parameters of a tell": lambda: read_parameters(Told, Request(scope)),
+        "parameters of a tell": lambda: read_parameters(TellParameters, Request(scope)),
         "decoding of 5 × 64": lambda: tensors.decode(body),
         "check of 5 × 64": lambda: check_batch(arrays, {"features": 64}),
         "digest of 5 × 64": lambda: tensors.digest(arrays),

@@ -33,7 +33,7 @@ def make(store: Store):
         namespace: str = DEFAULT_NAMESPACE,
         **config: Any,
     ) -> Made:
-        its = store.of(namespace)
+        its = store.in_namespace(namespace)
         if config.get("metric", "fid") == "fid":
             moments = tensors.encode({"mean": np.zeros(4), "covariance": np.eye(4)})
             await its.references.put("normal", "{}", moments)

@@ -16,7 +16,7 @@ from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.numerics.routing.ridge import Moments
 from optimist.policies.routing import SAMPLED
-from optimist.records import AskGroup, Batch, NewPick, Opened, Opening, Part, Settled
+from optimist.records import AskGroup, Batch, LogExtent, NewPick, Opened, Opening, Settled
 from optimist.scoring.cached import CachedStatistic
 
 WIDTH = 6
@@ -65,7 +65,7 @@ async def tell_routed(made: Made, generator: int, rows: Sequence[Row], probabili
     assert all(isinstance(one, Settled) for one in settled), settled
 
 
-async def estimators_of(made: Made, parts: dict[int, Part]) -> dict[int, StreamingEstimator]:
+async def estimators_of(made: Made, parts: dict[int, LogExtent]) -> dict[int, StreamingEstimator]:
     """The whole logs up to these positions, which must be kept, as one process reads them."""
     question = question_of(made.experiment, None)
     if question.is_open:
@@ -105,7 +105,7 @@ async def has_model(made: Made) -> None:
     await until(come)
 
 
-async def table_of_now(made: Made) -> tuple[dict[int, Part], str]:
+async def table_of_now(made: Made) -> tuple[dict[int, LogExtent], str]:
     """The table of the logs as they are now, which is asked for as the API does."""
     expected = {g.ordinal: g.seq for g in (await made.store.state(made.name)).routable}
     asked = itertools.count()

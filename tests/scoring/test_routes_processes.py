@@ -24,12 +24,12 @@ from test_processes import scorer
 
 from optimist.estimation.artefacts import model_of
 from optimist.numerics.routing.model import RouteModel
-from optimist.records import Part
+from optimist.records import LogExtent
 from optimist.store import ROUTES_MADE, EmbeddedRedis
 
 pytestmark = [pytest.mark.faults, pytest.mark.long]
 
-Published = dict[str, tuple[dict[int, Part], bytes]]
+Published = dict[str, tuple[dict[int, LogExtent], bytes]]
 """Models by name: of which parts, and their bytes."""
 Ledger = defaultdict[int, list[float]]
 """The scores that were acknowledged, by generator."""

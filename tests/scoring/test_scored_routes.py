@@ -21,7 +21,7 @@ from optimist.experiments.curves import route_point
 from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
-from optimist.records import COST, ExperimentState, Part, Superseded
+from optimist.records import COST, ExperimentState, LogExtent, Superseded
 from optimist.scoring import Scorer, route_job
 from optimist.scoring.task import PUBLISH_EVERY
 from optimist.store import ROUTES_UNIT, EmbeddedRedis, Store, open_store
@@ -40,7 +40,7 @@ async def tell(made: Made, count: int, seed: int = 0) -> None:
         await tell_routed(made, generator, prompts(count, generator, seed))
 
 
-def made_of(state: ExperimentState) -> dict[int, Part]:
+def made_of(state: ExperimentState) -> dict[int, LogExtent]:
     """What the newest model was made of."""
     assert state.routes is not None
     return dict(state.routes.parts)

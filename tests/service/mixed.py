@@ -8,7 +8,7 @@ import numpy as np
 
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.programme import Quadratic
-from optimist.records import MixedPart
+from optimist.records import ChainedExtent
 from optimist.store import MIXTURE, Store
 
 
@@ -20,7 +20,7 @@ async def put_mixture(store: Store, experiment: str, slack: float = 0.5, **weigh
     parts = []
     for g in stored.mixable:
         [entry] = await store.read_log(experiment, g.ordinal, g.seq - 1)
-        parts.append(MixedPart(g.ordinal, g.seq, g.samples, entry.chain))
+        parts.append(ChainedExtent(g.ordinal, g.seq, g.samples, entry.chain))
     names = [g.name for g in stored.mixable]
     made = mixture(names, [g.samples for g in stored.mixable], [weights.get(name, 0.0) for name in names], slack)
     assert await store.put_mixture(experiment, json.dumps(made.to_dict()), claim.token, parts)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from optimist.numerics.routing.model import RouteModel
-from optimist.records import MixedPart
+from optimist.records import ChainedExtent
 from optimist.store import ROUTES_UNIT, Store
 
 WIDTH = 4
@@ -46,7 +46,7 @@ async def put_model(store: Store, experiment: str, published: RouteModel | bytes
     parts = []
     for g in stored.routable:
         [entry] = await store.read_log(experiment, g.ordinal, g.seq - 1)
-        parts.append(MixedPart(g.ordinal, g.seq, g.samples, entry.chain))
+        parts.append(ChainedExtent(g.ordinal, g.seq, g.samples, entry.chain))
     packed = published if isinstance(published, bytes) else published.pack()
     assert await store.put_routes(experiment, claim.token, parts, model=packed, **table)
     found = await store.route_model(experiment)

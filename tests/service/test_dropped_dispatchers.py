@@ -24,7 +24,7 @@ def server(tmp_path: Path):
 
 async def test_a_dispatcher_that_rests_is_dropped(server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
     async with open_store(server.url) as store:
-        context = Context(store, Settings(), RedisHealth(store, Settings())).of("default")
+        context = Context(store, Settings(), RedisHealth(store, Settings())).in_namespace("default")
         made = []
         for name in ("x", "y"):
             config = config_of(**{"name": name, "generators": ["a"], "metric": "mean"})

@@ -61,7 +61,7 @@ async def served(directory: Path, **settings: Any) -> AsyncIterator[Served]:
             open_store(redis.url) as store,
             httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1", timeout=60) as http,
         ):
-            yield Served(http, store.of("default"))
+            yield Served(http, store.in_namespace("default"))
 
 
 async def test_pieces_in_any_order_become_the_reference(tmp_path: Path):

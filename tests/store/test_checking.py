@@ -144,7 +144,7 @@ async def test_an_odd_batch_is_one_suspect_with_its_origin_however_often_it_is_s
 
 def test_a_suspect_is_read_as_it_was_stored():
     known = Suspect(6, Origin(12, 5, 1763823999.25), 1)
-    assert Suspect.of(6, known.stored) == known
+    assert Suspect.from_stored(6, known.stored) == known
 
 
 async def test_what_is_odd_is_named_of_the_first_and_counted_of_all_and_deleted(store: Store, redis: Redis):

@@ -8,9 +8,9 @@ from redis.asyncio import Redis
 from optimist.records import (
     SLICES,
     AskGroup,
+    ChainedExtent,
     Conflict,
     Measures,
-    MixedPart,
     NewPreview,
     NotFound,
     Returned,
@@ -85,9 +85,9 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
         await store.put_modes("one", 0, 1, "{}", first, label=label)
         await store.put_scoring_error("one", 1, "scratched", second, label=label)
         mixing = await token(store, MIXTURE, label=label)
-        await store.put_mixture("one", "{}", mixing, [MixedPart(0, 1, 5)], point="[]", label=label)
+        await store.put_mixture("one", "{}", mixing, [ChainedExtent(0, 1, 5)], point="[]", label=label)
     routing = await token(store, ROUTES_UNIT)
-    await store.put_routes("one", routing, [MixedPart(0, 1, 5)], model=b"model", table="{}", point="[]")
+    await store.put_routes("one", routing, [ChainedExtent(0, 1, 5)], model=b"model", table="{}", point="[]")
     await store.blend("one", {0: 1.0}, 5, "request")
     instance = (await store.state("one")).instance
     await store.put_previews("one", 1, [NewPreview(0, 0, "{}", b"pixels")], 8, instance=instance)

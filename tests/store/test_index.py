@@ -33,7 +33,7 @@ async def put(store: Store, name: str) -> bool:
 
 @pytest.mark.parametrize("namespace", ["default", "red"])
 async def test_of_many_made_at_once_as_many_are_made_as_there_may_be(store: Store, namespace: str):
-    others, store = store.of("green"), store.of(namespace)
+    others, store = store.in_namespace("green"), store.in_namespace(namespace)
     assert all([await make(others, f"e{n}") and await put(others, f"r{n}") for n in range(MOST)])
     made = await asyncio.gather(*(make(store, f"e{n}") for n in range(20)))
     kept = await asyncio.gather(*(put(store, f"r{n}") for n in range(20)))

@@ -8,7 +8,7 @@ import pytest
 from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.records import AskGroup, MixedPart, NewPick, Unavailable
+from optimist.records import AskGroup, ChainedExtent, NewPick, Unavailable
 from optimist.store import MIXTURE, ROUTES_UNIT, Store
 
 asks = itertools.count()
@@ -44,8 +44,8 @@ async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: S
         "estimate": lambda: store.put_estimate("x", 0, 1, "{}", mine),
         "fitted": lambda: store.put_fitted("x", 0, b"sigma", mine),
         "modes": lambda: store.put_modes("x", 0, 1, "{}", mine),
-        "mixture": lambda: store.put_mixture("x", "{}", mixing.token, [MixedPart(0, 1, 5)]),
-        "routes": lambda: store.put_routes("x", routing.token, [MixedPart(0, 1, 5)], model=b"model", table="{}"),
+        "mixture": lambda: store.put_mixture("x", "{}", mixing.token, [ChainedExtent(0, 1, 5)]),
+        "routes": lambda: store.put_routes("x", routing.token, [ChainedExtent(0, 1, 5)], model=b"model", table="{}"),
         "blend": lambda: store.blend("x", {0: 1.0}, 5, "request"),
         "snapshot": lambda: store.put_snapshot("x", 0, 1, b"statistic", mine),
         "quarantined": lambda: store.quarantine("x", 0, 1, "torn", mine),

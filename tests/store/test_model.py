@@ -22,11 +22,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from optimist.records import (
     SLICES,
     AskGroup,
+    ChainedExtent,
     Conflict,
     Gone,
     LogGap,
     Measures,
-    MixedPart,
     NotFound,
     NotRetractable,
     Refused,
@@ -503,7 +503,7 @@ class Model(RuleBasedStateMachine):
         if not positions:
             return
         text = f"made {next(self.numbers)}"
-        parts = [MixedPart(g, seq, seq) for g, seq in positions.items()]
+        parts = [ChainedExtent(g, seq, seq) for g, seq in positions.items()]
         claim = self.run(self.store.claim("m", ROUTES_UNIT, "a", 60))
         token = claim.token if owner == "a" else f"{claim.token}b"
         given = {what: text.encode() if what == "model" else text for what in whats}

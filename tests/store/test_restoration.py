@@ -63,8 +63,8 @@ STATE = ExperimentState(
             copies=2,
             twins={1: 2},
             acceptances=[
-                Acceptance.of(0, '{"position":5,"until":5,"who":"","when":1763824000.5,"reason":"right"}'),
-                Acceptance.of(0, '{"position":0,"until":5,"who":"key","when":1763824001.5,"reason":""}'),
+                Acceptance.from_record(0, '{"position":5,"until":5,"who":"","when":1763824000.5,"reason":"right"}'),
+                Acceptance.from_record(0, '{"position":0,"until":5,"who":"key","when":1763824001.5,"reason":""}'),
             ],
         ),
         GeneratorState(1, "b", 0, 0, 0, 0, 0, state="paused", is_seedless=True),

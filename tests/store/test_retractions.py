@@ -75,11 +75,11 @@ async def test_a_repeat_changes_nothing(store: Store):
     await tell(store, 0)
     await tell(store, 0)
     record, _ = await store.retract("x", pick=1, reason="first")
-    token = (await store.state("x")).state_token
+    before = (await store.state("x")).state_token
     repeats: list[dict[str, Any]] = [{"pick": 1}, {"generator": 0, "position": 1}]
     for again in repeats:
         assert await store.retract("x", reason="another", **again) == (record, True)
-    assert (await store.state("x")).state_token == token
+    assert (await store.state("x")).state_token == before
     whole, already = await store.retract("x", generator=0)
     assert whole is not None
     assert not already

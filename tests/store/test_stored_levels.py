@@ -43,7 +43,7 @@ async def kept(store: Store, generator: int, array: int = 0) -> list[Level]:
 @pytest.mark.parametrize("value", [0.0, -12.3456, 4999.9999])
 def test_a_level_is_read_as_it_was_stored(value: float):
     known = KeptLevel(3, 7, Origin(12, 5, 1763823999.25), value)
-    assert KeptLevel.of(*known.stored) == known
+    assert KeptLevel.from_member(*known.stored) == known
 
 
 async def test_levels_are_kept_by_array_with_the_origin_of_their_batch(store: Store):

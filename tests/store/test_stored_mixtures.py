@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist.policies import blend_counts
-from optimist.records import MixedPart, NotFound, Part, Superseded
+from optimist.records import ChainedExtent, LogExtent, NotFound, Superseded
 from optimist.store import MIXTURE, MIXTURES, MIXTURES_MADE, Announcement, Store, kernels_digest
 
 EACH = ["", "rke"]
@@ -44,14 +44,14 @@ async def estimate(store: Store) -> None:
     await store.put_estimate("x", 0, (await store.state("x")).generators[0].seq, "{}", claim.token)
 
 
-async def now(store: Store, *generators: int) -> list[MixedPart]:
+async def now(store: Store, *generators: int) -> list[ChainedExtent]:
     """The logs as they are."""
     states = (await store.state("x")).generators
     log = {g: (await store.read_log("x", g, states[g].seq - 1))[0] for g in generators or range(len(states))}
-    return [MixedPart(g, entry.seq, states[g].samples, entry.chain) for g, entry in log.items()]
+    return [ChainedExtent(g, entry.seq, states[g].samples, entry.chain) for g, entry in log.items()]
 
 
-async def put(store: Store, payload: str = "{}", label: str = "", parts: list[MixedPart] | None = None) -> bool:
+async def put(store: Store, payload: str = "{}", label: str = "", parts: list[ChainedExtent] | None = None) -> bool:
     parts = await now(store) if parts is None else parts
     mine = await token(store, label)
     return await store.put_mixture("x", payload, mine, parts, point=f"[{payload}]", label=label)
@@ -69,7 +69,11 @@ async def test_it_is_read_as_it_was_made_under_a_claim_of_its_own(store: Store, 
     assert await put(store, '{"weights": [0.5, 0.5]}', label)
     made = await store.mixture("x", label)
     assert made is not None
-    assert (made.payload, made.parts, made.samples) == ('{"weights": [0.5, 0.5]}', {0: Part(1, 5), 1: Part(2, 10)}, 15)
+    assert (made.payload, made.parts, made.samples) == (
+        '{"weights": [0.5, 0.5]}',
+        {0: LogExtent(1, 5), 1: LogExtent(2, 10)},
+        15,
+    )
     assert await store.mixture("x", next(other for other in EACH if other != label)) is None
     assert await store.claim("x", MIXTURE, "other", 60, label) is None
     await store.end_claim("x", MIXTURE, await token(store, label), label)
@@ -147,7 +151,7 @@ async def test_states_leave_out_the_mixture_that_the_reader_has(store: Store, re
     await put(store, "two")
     newer = await store.state("x", known)
     assert newer.mixture is not None
-    assert (newer.mixture.payload, newer.mixture.parts[0]) == ("two", Part(2, 10))
+    assert (newer.mixture.payload, newer.mixture.parts[0]) == ("two", LogExtent(2, 10))
 
 
 async def test_it_is_due_as_samples_grow_and_generators_change(store: Store):
@@ -203,7 +207,7 @@ async def test_a_curve_of_points_whenever_samples_have_grown_by_a_32nd(store: St
     await put(store, "104")
     points = await store.mixture_curve("x")
     assert [(one.told, one.samples, one.point) for one in points] == [(2, 100, "[100]"), (4, 104, "[104]")]
-    assert points[1].parts == {0: Part(3, 54), 1: Part(1, 50)}
+    assert points[1].parts == {0: LogExtent(3, 54), 1: LogExtent(1, 50)}
     assert await store.mixture_curve("x", 1) == points[1:]
     assert await store.mixture_curve("x", label="rke") == []
 
@@ -218,7 +222,7 @@ async def test_one_of_a_retracted_batch_goes_and_others_stay(store: Store, label
     assert kept is not None
     assert kept.payload == "first"
     with pytest.raises(Superseded, match="lost"):
-        await put(store, "of before", label, parts=[MixedPart(0, 3, 15), MixedPart(1, 1, 5)])
+        await put(store, "of before", label, parts=[ChainedExtent(0, 3, 15), ChainedExtent(1, 1, 5)])
     await tell(store, 0, rows=50)
     await put(store, "second", label)
     await store.put_scoring_error("x", MIXTURE, "torn", await token(store, label), label)
@@ -250,7 +254,7 @@ async def test_one_of_kernels_that_are_fixed_anew_goes(store: Store):
 async def test_one_of_lost_batches_is_refused(store: Store):
     await tell(store, 0, 1)
     parts = await now(store)
-    for wrong in (MixedPart(0, 1, 5, "0" * 40), MixedPart(0, 2, 5, parts[0].chain)):
+    for wrong in (ChainedExtent(0, 1, 5, "0" * 40), ChainedExtent(0, 2, 5, parts[0].chain)):
         with pytest.raises(Superseded, match="lost"):
             await put(store, parts=[wrong, parts[1]])
     await tell(store, 0, 1)
@@ -266,7 +270,7 @@ async def test_one_of_a_position_whose_log_became_a_snapshot_is_stored(store: St
         assert await store.put_snapshot("x", 0, 1, b"statistic", claim.token, chain=parts[0].chain, label=label)
     await tell(store, 0)
     with pytest.raises(Superseded, match="lost"):
-        await put(store, parts=[MixedPart(0, 1, 5, "0" * 40), parts[1]])
+        await put(store, parts=[ChainedExtent(0, 1, 5, "0" * 40), parts[1]])
     assert await put(store, parts=parts)
 
 

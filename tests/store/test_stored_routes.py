@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
-from optimist.records import MixedPart, Part, StoredRoutes, Superseded, is_outgrown
+from optimist.records import ChainedExtent, LogExtent, StoredRoutes, Superseded, is_outgrown
 from optimist.store import MIXTURE, ROUTES, ROUTES_MADE, ROUTES_UNIT, Announcement, Place, Store, kernels_digest
 
 MODEL = b"\x00model\xff \n"
@@ -36,15 +36,15 @@ async def token(store: Store) -> str:
     return await claimed(store, ROUTES_UNIT)
 
 
-async def now(store: Store, *generators: int) -> list[MixedPart]:
+async def now(store: Store, *generators: int) -> list[ChainedExtent]:
     """The logs as they are."""
     states = (await store.state("x")).generators
     log = {g: (await store.read_log("x", g, states[g].seq - 1))[0] for g in generators or range(len(states))}
-    return [MixedPart(g, entry.seq, states[g].samples, entry.chain) for g, entry in log.items()]
+    return [ChainedExtent(g, entry.seq, states[g].samples, entry.chain) for g, entry in log.items()]
 
 
 async def put(
-    store: Store, model: bytes = b"", table: str = "", parts: list[MixedPart] | None = None, kernels: str = ""
+    store: Store, model: bytes = b"", table: str = "", parts: list[ChainedExtent] | None = None, kernels: str = ""
 ) -> bool:
     parts = await now(store) if parts is None else parts
     point = f"[{table}]" if table else ""
@@ -69,11 +69,11 @@ async def test_model_and_table_are_read_as_they_were_made_under_one_claim(store:
             await store.put_routes("x", other, parts, model=MODEL)
     assert await put(store, MODEL)
     assert await found(store) == (MODEL, None)
-    assert (await store.state("x")).routes == StoredRoutes("any", {0: Part(1, 5), 1: Part(2, 10)})
+    assert (await store.state("x")).routes == StoredRoutes("any", {0: LogExtent(1, 5), 1: LogExtent(2, 10)})
     await tell(store, 0)
     assert await put(store, table='{"gain": 1}')
     assert await found(store) == (MODEL, '{"gain": 1}')
-    assert (await store.route_table("x") or ({},))[0] == {0: Part(2, 10), 1: Part(2, 10)}
+    assert (await store.route_table("x") or ({},))[0] == {0: LogExtent(2, 10), 1: LogExtent(2, 10)}
     assert await store.claim("x", ROUTES_UNIT, "other", 60) is None
     await store.end_claim("x", ROUTES_UNIT, await token(store))
     assert await store.claim("x", ROUTES_UNIT, "other", 60) is not None
@@ -136,14 +136,14 @@ async def test_a_model_changes_what_picks_are_made_from_and_is_announced(store: 
 
 
 def test_a_model_is_outgrown_by_all_samples_and_by_those_of_a_newcomer():
-    made = {0: Part(100, 1000), 1: Part(10, 10)}
+    made = {0: LogExtent(100, 1000), 1: LogExtent(10, 10)}
 
     def is_due(old: int, new: int, seq: int = 1000) -> bool:
-        return is_outgrown(made, {0: Part(seq, old), 1: Part(seq, new)}, 0.1, 0.25)
+        return is_outgrown(made, {0: LogExtent(seq, old), 1: LogExtent(seq, new)}, 0.1, 0.25)
 
     assert [is_due(1000, 12), is_due(1000, 13), is_due(1097, 12), is_due(1099, 12)] == [False, True, False, True]
     assert not is_due(1000, 13, seq=10), "nothing was told since"
-    assert not is_outgrown(made, {0: Part(100, 1000), 1: Part(20, 20)}, 0.1), "mixtures look at all samples"
+    assert not is_outgrown(made, {0: LogExtent(100, 1000), 1: LogExtent(20, 20)}, 0.1), "mixtures look at all samples"
 
 
 async def test_one_is_due_as_samples_grow_and_generators_change(store: Store):
@@ -198,7 +198,7 @@ async def test_points_of_tables_whenever_samples_have_grown_by_a_32nd(store: Sto
     await put(store, table="104")
     points = await store.route_curve("x")
     assert [(one.told, one.samples, one.point) for one in points] == [(2, 100, "[100]"), (4, 104, "[104]")]
-    assert points[1].parts == {0: Part(3, 54), 1: Part(1, 50)}
+    assert points[1].parts == {0: LogExtent(3, 54), 1: LogExtent(1, 50)}
     assert await store.route_curve("x", 1) == points[1:]
 
 
@@ -214,7 +214,7 @@ async def test_what_was_made_of_a_retracted_batch_goes_and_the_rest_stays(store:
     assert [one.point for one in await store.route_curve("x")] == ["[first]"]
     assert (await store.state("x")).routes_error is None
     with pytest.raises(Superseded, match="lost"):
-        await put(store, b"of before", parts=[MixedPart(0, 3, 60), MixedPart(1, 1, 5)])
+        await put(store, b"of before", parts=[ChainedExtent(0, 3, 60), ChainedExtent(1, 1, 5)])
     await store.retract("x", generator=1, position=1)
     assert await found(store) == (None, None)
     assert await store.route_curve("x") == []
@@ -244,7 +244,7 @@ async def test_one_of_lost_batches_is_refused_unless_a_snapshot_has_their_place(
     parts = await now(store)
     assert await store.put_snapshot("x", 0, 1, b"statistic", await claimed(store, 0), chain=parts[0].chain)
     await tell(store, 0)
-    for wrong in (MixedPart(0, 1, 5, "0" * 40), MixedPart(0, 3, 5, parts[0].chain)):
+    for wrong in (ChainedExtent(0, 1, 5, "0" * 40), ChainedExtent(0, 3, 5, parts[0].chain)):
         with pytest.raises(Superseded, match="lost"):
             await put(store, MODEL, parts=[wrong, parts[1]])
     assert await put(store, MODEL, parts=parts)

@@ -89,12 +89,12 @@ class Context:
         reading = (self.experiment, self.state, self.watched, self.mixture, self.routes, self.anomalous, self.outlines)
         self.polls = Polls(self.store, *reading, self.settings.hint_after)
 
-    def of(self, namespace: str) -> Context:
+    def in_namespace(self, namespace: str) -> Context:
         """What this process has of one namespace; `self` is of all of them, and serves none."""
         known = self._namespaces.get(namespace)
         if known is None:
             known = self._namespaces[namespace] = Context(
-                self.store.of(namespace), self.settings, self.redis_health, _suspects=self._suspects
+                self.store.in_namespace(namespace), self.settings, self.redis_health, _suspects=self._suspects
             )
         return known
 
@@ -323,7 +323,7 @@ class Context:
 def context_of(request: Request) -> Context:
     """What the application has put up for its routes, of the caller's namespace."""
     caller: Caller = request.scope["caller"]
-    return request.app.state.context.of(caller.namespace)
+    return request.app.state.context.in_namespace(caller.namespace)
 
 
 # Not plain functions, which FastAPI would call in a thread each.

@@ -24,7 +24,7 @@ class Body:
     etag: str
 
     @classmethod
-    def of(cls, text: str) -> Body:
+    def from_text(cls, text: str) -> Body:
         """The answer with the tag of its contents."""
         return cls(text, f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"')
 

@@ -104,7 +104,7 @@ class Poll:
             report = self.report.model_copy(update={"progress": progress})
             if len(self._bodies) >= BODIES:
                 self._bodies.clear()
-            known = self._bodies[after] = Body.of(report.model_dump_json())
+            known = self._bodies[after] = Body.from_text(report.model_dump_json())
         return known
 
 
@@ -263,7 +263,7 @@ class Polls:
         for outline, fingerprint in zip(outlines, fingerprints, strict=True):
             with suppress(NotFound, Replaced):  # deleted meanwhile
                 found.append(await self._summary(outline, fingerprint))
-        return Body.of(ExperimentPage(experiments=found, next=following).model_dump_json())
+        return Body.from_text(ExperimentPage(experiments=found, next=following).model_dump_json())
 
     async def _summary(self, outline: Outline, fingerprint: bytes) -> Summary:
         """The line of an experiment in the list, made anew unless its fingerprint, read just before, is as it was."""

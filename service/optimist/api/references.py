@@ -48,7 +48,7 @@ class Layout:
     piece_rows: int
 
     @classmethod
-    def of(cls, wanted: UploadRequest, max_body: int) -> Layout:
+    def from_request(cls, wanted: UploadRequest, max_body: int) -> Layout:
         """Pieces of whole rows and of at most `CHUNK_BYTES`, which fit into requests of `max_body` bytes."""
         row = wanted.dimension * np.dtype(wanted.dtype).itemsize
         most = min(CHUNK_BYTES, max_body - tensors.LONGEST_HEADER // 64)

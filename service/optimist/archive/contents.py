@@ -229,7 +229,7 @@ class PageEntry(Wire):
         return self
 
     @classmethod
-    def of(cls, entry: LogEntry) -> Self:
+    def from_entry(cls, entry: LogEntry) -> Self:
         """The page's entry for this log entry."""
         return cls(
             seq=entry.seq,
@@ -289,13 +289,13 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int
         snapshot_seq=known.snapshot_position,
         quarantined=[Quarantined(seq, reason) for seq, reason in sorted(known.quarantined.items())],
         quarantined_count=known.quarantined_count,
-        suspects=[Suspect.of(seq, stored) for seq, stored in sorted(known.suspects.items())],
+        suspects=[Suspect.from_stored(seq, stored) for seq, stored in sorted(known.suspects.items())],
         copies=known.copies,
         twins=known.twins,
         retracted=retracted,
         restart=known.restart,
-        retractions=[Retraction.of(ordinal, record) for record in known.retractions],
+        retractions=[Retraction.from_record(ordinal, record) for record in known.retractions],
         is_seedless=known.is_seedless,
         told=known.told,
-        acceptances=[Acceptance.of(ordinal, record) for record in known.accepting],
+        acceptances=[Acceptance.from_record(ordinal, record) for record in known.accepting],
     )

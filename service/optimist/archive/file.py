@@ -76,7 +76,7 @@ class ArchiveWriter:
         """Write a page of log entries, and return its name for `ArchivedGenerator.pages`."""
         self._pages += 1
         name = f"logs/{self._pages}"
-        rows = [PageEntry.of(entry) for entry in entries]
+        rows = [PageEntry.from_entry(entry) for entry in entries]
         self._add(f"{name}.json", PAGE.dump_json(rows))
         self._add(f"{name}.batches", b"".join(entry.body for entry in entries))
         if contexts := b"".join(entry.context for entry in entries):

@@ -173,7 +173,7 @@ async def import_archive(
             await restoration.commit(
                 *(text, config.rescore_growth, stored, archive.history, _fitted(archive)),
                 sizes=contents.sizes,
-                levels=[[KeptLevel.of(*level) for level in one.levels] for one in contents.generators],
+                levels=[[KeptLevel.from_member(*level) for level in one.levels] for one in contents.generators],
                 batch_size=config.batch_size if experiment.is_indexed else None,
                 watched=watched,
             )

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from optimist.dispatch.report import with_decision_latched
 from optimist.dispatch.route_models import RouteModels
-from optimist.dispatch.waiting import Ask, Plan, Tell, planned, resolve
+from optimist.dispatch.waiting import Ask, PlannedAnswers, Tell, planned, resolve
 from optimist.experiments.assignment import Assignment, MostOpen
 from optimist.experiments.goals import MANY, AskedContexts
 from optimist.experiments.goals.route import ForRouting
@@ -157,7 +157,7 @@ class Dispatcher:
                 return self._tells[:count]
         return list(self._tells)
 
-    async def _plan(self, tells: Sequence[Tell], asks: Sequence[Ask], is_fresh: bool) -> Plan | None:
+    async def _plan(self, tells: Sequence[Tell], asks: Sequence[Ask], is_fresh: bool) -> PlannedAnswers | None:
         """Apply the tells to the state in place, and plan the answers of the asks that need not wait any longer.
 
         None if all asks must wait, or if the state must be read first; `_is_known` is then False. From a state that is
@@ -187,12 +187,12 @@ class Dispatcher:
         if not tells and time.monotonic() < self._full_until:
             full = Assignment(state, self._most_open, self._config.lease)
             if refused := [ask for ask in ready if full.refuses(ask.request, ask.key, ask.contexts)]:
-                return Plan({ask: [] for ask in refused})
+                return PlannedAnswers({ask: [] for ask in refused})
         plan = planned(state, ready, self._most_open, self._config.lease, exactly=True)
         self._is_known = not plan.returned and all(plan.replies.values())
         return plan if self._is_known else None
 
-    async def _exchange(self, tells: Sequence[Tell], asks: Sequence[Ask], plan: Plan | None) -> bool:
+    async def _exchange(self, tells: Sequence[Tell], asks: Sequence[Ask], plan: PlannedAnswers | None) -> bool:
         """Settle the tells and open the planned picks, or else read the state; answer what is settled or opened.
 
         Returns whether everything happened as planned.
@@ -269,7 +269,7 @@ class Dispatcher:
             self._wanted = name, now
             await self._store.want_mixture(self._config.name)
 
-    async def _finish(self, plan: Plan) -> None:
+    async def _finish(self, plan: PlannedAnswers) -> None:
         """Answer the asks of a plan whose picks are open."""
         assert self._state is not None
         if plan.returned:

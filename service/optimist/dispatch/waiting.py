@@ -23,7 +23,7 @@ PICKS_A_ROUND = 64
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlannedAnswers:
     """The picks for each ask. Those of `opening` are new; those numbered in `returned` were open already."""
 
     replies: dict[Ask, list[Pick]]
@@ -33,13 +33,15 @@ class Plan:
     """Whether the state was just read that it was made from."""
 
 
-def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, lease: float, exactly: bool) -> Plan:
+def planned(
+    state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, lease: float, exactly: bool
+) -> PlannedAnswers:
     """Plan the answers of these asks, in order. Their picks are opened on the state, in place.
 
     lease: seconds for which new picks count as open. exactly: see `Assignment.opening`.
     """
     if state.has_ended:
-        return Plan({ask: [] for ask in ready}, is_fresh=not exactly)
+        return PlannedAnswers({ask: [] for ask in ready}, is_fresh=not exactly)
     assignment = Assignment(state, most_open, lease)
     replies: dict[Ask, list[Pick]] = {}
     for ask in ready:
@@ -47,7 +49,7 @@ def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, lease
             break  # the others are answered in the next round
         is_stale = ask.is_pending(state) or state.goal.is_stale
         replies[ask] = assignment.answer(ask.request, is_stale, ask.key, ask.contexts)
-    return Plan(replies, assignment.opening(exactly), assignment.returned, is_fresh=not exactly)
+    return PlannedAnswers(replies, assignment.opening(exactly), assignment.returned, is_fresh=not exactly)
 
 
 def _pending() -> asyncio.Future[Any]:

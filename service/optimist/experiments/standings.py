@@ -11,7 +11,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.policies import Arm, reports, shown_mixture
 from optimist.policies.reports import watched_report
-from optimist.records import GeneratorState, Part, StoredMixture, StoredRoutes, Unit, WatchedState
+from optimist.records import GeneratorState, LogExtent, StoredMixture, StoredRoutes, Unit, WatchedState
 from optimist_client import models
 from optimist_client.metrics import Metric
 from optimist_client.models import Routes, Standing, WatchedReport
@@ -76,7 +76,7 @@ def _is_scored(state: PolicyState, metric: Metric, positions: Sequence[int]) -> 
     return all(seq >= generator.due_seq for generator, seq in zip(state.contenders, positions, strict=True))
 
 
-def format_routing_table(state: PolicyState, parts: Mapping[int, Part], table: str) -> Routes:
+def format_routing_table(state: PolicyState, parts: Mapping[int, LogExtent], table: str) -> Routes:
     """The table made of these parts, with their positions; it is stale where samples have grown much, or costs have
     changed, since.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-class Part(NamedTuple):
+class LogExtent(NamedTuple):
     """What a mixture was made of by one generator: its log up to `seq`, with so many samples that count."""
 
     seq: int
@@ -21,7 +21,7 @@ class StoredMixture:
 
     made: str = field(compare=False)
     """A name that no other mixture has."""
-    parts: Mapping[int, Part]
+    parts: Mapping[int, LogExtent]
     """By the ordinals of the generators in it."""
     payload: str
 
@@ -37,7 +37,7 @@ class StoredRoutes:
 
     made: str = field(compare=False)
     """A name that no other model has: "<samples>:<Unix seconds of Redis>"."""
-    parts: Mapping[int, Part]
+    parts: Mapping[int, LogExtent]
     """By the ordinals of the generators in it."""
 
     @property
@@ -47,7 +47,7 @@ class StoredRoutes:
 
 
 def is_outgrown(
-    parts: Mapping[int, Part], able: Mapping[int, Part], growth: float, own_growth: float = math.inf
+    parts: Mapping[int, LogExtent], able: Mapping[int, LogExtent], growth: float, own_growth: float = math.inf
 ) -> bool:
     """Whether what was made of `parts` is of other generators than now, or samples have grown by `growth` since, or
     those of one generator by `own_growth`.
@@ -103,7 +103,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class MixedPart:
+class ChainedExtent:
     """What a mixture, or a model of contexts, to be stored was made of by one generator: its log up to `seq`.
 
     samples: those that count up to there. chain: `LogEntry.chain` there, "" where it is not known.
@@ -123,7 +123,7 @@ class MixturePoint:
     """Batches told to the whole experiment when it was published."""
     samples: int
     """Samples of all generators that it was made from."""
-    parts: Mapping[int, Part]
+    parts: Mapping[int, LogExtent]
     point: str
 
 
@@ -135,5 +135,5 @@ class RoutePoint:
     """Batches told to the whole experiment when it was published."""
     samples: int
     """Samples of all generators that it was made from."""
-    parts: Mapping[int, Part]
+    parts: Mapping[int, LogExtent]
     point: str

@@ -73,7 +73,7 @@ class KeptLevel(NamedTuple):
         return f"{_SPAN * self.array + self.value:.4f}", f"{self.array} {self.position} {origin}"
 
     @classmethod
-    def of(cls, score: str, member: str) -> KeptLevel:
+    def from_member(cls, score: str, member: str) -> KeptLevel:
         """The inverse of `stored`. Raises ValueError on other texts."""
         array, position, pick, rows, told = member.split(" ")
         value = round(float(score) - _SPAN * int(array), 4)

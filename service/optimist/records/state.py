@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from optimist.records.made import Part, StoredMixture, StoredRoutes, is_outgrown
+from optimist.records.made import LogExtent, StoredMixture, StoredRoutes, is_outgrown
 from optimist_client.goals import OWN_GROWTH
 
 Unit = tuple[int, str]
@@ -98,7 +98,7 @@ class Retraction:
     """The text that the scripts store, of which the other fields are."""
 
     @classmethod
-    def of(cls, generator: int, record: str) -> Retraction:
+    def from_record(cls, generator: int, record: str) -> Retraction:
         """The retraction of a record of retract.lua. Raises ValueError or TypeError for another text."""
         return cls(generator=generator, record=record, **json.loads(record))
 
@@ -118,7 +118,7 @@ class Suspect:
         return f"{self.copy_of}\t{self.origin.pick} {self.origin.rows} {self.origin.told:.3f}"
 
     @classmethod
-    def of(cls, seq: int, stored: str) -> Suspect:
+    def from_stored(cls, seq: int, stored: str) -> Suspect:
         """The inverse of `stored`. Raises ValueError on another text."""
         copy, origin = stored.split("\t")
         pick, rows, told = origin.split(" ")
@@ -143,7 +143,7 @@ class Acceptance:
     """The text that the scripts store, of which the other fields are."""
 
     @classmethod
-    def of(cls, generator: int, record: str) -> Acceptance:
+    def from_record(cls, generator: int, record: str) -> Acceptance:
         """The acceptance of a record of accept_batch.lua. Raises ValueError or TypeError for another text."""
         return cls(generator=generator, record=record, **json.loads(record))
 
@@ -310,7 +310,9 @@ class ExperimentState:
     def has_outgrown(self, made: StoredMixture | StoredRoutes, growth: float, own_growth: float = math.inf) -> bool:
         """As `is_outgrown`, of a mixture or a model of contexts, against one made now."""
         able = self.mixable if isinstance(made, StoredMixture) else self.routable
-        return is_outgrown(made.parts, {one.ordinal: Part(one.seq, one.samples) for one in able}, growth, own_growth)
+        return is_outgrown(
+            made.parts, {one.ordinal: LogExtent(one.seq, one.samples) for one in able}, growth, own_growth
+        )
 
     @property
     def is_mixture_due(self) -> bool:

@@ -50,7 +50,7 @@ class FirstBatch:
     """(d,); (0,) where the bandwidth of contexts is not open."""
 
     @classmethod
-    def of(cls, entry: LogEntry, question: Question) -> FirstBatch:
+    def from_entry(cls, entry: LogEntry, question: Question) -> FirstBatch:
         """Raises ValueError for a batch that cannot be read."""
         batch = batch_of(entry)[0]
         if question.contexts is None or not question.contexts.is_open:
@@ -73,7 +73,7 @@ async def first_batches(
             if entry.retracts is not None or entry in retracted:
                 continue
             with contextlib.suppress(ValueError):
-                found.append(FirstBatch.of(entry, question))
+                found.append(FirstBatch.from_entry(entry, question))
                 rows -= entry.rows
             if rows <= 0 and len(found) >= batches:
                 return found
@@ -154,7 +154,7 @@ class References:
         Raises ValueError where the reference is gone, or does not suffice for the metric.
         """
         named = metric.setting("reference")
-        stored = self._store.of(namespace_of(full_name)).references
+        stored = self._store.in_namespace(namespace_of(full_name)).references
         digest = await stored.digest(named)
         if digest is not None:
             key = digest, metric.model_dump_json(exclude={"reference", "label", "reads"})

@@ -17,7 +17,7 @@ from optimist.insight.metrics import SCORING_FAILURES, SCORING_SECONDS
 from optimist.numerics.routing.features import ContextSettings
 from optimist.numerics.routing.model import RouteModel
 from optimist.numerics.routing.prompts import RoutedRows
-from optimist.records import COST, CorruptData, ExperimentState, MixedPart, Part, is_outgrown
+from optimist.records import COST, ChainedExtent, CorruptData, ExperimentState, LogExtent, is_outgrown
 from optimist.routing_gain.reports import route_table
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
@@ -43,7 +43,7 @@ class _Taken:
     """b"" where it is not due."""
     rows: RoutedRows | None
     """What the table is to be made of; None where it is not."""
-    parts: list[MixedPart]
+    parts: list[ChainedExtent]
 
 
 def _model(estimators: Mapping[int, StreamingEstimator], experiment: ScoredExperiment) -> bytes:
@@ -54,7 +54,7 @@ def _table(
     rows: RoutedRows,
     experiment: Experiment,
     state: ExperimentState,
-    parts: list[MixedPart],
+    parts: list[ChainedExtent],
     contexts: ContextSettings | None,
     model: tuple[str, bytes] | None,
 ) -> Routes:
@@ -159,12 +159,14 @@ class RouteJob:
             task.published = time.monotonic()
         if taken.rows is not None:
             await self._put_table(taken.rows, taken.parts, state)
-        elif is_outgrown(tabled, {part.generator: Part(part.seq, part.samples) for part in taken.parts}, TABLE_GROWTH):
+        elif is_outgrown(
+            tabled, {part.generator: LogExtent(part.seq, part.samples) for part in taken.parts}, TABLE_GROWTH
+        ):
             task.is_wanted = task.again = True
 
-    def _readable(self, state: ExperimentState) -> dict[int, Part]:
+    def _readable(self, state: ExperimentState) -> dict[int, LogExtent]:
         left_out = self._task.left_out
-        return {g.ordinal: Part(g.seq, g.samples) for g in state.routable if g.ordinal not in left_out}
+        return {g.ordinal: LogExtent(g.seq, g.samples) for g in state.routable if g.ordinal not in left_out}
 
     def _has_news(self, state: ExperimentState) -> bool:
         """Whether the model is due for another reason than generators that could not be read the last time."""
@@ -193,7 +195,7 @@ class RouteJob:
                 rows = await self._in_thread(rows_of, estimators, len(state.generators))
         return _Taken(model, rows, parts)
 
-    async def _put_table(self, rows: RoutedRows, parts: list[MixedPart], state: ExperimentState) -> None:
+    async def _put_table(self, rows: RoutedRows, parts: list[ChainedExtent], state: ExperimentState) -> None:
         """Make the table after the model was published, and generators have quanta again."""
         task, text = self._task, await self._store.config(self._task.name)
         if text is None:
@@ -213,7 +215,7 @@ class RouteJob:
         self._observe("route table", task.table_seconds)
         await self._put(parts, table=made.model_dump_json(), point=route_point(made))
 
-    async def _put(self, parts: list[MixedPart], *, model: bytes = b"", table: str = "", point: str = "") -> None:
+    async def _put(self, parts: list[ChainedExtent], *, model: bytes = b"", table: str = "", point: str = "") -> None:
         task = self._task
         await self._store.put_routes(
             *(task.name, task.token, parts),

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from optimist.records import CorruptData, GeneratorState, LogGap, MixedPart, Superseded
+from optimist.records import ChainedExtent, CorruptData, GeneratorState, LogGap, Superseded
 from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.fairness import FairQueue
@@ -207,8 +207,8 @@ class StatisticSet:
         return True
 
 
-def parts_of(statistics: dict[int, CachedStatistic]) -> list[MixedPart]:
+def parts_of(statistics: dict[int, CachedStatistic]) -> list[ChainedExtent]:
     """What is made of these statistics, as it is stored with that."""
     return [
-        MixedPart(ordinal, cached.seq, cached.estimator.samples, cached.chain) for ordinal, cached in statistics.items()
+        ChainedExtent(ordinal, cached.seq, cached.estimator.samples, cached.chain) for ordinal, cached in statistics.items()
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from optimist.records import MixedPart, MixturePoint, Part, RoutePoint, StoredMixture
+from optimist.records import ChainedExtent, LogExtent, MixturePoint, RoutePoint, StoredMixture
 from optimist.store import keys
 from optimist.store.commands import Argument, Commands
 from optimist.store.parsing import parse_mixture, parse_parts
@@ -26,7 +26,7 @@ class Routes:
         self,
         experiment: str,
         token: str,
-        parts: Sequence[MixedPart],
+        parts: Sequence[ChainedExtent],
         *,
         model: bytes = b"",
         table: str = "",
@@ -62,7 +62,7 @@ class Routes:
         made, model = await self._read(experiment, "made", "model")
         return None if made is None or model is None else (made.decode().split(" ", 1)[0], model)
 
-    async def route_table(self, experiment: str) -> tuple[Mapping[int, Part], str] | None:
+    async def route_table(self, experiment: str) -> tuple[Mapping[int, LogExtent], str] | None:
         """What the newest table was made of, and the table; None before the first."""
         parts, table = await self._read(experiment, "of", "table")
         return None if parts is None or table is None else (parse_parts(parts.decode()), table.decode())
@@ -100,7 +100,7 @@ class Mixtures:
         experiment: str,
         payload: str,
         token: str,
-        parts: Sequence[MixedPart],
+        parts: Sequence[ChainedExtent],
         *,
         kernels: str = "",
         point: str = "",
@@ -176,7 +176,7 @@ class Mixtures:
         return dict(zip(weights, counts, strict=True))
 
 
-def packed(parts: Sequence[MixedPart]) -> list[dict[str, Argument]]:
+def packed(parts: Sequence[ChainedExtent]) -> list[dict[str, Argument]]:
     """As parts.lua takes them."""
     return [
         {"generator": part.generator, "seq": part.seq, "samples": part.samples, "chain": part.chain} for part in parts

@@ -11,8 +11,8 @@ from optimist.records import (
     Acceptance,
     ExperimentState,
     GeneratorState,
+    LogExtent,
     OpenPick,
-    Part,
     Quarantined,
     Retraction,
     Returned,
@@ -127,7 +127,7 @@ def _retractions(counts: dict[str, str]) -> dict[int, list[Retraction]]:
     for name, record in counts.items():
         if name.startswith(PREFIX):
             generator = int(name.split("_")[1])
-            found.setdefault(generator, []).append(Retraction.of(generator, record))
+            found.setdefault(generator, []).append(Retraction.from_record(generator, record))
     return {generator: sorted(those, key=attrgetter("seq")) for generator, those in found.items()}
 
 
@@ -136,7 +136,7 @@ def _acceptances(counts: dict[str, str]) -> dict[int, list[Acceptance]]:
     for name, record in counts.items():
         if name.startswith(ACCEPTED):
             generator = int(name.split("_")[1])
-            found.setdefault(generator, []).append(Acceptance.of(generator, record))
+            found.setdefault(generator, []).append(Acceptance.from_record(generator, record))
     return {generator: sorted(those, key=attrgetter("when")) for generator, those in found.items()}
 
 
@@ -195,10 +195,10 @@ def parse_mixture(entry: bytes | None) -> StoredMixture | None:
     return StoredMixture(made, parse_parts(listed), payload)
 
 
-def parse_parts(listed: str) -> dict[int, Part]:
+def parse_parts(listed: str) -> dict[int, LogExtent]:
     """The parts of a mixture, or of routes, as parts.lua writes them, by ordinal."""
     each = (map(int, one.split(":")) for one in listed.split(","))
-    return {generator: Part(seq, samples) for generator, seq, samples in each}
+    return {generator: LogExtent(seq, samples) for generator, seq, samples in each}
 
 
 def _estimate(entry: str | None, ordinal: int, known: ExperimentState | None) -> tuple[int, str | None]:
@@ -254,5 +254,5 @@ def _quarantined(quarantined: dict[str, str]) -> dict[int, list[Quarantined]]:
 def _suspects(suspects: dict[str, str]) -> dict[int, list[Suspect]]:
     found: dict[int, list[Suspect]] = {}
     for generator, seq, stored in sorted((*map(int, name.split(":")), stored) for name, stored in suspects.items()):
-        found.setdefault(generator, []).append(Suspect.of(seq, stored))
+        found.setdefault(generator, []).append(Suspect.from_stored(seq, stored))
     return found

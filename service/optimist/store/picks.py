@@ -283,7 +283,7 @@ def _settled(answer: Sequence[Any]) -> Settled:
     version, suspicion = rest or (0, b"")
     settled = json.loads(text)
     doubt, _, copied = suspicion.decode().partition("\t")
-    suspect = Suspect.of(settled["seq"], copied) if copied and not copied.startswith("\t") else None
+    suspect = Suspect.from_stored(settled["seq"], copied) if copied and not copied.startswith("\t") else None
     return Settled(**settled, duplicate=bool(duplicate), version=version, suspect=suspect, doubtful=doubt == "1")
 
 

@@ -23,7 +23,7 @@ class StoredLevels:
         """The kept levels of these generators, those of each array from the lowest on."""
         parts = [self._commands.key(experiment, f"levels:{ordinal}") for ordinal in generators]
         found = await self._commands.call_many([("ZRANGE", part, 0, -1, "WITHSCORES") for part in parts])
-        return [[KeptLevel.of(repr(float(score)), member.decode()) for member, score in one] for one in found]
+        return [[KeptLevel.from_member(repr(float(score)), member.decode()) for member, score in one] for one in found]
 
     async def accept_batch(
         self,
@@ -54,7 +54,7 @@ class StoredLevels:
             most=MOST_ACCEPTED,
             instance=instance,
         )
-        return Acceptance.of(int(ordinal), record.decode()), bool(already)
+        return Acceptance.from_record(int(ordinal), record.decode()), bool(already)
 
 
 MOST = 1024
@@ -119,7 +119,7 @@ class Retractions:
             experiment=self._commands.full(experiment),
             instance=instance,
         )
-        return Retraction.of(int(ordinal), record.decode()) if record else None, bool(already)
+        return Retraction.from_record(int(ordinal), record.decode()) if record else None, bool(already)
 
     async def retracted_log(self, experiment: str, generator: int) -> RetractedLog:
         """What of a generator's log is retracted. Read it before snapshot and log: they are then no older than it."""

@@ -139,7 +139,7 @@ class Store(
         self.references = References(self._commands)
         self.access_keys = AccessKeys(self._commands)
 
-    def of(self, namespace: str) -> Store:
+    def in_namespace(self, namespace: str) -> Store:
         """The store of one namespace in the same Redis, on the same connections."""
         return Store(self._commands.redis, self._settled_limit, namespace, self._commands.identity)
 

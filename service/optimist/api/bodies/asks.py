@@ -97,7 +97,7 @@ _IN_JSON = "; send contexts as application/x-safetensors"
 _OF_TENSORS = "In a request with a body of safetensors: as the field of this name in JSON"
 
 
-class Asked(BaseModel):
+class AskParameters(BaseModel):
     """The parameters of an ask."""
 
     name: Identifier
@@ -106,13 +106,15 @@ class Asked(BaseModel):
     generators: Annotated[list[GeneratorName] | None, Field(description=_OF_TENSORS)] = None
 
 
-IN_OPENAPI: dict[str, Any] = parameters_in_openapi(Asked, "name") | {
+IN_OPENAPI: dict[str, Any] = parameters_in_openapi(AskParameters, "name") | {
     "requestBody": {"content": {tensors.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
 }
 """OpenAPI description of what `read_ask` accepts beside JSON."""
 
 
-async def read_ask(request: Request, experiment: Experiment, given: Asked) -> tuple[AskRequest, AskedContexts | None]:
+async def read_ask(
+    request: Request, experiment: Experiment, given: AskParameters
+) -> tuple[AskRequest, AskedContexts | None]:
     """An ask in this experiment, and its contexts if it brings any. What it may hold at most follows from the goal.
 
     Raises `ApiError` 413, 415 or 422, RequestValidationError, HTTPException 408, 413 or 503.
@@ -176,7 +178,7 @@ def _of_json(body: bytes, width: int) -> tuple[AskRequest, AskedContexts | None]
     return _with_contexts(wanted, np.array(wanted.contexts, dtype=np.float64))
 
 
-def _of_tensors(body: bytes, given: Asked, width: int) -> tuple[AskRequest, AskedContexts | None]:
+def _of_tensors(body: bytes, given: AskParameters, width: int) -> tuple[AskRequest, AskedContexts | None]:
     """The ask whose contexts (n, width) are a tensor, and the texts of their prompts perhaps another."""
     try:
         arrays = tensors.decode(body)

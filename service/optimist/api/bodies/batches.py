@@ -54,7 +54,7 @@ class Expected:
     """The array that the metric that decides reads first."""
 
     @classmethod
-    def of(cls, experiment: Experiment) -> Expected:
+    def from_experiment(cls, experiment: Experiment) -> Expected:
         """What the batches of this experiment must hold."""
         # The config itself is compared, as imports may bring the same `instance` twice.
         config, known = _expected.get(experiment.instance) or (None, None)
@@ -103,7 +103,7 @@ async def read_batch(
     check: called before a large body is unpacked; it raises if the store would not accept the batch.
     Raises `ApiError` 415 or 422 if the batch is not valid for the experiment.
     """
-    expected = Expected.of(experiment)
+    expected = Expected.from_experiment(experiment)
     _check_embeddings(experiment.config.name, expected, embedding, embeddings)
 
     async def before(shapes: Shapes) -> None:

@@ -221,7 +221,7 @@ async def get_report(
     if state.is_scored:
         state = await with_decision_latched(context.store, state)
     report = await context.report_on(state, context.settings.hint_after)
-    return respond(Body.of(report.model_dump_json()), if_none_match)
+    return respond(Body.from_text(report.model_dump_json()), if_none_match)
 
 
 @router.get("/{name}/contrast")

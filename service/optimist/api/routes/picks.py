@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
 from optimist.api.bodies.asks import (
     IN_OPENAPI,
-    Asked,
+    AskParameters,
     bytes_of,
     check_contexts,
     parameters_in_openapi,
@@ -45,7 +45,7 @@ async def ask(http: Request, request: AskRequest | None = None) -> Response:  # 
     They are in the JSON, or in a body of safetensors: `contexts` (n, d), and perhaps `texts` (n, k), the prompts in
     UTF-8 with zeros behind. A body of JSON has at most 64 KiB, and 1 MiB with the goal "route"; larger ones get 413.
     """
-    context, given, key = context_of(http), read_parameters(Asked, http), http.scope["caller"].key
+    context, given, key = context_of(http), read_parameters(AskParameters, http), http.scope["caller"].key
 
     async def answered(experiment: Experiment) -> AskReply:
         return await _asked(context, experiment, key, *await read_ask(http, experiment, given))
@@ -62,7 +62,7 @@ async def _asked(
         return await context.dispatcher(experiment).ask(wanted, key, contexts)
 
 
-class Told(BaseModel):
+class TellParameters(BaseModel):
     """The parameters of a tell."""
 
     name: Identifier
@@ -79,14 +79,14 @@ class Told(BaseModel):
 @router.post(
     "/{number}/batch",
     response_model=TellReply,
-    openapi_extra=ARRAYS_IN_OPENAPI | parameters_in_openapi(Told, "name", "number"),
+    openapi_extra=ARRAYS_IN_OPENAPI | parameters_in_openapi(TellParameters, "name", "number"),
 )
 async def tell(request: Request) -> Response:
     """Settle a pick with the features, or class probabilities, of its samples; with their prompts and ids, if any.
 
     When this answers 200, the batch is durable and counts once.
     """
-    context, given = context_of(request), read_parameters(Told, request)
+    context, given = context_of(request), read_parameters(TellParameters, request)
     name, key = given.name, request.scope["caller"].key
 
     async def settle(experiment: Experiment) -> tuple[TellReply, AskRequest | None, Awaitable[AskReply] | None]:

@@ -236,7 +236,7 @@ async def get_previews(
         stored = await context.store.previews(name)
         kept = await run_in_thread(LARGE + 1 if modes else 0, _all_listed, stored, modes)  # k-means takes up to 0.3 s
     answer = Previews.model_construct(most=experiment.config.previews, previews=kept)
-    return respond(Body.of(answer.model_dump_json()), if_none_match)
+    return respond(Body.from_text(answer.model_dump_json()), if_none_match)
 
 
 def _all_listed(stored: Sequence[tuple[str, StoredPreview]], modes: bool) -> list[PreviewInfo]:

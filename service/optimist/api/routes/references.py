@@ -139,7 +139,7 @@ async def begin_upload(
     settings = context.settings
     if wanted.dimension > settings.max_dimension:
         raise invalid(f"dimension: expected at most {settings.max_dimension}, got {wanted.dimension}")
-    layout = Layout.of(wanted, settings.max_body)
+    layout = Layout.from_request(wanted, settings.max_body)
     if layout.bytes > settings.max_reference:
         raise invalid(f"rows: expected a reference of at most {settings.max_reference} bytes, got {layout.bytes}")
     if layout.memory > max(settings.max_memory, SMALL):

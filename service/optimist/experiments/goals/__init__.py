@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.numerics.routing.model import RouteModel
-from optimist.records import GeneratorState, Part
+from optimist.records import GeneratorState, LogExtent
 
 Floats = NDArray[np.float64]
 MANY = 4
@@ -109,6 +109,6 @@ class Basis:
     """The name of the model of contexts, if any."""
 
 
-def positions_of(parts: Mapping[int, Part], contenders: Sequence[GeneratorState]) -> list[int]:
+def positions_of(parts: Mapping[int, LogExtent], contenders: Sequence[GeneratorState]) -> list[int]:
     """The log position of each contender up to which something was made of these parts; 0 where it is no part."""
     return [parts[one.ordinal].seq if one.ordinal in parts else 0 for one in contenders]
