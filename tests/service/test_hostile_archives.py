@@ -115,8 +115,8 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
         {A: setting(suspects={str(n): "1\t0 1 1.000" for n in range(1, 258)})},
         "suspects: expected at most 256",
     ),
-    "twins": ({A: setting(twins={str(n): 1 for n in range(33)})}, "twins: expected at most 32"),
-    "twins of none": ({A: setting(twins={"7": 1})}, "expected later generators"),
+    "duplicates": ({A: setting(duplicates={str(n): 1 for n in range(33)})}, "duplicates: expected at most 32"),
+    "duplicates of none": ({A: setting(duplicates={"7": 1})}, "expected later generators"),
     "retractions": ({A: setting(retractions=[RETRACTION] * 2049)}, "retractions: expected at most 2048"),
     "retractions of what comes later": (
         {A: setting(retractions=[RETRACTION.replace('"until":1', '"until":9')])},

@@ -95,7 +95,7 @@ async def test_copies_are_named_in_their_generator_and_counted_between_two(store
     assert (await append(store, 1, measures)).suspect is None
     assert (await append(store, 0, Measures("ab" * 7 + "ac"))).suspect is None, "another digest that begins alike"
     a, b, _ = (await store.state("x")).generators
-    assert (a.copies, a.suspects, a.twins, b.copies, b.twins) == (1, [copy.suspect], {1: 1}, 0, {})
+    assert (a.copies, a.suspects, a.duplicates, b.copies, b.duplicates) == (1, [copy.suspect], {1: 1}, 0, {})
     with pytest.raises(Refused, match="position 1"):
         await append(store, 0, Measures("ab" * 8, refuse_copies=True))
     assert (await store.state("x")).told == 4
@@ -110,9 +110,9 @@ async def test_equal_answers_to_equal_prompts_are_lawful(store: Store):
     assert (await append(store, 0, measures)).suspect is None
     assert oddity(await append(store, 0, Measures("ab" * 8, prompts="beefbeef"))) == (4, 1)
     assert oddity(await told(store, 0, '"where?","[how]"', measures)) == (5, 1)
-    assert (await store.state("x")).generators[0].twins == {}
+    assert (await store.state("x")).generators[0].duplicates == {}
     await told(store, 2, '"where?","[how]"', measures)
-    assert (await store.state("x")).generators[0].twins == {2: 1}
+    assert (await store.state("x")).generators[0].duplicates == {2: 1}
 
 
 async def test_only_the_newest_contents_are_remembered(store: Store, redis: Redis):

@@ -15,7 +15,7 @@ from servers import SLOTS, Server, free_port, redis_6, redis_7, single, until
 
 from optimist.records import CannotStart
 from optimist.store import Store, connect
-from optimist.store.connection import check_server, shown, wait_for_server
+from optimist.store.connection import check_server, format_url, wait_for_server
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ async def test_mistakes_in_the_url_are_said(own: Server, change: tuple[str, str]
 @pytest.mark.parametrize("password", ["hush", "hu/sh", "hush?x"])
 async def test_no_password_in_a_url_is_shown(own: Server, password: str):
     url = own.url.replace("redis://", f"redis://guest:{password}@") + "?password=hush"
-    assert shown(url) == own.url
+    assert format_url(url) == own.url
     with pytest.raises(CannotStart, match=r"^((?!hu).)*cannot be re((?!hush|/sh).)*$"):  # reached this way, or read
         await wait_for_server(url)
 

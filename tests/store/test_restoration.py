@@ -61,7 +61,7 @@ STATE = ExperimentState(
                 Suspect(5, Origin(9, 5, 1763823999.25), 4),
             ],
             copies=2,
-            twins={1: 2},
+            duplicates={1: 2},
             acceptances=[
                 Acceptance.from_record(0, '{"position":5,"until":5,"who":"","when":1763824000.5,"reason":"right"}'),
                 Acceptance.from_record(0, '{"position":0,"until":5,"who":"key","when":1763824001.5,"reason":""}'),

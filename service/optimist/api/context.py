@@ -1,4 +1,5 @@
-"""What routes are given: the store, the settings, and the dispatchers of the experiments that this process serves."""
+"""What routes are given: the store, the settings, and the dispatchers of the experiments that this process
+serves."""
 
 from __future__ import annotations
 
@@ -86,7 +87,15 @@ class Context:
     polls: Polls = field(init=False)
 
     def __post_init__(self) -> None:
-        reading = (self.experiment, self.state, self.watched, self.mixture, self.routes, self.anomalous, self.outlines)
+        reading = (
+            self.experiment,
+            self.state,
+            self.watched,
+            self.mixture,
+            self.routing_table,
+            self.anomalous,
+            self.outlines,
+        )
         self.polls = Polls(self.store, *reading, self.settings.hint_after)
 
     def in_namespace(self, namespace: str) -> Context:
@@ -196,8 +205,8 @@ class Context:
             return None
         return mixture_of(state, self._mixtures.put(place, known), label)
 
-    async def routes(self, state: PolicyState) -> Routes | None:
-        """The newest table of routes; None before the first, and with another goal."""
+    async def routing_table(self, state: PolicyState) -> Routes | None:
+        """The newest routing table; None before the first, and with another goal."""
         if state.config.goal != "route":
             return None
         found = await self.store.route_table(state.config.name)
@@ -209,13 +218,13 @@ class Context:
 
     async def report_on(self, state: PolicyState, hint_after: int | None = None) -> Report:
         """The report on a state that was just read. hint_after: as in `report_of`."""
-        watched, mixture, routes = (
+        watched, mixture, routing_table = (
             await self.watched(state.experiment),
             await self.mixture(state),
-            await self.routes(state),
+            await self.routing_table(state),
         )
         anomalous = await self.anomalous(state)
-        return report_of(state, hint_after, watched=watched, mixture=mixture, routes=routes, anomalous=anomalous)
+        return report_of(state, hint_after, watched=watched, mixture=mixture, routes=routing_table, anomalous=anomalous)
 
     async def anomalous(self, state: PolicyState) -> Anomalous:
         """The batches on another scale, by a state that was just read."""

@@ -80,8 +80,8 @@ class Poll:
     picks: list[OpenPickInfo]
     mixtures: Sequence[MixturePoint] | None
     """The mixtures over time; None where they are not the goal."""
-    routes: Sequence[RoutePoint] | None
-    """The tables of routes over time; None where these are not the goal."""
+    routing: Sequence[RoutePoint] | None
+    """The routing tables over time; None where these are not the goal."""
     _bodies: dict[int, Body] = field(default_factory=dict)
 
     def body(self, after: int) -> Body:
@@ -98,7 +98,7 @@ class Poll:
                 samples=samples,
                 generators=self.curve.generators(self.names, batches, after),
                 mixture=None if self.mixtures is None else mixture_curve(self.mixtures, self.names, after),
-                routes=None if self.routes is None else route_curve(self.routes, after),
+                routes=None if self.routing is None else route_curve(self.routing, after),
                 picks=self.picks,
             )
             report = self.report.model_copy(update={"progress": progress})
@@ -142,7 +142,7 @@ class Polls:
         state: Callable[[Experiment], Awaitable[PolicyState]],
         watched: Callable[[Experiment], Awaitable[WatchedEstimates | None]],
         mixture: Callable[[PolicyState], Awaitable[Mixture | None]],
-        routes: Callable[[PolicyState], Awaitable[Routes | None]],
+        routing_table: Callable[[PolicyState], Awaitable[Routes | None]],
         anomalous: Callable[[PolicyState], Awaitable[Anomalous]],
         outlines: Callable[[Sequence[str]], Awaitable[list[Outline | None]]],
         hint_after: int | None = None,
@@ -150,9 +150,9 @@ class Polls:
         """experiment: the one of a name; state: that of an experiment as it is now. Both raise NotFound.
 
         watched: the estimates of an experiment's watched metrics, None if it has none. mixture: the newest one of a
-        state by the metric that decides. routes: the newest table. anomalous: the batches on another scale. outlines:
-        those of the experiments of these names, with their present tags and notes, None for one that is not there.
-        hint_after: as in `report_of`.
+        state by the metric that decides. routing_table: the newest one. anomalous: the batches on another scale.
+        outlines: those of the experiments of these names, with their present tags and notes, None for one that is not
+        there. hint_after: as in `report_of`.
         """
         self._store = store
         self._experiment, self._state = experiment, state
@@ -160,7 +160,7 @@ class Polls:
         self._anomalous = anomalous
         self._hint_after = hint_after
         self._shared = Shared()
-        self._mixture, self._routes = mixture, routes
+        self._mixture, self._routing_table = mixture, routing_table
         self._outlines = outlines
         self._curves = Cache[str, tuple[tuple[str, int], ProgressCurve]](REMEMBERED)
         self._summaries = Cache[str, tuple[bytes, Summary]](SUMMARIES)
@@ -223,10 +223,10 @@ class Polls:
         names = [generator.name for generator in state.stored.generators]
         mixtures, gains = await self._blends.points(experiment), await self._gains.points(experiment)
         _check_same(await self._experiment(name), state.stored)
-        mixture, routes = await self._mixture(state), await self._routes(state)
+        mixture, routing_table = await self._mixture(state), await self._routing_table(state)
         anomalous = await self._anomalous(state)
         report = report_of(
-            state, self._hint_after, watched=watched, mixture=mixture, routes=routes, anomalous=anomalous
+            state, self._hint_after, watched=watched, mixture=mixture, routes=routing_table, anomalous=anomalous
         )
         return Poll(report, state.stored.instance, names, curve, picks, mixtures, gains)
 

@@ -33,7 +33,7 @@ TOLD = 16_384
 """How many intervals of told indices of a generator an archive holds; an experiment with more cannot be imported."""
 GENERATORS = 1000
 """How many generators an experiment can have."""
-TWINS = 32
+DUPLICATES = 32
 """Of how many other generators an archive says that their batches agree with one generator's: those with the most."""
 RESTARTS = 1024
 """How many retractions of all batches of a generator an archive holds; an experiment with more cannot be imported."""
@@ -135,7 +135,7 @@ class ArchivedGenerator(Wire):
     quarantined_count: Count
     suspects: Annotated[dict[Position, Stored], Field(max_length=SUSPECTS), NOT_EMPTY] = Field(default_factory=dict)
     copies: Annotated[Count, NOT_EMPTY] = 0
-    twins: Annotated[dict[Count, Position], Field(max_length=TWINS), NOT_EMPTY] = Field(default_factory=dict)
+    duplicates: Annotated[dict[Count, Position], Field(max_length=DUPLICATES), NOT_EMPTY] = Field(default_factory=dict)
     """This field and the two before it count the suspicious batches, as in `GeneratorState`."""
     levels: Annotated[list[StoredLevel], Field(max_length=16_384), NOT_EMPTY] = Field(default_factory=list)
     """The kept levels of its batches, as in `Store.levels`."""
@@ -291,7 +291,7 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int
         quarantined_count=known.quarantined_count,
         suspects=[Suspect.from_stored(seq, stored) for seq, stored in sorted(known.suspects.items())],
         copies=known.copies,
-        twins=known.twins,
+        duplicates=known.duplicates,
         retracted=retracted,
         restart=known.restart,
         retractions=[Retraction.from_record(ordinal, record) for record in known.retractions],

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 
-from optimist.archive.contents import PAGE_ENTRIES, TOLD, TWINS, ArchivedGenerator, ArchivedWatched, Contents
+from optimist.archive.contents import DUPLICATES, PAGE_ENTRIES, TOLD, ArchivedGenerator, ArchivedWatched, Contents
 from optimist.archive.file import ArchiveWriter, cut_history
 from optimist.records import (
     SLICES,
@@ -138,7 +138,7 @@ class Exporter:
             quarantined_count=state.quarantined_count,
             suspects={entry.seq: entry.stored for entry in state.suspects},
             copies=state.copies,
-            twins=dict(sorted(state.twins.items(), key=itemgetter(1))[-TWINS:]),
+            duplicates=dict(sorted(state.duplicates.items(), key=itemgetter(1))[-DUPLICATES:]),
             levels=[level.stored for level in levels if level.position <= state.seq],
             acceptances=[acceptance.record for acceptance in state.acceptances],
             retractions=[retraction.record for retraction in state.retractions],

@@ -263,9 +263,9 @@ def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
     if len(set(owners)) < len(owners):
         raise FixError("slices that were returned: expected those of a pick from one generator")
     for generator in generators:
-        for twin, agree in generator.twins.items():
-            if not generator.ordinal < twin < known or agree > stored.told:
-                raise FixError(f"twins of {generator.name!r}: expected later generators, and at most all batches")
+        for duplicate, agree in generator.duplicates.items():
+            if not generator.ordinal < duplicate < known or agree > stored.told:
+                raise FixError(f"duplicates of {generator.name!r}: expected later generators, and at most all batches")
     for g in generators:
         named = [entry.seq for entry in (*g.quarantined, *g.suspects)]
         if max(named, default=0) > g.seq or max(g.quarantined_count, g.copies) > g.seq:

@@ -143,7 +143,7 @@ def standing_warnings(
 
 def decision_warnings(generators: Sequence[GeneratorState]) -> tuple[str, ...]:
     """Reasons not to trust a decision between these generators."""
-    if not any(generator.copies or generator.twins for generator in generators):
+    if not any(generator.copies or generator.duplicates for generator in generators):
         return ()
     copied = [
         f"{100 * part:.0f} % of the batches of {generator.name!r} repeat earlier ones: the decision may rest on copies"
@@ -162,7 +162,7 @@ def _duplicated_generators(generators: Sequence[GeneratorState]) -> list[tuple[G
     return [
         (one, by_ordinal[other], agree)
         for one in generators
-        for other, agree in sorted(one.twins.items())
+        for other, agree in sorted(one.duplicates.items())
         if other in by_ordinal and agree >= 2 and _are_notable(one, agree)
     ]
 

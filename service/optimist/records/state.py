@@ -187,7 +187,7 @@ class GeneratorState:
     """Batches that repeat earlier ones, by position; of an experiment's first `SUSPECTS`."""
     copies: int = 0
     """How many repeat earlier ones."""
-    twins: dict[int, int] = field(default_factory=dict)
+    duplicates: dict[int, int] = field(default_factory=dict)
     """How many batches agree with one of a generator of a higher ordinal."""
     retracted: int = 0
     """Samples that were told and retracted, which `samples` does not include."""

@@ -29,7 +29,7 @@ from optimist.scoring.task import GeneratorTask, MixtureTask, RouteTask, Scoring
 from optimist.scoring.tasks import ScoringTasks
 from optimist.scoring.threads import Threads, Work
 from optimist.store import DUE, MIXTURES, MODES, ROUTES, Store, open_store
-from optimist.store.connection import shown, wait_for_server
+from optimist.store.connection import format_url, wait_for_server
 from optimist.store.reaching import Outage
 from optimist_client.errors import reason
 
@@ -298,7 +298,7 @@ def score_for_ever(
         async with open_store(redis_url) as store:
             scorer = Scorer(store, device=device, warm_bytes=warm_bytes)
             task = asyncio.create_task(scorer.run())
-            _log.info("the scorer begins, on %s (Redis: %s)", device, shown(redis_url))
+            _log.info("the scorer begins, on %s (Redis: %s)", device, format_url(redis_url))
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
             if begun is not None:

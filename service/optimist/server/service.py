@@ -17,7 +17,7 @@ from optimist.server.api import address, bound, ending_in_order, prepare, run_ap
 from optimist.server.supervised import scorer_process, workers
 from optimist.settings import Settings
 from optimist.store import open_store, start_embedded
-from optimist.store.connection import shown, wait_for_server
+from optimist.store.connection import format_url, wait_for_server
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def serve(settings: Settings) -> None:
 def _where(settings: Settings) -> str:
     """Where the data is, for the log."""
     if settings.redis_url is not None:
-        return shown(settings.redis_url)
+        return format_url(settings.redis_url)
     return f"embedded, data in {settings.data_dir}"
 
 
@@ -91,7 +91,7 @@ def _option(settings: Settings) -> str:
     """The option that makes a command use the Redis of these settings, as it can be pasted into a shell."""
     if settings.redis_url is None:
         return f"--data-dir {shlex.quote(str(settings.data_dir.resolve()))}"
-    if shown(settings.redis_url) == settings.redis_url:
+    if format_url(settings.redis_url) == settings.redis_url:
         return f"--redis-url {shlex.quote(settings.redis_url)}"
     # Logs must not show passwords.
-    return f"--redis-url {shlex.quote(shown(settings.redis_url))}  (add the user and options of your URL)"
+    return f"--redis-url {shlex.quote(format_url(settings.redis_url))}  (add the user and options of your URL)"

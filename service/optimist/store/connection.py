@@ -205,7 +205,7 @@ class _Pool(BlockingConnectionPool):
         return connection
 
 
-def shown(url: str) -> str:
+def format_url(url: str) -> str:
     """A URL of Redis without user, password and options, as it may be shown or logged."""
     scheme, separator, rest = url.partition("://")
     # An unescaped password may hold any of these characters, so everything before the last @ is removed first.

@@ -48,7 +48,7 @@ def parse_state(
     decision, leased, *flat, mixture, routes = answer
     counts, names, states, controls, estimates, errors, quarantined, returned, snapshots, suspects = map(_pairs, flat)
     slices = _slices(returned)
-    quarantined, odd = _quarantined(quarantined), _suspects(suspects)
+    quarantined, suspected = _quarantined(quarantined), _suspects(suspects)
     by_generator, retracted, accepted = _by_generator(counts), _retractions(counts), _acceptances(counts)
     known_picks = {} if known is None else {pick.number: pick for pick in known.open_picks}
     generators: list[GeneratorState] = []
@@ -76,9 +76,9 @@ def parse_state(
                 log_bytes=count["bytes"] - count["snapshot_bytes"],
                 quarantined=quarantined.get(ordinal, []),
                 quarantined_count=count["quarantined"],
-                suspects=odd.get(ordinal, []),
+                suspects=suspected.get(ordinal, []),
                 copies=count.get("copies", 0),
-                twins={int(name[len(SAME) :]): agree for name, agree in count.items() if name.startswith(SAME)},
+                duplicates={int(name[len(SAME) :]): agree for name, agree in count.items() if name.startswith(SAME)},
                 retracted=count.get("retracted", 0),
                 restart=count.get("restart", 0),
                 retractions=retracted.get(ordinal, []),

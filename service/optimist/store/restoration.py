@@ -255,7 +255,7 @@ class Restoration:
             "restart": state.restart,
             "restarted_by": max((one.seq for one in state.retractions if one.until), default=0),
             **({"seedless": 1} if state.is_seedless else {}),
-            **{f"{SAME}{other}": agree for other, agree in state.twins.items()},
+            **{f"{SAME}{other}": agree for other, agree in state.duplicates.items()},
         }
 
     async def _stage_hash(self, part: str, fields: Mapping[str, Argument] | Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Routes of what a scorer makes when somebody asks, and how they wait for it: mixtures, tables of routes, modes."""
+"""Routes of what a scorer makes when somebody asks, and how they wait for it: mixtures, routing tables, modes."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ async def get_routes(name: Identifier, context: ContextDep) -> Routes:
     begun = await _routed_state(context, experiment)
 
     async def look() -> tuple[Routes | None, bool]:
-        made = await context.routes(await _routed_state(context, experiment))
+        made = await context.routing_table(await _routed_state(context, experiment))
         return made, made is not None and _is_of(begun, made) and not has_other_costs(begun, made)
 
     async def error() -> str | None:

@@ -76,7 +76,7 @@ local function is_lawful(made, before)
 end
 
 -- Compares the samples with those told before. Fills in, where they were told before: `copy`, the position of the same
--- generator; `twin`, another generator; and `contents`, the bucket without its old entry, where one is to be added.
+-- generator; `duplicate`, another generator; and `contents`, the bucket without its old entry, where one is to be added.
 local function compare(found, g, contents)
   local rest, known = found.rest, false
   if contents:find(rest, 1, true) then
@@ -84,7 +84,7 @@ local function compare(found, g, contents)
     for entry, at, position, made in contents:gmatch('(' .. rest .. ' (%d+) (%d+) (%S*);)') do
       local lawful = is_lawful(found.made, made)
       if at ~= g then
-        found.twin = found.twin or not lawful and not is_retracted(at, position) and at or nil
+        found.duplicate = found.duplicate or not lawful and not is_retracted(at, position) and at or nil
       elseif tonumber(position) > oldest and not is_retracted(g, position) then
         known, found.copy = true, not lawful and position or nil
       else
@@ -198,8 +198,8 @@ local function note(g, seq, found, number, rows)
   if #fields > 0 then
     redis.call('HSET', checks, unpack(fields))
   end
-  if found.twin and not found.copy then
-    local one, other = math.min(g, found.twin), math.max(g, found.twin)
+  if found.duplicate and not found.copy then
+    local one, other = math.min(g, found.duplicate), math.max(g, found.duplicate)
     redis.call('HINCRBY', counts, string.format('%d:same:%d', one, other), 1)
   end
   local origin, doubt = string.format('%s %s %.3f', number, rows, now()), ''
