@@ -63,8 +63,8 @@ API_RESTARTS = Counter(
 
 SCORING_SECONDS = Histogram(
     "optimist_scoring_seconds",
-    "Duration of estimates in seconds, by route: computed from all rows, or from sums over them; mixtures; routes.",
-    ["metric", "route"],
+    "Duration of estimates in seconds, by kind: computed from all rows, or from sums over them; mixtures; routing.",
+    ["metric", "kind"],
     buckets=_SCORING_BUCKETS,
 )
 SNAPSHOTS = Counter("optimist_snapshots", "Snapshots stored.")

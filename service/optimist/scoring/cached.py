@@ -34,13 +34,13 @@ SMALLEST_TAIL = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """An estimate with its log position, the chained digest there, its time in seconds, and its route."""
+    """An estimate with its log position, the chained digest there, its time in seconds, and how it was made: from "rows" or "sums"."""
 
     seq: int
     chain: str
     estimate: Estimate
     seconds: float
-    route: str
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,8 @@ class CachedStatistic:
         """The estimate at `seq`. begun: when the entry was taken, which makes the estimate if the history needs it."""
         estimate = self._estimator.estimate()
         # While a statistic holds all its rows, their number is the size of the eigenproblem.
-        route = "rows" if self._estimator.statistic.holds_rows else "sums"
-        return Scored(self.seq, self.chain, estimate, time.perf_counter() - begun, route)
+        kind = "rows" if self._estimator.statistic.holds_rows else "sums"
+        return Scored(self.seq, self.chain, estimate, time.perf_counter() - begun, kind)
 
     @property
     def is_empty(self) -> bool:

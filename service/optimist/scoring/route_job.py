@@ -190,7 +190,7 @@ class RouteJob:
             parts = parts_of(found)
             if makes_model:
                 model, task.seconds = await self._in_thread(timed, _model, estimators, self._experiment)
-                self._observe("routes", task.seconds)
+                self._observe("routing", task.seconds)
             if makes_table:
                 rows = await self._in_thread(rows_of, estimators, len(state.generators))
         return _Taken(model, rows, parts)
@@ -212,7 +212,7 @@ class RouteJob:
             note = f"the table cannot be made: {reason(error)}"
             await self._store.put_scoring_error(*task.place, note, task.token)
             return
-        self._observe("route table", task.table_seconds)
+        self._observe("routing table", task.table_seconds)
         await self._put(parts, table=made.model_dump_json(), point=route_point(made))
 
     async def _put(self, parts: list[ChainedExtent], *, model: bytes = b"", table: str = "", point: str = "") -> None:
@@ -225,5 +225,5 @@ class RouteJob:
             kernels=self._experiment.kernels,
         )
 
-    def _observe(self, route: str, seconds: float) -> None:
-        SCORING_SECONDS.labels(self._experiment.bound.metric.name, route).observe(seconds)
+    def _observe(self, kind: str, seconds: float) -> None:
+        SCORING_SECONDS.labels(self._experiment.bound.metric.name, kind).observe(seconds)

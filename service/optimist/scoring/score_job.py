@@ -147,7 +147,7 @@ class ScoreJob:
             )
 
     async def _publish(self, scored: Scored) -> None:
-        SCORING_SECONDS.labels(self._experiment.bound.metric.name, scored.route).observe(scored.seconds)
+        SCORING_SECONDS.labels(self._experiment.bound.metric.name, scored.kind).observe(scored.seconds)
         payload = json.dumps(scored.estimate.to_dict(), allow_nan=False)
         point = json.dumps(scored.estimate.point, separators=(",", ":"))
         await self._store.put_estimate(
