@@ -65,7 +65,7 @@ def take_order() -> dict[str, Any]:
 
 
 def say(message: dict[str, object]) -> None:
-    """Write one line."""
+    """Write a message to the parent, as one line of JSON."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 

@@ -99,7 +99,7 @@ class Context:
         self.polls = Polls(self.store, *reading, self.settings.hint_after)
 
     def in_namespace(self, namespace: str) -> Context:
-        """What this process has of one namespace; `self` is of all of them, and serves none."""
+        """The context of one namespace in this process; `self` is of all of them, and serves none."""
         known = self._namespaces.get(namespace)
         if known is None:
             known = self._namespaces[namespace] = Context(
@@ -159,7 +159,7 @@ class Context:
         return known is not None and known.experiment.instance == instance
 
     async def with_recent(self, name: str, action: Callable[[Experiment], Awaitable[Result]]) -> Result:
-        """What `action` makes of the experiment as this process last saw it, without asking Redis first.
+        """The result of `action` on the experiment as this process last saw it, without asking Redis first.
 
         The action must fail where that one is gone, as scripts do that are given its `instance`; it is then done again
         on the one of its name that is there now, if there is one.
@@ -330,7 +330,7 @@ class Context:
 
 
 def context_of(request: Request) -> Context:
-    """What the application has put up for its routes, of the caller's namespace."""
+    """The application's context, of the caller's namespace."""
     caller: Caller = request.scope["caller"]
     return request.app.state.context.in_namespace(caller.namespace)
 

@@ -47,7 +47,8 @@ def _one(value: object) -> int:
 
 
 class Cache(Generic[Key, Value]):
-    """The entries that were put last, as many as weigh at most `most` together, and at least one."""
+    """A mapping that keeps the entries that were put last: as many as weigh at most `most` together, and at least
+    one."""
 
     def __init__(self, most: int, weigh: Callable[[Value], int] = _one) -> None:
         """weigh: the weight of a value, which does not change; by default 1."""
@@ -61,7 +62,7 @@ class Cache(Generic[Key, Value]):
         return self._entries.get(key)
 
     def pop(self, key: Key) -> Value | None:
-        """As `get`; the key has no value from now on."""
+        """Remove a key, and return its value; None if there is none."""
         value = self._entries.pop(key, None)
         self._weight -= 0 if value is None else self._weigh(value)
         return value

@@ -55,7 +55,7 @@ class Shared:
         self._made: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Awaitable[Result]]) -> Result:
-        """What `make` returns, or what it returned to somebody else under this key; raises what it raises."""
+        """The answer under this key: a recent one, or that of `make`, whose errors it raises."""
         now = time.monotonic()
         self._made = {key: (at, task) for key, (at, task) in self._made.items() if not task.done() or now - at < FRESH}
         known = self._made.get(key)

@@ -48,7 +48,7 @@ def invalid(detail: str) -> ApiError:
 
 
 def of_http(error: HTTPException) -> ApiError:
-    """The same error, to be raised where nothing is awaited that FastAPI reads."""
+    """An HTTPException as an `ApiError`, to be raised where FastAPI does not handle exceptions."""
     title = HTTPStatus(error.status_code).phrase
     action: Action = "retry" if error.status_code in (408, 503) else "fix"
     slug = title.lower().replace(" ", "-")

@@ -56,7 +56,6 @@ class Layout:
 
     @property
     def pieces(self) -> int:
-        """How many pieces there are."""
         return -(-self.rows // self.piece_rows)
 
     @property
@@ -68,7 +67,6 @@ class Layout:
 
     @property
     def bytes(self) -> int:
-        """The size of the body."""
         d = self.dimension
         return len(self.head) + self.rows * d * np.dtype(self.dtype).itemsize + 8 * (d * d + d)
 

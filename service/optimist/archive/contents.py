@@ -102,7 +102,7 @@ class ArchivedAcceptance(Wire):
 
 
 class ArchivedWatched(Wire):
-    """What is known of a generator by a watched metric."""
+    """The state of a generator by a watched metric."""
 
     estimate_position: Count = 0
     estimate: Text | None = None

@@ -248,7 +248,7 @@ class Archive:
         return tuple(metric.shown_label for metric in self.contents.experiment.config.watch)
 
     def watched(self) -> dict[Unit, WatchedState]:
-        """What is known by the watched metrics, as `Store.watched` will return it but for `log_bytes`."""
+        """The states by the watched metrics, as `Store.watched` will return them but for `log_bytes`."""
         return {
             (ordinal, label): WatchedState(one.estimate_position, one.estimate, snapshot_seq=one.snapshot_position)
             for ordinal, known in enumerate(self.contents.generators)

@@ -77,7 +77,7 @@ class Dispatcher:
         a pick that its worker has told through another replica meanwhile is still open in this one."""
 
     def wake(self) -> None:
-        """Read the state again: something was announced."""
+        """Read the state again, because something was announced."""
         self._announced = True
         self._changed.set()
 
@@ -230,7 +230,7 @@ class Dispatcher:
             waiting = set(self._waiting)
             self._fresh, self._refused = [ask for ask in asks if ask in waiting], None
         elif wants_state:
-            await self._wait_for_turn()
+            await self._wait_for_lock()
         return is_as_planned
 
     def _is_as_planned(self, done: Exchanged, is_opened: bool) -> bool:
@@ -242,7 +242,7 @@ class Dispatcher:
         stored.state_token = done.after
         return is_opened or (bool(settled) and settled[-1].version == stored.version)
 
-    async def _wait_for_turn(self) -> None:
+    async def _wait_for_lock(self) -> None:
         """Pause while another replica has the opening lock. Raises Unavailable if that lasts too long."""
         self._refused = self._refused or time.monotonic()
         if time.monotonic() - self._refused > LOCK_PATIENCE:

@@ -36,7 +36,7 @@ from optimist_client.models import Contrast, Mixture, Report, Routes
 
 
 async def read_anomalous(store: Store, state: PolicyState, *, of_decision: bool = False) -> Anomalous:
-    """What is anomalous now; of_decision: among the batches that the estimates of the state are made of."""
+    """The anomalous batches of now; of_decision: among those that the estimates of the state are made of."""
     names = arrays_with_levels(state)
     if not names:
         return NOTHING
@@ -48,9 +48,8 @@ async def read_anomalous(store: Store, state: PolicyState, *, of_decision: bool 
 async def with_decision_latched(store: Store, state: PolicyState) -> PolicyState:
     """The state, with a decision latched if the stopping rule is satisfied. The first call to latch one decides.
 
-    It is provisional where it rests on batches on another scale.
-
-    A decision from outdated estimates is not latched; it is made again from the newest ones.
+    It is provisional where it rests on batches on another scale. A decision from outdated estimates is not latched; it
+    is made again from the newest ones.
     """
     name = state.config.name
     while state.would_stop and not state.is_decided:
@@ -135,7 +134,7 @@ def contrast_of(
     label: str = "",
     watched: WatchedEstimates | None = None,
 ) -> Contrast:
-    """How much worse one generator is than another; both may be retired.
+    """The difference of two generators, of which both may be retired, and its error.
 
     watched: if given, they are compared by the watched metric of this label, else by the one that decides.
     Raises `NotFound` for an unknown name, else as `policies.contrast` does.

@@ -1,4 +1,4 @@
-"""Brings a dispatcher the newest model of contexts, and knows when a newer one is overdue."""
+"""The newest model of contexts of a dispatcher's experiment, and whether a newer one is overdue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from optimist.records import StoreError
 from optimist.store import Store
 
 EVERY = 2.0
-"""Seconds between two models at least: a newer one is not due before."""
+"""Least number of seconds between two models: a newer one is not due before."""
 LARGE = 2**20
 """Bytes from which a thread reads a model."""
 _log = logging.getLogger(__name__)

@@ -53,7 +53,7 @@ def directory() -> Path:
 
 @cache
 def registry() -> CollectorRegistry:
-    """What `/metrics` shows: the metrics of all processes of this service, or of this one if it shares with none."""
+    """The registry that `/metrics` shows: of all processes of this service, or of this one if it shares with none."""
     if NAME not in os.environ:
         return REGISTRY
     every = CollectorRegistry()
@@ -65,7 +65,7 @@ def registry() -> CollectorRegistry:
 
 
 class Usage(Collector):
-    """What each process whose name begins with `names` uses: processor time, memory, files; `process` is its name."""
+    """Processor time, memory and files of each process whose name begins with `names`; `process` is its name."""
 
     def __init__(self, names: str, prefix: str) -> None:
         self._names = names

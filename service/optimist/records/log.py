@@ -84,7 +84,7 @@ def chained(chain: str, digest: str) -> str:
 
 @dataclass(frozen=True)
 class RetractedLog:
-    """What of one generator's log was retracted when this was read."""
+    """The retractions of one generator's log, as of when they were read."""
 
     records: Mapping[int, str] = field(default_factory=dict)
     """The records as they stand in the log, by the position of the batch, or of a retraction of several."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class LogExtent(NamedTuple):
-    """What a mixture was made of by one generator: its log up to `seq`, with so many samples that count."""
+    """How much of a generator's log something was made of: up to `seq`, with so many samples that count."""
 
     seq: int
     samples: int
@@ -104,7 +104,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class ChainedExtent:
-    """What a mixture, or a model of contexts, to be stored was made of by one generator: its log up to `seq`.
+    """How much of a generator's log a mixture, or a model of contexts, to be stored was made of: up to `seq`.
 
     samples: those that count up to there. chain: `LogEntry.chain` there, "" where it is not known.
     """

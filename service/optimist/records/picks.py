@@ -29,7 +29,7 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What a batch is checked by, beside those that were accepted before it.
+    """The properties of a batch by which it is checked beside those that were accepted before it.
 
     content, prompts: digests in hex of its samples and of its prompts' embeddings, "" where it has none, and a content
     of "" also where equal samples are no sign of copies. limit: times the usual size above which a value is refused.

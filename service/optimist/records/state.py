@@ -217,7 +217,7 @@ class GeneratorState:
 
 @dataclass(frozen=True, slots=True)
 class WatchedState:
-    """What is known of one generator by one watched metric; the fields are those of `GeneratorState`."""
+    """The state of one generator by one watched metric; the fields are those of `GeneratorState`."""
 
     estimate_seq: int = 0
     """The log position of the newest estimate; 0 while there is none."""
@@ -308,7 +308,8 @@ class ExperimentState:
         return [g for g in able if g.samples >= LEAST_ROUTED]
 
     def has_outgrown(self, made: StoredMixture | StoredRoutes, growth: float, own_growth: float = math.inf) -> bool:
-        """As `is_outgrown`, of a mixture or a model of contexts, against one made now."""
+        """Whether a mixture, or a model of contexts, is outgrown by the logs of now; growth and own_growth as in
+        `is_outgrown`."""
         able = self.mixable if isinstance(made, StoredMixture) else self.routable
         return is_outgrown(
             made.parts, {one.ordinal: LogExtent(one.seq, one.samples) for one in able}, growth, own_growth
@@ -324,7 +325,8 @@ class ExperimentState:
 
     @property
     def owes_mixture(self) -> bool:
-        """Whether it is due, and kernels are fixed: the first estimate of any generator needs these, too."""
+        """Whether the mixture is outgrown, and kernels are fixed: the first estimate of any generator needs these,
+        too."""
         return self.is_mixture_due and any(generator.estimate_seq for generator in self.generators)
 
     @property
@@ -339,5 +341,6 @@ class ExperimentState:
 
     @property
     def owes_routes(self) -> bool:
-        """Whether it is due, and the bandwidth is fixed, as for `owes_mixture`."""
+        """Whether the model of contexts is outgrown, and its bandwidth is fixed, which shows as for
+        `owes_mixture`."""
         return self.is_routing_due and any(generator.estimate_seq for generator in self.generators)

@@ -34,7 +34,8 @@ SMALLEST_TAIL = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """An estimate with its log position, the chained digest there, its time in seconds, and how it was made: from "rows" or "sums"."""
+    """An estimate with its log position, the chained digest there, its time in seconds, and how it was made: from
+    "rows" or "sums"."""
 
     seq: int
     chain: str

@@ -51,7 +51,7 @@ class FirstBatch:
 
     @classmethod
     def from_entry(cls, entry: LogEntry, question: Question) -> FirstBatch:
-        """Raises ValueError for a batch that cannot be read."""
+        """Decode a batch. Raises ValueError for one that cannot be read."""
         batch = batch_of(entry)[0]
         if question.contexts is None or not question.contexts.is_open:
             return cls(entry, batch, np.zeros(0))
@@ -88,7 +88,7 @@ SECONDS_PER_FREQUENCY = 2e-8
 
 
 class EstimatorSettings(TypedDict):
-    """Arguments of `StreamingEstimator`."""
+    """The arguments of `StreamingEstimator` that depend on the experiment."""
 
     paired: bool
     reads: dict[str, str]
@@ -124,13 +124,13 @@ class ScoredExperiment:
 
     @property
     def bound(self) -> Bound:
-        """The bound, which must exist during a quantum."""
+        """The bound. It exists as long as a task of the experiment is at work."""
         assert self.made is not None, "dropped while it was worked on"
         return self.made
 
 
 class References:
-    """What metrics have made of real data, for all experiments that this process scores.
+    """Real data as metrics compare with it, for all experiments that this process scores.
 
     Metrics that differ in nothing but their labels and the arrays that they read share what they make of equal data. It
     is made once, and kept as long as the bound of an experiment uses it.
@@ -149,7 +149,7 @@ class References:
         return sum(reference.bytes for reference in list(self._made.values()))
 
     async def get(self, full_name: str, metric: Metric) -> Reference:
-        """What a metric makes of the reference that it names, in the namespace of an experiment.
+        """The reference that a metric names, in the namespace of an experiment, as the metric compares with it.
 
         Raises ValueError where the reference is gone, or does not suffice for the metric.
         """

@@ -24,8 +24,10 @@ RESTING = 10
 
 
 class SweepSchedule:
-    """An experiment is active from an announcement, or a change that a sweep has seen, until nothing of it is due and
-    it has not changed for `ACTIVE` seconds. One that has never been seen is active, too.
+    """Which experiments a sweep looks at.
+
+    An experiment is active from an announcement, or a change that a sweep has seen, until nothing of it is due and it
+    has not changed for `ACTIVE` seconds. One that has never been seen is active, too.
 
     Announcements may be lost, as in a cluster, so those that rest are looked at in turn.
     """
@@ -51,11 +53,11 @@ class SweepSchedule:
         return [*chosen, *(name for name in rested if name in self._tokens and name not in known)]
 
     def notice(self, name: str) -> None:
-        """Something of an experiment was announced."""
+        """Make an experiment active: something of it was announced."""
         self._active[name] = time.monotonic() + ACTIVE
 
     def seen(self, name: str, state: ExperimentState, *, is_due: bool) -> None:
-        """An experiment was looked at; is_due: whether anything of it has to be made."""
+        """Note that an experiment was looked at; is_due: whether anything of it has to be made."""
         known = self._tokens.get(name, state.state_token)
         self._tokens[name] = state.state_token
         if is_due or state.state_token != known:
@@ -135,7 +137,7 @@ class FairQueue:
         return None
 
     def is_over(self, task: AnyTask) -> bool:
-        """Whether a quantum has had its time, and ends as soon as it has stored something."""
+        """Whether a task has used up its quantum, and stops as soon as it has stored something."""
         running = self._running[task]
         limit = BACKGROUND_QUANTUM if running.lane is self._others else QUANTUM
         if running.lane is self._deciding and running.lane.is_wanted_beside(namespace_of(task.name)):
@@ -156,11 +158,11 @@ class FairQueue:
 
     @property
     def _is_at_work(self) -> bool:
-        """Whether short quanta that asks wait for go on, or wait for a thread."""
+        """Whether a short task that asks wait for is at work, or waits for a thread."""
         return bool(self._deciding.short) or any(seconds < SHORT for seconds in self._seconds(self._deciding))
 
     def _seconds(self, lane: _Lane) -> list[float]:
-        """What the quanta of a lane that go on were expected to take."""
+        """The seconds that each task of a lane that is at work was expected to take."""
         return [one.seconds for one in self._running.values() if one.lane is lane]
 
     def _lane(self, task: AnyTask) -> _Lane:
@@ -175,7 +177,7 @@ class FairQueue:
         return lane.short.pop() if task is None else task
 
     def _kept_free(self) -> int:
-        """How many threads are kept free for short quanta."""
+        """The number of threads that are kept free for short tasks."""
         is_wanted = bool(self._deciding.short) or time.monotonic() - self._last_short < REMEMBERED
         return 1 if is_wanted and self._deciding.threads > 1 else 0
 
@@ -194,7 +196,7 @@ class _Lane:
         (self.short if task.expected_seconds < SHORT else self.other).add(task)
 
     def is_wanted_beside(self, namespace: str) -> bool:
-        """Whether another namespace waits."""
+        """Whether a task of another namespace waits."""
         return any(self.short.namespaces - {namespace}) or any(self.other.namespaces - {namespace})
 
 

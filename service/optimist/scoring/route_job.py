@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What was made, or read, of all statistics while these stood still."""
+    """The result of reading all statistics while they were locked."""
 
     model: bytes
     """b"" where it is not due."""
@@ -82,7 +82,7 @@ def _table(
 
 
 def _pace(experiment: Experiment, state: ExperimentState, model: tuple[str, bytes] | None) -> RoutePace | None:
-    """How the budget is kept, by the newest model and what was spent; None without a budget, or before a model."""
+    """The pace at which the budget is spent, by the newest model; None without a budget, or before a model."""
     now = PolicyState(experiment, state)
     if (
         not experiment.config.keeps_budget

@@ -313,7 +313,7 @@ def score_for_ever(
 
 
 def kept(tasks: Iterable[ScoringTask[Any]], experiments: Experiments) -> int:
-    """Bytes of cached statistics, copies for mixtures and routes among them, and of the feature maps and references."""
+    """The bytes of cached statistics, copies for mixtures and routing among them, of feature maps and of references."""
     return sum(task.bytes for task in tasks) + experiments.bytes
 
 

@@ -208,7 +208,7 @@ class StatisticSet:
 
 
 def parts_of(statistics: dict[int, CachedStatistic]) -> list[ChainedExtent]:
-    """What is made of these statistics, as it is stored with that."""
+    """How far each of these statistics has read its log, as it is stored with what is made of them."""
     return [
         ChainedExtent(ordinal, cached.seq, cached.estimator.samples, cached.chain) for ordinal, cached in statistics.items()
     ]

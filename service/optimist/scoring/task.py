@@ -28,9 +28,10 @@ At = TypeVar("At", bound=Place)
 
 @dataclass(slots=True, eq=False)
 class ScoringTask(Generic[At]):
-    """What has a claim: idle until something is to be done, then waiting for a thread, then working, then idle again.
+    """A unit of scoring with a claim: idle until something is to be done, then waiting for a thread, working, idle
+    again.
 
-    From its first quantum on the scorer may hold it: it has a claim, and what is derived under it. `release` ends that.
+    From its first quantum on the scorer may hold the claim, and what is derived under it, until `release`.
     Times are monotonic seconds.
     """
 
@@ -69,22 +70,20 @@ class ScoringTask(Generic[At]):
         return self.name, self.label
 
     def __str__(self) -> str:
-        """How log lines call it."""
         return f"{self.name}/{self.ordinal}{self.label and f' by {self.label}'}"
 
     @property
     def decides(self) -> bool:
-        """Whether asks may wait for what it makes."""
+        """Whether asks may wait for the result."""
         return not self.label
 
     @property
     def expected_seconds(self) -> float:
-        """What its next quantum is expected to take; 0 while nothing is known."""
+        """Seconds that the next quantum is expected to take; 0 while nothing is known."""
         return self.seconds or 0.0
 
     @property
     def is_held(self) -> bool:
-        """Whether the scorer has a claim on it."""
         return bool(self.token)
 
     def evict(self) -> None:
@@ -102,7 +101,7 @@ class ScoringTask(Generic[At]):
         self.token, self.experiment = "", None
 
     def forget_wish(self) -> None:
-        """Leave to another scorer what somebody waits for."""
+        """Leave to another scorer what somebody waits for. A plain task has nothing of the kind."""
 
 
 @dataclass(slots=True, eq=False)
@@ -132,11 +131,10 @@ class GeneratorTask(ScoringTask[int]):
 
     @property
     def expected_seconds(self) -> float:
-        """Of the estimate, and of the modes if they are wanted."""
+        """Seconds of the estimate, and of the modes if they are wanted."""
         return (self.seconds or 0.0) + (self.modes_seconds if self.wants_modes else 0.0)
 
     def evict(self) -> None:
-        """Drop the statistic."""
         self.cached, self.bytes = None, 0
 
     def start(self, experiment: ScoredExperiment) -> None:
@@ -156,7 +154,7 @@ class GeneratorTask(ScoringTask[int]):
 
 @dataclass(slots=True, eq=False)
 class CombinedTask(ScoringTask[At]):
-    """What is made of the statistics of all generators together."""
+    """Something that is made of the statistics of all generators together."""
 
     is_wanted: bool = field(default=False, kw_only=True)
     """Whether somebody waits for it."""
@@ -164,7 +162,6 @@ class CombinedTask(ScoringTask[At]):
     """Statistics of generators that this scorer does not hold, to be read only, by ordinal."""
 
     def evict(self) -> None:
-        """Drop the copies."""
         self.copies, self.bytes = {}, 0
 
     def forget_wish(self) -> None:
@@ -182,7 +179,7 @@ class MixtureTask(CombinedTask[Literal["mixture"]]):
 
     @property
     def decides(self) -> bool:
-        """Only where it is the goal."""
+        """Whether the mixture is the goal."""
         return self.is_goal
 
 
@@ -200,12 +197,12 @@ class RouteTask(CombinedTask[Literal["routes"]]):
 
     @property
     def decides(self) -> bool:
-        """No: asks are answered by the last model, and wait for no other."""
+        """Never: asks are answered by the last model, and wait for no other."""
         return False
 
     @property
     def expected_seconds(self) -> float:
-        """Of the model, and of the table if it is wanted."""
+        """Seconds of the model, and of the table if it is wanted."""
         seconds = self.seconds or 0.0
         return seconds + (self.table_seconds or TABLE_TIMES * seconds if self.is_wanted else 0.0)
 

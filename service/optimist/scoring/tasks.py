@@ -79,7 +79,6 @@ class Overview:
         self._total.update(more)
 
     def show(self, experiments: int, held: int, warm_bytes: int) -> None:
-        """Set the gauges."""
         now = time.monotonic()
         due = [since for those in self._due.values() for since in those.values()]
         full = [since for those in self._full.values() for since in those.values()]

@@ -51,7 +51,7 @@ class Threads:
 
     @contextmanager
     def working(self, work: Work) -> Iterator[None]:
-        """All that this task computes in the block is part of this."""
+        """Count what this asyncio task computes in the block towards `work`."""
         before = self._work.set(work)
         try:
             yield
@@ -59,14 +59,14 @@ class Threads:
             self._work.reset(before)
 
     def __call__(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> asyncio.Future[Result]:
-        """In a thread of the quantum that the calling task is at."""
+        """Run a function in a thread of the quantum that the calling asyncio task works at."""
         work = self._work.get()
         return asyncio.get_running_loop().run_in_executor(
             self.pools[work.decides], _returned, work, function, *arguments
         )
 
     def end(self) -> None:
-        """Begin nothing more."""
+        """Begin no further function; those that run go on."""
         for pool in self.pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
 

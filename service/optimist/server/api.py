@@ -49,12 +49,11 @@ class PatientProtocol(HttpToolsProtocol):
     _size = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a head."""
         super().connection_made(transport)
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; wait on where it did not complete a head."""
+        """Take what came, and go on waiting where it did not complete a head."""
         scope = self.scope
         super().data_received(data)
         # Of a head that has not ended `on_header` counts the whole headers. Before its beginning there may be a body.
@@ -68,50 +67,44 @@ class PatientProtocol(HttpToolsProtocol):
             self._await_head()
 
     def on_message_begin(self) -> None:
-        """A head begins."""
         super().on_message_begin()
         self._in_head = True
         self._size = 0
 
     def on_url(self, url: bytes) -> None:
-        """Part of the request's line came."""
         super().on_url(url)
         self._grow(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header came, or a trailer of the body."""
+        """Count a header, or a trailer of the body."""
         super().on_header(name, value)
         self._grow(len(name) + len(value) + 4)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no request, or has too large a head: that one is cut off."""
+        """Answer 400 to what is no request; cut the connection of a head that is too large."""
         if self._size > LONGEST_HEAD:
             self.transport.abort()
         else:
             super().send_400_response(msg)
 
     def on_headers_complete(self) -> None:
-        """It has come whole."""
         self._in_head = False
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """The body has come whole, too."""
         super().on_message_complete()
         self.scope.setdefault("state", {})[WHOLE] = True
 
     def pause_writing(self) -> None:
-        """The client does not take what is sent: wait for it, though not for ever."""
+        """Begin to wait for a client that does not take what is sent, for `answer_timeout` seconds."""
         super().pause_writing()
         self._stall_timer = self.loop.call_later(self.answer_timeout, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It took some."""
         super().resume_writing()
         self._end_stall()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more."""
         self._end_head()
         self._end_stall()
         super().connection_lost(exc)

@@ -114,7 +114,7 @@ class SupervisedProcess:
         """Note that there is no child now."""
 
     def refused(self, reason: str) -> Exception:
-        """What is raised by `ready` where the first child says why it cannot begin."""
+        """The error that `ready` raises where the first child says why it cannot begin."""
         return CannotStart(reason)
 
     def _keep(self) -> None:
@@ -212,7 +212,7 @@ class ScorerProcess(SupervisedProcess):
         self._counters.hear(False)
 
     def refused(self, reason: str) -> Exception:
-        """Its device is not here."""
+        """The error of a scorer whose device is not here."""
         return FixError(reason)
 
 

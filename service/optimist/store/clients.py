@@ -38,14 +38,13 @@ class Coalescer(Redis):
         return super().from_pool(connection_pool)  # pyright: ignore[reportReturnType]  # declared as its base class
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """As redis-py's."""
         await super().aclose(close_connection_pool)
         await self._own.disconnect()
 
     async def coalesced(self, *command: Any) -> Any:
-        """As `execute_command`, with the same retries and errors, for commands that are safe to repeat.
+        """Run a command that is safe to repeat, with the retries and errors of `execute_command`, beside others.
 
-        Those that come in one turn of the event loop, or while others await their answers, share a write and a sync of
+        Those that come in one pass of the event loop, or while others await their answers, share a write and a sync of
         Redis's log. They need not wait longer than on connections of their own, because Redis serves one after the
         other; only those with `LARGE` arguments, which take long to arrive, do not go with others.
         """
@@ -139,7 +138,7 @@ class Cluster(RedisCluster):
             raise redis_errors.ConnectionError(str(error)) from error
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        """As redis-py's; raises TimeoutError when all connections stay in use."""
+        """Run a command, trying again as `attempts` says. Raises TimeoutError when all connections stay in use."""
 
         async def attempt() -> Any:
             async with self._connection(self._connections):
@@ -148,7 +147,7 @@ class Cluster(RedisCluster):
         return await self._attempts.call_with_retry(attempt, _go_on)
 
     def pipeline(self, transaction: bool | None = None, shard_hint: None = None) -> ClusterPipeline:
-        """As redis-py's; its `execute` raises TimeoutError when all connections stay in use."""
+        """A pipeline whose `execute` raises TimeoutError when all connections stay in use."""
         return _Pipeline(self, transaction)  # pyright: ignore[reportAbstractUsage]
 
     @asynccontextmanager
@@ -167,7 +166,8 @@ class Cluster(RedisCluster):
             free.release()
 
     def get_node(self, host: str | None = None, port: int | None = None, node_name: str | None = None) -> Any:
-        """As redis-py's. Raises TryAgainError for a node that a slot is moving to and that holds none yet."""
+        """The client's node of this address. Raises TryAgainError for one that a slot is moving to and that holds none
+        yet."""
         # redis-py would call a method of None (its issue 4015).
         node = super().get_node(host, port, node_name)
         if node is None:

@@ -62,7 +62,6 @@ class Commands:
         return [name_of(member) for member in members if namespace_of(member) == self.namespace]
 
     async def call(self, *command: Argument) -> Any:
-        """Run one command."""
         with reaching_redis():
             return await self.redis.execute_command(*command)
 

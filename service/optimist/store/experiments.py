@@ -80,7 +80,8 @@ class Experiments:
         return await self._index.names()
 
     async def newest(self, after: Indexed | None = None) -> list[Indexed]:
-        """The same, newest first, each with its place in this order; or those that come after a place."""
+        """Names of all experiments, newest first, each with its place in this order; or those that come after a
+        place."""
         return await self._index.newest(after)
 
     async def config(self, experiment: str) -> str | None:
@@ -132,7 +133,7 @@ class Experiments:
         estimates: bool = True,
         instance: str | None = None,
     ) -> dict[Unit, WatchedState]:
-        """What is known of every generator by every watched metric, all of one moment; empty where none is watched.
+        """The state of every generator by every watched metric, all of one moment; empty where none is watched.
 
         known: an answer of before, whose estimates are taken from it instead of being read again. estimates: False
         reads none, only their positions.
@@ -188,7 +189,7 @@ class Experiments:
         ]
 
     async def instances(self, experiments: Sequence[str]) -> list[str | None]:
-        """What tells each from others of its name; None for one that is not there."""
+        """The instance of each experiment, which tells it from others of its name; None for one that is not there."""
         found = await self._commands.call_many(
             [("HGET", self._commands.key(name, "counts"), "instance") for name in experiments]
         )
@@ -196,6 +197,7 @@ class Experiments:
 
     async def fingerprints(self, experiments: Sequence[str]) -> list[bytes]:
         """Of each experiment a text that is another one after every change of it; b"" of one that is not there.
+
         Changes of watched metrics alone, or of the leases of open picks, are left out.
         """
         facts = ("instance", "state_token", "made_mixture")

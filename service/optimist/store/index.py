@@ -56,7 +56,7 @@ class Index:
         return self._commands.names(await self._commands.call("ZRANGE", self._key, 0, -1))
 
     async def newest(self, after: Indexed | None = None) -> list[Indexed]:
-        """The same with their times, newest first, or those that come after one of them, which need not be there."""
+        """The names with their times, newest first, or those that come after one of them, which need not be there."""
         names = await self.names()
         if not names:
             return []

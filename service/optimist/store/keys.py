@@ -101,7 +101,7 @@ def checked(name: str) -> str:
 
 
 def full_name(namespace: str, name: str) -> str:
-    """What an experiment or reference of a namespace is called in keys and announcements.
+    """The full name of an experiment or reference, as in keys and announcements.
 
     Raises FixError where either holds a slash, by which it could be taken for one of another namespace.
     """
@@ -141,7 +141,7 @@ def by_label(name: str, label: str) -> str:
 
 
 def reference_key(name: str) -> str:
-    """Key of a reference."""
+    """The key of a reference. Raises FixError as `checked` does."""
     return f"optimist:reference:{checked(name)}"
 
 

@@ -63,7 +63,7 @@ class Routes:
         return None if made is None or model is None else (made.decode().split(" ", 1)[0], model)
 
     async def route_table(self, experiment: str) -> tuple[Mapping[int, LogExtent], str] | None:
-        """What the newest table was made of, and the table; None before the first."""
+        """The extents of the logs that the newest table was made of, and the table; None before the first."""
         parts, table = await self._read(experiment, "of", "table")
         return None if parts is None or table is None else (parse_parts(parts.decode()), table.decode())
 
@@ -177,7 +177,7 @@ class Mixtures:
 
 
 def packed(parts: Sequence[ChainedExtent]) -> list[dict[str, Argument]]:
-    """As parts.lua takes them."""
+    """The parts as arguments of a script that uses parts.lua."""
     return [
         {"generator": part.generator, "seq": part.seq, "samples": part.samples, "chain": part.chain} for part in parts
     ]

@@ -180,7 +180,7 @@ def _routes(entry: bytes, counts: Mapping[str, str], known: ExperimentState | No
 
 
 def parse_routes(entry: bytes | None) -> StoredRoutes | None:
-    """What put_routes.lua stores as `made`; None without it."""
+    """The name and parts of the newest model of contexts, which put_routes.lua stores as `made`; None without it."""
     if entry is None:
         return None
     made, listed = entry.decode().split(" ", 1)

@@ -110,7 +110,7 @@ class ServerLog:
         return next((line for line in self._lines() if words in line), None)
 
     def explain(self, what: str) -> str:
-        """What happened, how to repair it if that is known, and the end of the log."""
+        """A text that says what happened, how to repair it if that is known, and the end of the log."""
         lines = self._lines()[-5:]
         advice = (
             f" The append-only file is damaged: copy {self.path.parent}, then mend it with redis-check-aof --fix, "

@@ -80,7 +80,6 @@ class Uploads:
         return {int(text.removeprefix(_CHUNK)) for text in texts if text.startswith(_CHUNK)}
 
     async def drop(self, name: str, digest: str) -> None:
-        """Delete an upload."""
         await self._commands.call("UNLINK", self._key(name, digest))
 
     def _index(self, owner: str) -> Index:

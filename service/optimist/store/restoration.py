@@ -300,7 +300,7 @@ def _hashes(stored: ExperimentState) -> dict[str, dict[str, Argument]]:
 
 
 def _returned(generators: Sequence[GeneratorState]) -> dict[str, Argument]:
-    """As picks.lua stores slices to be handed out again: several of one pick are runs of one entry."""
+    """The slices to be handed out again as picks.lua stores them: several of one pick are runs of one entry."""
     found: dict[str, Argument] = {}
     for generator in generators:
         for one in generator.returned:

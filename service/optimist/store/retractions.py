@@ -62,7 +62,7 @@ MOST = 1024
 
 
 class NamedBatch(NamedTuple):
-    """What scripts take that use lua/named_batch.lua; "" stands for None."""
+    """The batch, or batches, that a script which uses lua/named_batch.lua is about; "" stands for None."""
 
     generator: int | str
     position: int | str
@@ -122,7 +122,8 @@ class Retractions:
         return Retraction.from_record(int(ordinal), record.decode()) if record else None, bool(already)
 
     async def retracted_log(self, experiment: str, generator: int) -> RetractedLog:
-        """What of a generator's log is retracted. Read it before snapshot and log: they are then no older than it."""
+        """The retractions of a generator's log. Read them before snapshot and log, which are then no older than
+        they."""
         stored = await self._commands.call("HGETALL", self._commands.key(experiment, "counts"))
         counts = {name.decode(): value for name, value in stored.items()}
         prefix = f"{PREFIX}{generator}_"

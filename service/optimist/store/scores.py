@@ -149,7 +149,7 @@ class Scores:
         return stands[0]
 
     async def fitted(self, experiment: str, label: str = "") -> bytes | None:
-        """What `put_fitted` stored; None before that, or where there is no such experiment."""
+        """The kernels that `put_fitted` stored; None before that, or where there is no such experiment."""
         return await self._commands.call("GET", self._commands.key(experiment, keys.by_label("fitted", label)))
 
     async def want_modes(self, experiment: str, generator: int, label: str = "") -> None:

@@ -36,7 +36,7 @@ _ARGUMENT = re.compile(r"(\w+)(\*)?(?:\(([\w ]+)\))? ?")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What one Lua file declares; see the module's docstring."""
+    """The declarations at the head of one Lua file; see the module's docstring."""
 
     uses: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class Script:
 
 
 def head(name: str) -> Head:
-    """What the head of lua/<name>.lua declares. Raises ValueError for a head that cannot be read."""
+    """The head of lua/<name>.lua. Raises ValueError where it cannot be read."""
     words: dict[str, list[str]] = {"uses": [], "keys": [], "other keys": []}
     scalars: list[str] = []
     lists: dict[str, tuple[str, ...]] = {}

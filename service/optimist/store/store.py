@@ -74,7 +74,6 @@ class AccessKeys:
         return None if record is None else record.decode()
 
     async def all(self) -> dict[str, str]:
-        """Records by id."""
         found = await self._commands.call("HGETALL", keys.KEYS)
         # redis-py gives a dict for RESP's flat list.
         return {id_.decode(): record.decode() for id_, record in found.items()}
@@ -161,7 +160,7 @@ class Store(
         await self._commands.call("SET", PROBE, "1", "EX", 60)
 
     async def health(self) -> Health:
-        """How fast Redis answers, and how full it is; its memory is unknown where it does not say, as in a cluster."""
+        """The latency of Redis, and how full it is; its memory is unknown where Redis does not say, as in a cluster."""
         begun = time.perf_counter()
         await self.ping()
         latency = time.perf_counter() - begun
@@ -171,7 +170,7 @@ class Store(
         return Health(latency, info.get("used_memory"), info.get("maxmemory") or None)
 
     async def usage(self) -> Usage:
-        """How full Redis is; of a cluster's masters, the one with the least room."""
+        """The memory in use, and its limit; of a cluster's masters, those of the one with the least room."""
         redis = self._commands.redis
         with reaching_redis():
             try:

@@ -220,7 +220,7 @@ def _with_contexts(wanted: AskRequest, rows: NDArray[np.floating]) -> tuple[AskR
 
 
 def _valid(read: Any, has_input: bool) -> AskRequest:
-    """What `read` returns. Raises RequestValidationError: it may leave out what was found, which may be large."""
+    """The result of `read`. Raises RequestValidationError, without what was found, as that may be large."""
     try:
         return read()
     except ValidationError as error:

@@ -35,7 +35,7 @@ KNOWN = 256
 
 @dataclass(frozen=True)
 class Expected:
-    """What the batches of an experiment must hold; made once, as every tell needs it."""
+    """The arrays that batches of an experiment must hold; made once, as every tell needs it."""
 
     widths: dict[str, int]
     metrics: Sequence[Metric]
@@ -55,7 +55,7 @@ class Expected:
 
     @classmethod
     def from_experiment(cls, experiment: Experiment) -> Expected:
-        """What the batches of this experiment must hold."""
+        """The expectation of this experiment, made when it is first needed."""
         # The config itself is compared, as imports may bring the same `instance` twice.
         config, known = _expected.get(experiment.instance) or (None, None)
         if known is None or config is not experiment.config:

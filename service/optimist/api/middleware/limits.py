@@ -49,7 +49,7 @@ class SharedCounters:
                 shared = memoryview(mmap.mmap(file.fileno(), size))
         self._held = shared[:-8].cast("q")
         self._heard = shared[-8:].cast("d")
-        # One that was killed held nothing any more.
+        # A process of this number that was killed before left its bytes here; it holds nothing any more.
         self._held[number] = 0
 
     @property
@@ -68,7 +68,7 @@ class SharedCounters:
 
     @property
     def scorer_at_work(self) -> bool:
-        """Whether the scorer of this service lives, and goes its rounds."""
+        """Whether the scorer of this service was heard of within `SILENT` seconds."""
         return self._heard[0] > 0.0 and time.monotonic() - self._heard[0] < SILENT
 
 
@@ -311,7 +311,6 @@ class Share:
         self.hold(self.held + size)
 
     def release(self) -> None:
-        """Release all memory."""
         if self.held:
             self._memory.hold(-self.held)
         if self.counted:

@@ -43,12 +43,12 @@ async def requested(
     error: Callable[[], Awaitable[str | None]] | None = None,
     is_at_work: Callable[[], Awaitable[bool]] | None = None,
 ) -> Result:
-    """What a scorer has made, or an earlier one if it has not been made anew in time.
+    """The newest result of a scorer; an earlier one if it has not been made anew in time.
 
-    look: what there is, None for nothing, and whether it is new enough; it raises if it cannot be made. want: tells the
-    scorers to make it. error: why they cannot, None if they can. is_at_work: whether a scorer is at it. Raises
-    `ApiError` 422 with the reason of `error`, 503 if there is nothing in time: `BEING_MADE` while a scorer is at work,
-    so that it pays to ask again for as long as that takes, else "no-scorer".
+    look: reads what there is, None for nothing, and whether it is new enough; it raises if it cannot be made. want:
+    tells the scorers to make it. error: why they cannot, None if they can. is_at_work: whether a scorer is at it.
+    Raises `ApiError` 422 with the reason of `error`, 503 if there is nothing in time: `BEING_MADE` while a scorer is at
+    work, so that it pays to ask again for as long as that takes, else "no-scorer".
     """
     deadline, ask_at, first = time.monotonic() + PATIENCE, 0.0, 0.0
     while True:
@@ -139,8 +139,8 @@ class _WantedMixture:
     """As the store calls the metric: "" for the one that decides."""
 
     def is_made(self, begun: PolicyState, state: PolicyState, made: Mixture) -> bool:
-        """Whether it has been made: of all samples that there were at the beginning; or where picks are made from it,
-        and it is not due to be made again now."""
+        """Whether the mixture was made of all samples that there were at the beginning; or, where picks are made from
+        it, whether it is not due to be made again now."""
         if state.config.goal == "mixture" and not self.label and not state.has_ended:
             return not state.stored.is_mixture_due
         mixable = {generator.ordinal for generator in begun.stored.mixable}
@@ -227,7 +227,7 @@ async def _routed_state(context: Context, experiment: Experiment) -> PolicyState
 
 
 def _is_of(begun: PolicyState, made: Routes) -> bool:
-    """Whether it was made of all samples that there were at the beginning."""
+    """Whether the table was made of all samples that there were at the beginning."""
     routable = {generator.ordinal for generator in begun.stored.routable}
     # Generators that were added since are the last ones.
     parts = zip(begun.stored.generators, made.positions, strict=False)

@@ -127,7 +127,7 @@ straight = [Straight(f"{PICKS}/{{number}}/batch", tell), Straight(PICKS, ask)]
 
 
 def _answer(reply: AskReply | TellReply) -> Response:
-    """As FastAPI would answer with it, without checking once more what the service made itself."""
+    """The answer that FastAPI would give, without checking once more what the service made itself."""
     return Response(reply.model_dump_json(), media_type="application/json")
 
 

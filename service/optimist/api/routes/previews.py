@@ -39,7 +39,7 @@ EXCERPT = 300
 
 
 class About(BaseModel):
-    """What is stored beside the bytes of a preview; the fields are those of `PreviewInfo`."""
+    """The facts that are stored beside the bytes of a preview; the fields are those of `PreviewInfo`."""
 
     kind: PreviewKind
     bytes: int
