@@ -28,32 +28,39 @@ async def make(store: Store, generators: list[str], instance: str) -> None:
         await store.append("x", len(generators) - 1, f"key {number}", "digest", 5, b"body")
 
 
-def polls_of(store: Store) -> Polls:
-    async def experiment(name: str) -> Experiment:
-        text = await store.config(name)
+class Reader:
+    """Reads experiments that watch nothing, and have neither mixtures nor routing tables."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def experiment(self, name: str) -> Experiment:
+        text = await self.store.config(name)
         if text is None:
             raise NotFound(name)
         return Experiment.model_validate_json(text)
 
-    async def state(experiment: Experiment) -> PolicyState:
-        return PolicyState(experiment, await store.state(experiment.config.name))
+    async def state(self, experiment: Experiment) -> PolicyState:
+        return PolicyState(experiment, await self.store.state(experiment.config.name))
 
-    async def watched(experiment: Experiment) -> None:
+    async def watched(self, experiment: Experiment) -> None:
         return None
 
-    async def mixture(state: PolicyState) -> None:
+    async def mixture(self, state: PolicyState, label: str = "") -> None:
         return None
 
-    async def routes(state: PolicyState) -> None:
+    async def routing_table(self, state: PolicyState) -> None:
         return None
 
-    async def anomalous(state: PolicyState) -> Anomalous:
+    async def anomalous(self, state: PolicyState) -> Anomalous:
         return NOTHING
 
-    async def outlines(names: Sequence[str]) -> list[Outline | None]:
-        return [Outline.from_experiment(await experiment(name)) for name in names]
+    async def outlines(self, names: Sequence[str]) -> list[Outline | None]:
+        return [Outline.from_experiment(await self.experiment(name)) for name in names]
 
-    return Polls(store, experiment, state, watched, mixture, routes, anomalous, outlines)
+
+def polls_of(store: Store) -> Polls:
+    return Polls(store, Reader(store))
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "made-again"])

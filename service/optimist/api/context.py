@@ -87,16 +87,7 @@ class Context:
     polls: Polls = field(init=False)
 
     def __post_init__(self) -> None:
-        reading = (
-            self.experiment,
-            self.state,
-            self.watched,
-            self.mixture,
-            self.routing_table,
-            self.anomalous,
-            self.outlines,
-        )
-        self.polls = Polls(self.store, *reading, self.settings.hint_after)
+        self.polls = Polls(self.store, self, self.settings.hint_after)
 
     def in_namespace(self, namespace: str) -> Context:
         """The context of one namespace in this process; `self` is of all of them, and serves none."""

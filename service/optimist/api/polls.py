@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from optimist.api.pages import Body, Cache, page_of
 from optimist.dispatch.report import report_of, with_decision_latched
@@ -132,36 +132,47 @@ class CachedPoints(Generic[Point]):
         return self._known.put(name, (origin, [*known[:-1], *new]))[1]
 
 
+class Reader(Protocol):
+    """Reads the experiments that are polled, as a `Context` does."""
+
+    async def experiment(self, name: str) -> Experiment:
+        """The experiment of a name. Raises NotFound."""
+        ...
+
+    async def state(self, experiment: Experiment) -> PolicyState:
+        """The state of an experiment as it is now. Raises NotFound."""
+        ...
+
+    async def watched(self, experiment: Experiment) -> WatchedEstimates | None:
+        """The estimates of an experiment's watched metrics, None if it has none."""
+        ...
+
+    async def mixture(self, state: PolicyState) -> Mixture | None:
+        """The newest mixture of a state by the metric that decides."""
+        ...
+
+    async def routing_table(self, state: PolicyState) -> Routes | None:
+        """The newest routing table of a state."""
+        ...
+
+    async def anomalous(self, state: PolicyState) -> Anomalous:
+        """The batches of a state that are on another scale."""
+        ...
+
+    async def outlines(self, names: Sequence[str]) -> list[Outline | None]:
+        """The outlines of experiments with their present tags and notes, None for one that is not there."""
+        ...
+
+
 class Polls:
     """The reports and lists that this process has lately given; nothing in it is needed to make them anew."""
 
-    def __init__(
-        self,
-        store: Store,
-        experiment: Callable[[str], Awaitable[Experiment]],
-        state: Callable[[Experiment], Awaitable[PolicyState]],
-        watched: Callable[[Experiment], Awaitable[WatchedEstimates | None]],
-        mixture: Callable[[PolicyState], Awaitable[Mixture | None]],
-        routing_table: Callable[[PolicyState], Awaitable[Routes | None]],
-        anomalous: Callable[[PolicyState], Awaitable[Anomalous]],
-        outlines: Callable[[Sequence[str]], Awaitable[list[Outline | None]]],
-        hint_after: int | None = None,
-    ) -> None:
-        """experiment: the one of a name; state: that of an experiment as it is now. Both raise NotFound.
-
-        watched: the estimates of an experiment's watched metrics, None if it has none. mixture: the newest one of a
-        state by the metric that decides. routing_table: the newest one. anomalous: the batches on another scale.
-        outlines: those of the experiments of these names, with their present tags and notes, None for one that is not
-        there. hint_after: as in `report_of`.
-        """
+    def __init__(self, store: Store, reader: Reader, hint_after: int | None = None) -> None:
+        """hint_after: as in `report_of`."""
         self._store = store
-        self._experiment, self._state = experiment, state
-        self._watched = watched
-        self._anomalous = anomalous
+        self._reader = reader
         self._hint_after = hint_after
         self._shared = Shared()
-        self._mixture, self._routing_table = mixture, routing_table
-        self._outlines = outlines
         self._curves = Cache[str, tuple[tuple[str, int], ProgressCurve]](REMEMBERED)
         self._summaries = Cache[str, tuple[bytes, Summary]](SUMMARIES)
         self._polls = Cache[str, tuple[bytes, Poll]](KEPT)
@@ -209,11 +220,11 @@ class Polls:
         return poll
 
     async def _made(self, name: str) -> Poll:
-        experiment = await self._experiment(name)
-        state = await self._state(experiment)
+        experiment = await self._reader.experiment(name)
+        state = await self._reader.state(experiment)
         if state.is_scored:
             state = await with_decision_latched(self._store, state)
-        watched = await self._watched(experiment)
+        watched = await self._reader.watched(experiment)
         _check_same(experiment, state.stored)
         curve = await self._curve(experiment, state.stored)
         picks = [
@@ -222,9 +233,9 @@ class Polls:
         ]
         names = [generator.name for generator in state.stored.generators]
         mixtures, gains = await self._blends.points(experiment), await self._gains.points(experiment)
-        _check_same(await self._experiment(name), state.stored)
-        mixture, routing_table = await self._mixture(state), await self._routing_table(state)
-        anomalous = await self._anomalous(state)
+        _check_same(await self._reader.experiment(name), state.stored)
+        mixture, routing_table = await self._reader.mixture(state), await self._reader.routing_table(state)
+        anomalous = await self._reader.anomalous(state)
         report = report_of(
             state, self._hint_after, watched=watched, mixture=mixture, routes=routing_table, anomalous=anomalous
         )
@@ -243,7 +254,7 @@ class Polls:
         history = await self._store.history(name, curve.start)
         labels = [PRIMARY, *(metric.shown_label for metric in experiment.config.watch)]
         points = {label: await self._store.curves(name, curve.starts(label, generators), label) for label in labels}
-        _check_same(await self._experiment(name), stored)
+        _check_same(await self._reader.experiment(name), stored)
         # Not more than was told when the state was read: the report and its charts are of one moment.
         history = history[: max(0, HISTORY.itemsize * stored.told - curve.start)]
         followed = await asyncio.to_thread(curve.follows, history, points)
@@ -253,7 +264,7 @@ class Polls:
         self, limit: int, after: Indexed | None, only: Set[str], tag: str | None, search: str | None
     ) -> Body:
         async def wanted(names: Sequence[str]) -> list[Outline | None]:
-            known = await self._outlines(names)
+            known = await self._reader.outlines(names)
             return [one if one is not None and one.matches(tag, search) else None for one in known]
 
         places = [place for place in await self._store.newest(after) if not only or place.name in only]
@@ -270,7 +281,7 @@ class Polls:
         name = outline.experiment.config.name
         made, summary = self._summaries.pop(name) or (b"", None)
         if summary is None or not fingerprint or made != fingerprint:
-            state = await self._state(outline.experiment)
+            state = await self._reader.state(outline.experiment)
             _check_same(outline.experiment, state.stored)
             summary = _summary(outline, report_of(state, explain=False))
         return self._summaries.put(name, (fingerprint, summary))[1]
