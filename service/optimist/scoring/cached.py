@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict, Unpack
 
 import torch
 from safetensors import SafetensorError
@@ -30,6 +31,14 @@ DIGEST_BYTES = 32
 NOTHING_RETRACTED = RetractedLog()
 SMALLEST_TAIL = 2**16
 """Bytes that the log may have beyond a snapshot, however small the statistic."""
+
+
+class EstimatorSettings(TypedDict, total=False):
+    """The arguments of `StreamingEstimator` that depend on the experiment."""
+
+    paired: bool
+    reads: Mapping[str, str] | None
+    contexts: ContextMap | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +70,16 @@ class CachedStatistic:
         growth: float,
         retracted: RetractedLog = NOTHING_RETRACTED,
         *,
-        paired: bool = False,
-        reads: Mapping[str, str] | None = None,
-        contexts: ContextMap | None = None,
         ordinal: int = 0,
+        **tracked: Unpack[EstimatorSettings],
     ) -> None:
         """retracted: batches that are left out. Read before the log, because a later retraction is not `known`.
 
-        paired, reads, contexts, ordinal: as of `StreamingEstimator`.
+        ordinal: the generator's.
         """
         self._bound = bound
-        self._contexts = contexts
-        self._estimator = StreamingEstimator(bound, growth, paired, reads, contexts, ordinal)
+        self._contexts = tracked.get("contexts")
+        self._estimator = StreamingEstimator(bound, growth, ordinal=ordinal, **tracked)
         self._retracted = retracted
         self.seq = max(0, retracted.restart - 1)
         self.tail = 0
@@ -200,10 +207,8 @@ class CachedStatistic:
         chain: str = "",
         retracted: RetractedLog = NOTHING_RETRACTED,
         *,
-        paired: bool = False,
-        reads: Mapping[str, str] | None = None,
-        contexts: ContextMap | None = None,
         ordinal: int = 0,
+        **tracked: Unpack[EstimatorSettings],
     ) -> CachedStatistic:
         """Restore the output of `freeze` at `seq`, under a bound of the same metric and kernels, and the same contexts.
 
@@ -217,10 +222,10 @@ class CachedStatistic:
             version = int(state.pop("format"))
             if version != FORMAT:
                 raise ValueError(f"expected a snapshot of format {FORMAT}, found {version}")
-            if not torch.equal(state.pop("meaning"), _meaning(bound, contexts)):
+            if not torch.equal(state.pop("meaning"), _meaning(bound, tracked.get("contexts"))):
                 raise ValueError("the snapshot is of another metric, or of other kernels")
-            cached = cls(bound, growth, retracted, paired=paired, reads=reads, contexts=contexts, ordinal=ordinal)
-            cached._estimator = StreamingEstimator.restore(state, bound, growth, paired, reads, contexts, ordinal)
+            cached = cls(bound, growth, retracted, ordinal=ordinal, **tracked)
+            cached._estimator = StreamingEstimator.restore(state, bound, growth, ordinal=ordinal, **tracked)
         except (SafetensorError, KeyError, RuntimeError) as error:
             raise ValueError(f"the snapshot cannot be read: {type(error).__name__}: {error}") from None
         cached.seq, cached.chain = seq, chain

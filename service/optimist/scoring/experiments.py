@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -29,9 +29,10 @@ from optimist.estimation.streaming import first_rows
 from optimist.metrics.bound import Bound
 from optimist.metrics.implementations import make_reference
 from optimist.numerics.real_data import Reference
-from optimist.numerics.routing.features import ContextMap, ContextSettings, Floats
+from optimist.numerics.routing.features import ContextSettings, Floats
 from optimist.policies.routing import SAMPLED
 from optimist.records import Claim, LogEntry
+from optimist.scoring.cached import EstimatorSettings
 from optimist.scoring.task import GeneratorTask, MixtureTask, RouteTask, ScoringTask, Subject
 from optimist.scoring.threads import InThread
 from optimist.store import Store, kernels_digest, namespace_of
@@ -85,14 +86,6 @@ SECONDS_PER_PRODUCT = 1e-9
 """Seconds for an eigendecomposition of a (d, d) matrix, divided by d³: 5 s at d = 2048 on one core."""
 SECONDS_PER_FREQUENCY = 2e-8
 """Of drawing one number of a feature map."""
-
-
-class EstimatorSettings(TypedDict):
-    """The arguments of `StreamingEstimator` that depend on the experiment."""
-
-    paired: bool
-    reads: dict[str, str]
-    contexts: ContextMap | None
 
 
 @dataclass(slots=True)
