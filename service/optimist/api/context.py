@@ -220,12 +220,11 @@ class Context:
     async def anomalous(self, state: PolicyState) -> Anomalous:
         """The batches on another scale, by a state that was just read."""
         stored = state.stored
+        now = f"{stored.instance} {stored.version} {stored.state_token}"
         made, found = self._anomalous.pop(state.config.name) or ("", NOTHING)
-        if not made or made != f"{stored.instance} {stored.version} {stored.state_token}":
-            made, found = (
-                f"{stored.instance} {stored.version} {stored.state_token}",
-                await read_anomalous(self.store, state),
-            )
+        if made != now:
+            # Levels change only with the state: they are read again only when it has another token.
+            made, found = now, await read_anomalous(self.store, state)
         return self._anomalous.put(state.config.name, (made, found))[1]
 
     async def ordinal(self, experiment: Experiment, generator: str) -> int:
@@ -269,6 +268,7 @@ class Context:
         stamp, now = experiment.instance, time.monotonic()
         self._called.pop(config.name, None)
         self._called[config.name] = now  # at the end
+        # In the order of calls: whoever rests longest is first, so that this looks at one that stays at most.
         while now - self._called[oldest := next(iter(self._called))] > RESTED:
             self._drop(oldest)
         known = self._dispatchers.get(config.name)

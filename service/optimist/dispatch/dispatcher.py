@@ -88,6 +88,7 @@ class Dispatcher:
         """
         goal = None if self._state is None else self._state.goal
         if contexts is not None and len(contexts) >= MANY and isinstance(goal, ForRouting) and goal.loaded is not None:
+            # In a thread, because many contexts take longer than a pass of the event loop may.
             await asyncio.to_thread(contexts.predict, goal.loaded.model, self._most_open.worker)
         ask = Ask(request, key, contexts)
         self._waiting.append(ask)
@@ -109,6 +110,7 @@ class Dispatcher:
 
     def _serve_on(self) -> None:
         self._changed.set()
+        # No task while nobody waits: a service may have thousands of experiments that rest.
         if self._serving is None or self._serving.done():
             self._serving = asyncio.create_task(charged(self._serve()))
 
@@ -127,6 +129,7 @@ class Dispatcher:
 
     async def _round(self) -> None:
         """Gather waiting requests, plan, exchange and reply; or sleep if there is nothing to do."""
+        # Before anything is gathered: what comes from now on wakes the next round.
         self._changed.clear()
         fresh, self._fresh = self._fresh, None
         if self._store.incarnation != self._incarnation:
@@ -209,6 +212,7 @@ class Dispatcher:
             known=None if self._state is None else self._state.stored,
             instance=self._experiment.instance,
         )
+        # Only now: had the exchange failed, these tells would get its error from `_serve`.
         del self._tells[: len(tells)]
         for tell, outcome in zip(tells, done.settled, strict=True):
             if isinstance(outcome, StoreError):
@@ -216,6 +220,7 @@ class Dispatcher:
                 continue
             resolve(tell.answer, outcome)
             if self._state is not None and self._is_known:
+                # `_plan` has applied the batch; only the store knows whether it repeats another one.
                 self._state.note(outcome)
             if tell.then is not None:
                 self._waiting.append(tell.then)
@@ -276,6 +281,7 @@ class Dispatcher:
             # A worker that asks again is alive.
             await self._store.renew_leases(self._config.name, plan.returned, self._config.lease)
         state, ended = self._state, self._state.has_ended
+        # Before the answers: a worker may ask again as soon as it has one.
         self._waiting = [ask for ask in self._waiting if ask not in plan.replies]
         for ask, picks in plan.replies.items():
             waits = DRAINING if len(picks) < ask.least and not ended else None

@@ -55,6 +55,7 @@ async def with_decision_latched(store: Store, state: PolicyState) -> PolicyState
     while state.would_stop and not state.is_decided:
         anomalous = await read_anomalous(store, state, of_decision=True)
         decided, stored = latched_text(state, anomalous), state.stored
+        # By the digest of what it rests on: another process may have latched one, or estimates have changed meanwhile.
         await store.latch_decision(name, decided, stored.basis_digest, instance=stored.instance)
         state = PolicyState(state.experiment, await store.state(name, stored), state)
         if not state.is_scored:

@@ -73,6 +73,7 @@ class Ask:
     """What was due when this ask was first planned; later tells never make it wait longer."""
 
     def __post_init__(self) -> None:
+        # With an id a script recognises a repeat of the exchange, and opens no second picks.
         if self.request.request_id is None:
             self.request = self.request.model_copy(update={"request_id": uuid.uuid4().hex})
 
@@ -103,7 +104,7 @@ class Tell:
 
 def resolve(future: asyncio.Future[Any], result: object = None, error: Exception | None = None) -> None:
     """Set the result or error of a future, unless it is done or cancelled."""
-    if future.done():
+    if future.done():  # cancelled: its client has gone away
         return
     if error is None:
         future.set_result(result)

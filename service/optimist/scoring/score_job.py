@@ -29,7 +29,7 @@ async def resumed(
 
     Raises CorruptData if the snapshot cannot be read, and the log before it was trimmed.
     """
-    # Before the snapshot: one of a batch that is retracted meanwhile is then noticed by the log.
+    # Before the snapshot: a retraction that comes meanwhile is then noticed as the log is read.
     retracted = await store.retracted_log(*place)
     try:
         snapshot = await store.snapshot(*place, label)

@@ -53,7 +53,7 @@ async def _listen(commands: Commands, channels: tuple[str, ...]) -> Announcement
                     yield announcement
         except Unavailable:
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pause = min(2 * pause, _LONGEST_PAUSE)  # a server that starts is not asked by all processes all the time
 
 
 async def _hear(commands: Commands, channels: tuple[str, ...]) -> Announcements:

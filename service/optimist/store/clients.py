@@ -58,6 +58,7 @@ class Coalescer(Redis):
         return await answer
 
     async def _send(self) -> None:
+        # What is asked for while this write waits for its answers goes along with the next one.
         while self._asked:
             coalesced, self._asked = self._asked, []
             try:
@@ -69,6 +70,7 @@ class Coalescer(Redis):
 
     async def _exchange(self, coalesced: list[tuple[bytes, asyncio.Future[Any]]]) -> None:
         """Send the commands that have no answer yet, and read their answers."""
+        # After a lost connection those that were answered are not sent again; the scripts would recognise the others.
         left = [one for one in coalesced if not one[1].done()]
         await self._own.send_packed_command([packed for packed, _ in left])
         for _, answer in left:
@@ -76,7 +78,7 @@ class Coalescer(Redis):
                 found, error = await self._own.read_response(), None
             except ResponseError as refused:  # of this command alone
                 found, error = None, refused
-            if answer.done():
+            if answer.done():  # whoever asked has gone away; the answer had to be read all the same
                 continue
             if error is None:
                 answer.set_result(found)

@@ -106,7 +106,7 @@ class Commands:
         with reaching_redis():
             try:
                 return await send("EVALSHA", prepared.sha, *sent)
-            except NoScriptError:
+            except NoScriptError:  # a server that was started, or promoted, since has no scripts; EVAL loads this one
                 return await self.redis.execute_command("EVAL", prepared.source, *sent)
 
 
@@ -123,6 +123,7 @@ def _results(answer: Sequence[Any]) -> list[Any]:
     return results
 
 
+# Every tell and ask of an experiment needs the same names.
 @lru_cache(4096)
 def _keys(experiment: str, parts: tuple[str, ...]) -> list[bytes]:
     return [experiment_key(experiment, part).encode() for part in parts]

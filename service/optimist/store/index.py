@@ -43,6 +43,7 @@ class Index:
         Raises Full where its namespace has `most` others. The limit is exact, also for simultaneous calls.
         """
         if not await self._reserved(full, most):
+            # Only now: names of things that are gone are looked for when their places are needed.
             await self._sweep()
             if not await self._reserved(full, most):
                 raise Full(f"expected at most {most} {self._key.rpartition(':')[2]} in a namespace")

@@ -46,8 +46,10 @@ class Snapshots:
         not reach `seq`; NotFound when the upload took so long that its first chunks expired; Unavailable when Redis
         holds other bytes than were sent.
         """
+        # A view, of which one chunk at a time is copied.
         view = memoryview(body).cast("B")
         chunks = [view[start : start + CHUNK_BYTES] for start in range(0, len(view), CHUNK_BYTES)]
+        # In a thread, as it takes seconds for a large statistic, and other generators go on meanwhile.
         digest = await asyncio.to_thread(_sha256, view)
         unique, unit = uuid.uuid4().hex, keys.unit(generator, label)
         await self._commands.experiment_script(
@@ -64,6 +66,7 @@ class Snapshots:
                 seconds=_UPLOAD_SECONDS,
                 bytes=sent,
             )
+            # What a snapshot stands for is trimmed and cannot be read again: it must be in Redis as it was sent.
             if stands[0].decode() != await asyncio.to_thread(_sha1, sent):
                 raise Unavailable(f"chunk {number} of a snapshot of {experiment!r} did not reach Redis whole")
         flipped = await self._commands.experiment_script(
@@ -123,6 +126,7 @@ def _sha1(body: bytes) -> str:
 
 
 _FIRST_PAGE = 4
+"""Entries of the first page: most reads find few new batches, and of what size is known only when some were read."""
 
 
 class Logs:
@@ -152,6 +156,7 @@ class Logs:
         generator.
         """
         counts = self._commands.key(experiment, "counts")
+        # The end is read first: a position up to it that is missing below was lost or trimmed, and is not yet to come.
         last, ends = await self._commands.call("HMGET", counts, f"{generator}:seq", f"chain_{generator}")
         if last is None:
             raise NotFound(f"experiment {experiment!r} has no generator {generator}")

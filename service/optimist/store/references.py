@@ -43,6 +43,7 @@ class Uploads:
             await self._index(owner).reserve(self._full(name, digest), most)
             await self._commands.call("EXPIRE", keys.uploads_key(owner), 2 * KEPT_SECONDS)
         key = self._key(name, digest)
+        # In one transaction: an upload without an expiry would stay for ever if this process died in between.
         begun = [("HSETNX", key, "plan", plan), ("EXPIRE", key, KEPT_SECONDS), ("HGET", key, "plan")]
         return (await self._commands.call_many(begun, transaction=True))[-1].decode()
 
@@ -137,6 +138,7 @@ class References:
         digest = await _digest(body)
         upload = keys.upload_key(self._commands.full(name), uuid.uuid4().hex)
         starts = range(0, len(body), CHUNK_BYTES)
+        # With its expiry in one transaction, for the same reason as in `Uploads.begin`.
         head = ("HSET", upload, "meta", meta, "digest", digest, "chunks", len(starts))
         await self._commands.call_many([head, ("EXPIRE", upload, _UPLOAD_SECONDS)], transaction=True)
         for number, start in enumerate(starts):
@@ -158,6 +160,7 @@ class References:
 
     async def _keep(self, name: str, upload: str, digest: str) -> bool:
         kept = await self._commands.script("keep_reference", [self._key(name), upload], digest=digest)
+        # Its place in the index may have been swept while the body was on its way.
         await self._index.add(self._commands.full(name))
         return bool(kept[0])
 
@@ -168,6 +171,7 @@ class References:
         meta, digest, chunks = await self._commands.call("HMGET", key, "meta", "digest", "chunks")
         if meta is None:
             return None
+        # One by one: Redis serves no other client while it sends a large answer.
         fields = [f"chunk:{number}" for number in range(int(chunks))]
         body = b"".join([await self._commands.call("HGET", key, field) or b"" for field in fields])
         if await _digest(body) != digest.decode():

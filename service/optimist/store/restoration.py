@@ -85,6 +85,7 @@ class Restoration:
         for number, start in enumerate(starts):
             chunk = snapshot.body[start : start + CHUNK_BYTES]
             await self._stage(f"snapshot:{keys.unit(*unit)}:{unique}:{number}", "SET", chunk)
+        # In a thread: it takes seconds for a large statistic, and requests go on meanwhile.
         digest = await asyncio.to_thread(hashlib.sha256, snapshot.body)
         self._pointers[unit] = f"{unique} {len(starts)} {snapshot.seq} {digest.hexdigest()}"
         self._positions[unit] = snapshot.seq

@@ -76,6 +76,7 @@ class Scores:
 
     async def is_claimed(self, experiment: str) -> bool:
         """Whether a scorer has a claim of a generator, of the mixture or of the routes that has not run out."""
+        # By the clock of Redis, which set the deadlines.
         reads = [("HVALS", self._commands.key(experiment, "claims")), ("TIME",)]
         claims, (seconds, _) = await self._commands.call_many(reads)
         return any(float(claim.split()[1]) > int(seconds) for claim in claims)

@@ -157,6 +157,7 @@ class Store(
 
     async def probe(self) -> None:
         """Return when Redis has accepted a write: a full server, or a new replica, still answers pings."""
+        # It expires, so that a service that is gone leaves nothing behind.
         await self._commands.call("SET", PROBE, "1", "EX", 60)
 
     async def health(self) -> Health:
@@ -178,7 +179,7 @@ class Store(
                     return _usage(await redis.execute_command("INFO"))
                 nodes = redis.get_primaries()
                 found = [_usage(await redis.execute_command("INFO", target_nodes=node)) for node in nodes]
-            except NoPermissionError:
+            except NoPermissionError:  # as on many managed servers: without limits nothing is refused for lack of room
                 return Usage()
         limited = [usage for usage in found if usage.limit_bytes]
         return min(limited, key=lambda usage: usage.limit_bytes - usage.used_bytes, default=Usage())
