@@ -27,6 +27,8 @@ BEHIND = 10
 SWITCH = 0.001
 """Seconds after which a thread that computes in Python lets another one go on; by default 5 ms. Whoever reads or writes
 to a connection waits for that after each time."""
+M_MMAP_THRESHOLD = -3
+_log = logging.getLogger(__name__)
 
 
 def stay_behind() -> None:
@@ -41,9 +43,6 @@ def answer_soon() -> None:
     sys.setswitchinterval(SWITCH)
 
 
-M_MMAP_THRESHOLD = -3
-
-
 def give_back_from(size: int) -> None:
     """Return blocks of `size` bytes or more to the system as soon as they are freed.
 
@@ -51,9 +50,6 @@ def give_back_from(size: int) -> None:
     """
     with contextlib.suppress(AttributeError):  # another C library
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, size)
-
-
-_log = logging.getLogger(__name__)
 
 
 def take_order() -> dict[str, Any]:

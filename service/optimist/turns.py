@@ -20,6 +20,10 @@ from typing import Any, Generic, TypeVar
 
 REMEMBERED = 256
 """How many are remembered until those are forgotten whose use no longer says anything."""
+Result = TypeVar("Result")
+PASS = 0.002
+"""Seconds of the loop's time, in one pass of it, after which who comes waits for the next pass."""
+_charge: ContextVar[Callable[[float], None] | None] = ContextVar("charge", default=None)
 
 
 class Shares:
@@ -50,12 +54,6 @@ class Shares:
     def charge(self, who: str, amount: float) -> None:
         """Somebody has used this much, or, where it is negative, that much less than was charged before."""
         self._used[who] = self._used.get(who, self._now) + amount
-
-
-Result = TypeVar("Result")
-PASS = 0.002
-"""Seconds of the loop's time, in one pass of it, after which who comes waits for the next pass."""
-_charge: ContextVar[Callable[[float], None] | None] = ContextVar("charge", default=None)
 
 
 class Turns:

@@ -34,6 +34,18 @@ from optimist_client.metrics import Metric
 from optimist_client.models import Experiment, ExperimentConfig, Mixture, Report, Routes, TellReply
 from optimist_client.validation import each_in_words
 
+REMEMBERED = 256
+"""Experiments whose last state is kept, so that the next one is parsed only where it differs."""
+CONFIGS = 2**25
+"""Bytes of the configs of experiments that are kept parsed: of those that were last read, or made."""
+CONFIG = 2**12
+"""Bytes that one counts beyond its text."""
+OUTLINES = 2**26
+"""Bytes of the outlines of experiments that are kept for lists."""
+RESTED = 300.0
+"""Seconds after which a dispatcher that nobody has called is dropped. The next call makes it anew."""
+Result = TypeVar("Result")
+
 
 def metric_called(experiment: Experiment, name: str) -> tuple[Metric, str]:
     """The metric with this label, "" for the one that decides, and its label as the store has it: "" for that one.
@@ -46,21 +58,6 @@ def metric_called(experiment: Experiment, name: str) -> tuple[Metric, str]:
     if found is None:
         raise invalid(f"metric: expected one of {', '.join(metrics)}; got {name!r}")
     return found, "" if name in ("", primary) else name
-
-
-REMEMBERED = 256
-"""Experiments whose last state is kept, so that the next one is parsed only where it differs."""
-CONFIGS = 2**25
-"""Bytes of the configs of experiments that are kept parsed: of those that were last read, or made."""
-CONFIG = 2**12
-"""Bytes that one counts beyond its text."""
-OUTLINES = 2**26
-"""Bytes of the outlines of experiments that are kept for lists."""
-
-RESTED = 300.0
-"""Seconds after which a dispatcher that nobody has called is dropped. The next call makes it anew."""
-
-Result = TypeVar("Result")
 
 
 @dataclass
@@ -340,5 +337,9 @@ async def _settings(request: Request) -> Settings:
 
 
 ContextDep = Annotated[Context, Depends(_context)]
+
+
 StoreDep = Annotated[Store, Depends(_store)]
+
+
 SettingsDep = Annotated[Settings, Depends(_settings)]

@@ -15,6 +15,17 @@ from fastapi import Query, Request, Response
 from optimist.api.middleware.limits import Share
 from optimist.store.index import Indexed
 
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+STEP = 200
+"""How many are looked at together; the most that a page has."""
+_CURSOR = r"^[0-9]{1,12}(\.[0-9]{1,12})?:[A-Za-z0-9._-]{1,64}$"
+Item = TypeVar("Item")
+LimitQuery = Annotated[int, Query(ge=1, le=STEP, description="Most entries of the page")]
+CursorQuery = Annotated[
+    str | None, Query(pattern=_CURSOR, description="`next` of the page before; without it the page is the first one")
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Body:
@@ -36,10 +47,6 @@ def respond(body: Body, if_none_match: str | None) -> Response:
     if body.etag in known or "*" in known:
         return Response(status_code=304, headers=headers)
     return Response(body.text, media_type="application/json", headers=headers)
-
-
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
 
 
 def _one(value: object) -> int:
@@ -75,18 +82,6 @@ class Cache(Generic[Key, Value]):
         while self._weight > self._most and len(self._entries) > 1:
             self.pop(next(iter(self._entries)))
         return value
-
-
-STEP = 200
-"""How many are looked at together; the most that a page has."""
-_CURSOR = r"^[0-9]{1,12}(\.[0-9]{1,12})?:[A-Za-z0-9._-]{1,64}$"
-
-Item = TypeVar("Item")
-
-LimitQuery = Annotated[int, Query(ge=1, le=STEP, description="Most entries of the page")]
-CursorQuery = Annotated[
-    str | None, Query(pattern=_CURSOR, description="`next` of the page before; without it the page is the first one")
-]
 
 
 def place_of(cursor: str | None) -> Indexed | None:

@@ -46,6 +46,13 @@ SUMMARIES = 10_000
 
 Result = TypeVar("Result")
 Point = TypeVar("Point")
+_NOTE = 200
+"""Characters of a note in the list of experiments."""
+_NAMES = 16
+"""Names of generators in it."""
+_WEIGHT = 0.005
+"""The least weight of a blend in it: at most 200 have as much."""
+_SHOWN = {"number", "generator", "size", "worker", "opened", "stale"}
 
 
 class Shared:
@@ -285,15 +292,6 @@ class Polls:
             _check_same(outline.experiment, state.stored)
             summary = _summary(outline, report_of(state, explain=False))
         return self._summaries.put(name, (fingerprint, summary))[1]
-
-
-_NOTE = 200
-"""Characters of a note in the list of experiments."""
-_NAMES = 16
-"""Names of generators in it."""
-_WEIGHT = 0.005
-"""The least weight of a blend in it: at most 200 have as much."""
-_SHOWN = {"number", "generator", "size", "worker", "opened", "stale"}
 
 
 class Replaced(Unavailable):

@@ -36,6 +36,7 @@ BLOCK = 8
 """Pieces whose moments are computed together: each time takes a matrix (d, d) besides."""
 _KINDS = {"float16": "F16", "float32": "F32", "float64": "F64"}
 FEATURES = "features"
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,6 @@ class Gathered:
     def _flush(self) -> None:
         self._moments.add(np.concatenate(self._block))
         self._block.clear()
-
-
-Result = TypeVar("Result")
 
 
 class Queue:

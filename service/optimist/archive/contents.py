@@ -56,6 +56,8 @@ StoredLevel = tuple[
     Annotated[str, Field(pattern=r"^[0-9]{1,3} [0-9]{1,15} [0-9]{1,15} [0-9]{1,15} [0-9]{1,15}\.[0-9]{3}$")],
 ]
 """`KeptLevel.stored`."""
+NOT_EMPTY = Field(exclude_if=lambda value: not value)
+"""Omits a field that is empty, which most are."""
 
 
 def _in_order(runs: tuple[int, ...]) -> tuple[int, ...]:
@@ -71,8 +73,6 @@ def _in_order(runs: tuple[int, ...]) -> tuple[int, ...]:
 
 
 Runs = Annotated[tuple[Count, ...], Field(max_length=2**17), AfterValidator(_in_order)]
-NOT_EMPTY = Field(exclude_if=lambda value: not value)
-"""Omits a field that is empty, which most are."""
 
 
 class ArchivedRetraction(Wire):

@@ -45,6 +45,9 @@ from optimist_client.errors import FixError, reason
 from optimist_client.models import Experiment, ExperimentChange, ReferenceInfo
 from optimist_client.wire import Cost
 
+_WARNINGS = 64
+"""Far more warnings than an estimate has."""
+
 
 async def checked_references(
     store: Store, experiment: Experiment, archive: Archive
@@ -104,10 +107,6 @@ def _are_moments(rows: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> 
     return np.allclose(found[0], mean, rtol=0, atol=1e-9 * size) and np.allclose(
         found[1], covariance, rtol=0, atol=1e-9 * size**2
     )
-
-
-_WARNINGS = 64
-"""Far more warnings than an estimate has."""
 
 
 async def import_archive(

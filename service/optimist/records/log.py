@@ -10,6 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
+Runs = tuple[int, ...]
+"""Whole numbers, ascending: the first and the length of each run of them, one after the other."""
+HISTORY = np.dtype([("generator", "<u2"), ("flags", "u1"), ("rows", "<u4")])
+"""One batch of an experiment's history, as accept.lua appends it."""
+
 
 @dataclass(frozen=True, slots=True)
 class NewPreview:
@@ -33,12 +38,6 @@ class StoredPreview:
     """Position of its batch in the generator's log."""
     index: int | None
     about: str
-
-
-Runs = tuple[int, ...]
-"""Whole numbers, ascending: the first and the length of each run of them, one after the other."""
-HISTORY = np.dtype([("generator", "<u2"), ("flags", "u1"), ("rows", "<u4")])
-"""One batch of an experiment's history, as accept.lua appends it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from optimist.records.state import ExperimentState, Origin, Suspect
 
 _CONTENT = 16
 _PROMPTS = 8
+_SPAN = 10_000
+"""What separates the levels of two arrays in a sorted set; also in lua/levels.lua."""
 
 
 class Size(NamedTuple):
@@ -50,10 +52,6 @@ class Measures:
             level = "" if size.level is None else repr(size.level)
             parts += size.name, repr(size.largest), str(size.row), repr(size.mean_square), reference, level
         return "\t".join(parts)
-
-
-_SPAN = 10_000
-"""What separates the levels of two arrays in a sorted set; also in lua/levels.lua."""
 
 
 class KeptLevel(NamedTuple):

@@ -23,6 +23,10 @@ SLICES = 8192
 Those of further picks that end without samples are not handed out."""
 COST = "cost:"
 """Before a generator's name: the control that holds its cost."""
+LEAST_ROUTED = 3
+"""Samples that a generator must have to be part of a model of contexts: its scores then have a variance."""
+LEAST_MIXED = 4
+"""Samples that a generator must have to be part of a mixture: two in each half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,10 +234,6 @@ class WatchedState:
     """Bytes of the bodies that were logged after the snapshot of this metric."""
 
 
-LEAST_ROUTED = 3
-"""Samples that a generator must have to be part of a model of contexts: its scores then have a variance."""
-LEAST_MIXED = 4
-"""Samples that a generator must have to be part of a mixture: two in each half."""
 NOTHING_WATCHED: Mapping[Unit, WatchedState] = MappingProxyType({})
 
 

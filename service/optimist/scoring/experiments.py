@@ -40,6 +40,11 @@ from optimist_client.goals import COMPONENTS
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment
 
+SECONDS_PER_PRODUCT = 1e-9
+"""Seconds for an eigendecomposition of a (d, d) matrix, divided by d³: 5 s at d = 2048 on one core."""
+SECONDS_PER_FREQUENCY = 2e-8
+"""Of drawing one number of a feature map."""
+
 
 @dataclass(frozen=True, slots=True)
 class FirstBatch:
@@ -80,12 +85,6 @@ async def first_batches(
                 return found
         seq, chain = entries[-1].seq, entries[-1].chain
     return []
-
-
-SECONDS_PER_PRODUCT = 1e-9
-"""Seconds for an eigendecomposition of a (d, d) matrix, divided by d³: 5 s at d = 2048 on one core."""
-SECONDS_PER_FREQUENCY = 2e-8
-"""Of drawing one number of a feature map."""
 
 
 @dataclass(slots=True)

@@ -21,6 +21,23 @@ ACTIVE = 10.0
 """Seconds for which an experiment is looked at in each sweep after an announcement, or a change, was noticed."""
 RESTING = 10
 """How many others a sweep looks at. The work of a scorer that has none does not depend on how many rest."""
+AnyTask = ScoringTask[Any]
+SHORT = 0.1
+"""Seconds up to which a quantum counts as short."""
+LONG = 2.0
+"""Seconds from which a quantum counts as long, such as the decomposition of a large matrix; one runs at a time."""
+REMEMBERED = 60.0
+"""Seconds after a short quantum for which a thread is kept free for the next one."""
+QUANTUM = 0.25
+"""Seconds after which the quantum of a task that asks wait for is over."""
+BACKGROUND_QUANTUM = 0.1
+"""The same of any other task."""
+CONTENDED_QUANTUM = 0.02
+"""The same of a task that asks wait for, while another namespace waits for a quantum."""
+PATIENCE = 1.0
+"""Seconds after which a quantum that nobody waits for begins beside others, however many short ones go on."""
+BESIDE = 0.002
+"""Seconds that a quantum takes beside the threads: it reads the log, and publishes."""
 
 
 class SweepSchedule:
@@ -67,25 +84,6 @@ class SweepSchedule:
         """Look at all experiments in the next sweep: announcements may have been missed."""
         self._tokens.clear()
         self._resting.clear()
-
-
-AnyTask = ScoringTask[Any]
-SHORT = 0.1
-"""Seconds up to which a quantum counts as short."""
-LONG = 2.0
-"""Seconds from which a quantum counts as long, such as the decomposition of a large matrix; one runs at a time."""
-REMEMBERED = 60.0
-"""Seconds after a short quantum for which a thread is kept free for the next one."""
-QUANTUM = 0.25
-"""Seconds after which the quantum of a task that asks wait for is over."""
-BACKGROUND_QUANTUM = 0.1
-"""The same of any other task."""
-CONTENDED_QUANTUM = 0.02
-"""The same of a task that asks wait for, while another namespace waits for a quantum."""
-PATIENCE = 1.0
-"""Seconds after which a quantum that nobody waits for begins beside others, however many short ones go on."""
-BESIDE = 0.002
-"""Seconds that a quantum takes beside the threads: it reads the log, and publishes."""
 
 
 @dataclass

@@ -55,9 +55,6 @@ async def _has_whole_log(store: Store, place: tuple[str, int], retracted: Retrac
     return True
 
 
-logger = logging.getLogger(__name__)
-
-
 class ScoreJob:
     """One quantum of a generator by one metric, whose task must have a claim and an experiment."""
 
@@ -140,7 +137,7 @@ class ScoreJob:
     async def _quarantine(self, step: Step, entries: Sequence[LogEntry]) -> None:
         chains = {entry.seq: entry.chain for entry in entries}
         for seq, reason in step.unreadable:
-            logger.warning("batch %d of %s is quarantined: %s", seq, self._task, reason)
+            _log.warning("batch %d of %s is quarantined: %s", seq, self._task, reason)
             QUARANTINED.inc()
             await self._store.quarantine(
                 *(*self._task.place, seq, reason, self._task.token), chain=chains[seq], label=self._task.label
@@ -160,7 +157,7 @@ class ScoreJob:
         self._task.published = scored.seq
         change = scored.estimate.change
         if change is not None and not self._task.has_changed:
-            logger.warning(
+            _log.warning(
                 "answers of %s have changed since about pick %d, position %d of the log, by %.2g",
                 *(self._task, change.pick, change.position + 1, change.shift),
             )

@@ -15,6 +15,11 @@ from optimist.records import ExperimentState, GeneratorState, Unit, WatchedState
 from optimist.scoring.task import LONGEST_TAIL, GeneratorTask, Key, MixtureTask, RouteTask, ScoringTask, Subject
 from optimist.store import DUE, MIXTURES, ROUTES, Announcement
 
+RETRY = 30.0
+"""Seconds after which a model that could not be made is tried again: picks go on by the one before."""
+RESTED = 120.0
+"""Seconds without work after which nothing is remembered of a task that the scorer does not hold."""
+
 
 class Overview:
     """Sums over all generators as they were last seen, and the times since which estimates and snapshots are due."""
@@ -96,12 +101,6 @@ class Overview:
         metrics.HELD.set(held)
         metrics.WARM_BYTES.set(warm_bytes)
         metrics.LAST_SWEEP.set_to_current_time()
-
-
-RETRY = 30.0
-"""Seconds after which a model that could not be made is tried again: picks go on by the one before."""
-RESTED = 120.0
-"""Seconds without work after which nothing is remembered of a task that the scorer does not hold."""
 
 
 class ScoringTasks(dict[Key, GeneratorTask]):

@@ -31,6 +31,10 @@ from optimist.settings import Settings
 
 LONGEST_HEAD = 2**16
 """Bytes of a request's line and headers."""
+LARGE = 2**20
+"""Bytes from which a block goes back to the system as soon as it is freed."""
+GRACE = 10
+"""Seconds that requests in progress have to end."""
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -211,12 +215,6 @@ def _cannot_listen(host: str, port: int, error: OSError) -> CannotStart:
     # asyncio's own text of an error repeats the address; that of a name that is not found has no number of the system.
     reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error
     return CannotStart(f"cannot listen on {host}:{port}: {reason}. Choose another --port or --host")
-
-
-LARGE = 2**20
-"""Bytes from which a block goes back to the system as soon as it is freed."""
-GRACE = 10
-"""Seconds that requests in progress have to end."""
 
 
 def prepare(settings: Settings) -> None:

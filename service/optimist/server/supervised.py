@@ -40,6 +40,8 @@ STEADY = 60.0
 """Seconds that a child must have lived for the next one to be started as if it were the first that died."""
 
 _log = logging.getLogger(__name__)
+SCORER_GRACE = 10.0
+"""Seconds in which the scorer must have ended when told to; a little more than it gives itself."""
 
 
 class SupervisedProcess:
@@ -186,10 +188,6 @@ class SupervisedProcess:
             _log.error("the %s cannot begin: %s", self._what, word["error"])
         else:
             self.heard(word)
-
-
-SCORER_GRACE = 10.0
-"""Seconds in which the scorer must have ended when told to; a little more than it gives itself."""
 
 
 class ScorerProcess(SupervisedProcess):

@@ -21,6 +21,13 @@ from redis.exceptions import ResponseError
 
 LARGE = 2**16
 """A larger argument (bytes) is sent by itself instead of being copied into its command."""
+_PASSING = (
+    redis_errors.ConnectionError,
+    redis_errors.TimeoutError,
+    redis_errors.ClusterError,
+    redis_errors.SlotNotCoveredError,
+    redis_errors.TryAgainError,
+)
 
 
 class Coalescer(Redis):
@@ -87,15 +94,6 @@ class Coalescer(Redis):
 
     async def _cut(self, error: Exception) -> None:
         await self._own.disconnect(error=error)
-
-
-_PASSING = (
-    redis_errors.ConnectionError,
-    redis_errors.TimeoutError,
-    redis_errors.ClusterError,
-    redis_errors.SlotNotCoveredError,
-    redis_errors.TryAgainError,
-)
 
 
 class Cluster(RedisCluster):

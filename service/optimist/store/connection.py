@@ -45,6 +45,9 @@ _OF_FSYNC = {
 _NO_DISK = "keeps nothing on disk: when it stops, every experiment is gone"
 _DUMPS = "has no append-only file: when it crashes, what it acknowledged since its last dump is lost"
 _ADVICE = "; appendonly yes with appendfsync always loses nothing"
+SCHEMES = ("redis://", "rediss://", "unix://", "redis+cluster://", "rediss+cluster://")
+"""The schemes of URLs that `connect` accepts."""
+_CLUSTER = "+cluster://"
 
 
 async def wait_for_server(url: str) -> None:
@@ -152,11 +155,6 @@ def _lasting(error: BaseException | None) -> str | None:
             return "Redis is not a cluster there: begin its URL with redis:// or rediss://"
         error = error.__cause__ or error.__context__
     return None
-
-
-SCHEMES = ("redis://", "rediss://", "unix://", "redis+cluster://", "rediss+cluster://")
-"""The schemes of URLs that `connect` accepts."""
-_CLUSTER = "+cluster://"
 
 
 class _Lean(AbstractConnection):

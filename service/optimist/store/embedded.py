@@ -40,6 +40,16 @@ from optimist.store.redis_program import MAINTAINED, Program, ServerLog, find_pr
 
 _LOCK_POLL_SECONDS = 0.02
 _HOLDER_BYTES = 1024
+_log = logging.getLogger(__name__)
+_SOCKET = "redis.sock"
+_POLL_SECONDS = 0.02
+_STOP_SECONDS = 60.0
+SHORTEST, LONGEST = 0.1, 30.0
+"""Pauses before a redis-server is started again: none after the first death, then doubling each time."""
+STEADY = 60.0
+"""Seconds that a redis-server must have lived for its death to count as the first."""
+DEATHS = 5
+"""Number of times that a redis-server may die before it has served, until starting it is given up."""
 
 
 def holder_of(directory: Path) -> dict[str, Any]:
@@ -143,18 +153,6 @@ def _read(fd: int) -> dict[str, Any]:
         return json.loads(content) if content else {}
     except ValueError:  # not written by this project: the last holder, and how it ended, is unknown
         return {"dirty": True}
-
-
-_log = logging.getLogger(__name__)
-_SOCKET = "redis.sock"
-_POLL_SECONDS = 0.02
-_STOP_SECONDS = 60.0
-SHORTEST, LONGEST = 0.1, 30.0
-"""Pauses before a redis-server is started again: none after the first death, then doubling each time."""
-STEADY = 60.0
-"""Seconds that a redis-server must have lived for its death to count as the first."""
-DEATHS = 5
-"""Number of times that a redis-server may die before it has served, until starting it is given up."""
 
 
 class EmbeddedRedis:

@@ -16,6 +16,8 @@ from optimist.store.commands import Commands
 CHUNK_BYTES = 4 * 2**20
 """Size of a chunk in bytes. Redis serves no other client while it receives and digests one."""
 _UPLOAD_SECONDS = 600
+_FIRST_PAGE = 4
+"""Entries of the first page: most reads find few new batches, and of what size is known only when some were read."""
 
 
 class Snapshots:
@@ -123,10 +125,6 @@ def _sha256(body: bytes | memoryview) -> str:
 
 def _sha1(body: bytes) -> str:
     return hashlib.sha1(body).hexdigest()
-
-
-_FIRST_PAGE = 4
-"""Entries of the first page: most reads find few new batches, and of what size is known only when some were read."""
 
 
 class Logs:

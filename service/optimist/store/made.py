@@ -12,6 +12,9 @@ from optimist.store import keys
 from optimist.store.commands import Argument, Commands
 from optimist.store.parsing import parse_mixture, parse_parts
 
+BLENDS = 256
+"""How many newest answers of `blend` are remembered for repeats."""
+
 
 class Routes:
     """The part of `Store` about routes."""
@@ -79,10 +82,6 @@ class Routes:
 def _route_point(entry: bytes) -> RoutePoint:
     told, samples, listed, point = entry.decode().split(" ", 3)
     return RoutePoint(int(told), int(samples), parse_parts(listed), point)
-
-
-BLENDS = 256
-"""How many newest answers of `blend` are remembered for repeats."""
 
 
 class Mixtures:

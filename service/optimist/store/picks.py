@@ -27,6 +27,11 @@ from optimist.store.commands import Commands, step
 from optimist.store.parsing import held, held_mixture, held_routes, parse_state
 from optimist.store.scripts import Argument
 
+OPENING_LOCK_SECONDS = 0.5
+"""Seconds after which the opening lock ends if its holder died."""
+APPENDED_SECONDS = 24 * 3600
+"""Seconds for which an idempotency key is remembered; shorter if `settled_limit` newer ones came."""
+
 
 class Previews:
     """The part of `Store` about previews."""
@@ -98,12 +103,6 @@ def _parsed(generator: int, stored: dict[bytes, bytes]) -> list[StoredPreview]:
         number = int(index) if index else None
         found.append(StoredPreview(generator, int(pick), int(place), int(position), number, about))
     return sorted(found, key=lambda one: (-one.position, one.place))
-
-
-OPENING_LOCK_SECONDS = 0.5
-"""Seconds after which the opening lock ends if its holder died."""
-APPENDED_SECONDS = 24 * 3600
-"""Seconds for which an idempotency key is remembered; shorter if `settled_limit` newer ones came."""
 
 
 class Picks:

@@ -20,6 +20,20 @@ from redis.exceptions import RedisError, ResponseError
 from optimist.records import Unavailable
 
 _log = logging.getLogger(__name__)
+_IDS = re.compile(rb"^(?:run_id|master_replid):(\w+)", re.MULTILINE)
+_PASSING = (
+    redis_errors.ConnectionError,
+    redis_errors.TimeoutError,
+    redis_errors.OutOfMemoryError,
+    redis_errors.ReadOnlyError,
+    redis_errors.ClusterError,
+    redis_errors.SlotNotCoveredError,
+    # Errors of a slot that is being moved to another node, or of a master that has become a replica.
+    redis_errors.AskError,
+    redis_errors.TryAgainError,
+)
+# Redis before 7 wraps the error of a command in a script into its own text, so the class is lost.
+_PASSING_WORDS = ("OOM command", "MISCONF", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "BUSY")
 
 
 class Outage:
@@ -41,9 +55,6 @@ class Outage:
         if self._since is not None:
             _log.info("Redis answers again, after %.0f s", time.monotonic() - self._since)
             self._since = None
-
-
-_IDS = re.compile(rb"^(?:run_id|master_replid):(\w+)", re.MULTILINE)
 
 
 class ServerIdentity:
@@ -69,21 +80,6 @@ class ServerIdentity:
         except ResponseError:  # this user has no permission for INFO
             return
         self._met.add(tuple(_IDS.findall(answer)))
-
-
-_PASSING = (
-    redis_errors.ConnectionError,
-    redis_errors.TimeoutError,
-    redis_errors.OutOfMemoryError,
-    redis_errors.ReadOnlyError,
-    redis_errors.ClusterError,
-    redis_errors.SlotNotCoveredError,
-    # Errors of a slot that is being moved to another node, or of a master that has become a replica.
-    redis_errors.AskError,
-    redis_errors.TryAgainError,
-)
-# Redis before 7 wraps the error of a command in a script into its own text, so the class is lost.
-_PASSING_WORDS = ("OOM command", "MISCONF", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "BUSY")
 
 
 @contextmanager

@@ -21,6 +21,10 @@ KEPT_SECONDS = 24 * 3600
 _CREATION_SECONDS = 60
 """How long a place among the unfinished uploads is kept for one that is not begun."""
 _CHUNK = "chunk:"
+CHUNK_BYTES = 2**20
+"""Size of a chunk in bytes. Redis serves no other client while it receives one and syncs its file; between two of them
+it has as long for others."""
+_UPLOAD_SECONDS = 3600
 
 
 class Uploads:
@@ -96,12 +100,6 @@ class Uploads:
 def _key_of(full: str) -> str:
     name, _, digest = full.rpartition(":")
     return keys.upload_key(name, digest)
-
-
-CHUNK_BYTES = 2**20
-"""Size of a chunk in bytes. Redis serves no other client while it receives one and syncs its file; between two of them
-it has as long for others."""
-_UPLOAD_SECONDS = 3600
 
 
 @asynccontextmanager

@@ -12,6 +12,8 @@ from optimist.store.parsing import PREFIX
 
 MOST_ACCEPTED = 1024
 """How many single batches of an experiment can be accepted; more of a generator can be accepted as a whole."""
+MOST = 1024
+"""How many single batches of an experiment can be retracted; more of a generator can be retracted as a whole."""
 
 
 class StoredLevels:
@@ -55,10 +57,6 @@ class StoredLevels:
             instance=instance,
         )
         return Acceptance.from_record(int(ordinal), record.decode()), bool(already)
-
-
-MOST = 1024
-"""How many single batches of an experiment can be retracted; more of a generator can be retracted as a whole."""
 
 
 class NamedBatch(NamedTuple):

@@ -35,6 +35,8 @@ Until the first tag, 1.0, it stays 1: a change of the data makes the fixture of 
 CHANGELOG.md says so. From 1.0 on every later version opens the data that are in Redis: a change that an older service
 would misread counts the format on, earlier formats are still read, and the fixture of each stays as it is.
 """
+_CREATION_SECONDS = 60
+"""Seconds for which the place of an experiment that is being created is reserved."""
 
 
 async def check_format(redis: Redis) -> None:
@@ -81,10 +83,6 @@ class AccessKeys:
     async def remove(self, id_: str) -> bool:
         """Forget a key; False if there was none."""
         return bool(await self._commands.call("HDEL", keys.KEYS, id_))
-
-
-_CREATION_SECONDS = 60
-"""Seconds for which the place of an experiment that is being created is reserved."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,18 @@ from optimist_client.models import AskRequest, Experiment, Identifier
 from optimist_client.wire import GeneratorName, RequestId, WorkerName
 
 Parameters = TypeVar("Parameters", bound=BaseModel)
+MOST_CONTEXTS = 1000
+MOST_NUMBERS = 2**19
+"""Numbers of all contexts of one ask."""
+PLAIN = 2**16
+"""Bytes of an ask without contexts."""
+JSON = 2**20
+"""Bytes of one that has contexts as JSON, which are parsed within a few milliseconds."""
+PICK_BYTES = 4096
+"""About what a pick takes in Redis, and on its disk, without its context."""
+CONTEXTS = "contexts"
+_IN_JSON = "; send contexts as application/x-safetensors"
+_OF_TENSORS = "In a request with a body of safetensors: as the field of this name in JSON"
 
 
 def read_parameters(model: type[Parameters], request: Request) -> Parameters:
@@ -81,20 +93,6 @@ def parameters_in_openapi(model: type[BaseModel], *path: str) -> dict[str, Any]:
             }
         },
     }
-
-
-MOST_CONTEXTS = 1000
-MOST_NUMBERS = 2**19
-"""Numbers of all contexts of one ask."""
-PLAIN = 2**16
-"""Bytes of an ask without contexts."""
-JSON = 2**20
-"""Bytes of one that has contexts as JSON, which are parsed within a few milliseconds."""
-PICK_BYTES = 4096
-"""About what a pick takes in Redis, and on its disk, without its context."""
-CONTEXTS = "contexts"
-_IN_JSON = "; send contexts as application/x-safetensors"
-_OF_TENSORS = "In a request with a body of safetensors: as the field of this name in JSON"
 
 
 class AskParameters(BaseModel):

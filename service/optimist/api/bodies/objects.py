@@ -22,6 +22,8 @@ Result = TypeVar("Result")
 
 LARGE = 2**18
 """Bytes up to which a body is checked on the event loop: this takes less time than waking a thread."""
+JSON_WORK = 8
+"""How much longer a byte of JSON takes than one of other bodies."""
 
 
 async def run_in_thread(size: int, work: Callable[..., Result], *args: Any) -> Result:
@@ -42,10 +44,6 @@ def _boxed(work: Callable[..., Result], args: tuple[Any, ...]) -> list[Result | 
     except Exception as error:
         error.__context__ = None
         return [error.with_traceback(None)]
-
-
-JSON_WORK = 8
-"""How much longer a byte of JSON takes than one of other bodies."""
 
 
 def parsed(body: bytes, most: int = MOST_VALUES) -> Any:

@@ -27,6 +27,17 @@ from optimist.settings import is_loopback
 from optimist.store import DEFAULT_NAMESPACE
 from optimist.store.store import AccessKeys
 
+BURST_SECONDS = 2.0
+"""Size of the largest burst, in seconds of the permitted rate."""
+logger = logging.getLogger(__name__)
+COOKIE = "optimist_key"
+FRESH = 5.0
+"""Seconds for which the keys read from Redis are cached. A revoked key works for no longer than that."""
+SINGLE = (b"authorization", b"host", b"origin")
+"""Headers that may occur only once: if one is repeated, a proxy and this service might each use a different value."""
+ANYBODY = Caller("", DEFAULT_NAMESPACE, "admin")
+"""The caller of a service that needs no access keys."""
+
 
 def header(scope: Scope, name: bytes) -> str | None:
     """The first header of this name (in lower case); None without one."""
@@ -34,10 +45,6 @@ def header(scope: Scope, name: bytes) -> str | None:
         if known == name:
             return value.decode("latin-1")
     return None
-
-
-BURST_SECONDS = 2.0
-"""Size of the largest burst, in seconds of the permitted rate."""
 
 
 class Rates:
@@ -65,17 +72,6 @@ class Rates:
                 headers={"retry-after": str(wait)},
             )
         self._buckets[key] = (tokens - 1.0, now)
-
-
-logger = logging.getLogger(__name__)
-
-COOKIE = "optimist_key"
-FRESH = 5.0
-"""Seconds for which the keys read from Redis are cached. A revoked key works for no longer than that."""
-SINGLE = (b"authorization", b"host", b"origin")
-"""Headers that may occur only once: if one is repeated, a proxy and this service might each use a different value."""
-ANYBODY = Caller("", DEFAULT_NAMESPACE, "admin")
-"""The caller of a service that needs no access keys."""
 
 
 class KeyRing:

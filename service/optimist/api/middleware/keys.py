@@ -37,6 +37,9 @@ _WORK = {
 }
 """What workers may change, by method: they tell batches and bring previews of them, give up picks, and are shared out
 what the blend consists of; they cannot retract anything."""
+ROLES: tuple[Role, ...] = get_args(Role)
+"""In ascending order: each role includes the permissions of those before it."""
+_KEY = re.compile(r"optimist_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 
 def is_public(path: str) -> bool:
@@ -73,11 +76,6 @@ def _role(method: str, part: str) -> Role:
 
 def _forbidden(detail: str) -> ApiError:
     return ApiError(403, "forbidden", "Not permitted", detail)
-
-
-ROLES: tuple[Role, ...] = get_args(Role)
-"""In ascending order: each role includes the permissions of those before it."""
-_KEY = re.compile(r"optimist_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 
 class KeyRecord(BaseModel):

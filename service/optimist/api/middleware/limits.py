@@ -28,6 +28,18 @@ from optimist_client import tensors
 
 SILENT = 30.0
 """Seconds without a word of the scorer, which has one every second, after which it cannot be at work."""
+SLOWEST = 2**16
+"""Minimum bytes per second of a body, apart from pauses of up to `body_timeout` seconds in total."""
+WHOLE = "optimist.whole"
+"""Mark in the `state` of the scope of a request that has come to its end."""
+SMALL = 2**18
+"""Bytes of memory that each request may use for its body without being counted."""
+READING = 2e-9
+"""Seconds that the server takes to receive a byte of a body, before the request is told of it."""
+JSON_WEIGHT = 40
+"""Bytes of memory per byte of JSON: Python's objects for `{"":0}` take thirty, and the text up to four."""
+TENSORS_WEIGHT = 3
+"""Bytes of memory per byte of safetensors: two copies while reading, or the body, its arrays and their checks."""
 
 
 class SharedCounters:
@@ -70,20 +82,6 @@ class SharedCounters:
     def scorer_at_work(self) -> bool:
         """Whether the scorer of this service was heard of within `SILENT` seconds."""
         return self._heard[0] > 0.0 and time.monotonic() - self._heard[0] < SILENT
-
-
-SLOWEST = 2**16
-"""Minimum bytes per second of a body, apart from pauses of up to `body_timeout` seconds in total."""
-WHOLE = "optimist.whole"
-"""Mark in the `state` of the scope of a request that has come to its end."""
-SMALL = 2**18
-"""Bytes of memory that each request may use for its body without being counted."""
-READING = 2e-9
-"""Seconds that the server takes to receive a byte of a body, before the request is told of it."""
-JSON_WEIGHT = 40
-"""Bytes of memory per byte of JSON: Python's objects for `{"":0}` take thirty, and the text up to four."""
-TENSORS_WEIGHT = 3
-"""Bytes of memory per byte of safetensors: two copies while reading, or the body, its arrays and their checks."""
 
 
 class Limits:

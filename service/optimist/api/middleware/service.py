@@ -29,6 +29,7 @@ OTHER = "other"
 """The label for requests that matched no route, and for unusual methods: these may be arbitrary text."""
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_log = logging.getLogger(__name__)
 
 
 class Visit:
@@ -77,9 +78,6 @@ def _answered(method: str, route: str, status: int) -> Counter:
 @cache
 def _seconds(route: str) -> Histogram:
     return REQUEST_SECONDS.labels(route)
-
-
-_log = logging.getLogger(__name__)
 
 
 class Straight:

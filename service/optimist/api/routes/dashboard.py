@@ -21,6 +21,32 @@ from optimist.api.middleware.keys import SESSION
 from optimist_client.models import Session
 
 session = APIRouter(prefix=SESSION, tags=["access"])
+LIBRARIES = {
+    "plotly.min.js": ("plotly", "package_data/plotly.min.js"),
+    "swagger-ui-bundle.js": ("fastapi_offline", "static/swagger-ui-bundle.js"),
+    "swagger-ui.css": ("fastapi_offline", "static/swagger-ui.css"),
+}
+"""Files that come from the wheels of other packages: the package, and the path in it."""
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "connect-src 'self'",
+        # plotly.js and Swagger UI set inline styles. No text from users is used in styles.
+        "style-src 'self' 'unsafe-inline'",
+        # A user may load an image from any host. By itself the page loads images only from the hosts in the settings.
+        "img-src 'self' data: http: https:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    ]
+)
+"""Content-Security-Policy of the page: even if a name were inserted as HTML, its scripts could not run."""
+HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
+PAGE_HEADERS = {**HEADERS, "content-security-policy": POLICY, "cache-control": "no-cache"}
+ASSET_HEADERS = {**HEADERS, "cache-control": "no-cache"}
+LIBRARY_HEADERS = {**HEADERS, "cache-control": "public, max-age=604800", "vary": "accept-encoding"}
+router = APIRouter(include_in_schema=False)
 
 
 @session.get("")
@@ -52,35 +78,6 @@ async def sign_in(request: Request, response: Response, caller: CallerDep, setti
 async def sign_out(response: Response) -> None:
     """Delete the cookie."""
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
-
-
-LIBRARIES = {
-    "plotly.min.js": ("plotly", "package_data/plotly.min.js"),
-    "swagger-ui-bundle.js": ("fastapi_offline", "static/swagger-ui-bundle.js"),
-    "swagger-ui.css": ("fastapi_offline", "static/swagger-ui.css"),
-}
-"""Files that come from the wheels of other packages: the package, and the path in it."""
-POLICY = "; ".join(
-    [
-        "default-src 'none'",
-        "script-src 'self'",
-        "connect-src 'self'",
-        # plotly.js and Swagger UI set inline styles. No text from users is used in styles.
-        "style-src 'self' 'unsafe-inline'",
-        # A user may load an image from any host. By itself the page loads images only from the hosts in the settings.
-        "img-src 'self' data: http: https:",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    ]
-)
-"""Content-Security-Policy of the page: even if a name were inserted as HTML, its scripts could not run."""
-HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
-PAGE_HEADERS = {**HEADERS, "content-security-policy": POLICY, "cache-control": "no-cache"}
-ASSET_HEADERS = {**HEADERS, "cache-control": "no-cache"}
-LIBRARY_HEADERS = {**HEADERS, "cache-control": "public, max-age=604800", "vary": "accept-encoding"}
-
-router = APIRouter(include_in_schema=False)
 
 
 @cache

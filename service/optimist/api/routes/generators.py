@@ -36,6 +36,7 @@ from optimist_client.route_fields import priced_by
 
 router = APIRouter(prefix="/v1/experiments/{name}", route_class=ModelRoute)
 logger = logging.getLogger(__name__)
+START = "Index of the first sample in the generator's sequence; without it the samples have no indices"
 
 
 @router.put("/picks/{number}/batch/acceptance", tags=["acceptances"])
@@ -172,9 +173,6 @@ async def _retract(
     if not already:
         logger.info("%s of %s is retracted", found, context.store.full_name(name))
     return RetractReply(retracted=[found], already=already, decision_reopened=retraction.reopened)
-
-
-START = "Index of the first sample in the generator's sequence; without it the samples have no indices"
 
 
 @router.post("/generators", tags=["generators"])

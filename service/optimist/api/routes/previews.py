@@ -36,6 +36,17 @@ LONGEST_SIDE = 2048
 PROMPT = 500
 EXCERPT = 300
 """Characters that are kept of a prompt, and of a text beside the text itself."""
+RESERVE = 1.5
+"""The reserves of Redis' memory and disk that stay free of previews: tells go on for longer."""
+SAFE = {
+    # Nothing of it may run, whatever it is and however somebody comes to open it.
+    "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "cache-control": "private, no-cache",
+}
+router = APIRouter(prefix="/v1/experiments/{name}", tags=["previews"], route_class=LongRoute)
 
 
 class About(BaseModel):
@@ -171,20 +182,6 @@ def _of_webp(body: bytes) -> tuple[int, int]:
     if form == b"VP8X" and len(body) >= 30:
         return int.from_bytes(body[24:27], "little") + 1, int.from_bytes(body[27:30], "little") + 1
     raise FixError("no header")
-
-
-RESERVE = 1.5
-"""The reserves of Redis' memory and disk that stay free of previews: tells go on for longer."""
-SAFE = {
-    # Nothing of it may run, whatever it is and however somebody comes to open it.
-    "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
-    "cache-control": "private, no-cache",
-}
-
-router = APIRouter(prefix="/v1/experiments/{name}", tags=["previews"], route_class=LongRoute)
 
 
 @router.put("/picks/{number}/previews")

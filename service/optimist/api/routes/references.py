@@ -51,6 +51,9 @@ from optimist_client.validation import in_words
 from optimist_client.wire import EmbeddingName
 
 router = APIRouter(prefix="/v1/references", tags=["references"], route_class=ModelRoute)
+Locks = WeakValueDictionary[tuple[str, str, str], asyncio.Lock]
+"""Of the uploads that this process is completing, by namespace, name and digest."""
+NONE = "there is no such upload, or it has expired: begin it again"
 
 
 @router.post("", openapi_extra=ARRAYS_IN_OPENAPI)
@@ -120,11 +123,6 @@ async def list_references(store: StoreDep, limit: LimitQuery = STEP, cursor: Cur
 async def get_reference(name: Identifier, store: StoreDep) -> ReferenceInfo:
     """One reference: its dimension, number of samples, embedding, size and digest."""
     return await stored_reference(store, name)
-
-
-Locks = WeakValueDictionary[tuple[str, str, str], asyncio.Lock]
-"""Of the uploads that this process is completing, by namespace, name and digest."""
-NONE = "there is no such upload, or it has expired: begin it again"
 
 
 @router.post("/{name}/uploads")
