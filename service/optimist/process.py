@@ -4,8 +4,9 @@ The first line of standard input is the order, a JSON object. It is not on the c
 machine may read, as URLs hold passwords. On standard output the process writes one JSON object a line: {"ready": true}
 or {"error": the reason} as it starts. Until then it ends by SIGTERM, and later when its standard input is closed.
 
-Besides, what every process of the service sets of itself: how its C library gives memory back to the system, and which
-of its threads have the processors, and the interpreter, first.
+Besides, what every process of the service sets of itself: its log (readable text, or one JSON object a line with the id
+of the current request), how its C library gives memory back to the system, and which of its threads have the
+processors, and the interpreter, first.
 """
 
 from __future__ import annotations
@@ -20,7 +21,42 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NoReturn
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Literal, NoReturn
+
+REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""The id of the request that the current task handles."""
+REQUESTS = logging.getLogger("optimist.requests")
+"""Logs one line per request if that is enabled, with its details in the record's `fields`."""
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats records as JSON: time, level, logger, message, and if present request_id, error and the `fields`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line of JSON."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if (request_id := REQUEST_ID.get()) is not None:
+            line["request_id"] = request_id
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps({**line, **getattr(record, "fields", {})}, default=str)
+
+
+def configure_log(kind: Literal["text", "json"], requests: bool = False) -> None:
+    """Log to stderr: this package's messages, the warnings and errors of all others, and every request if set."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if kind == "json" else logging.Formatter("%(levelname)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.getLogger("optimist").setLevel(logging.INFO)
+    REQUESTS.setLevel(logging.INFO if requests else logging.WARNING)
+
 
 BEHIND = 10
 """Nice value of threads that nobody waits for."""

@@ -93,9 +93,9 @@ def scorer(
     with extras("scoring"):
         from prometheus_client import start_http_server
 
-        from optimist.insight.logs import configure
+        from optimist.process import configure_log
         from optimist.scoring.scorer import score_for_ever
-    configure(settings.log_format)
+    configure_log(settings.log_format)
     with format_errors(OSError, FixError):
         found = find_device(settings.device)
         if metrics_port is not None:

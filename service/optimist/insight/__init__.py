@@ -1,1 +1,1 @@
-"""Prometheus metrics and logs of a process. They name no experiment, generator or key."""
+"""Prometheus metrics of a process. They name no experiment, generator or key."""

@@ -6,10 +6,9 @@ import contextlib
 import logging
 import time
 
-from optimist.insight.logs import configure
 from optimist.metrics.devices import find_device
 from optimist.numerics.registry import load
-from optimist.process import end_with_parent, in_background, live, say, take_order
+from optimist.process import configure_log, end_with_parent, in_background, live, say, take_order
 from optimist.records import StoreError
 from optimist.scoring.scorer import Scorer, score_for_ever
 from optimist_client.errors import FixError
@@ -25,7 +24,7 @@ _log = logging.getLogger(__name__)
 def main() -> int:
     """Read the settings and score; returns the exit code."""
     settings = take_order()
-    configure(settings["log_format"])
+    configure_log(settings["log_format"])
     try:
         load(settings["metrics"])
         device = find_device(settings["device"])

@@ -24,8 +24,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from optimist.api.app import create_app
 from optimist.api.middleware.limits import WHOLE, SharedCounters
-from optimist.insight.logs import configure
-from optimist.process import answer_soon, give_back_from
+from optimist.process import answer_soon, configure_log, give_back_from
 from optimist.records import CannotStart
 from optimist.settings import Settings
 
@@ -219,7 +218,7 @@ def _cannot_listen(host: str, port: int, error: OSError) -> CannotStart:
 
 def prepare(settings: Settings) -> None:
     """Set up the log, threads, memory and warnings of a process that answers requests."""
-    configure(settings.log_format, settings.log_requests)
+    configure_log(settings.log_format, settings.log_requests)
     # The check of a reference is the only thing here that more would help, and it would take them from everybody else.
     # Not by variables: a scorer that is started here has threads of its own.
     threadpool_limits(1)

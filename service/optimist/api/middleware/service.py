@@ -19,9 +19,9 @@ from starlette.types import Message, Receive, Scope, Send
 from optimist.api import problems
 from optimist.api.middleware.access import Access, header
 from optimist.api.middleware.limits import Limits
-from optimist.insight.logs import REQUEST_ID, REQUESTS
 from optimist.insight.metrics import REQUEST_SECONDS
 from optimist.insight.metrics import REQUESTS as ANSWERED
+from optimist.process import REQUEST_ID, REQUESTS
 from optimist.turns import Turns
 
 HEADER = b"x-request-id"
