@@ -71,15 +71,15 @@ class CachedStatistic:
         retracted: RetractedLog = NOTHING_RETRACTED,
         *,
         ordinal: int = 0,
-        **tracked: Unpack[EstimatorSettings],
+        **settings: Unpack[EstimatorSettings],
     ) -> None:
         """retracted: batches that are left out. Read before the log, because a later retraction is not `known`.
 
         ordinal: the generator's.
         """
         self._bound = bound
-        self._contexts = tracked.get("contexts")
-        self._estimator = StreamingEstimator(bound, growth, ordinal=ordinal, **tracked)
+        self._contexts = settings.get("contexts")
+        self._estimator = StreamingEstimator(bound, growth, ordinal=ordinal, **settings)
         self._retracted = retracted
         self.seq = max(0, retracted.restart - 1)
         self.tail = 0
@@ -190,7 +190,9 @@ class CachedStatistic:
         """
         self._estimator.forget()
         header = {"format": torch.tensor(FORMAT), "meaning": _meaning(self._bound, self._contexts)}
-        state = save({name: tensor.cpu().contiguous() for name, tensor in {**header, **self._estimator.state()}.items()})
+        state = save(
+            {name: tensor.cpu().contiguous() for name, tensor in {**header, **self._estimator.state()}.items()}
+        )
         return hashlib.sha256(state).digest() + state
 
     def snapshot_taken(self, size: int) -> None:
@@ -208,7 +210,7 @@ class CachedStatistic:
         retracted: RetractedLog = NOTHING_RETRACTED,
         *,
         ordinal: int = 0,
-        **tracked: Unpack[EstimatorSettings],
+        **settings: Unpack[EstimatorSettings],
     ) -> CachedStatistic:
         """Restore the output of `freeze` at `seq`, under a bound of the same metric and kernels, and the same contexts.
 
@@ -222,10 +224,10 @@ class CachedStatistic:
             version = int(state.pop("format"))
             if version != FORMAT:
                 raise ValueError(f"expected a snapshot of format {FORMAT}, found {version}")
-            if not torch.equal(state.pop("meaning"), _meaning(bound, tracked.get("contexts"))):
+            if not torch.equal(state.pop("meaning"), _meaning(bound, settings.get("contexts"))):
                 raise ValueError("the snapshot is of another metric, or of other kernels")
-            cached = cls(bound, growth, retracted, ordinal=ordinal, **tracked)
-            cached._estimator = StreamingEstimator.restore(state, bound, growth, ordinal=ordinal, **tracked)
+            cached = cls(bound, growth, retracted, ordinal=ordinal, **settings)
+            cached._estimator = StreamingEstimator.restore(state, bound, growth, ordinal=ordinal, **settings)
         except (SafetensorError, KeyError, RuntimeError) as error:
             raise ValueError(f"the snapshot cannot be read: {type(error).__name__}: {error}") from None
         cached.seq, cached.chain = seq, chain

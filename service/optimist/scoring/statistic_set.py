@@ -210,5 +210,6 @@ class StatisticSet:
 def parts_of(statistics: dict[int, CachedStatistic]) -> list[ChainedExtent]:
     """How far each of these statistics has read its log, as it is stored with what is made of them."""
     return [
-        ChainedExtent(ordinal, cached.seq, cached.estimator.samples, cached.chain) for ordinal, cached in statistics.items()
+        ChainedExtent(ordinal, cached.seq, cached.estimator.samples, cached.chain)
+        for ordinal, cached in statistics.items()
     ]
