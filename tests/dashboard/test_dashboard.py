@@ -277,12 +277,12 @@ def test_damage_is_seen_in_the_list_and_on_the_page(
 ):
     work(experiment, 30)
     with Redis(unix_socket_path=redis_server.url.removeprefix("unix://")) as redis:
-        redis.hset(experiment_key(experiment.name, "damaged"), "1", "Damaged: the snapshot is torn")
+        redis.hset(experiment_key(experiment.name, "scoring_errors"), "1", "CorruptData: the snapshot is torn")
     page = open_page("/", charts=False)
     line = page.locator(".line", has_text=experiment.name)
     expect(line.locator(".badge.damaged")).to_be_visible()
     line.get_by_role("link").click()
-    expect(page.locator(".warnings", has_text="torn")).to_contain_text("not scored: Damaged: the snapshot is torn")
+    expect(page.locator(".warnings", has_text="torn")).to_contain_text("not scored: CorruptData: the snapshot is torn")
     expect(page.locator(".title .badge.damaged")).to_be_visible()
 
 

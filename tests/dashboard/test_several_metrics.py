@@ -85,12 +85,12 @@ def test_damage_of_a_watched_metric_is_shown_where_it_is(open_page: OpenPage, re
     with ThreadPoolExecutor(1) as pool:
         pool.submit(asyncio.run, write_watched_experiment(redis_server.url, "harmed", 3)).result()
     with Redis(unix_socket_path=redis_server.url.removeprefix("unix://")) as redis:
-        redis.hset(experiment_key("harmed", "damaged"), "1:rke", "Damaged: <b>torn</b>")
+        redis.hset(experiment_key("harmed", "scoring_errors"), "1:rke", "CorruptData: <b>torn</b>")
     page = open_page("/#/e/harmed", charts=False)
     card = page.get_by_role("region", name="Metrics", exact=True)
     expect(card.locator("td .badge.damaged")).to_have_count(1)
     card.locator("summary").click()
-    expect(card.locator(".warnings")).to_contain_text("model-01, RKE: not scored: Damaged: <b>torn</b>")
+    expect(card.locator(".warnings")).to_contain_text("model-01, RKE: not scored: CorruptData: <b>torn</b>")
     expect(page.locator(".title .badge.damaged")).to_have_count(0)
     expect(page.locator(".standings .badge.damaged")).to_have_count(0)
 

@@ -258,10 +258,10 @@ async def test_no_generator_has_a_turn_while_its_statistic_is_read(make, server:
     reading: list[str] = []
     clashes: list[str] = []
     begun, go_on = asyncio.Event(), asyncio.Event()
-    lend, run = statistic_set.StatisticLock.acquire, ScoreJob.run
+    acquire, run = statistic_set.StatisticLock.acquire, ScoreJob.run
 
     async def noted(self: statistic_set.StatisticLock, name: str, ordinal: int, *rest: Any) -> CachedStatistic | None:
-        found = await lend(self, name, ordinal, *rest)
+        found = await acquire(self, name, ordinal, *rest)
         reading.append(f"{ordinal}")
         if len(reading) == 3:
             begun.set()
