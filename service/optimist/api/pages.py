@@ -41,7 +41,7 @@ class Body:
 
 
 def respond(body: Body, if_none_match: str | None) -> Response:
-    """The body, or 304 for one who knows it."""
+    """The response with this body, or 304 where the client has it already."""
     headers = {"etag": body.etag, "cache-control": "no-cache"}
     known = [tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")]
     if body.etag in known or "*" in known:

@@ -72,7 +72,7 @@ class Shared:
         return await asyncio.shield(known[1])
 
     def forget(self, key: Hashable) -> None:
-        """Make it anew for the next who asks."""
+        """Have the answer under this key made anew for the next who asks."""
         self._made.pop(key, None)
 
 
@@ -92,7 +92,7 @@ class Poll:
     _bodies: dict[int, Body] = field(default_factory=dict)
 
     def body(self, after: int) -> Body:
-        """The report with what came after so many batches."""
+        """The report, with the parts of its charts that came after so many batches."""
         after = after if after <= self.curve.told else 0
         known = self._bodies.get(after)
         if known is None:
@@ -193,7 +193,7 @@ class Polls:
         return poll.body(after)
 
     def changed(self, name: str) -> None:
-        """Somebody has just changed this experiment here, and will want to see it."""
+        """Have the report of an experiment made anew: somebody has just changed it here, and will want to see that."""
         self._shared.forget(("report", name))
 
     async def page(
@@ -256,7 +256,7 @@ class Polls:
         return self._curves.put(name, (origin, curve))[1]
 
     async def _continued(self, experiment: Experiment, stored: ExperimentState, curve: ProgressCurve) -> ProgressCurve:
-        """The curve with what came since, or a new one where Redis has lost some of what it holds."""
+        """The curve with the batches that came since, or a new one where Redis has lost some of those in the curve."""
         name, generators = experiment.config.name, len(stored.generators)
         history = await self._store.history(name, curve.start)
         labels = [PRIMARY, *(metric.shown_label for metric in experiment.config.watch)]

@@ -164,20 +164,20 @@ class ArchivedGenerator(Wire):
 
     @cached_property
     def retracted(self) -> dict[int, ArchivedRetraction]:
-        """Its retractions by their own positions. Raises FixError for records that are not valid."""
+        """The retractions by their own positions. Raises FixError for records that are not valid."""
         found = [ArchivedRetraction.model_validate_json(record) for record in self.retractions]
         return {one.seq: one for one in found}
 
     @property
     def accepting(self) -> list[str]:
-        """The records of its acceptances. Raises FixError for records that are not valid."""
+        """The records of the acceptances. Raises FixError for records that are not valid."""
         for record in self.acceptances:
             ArchivedAcceptance.model_validate_json(record)
         return self.acceptances
 
     @property
     def restart(self) -> int:
-        """The position up to which all its batches are retracted; 0: none."""
+        """The position up to which all batches are retracted; 0: none."""
         return max((one.until for one in self.retracted.values()), default=0)
 
     def counts(self, position: int) -> bool:

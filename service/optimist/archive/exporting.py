@@ -81,7 +81,7 @@ class Exporter:
         return stored
 
     async def _states(self) -> tuple[ExperimentState, Watched]:
-        """The state, and then what is known by the watched metrics, which may be newer."""
+        """The state, and then the states by the watched metrics, which may be newer."""
         stored = await self._state()
         return stored, await self._store.watched(self._name, instance=stored.instance) if stored.labels else {}
 
@@ -200,7 +200,7 @@ def _returned(stored: ExperimentState, state: GeneratorState) -> list[tuple[int,
 
 
 def _pages(entries: Sequence[LogEntry]) -> Iterator[list[LogEntry]]:
-    """The entries in groups whose records are not much to parse at once."""
+    """The entries in groups, each with so few bytes of records that parsing them is short."""
     page, size = list[LogEntry](), 0
     for entry in entries:
         page.append(entry)

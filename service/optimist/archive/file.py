@@ -244,7 +244,7 @@ class Archive:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of the watched metrics."""
+        """The labels of the watched metrics."""
         return tuple(metric.shown_label for metric in self.contents.experiment.config.watch)
 
     def watched(self) -> dict[Unit, WatchedState]:
@@ -297,14 +297,15 @@ class Archive:
         ]
 
     def _pieces(self, name: str, sizes: Sequence[int]) -> list[bytes]:
-        """A member that is as many pieces of these sizes."""
+        """The pieces of a member, which has as many as there are sizes."""
         joined = self._read(name)
         if sum(sizes) != len(joined):
             raise FixError(f"{name} does not have the size of its entries")
         return [joined[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
     def _parsed(self, name: str, kind: TypeAdapter[Parsed]) -> Parsed:
-        """A member of JSON. It is bounded before it is parsed: what pydantic says of wrong values takes far more."""
+        """A member of JSON, parsed. Its size is bounded before: pydantic's errors about wrong values take far more
+        memory."""
         text = self._read(name, LARGEST_JSON)
         try:
             check_size(text, _VALUES, _VALUES)

@@ -240,7 +240,8 @@ def _is_sound(text: str, generator: GeneratorState) -> bool:
 
 
 def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
-    """Raise FixError for more of something than the service keeps, or for what names something that is not there."""
+    """Raise FixError where the archive has more of something than the service keeps, or names something that is not
+    there."""
     generators, known = stored.generators, len(stored.generators)
     slices = [part.pick for generator in generators for part in generator.returned]
     kept = {

@@ -79,7 +79,7 @@ class Ask:
 
     @property
     def least(self) -> int:
-        """The picks without which it is told to ask again: one, or one for each context."""
+        """The number of picks below which the worker is told to ask again: one, or one for each context."""
         return 1 if self.contexts is None else len(self.contexts)
 
     def is_pending(self, state: PolicyState) -> bool:
@@ -89,7 +89,7 @@ class Ask:
         return state.is_pending(self.pending)
 
     def may_go(self, state: PolicyState) -> bool:
-        """Whether the ask lacks nothing, or has waited for `max_wait`."""
+        """Whether the ask need not wait any longer: nothing is pending, or `max_wait` is over."""
         return not self.is_pending(state) or self.came <= time.monotonic() - state.max_wait
 
 

@@ -68,7 +68,7 @@ class LogEntry:
 
     @property
     def size(self) -> int:
-        """Bytes that it adds to the log."""
+        """Bytes that the entry adds to the log."""
         return len(self.body) + len(self.context)
 
 

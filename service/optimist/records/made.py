@@ -27,7 +27,7 @@ class StoredMixture:
 
     @property
     def samples(self) -> int:
-        """Samples of all generators in it."""
+        """Samples of all generators that it was made of."""
         return sum(part.samples for part in self.parts.values())
 
 
@@ -42,7 +42,7 @@ class StoredRoutes:
 
     @property
     def samples(self) -> int:
-        """Samples of all generators in it."""
+        """Samples of all generators that it was made of."""
         return sum(part.samples for part in self.parts.values())
 
 

@@ -209,7 +209,8 @@ class GeneratorState:
 
     @property
     def accepted_until(self) -> int:
-        """The position up to which all its batches were accepted, and with them its scale; 0: they were not."""
+        """The position up to which all batches of the generator were accepted, and with them its scale; 0: they were
+        not."""
         until = max((one.until for one in self.acceptances if not one.position), default=0)
         return until if until > self.restart else 0
 
@@ -285,7 +286,7 @@ class ExperimentState:
 
     @property
     def counted(self) -> int:
-        """Batches that count: those told without those retracted."""
+        """The number of batches that count: those told without those retracted."""
         return sum(generator.batches for generator in self.generators)
 
     @property

@@ -113,7 +113,7 @@ IN_OPENAPI: dict[str, Any] = parameters_in_openapi(AskParameters, "name") | {
 async def read_ask(
     request: Request, experiment: Experiment, given: AskParameters
 ) -> tuple[AskRequest, AskedContexts | None]:
-    """An ask in this experiment, and its contexts if it brings any. What it may hold at most follows from the goal.
+    """An ask in this experiment, and its contexts if it brings any. The goal limits how much an ask may hold.
 
     Raises `ApiError` 413, 415 or 422, RequestValidationError, HTTPException 408, 413 or 503.
     """
@@ -149,7 +149,7 @@ def check_contexts(experiment: Experiment, contexts: AskedContexts | None) -> No
 
 
 def bytes_of(experiment: Experiment, request: AskRequest, contexts: AskedContexts | None) -> int:
-    """About what the picks of an ask take in Redis, with what is kept of their contexts."""
+    """About how many bytes the picks of an ask take in Redis, with their contexts."""
     if contexts is None:
         return request.count * PICK_BYTES
     numbers, texts = contexts.nbytes

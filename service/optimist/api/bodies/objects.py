@@ -88,6 +88,6 @@ class ModelRoute(APIRoute):
 
 
 class LongRoute(ModelRoute):
-    """One whose model has long texts: prompts, or images in base64."""
+    """A route whose model has long texts: prompts, or images in base64."""
 
     most = 2**24

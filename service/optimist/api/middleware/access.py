@@ -119,7 +119,7 @@ def _parsed(texts: Mapping[str, str]) -> dict[str, KeyRecord]:
 
 
 class Access:
-    """Finds a request's `Caller`, and refuses what this one may not do.
+    """Finds a request's `Caller`, and refuses requests that the caller may not make.
 
     keys: whether callers need an access key; if not, callers without one are `ANYBODY`. local: whether the service is
     open only on a loopback address; requests without a key for other host names are then refused, as they come from a
@@ -144,7 +144,7 @@ class Access:
             check_permission(caller, scope["method"], scope["path"])
 
     async def admit_again(self, scope: Scope) -> None:
-        """Raise HTTPException if the caller's key was revoked since: of a request whose body came slowly."""
+        """Raise HTTPException if the caller's key was revoked while the body of the request came."""
         if "caller" not in scope:
             return
         try:

@@ -205,7 +205,7 @@ class Body:
         return message
 
     async def whole(self) -> bytes:
-        """All of it. Raises ClientDisconnect, and what reading it raises.
+        """The whole body. Raises ClientDisconnect, and the errors of reading it.
 
         It is collected in one growing block: many small pieces would leave memory that malloc does not return. Unlike
         a bytearray, a BytesIO hands its block over without copying it, which would hold the loop.
@@ -222,7 +222,7 @@ class Body:
         return self._whole
 
     def release(self) -> None:
-        """The request is answered: release its memory."""
+        """Release the memory of the request, which is answered."""
         self._share.release()
 
     def _too_large(self) -> HTTPException:
