@@ -199,7 +199,7 @@ class _Lane:
 
 
 class _Waiting:
-    """ScoringTasks by namespace and experiment. Experiments, and namespaces with equal shares, are in turn."""
+    """Tasks by namespace and experiment. Experiments, and namespaces with equal shares, are in turn."""
 
     def __init__(self, shares: Shares) -> None:
         self._shares = shares

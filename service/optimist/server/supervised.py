@@ -140,7 +140,7 @@ class SupervisedProcess:
             pause = min(2.0 * pause, LONGEST)
 
     def _live(self) -> tuple[str, bool]:
-        """Have one child to its end: how that came, and whether it was killed and not to blame."""
+        """Start a child and wait for its end. Returns how it ended, and whether it was killed and so is not to blame."""
         process = self._spawn()
         if process is None:
             return "was stopped", True
@@ -202,7 +202,7 @@ class ScorerProcess(SupervisedProcess):
         )
 
     def heard(self, word: dict[str, Any]) -> None:
-        """Note for all API processes whether it goes its rounds."""
+        """Note for all API processes whether the scorer's sweeps go on."""
         self._counters.hear(word["at_work"])
 
     def ended(self) -> None:

@@ -17,7 +17,7 @@ BLENDS = 256
 
 
 class Routes:
-    """The part of `Store` about routes."""
+    """The part of `Store` about models of contexts, and the tables that show how prompts are routed."""
 
     _commands: Commands
 

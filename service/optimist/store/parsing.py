@@ -155,7 +155,7 @@ def held(known: ExperimentState | None) -> list[str]:
 
 
 def held_mixture(known: ExperimentState | None) -> str:
-    """The name of the mixture of a state, in the same way."""
+    """The name of the mixture of a state, as `held` gives those of estimates."""
     return "" if known is None or known.mixture is None else known.mixture.made
 
 
@@ -169,7 +169,7 @@ def _mixture(entry: bytes, counts: Mapping[str, str], known: ExperimentState | N
 
 
 def held_routes(known: ExperimentState | None) -> str:
-    """The name of the model of contexts of a state, in the same way."""
+    """The name of the model of contexts of a state, as `held` gives those of estimates."""
     return "" if known is None or known.routes is None else known.routes.made
 
 
