@@ -124,7 +124,7 @@ class ScoringTasks(dict[Key, GeneratorTask]):
 
     def keep(self, names: Collection[str]) -> None:
         """Forget all experiments but these, whose claimed generators are released later, as idle ones; and of these
-        experiments the tasks that have rested for so long that it was released, and did not fail."""
+        experiments the tasks that have rested for so long that they were released, and did not fail."""
         self.overview.keep(names)
         self._labels = {name: labels for name, labels in self._labels.items() if name in names}
         self._blending.intersection_update(names)

@@ -140,7 +140,7 @@ class SupervisedProcess:
             pause = min(2.0 * pause, LONGEST)
 
     def _live(self) -> tuple[str, bool]:
-        """Start a child and wait for its end. Returns how it ended, and whether it was killed and so is not to blame."""
+        """Start a child and wait for its end. Returns how it ended, and whether it was killed: not to blame."""
         process = self._spawn()
         if process is None:
             return "was stopped", True
