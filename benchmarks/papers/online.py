@@ -17,7 +17,7 @@ from settings import Settings
 import optimist
 from optimist.simulation.laboratory import SimulationWarning
 from optimist.simulation.plots import COLOURS, DASHES
-from optimist.simulation.reporting import shown
+from optimist.simulation.reporting import format_metric
 from optimist.simulation.result import Result
 
 POOL = 20_000
@@ -81,7 +81,9 @@ def figure(comparison: Comparison, result: Result) -> Figure:
             axes.fill_between(rounds, mean - error, mean + error, alpha=0.2, lw=0, **style)
         is_share = measure == "optimal_pick_ratio"
         labelled(
-            axes, f"batches of {result.batch_size} samples", label if is_share else f"{label} ({shown(result.metric)})"
+            axes,
+            f"batches of {result.batch_size} samples",
+            label if is_share else f"{label} ({format_metric(result.metric)})",
         )
         if is_share:
             axes.set_ylim(-0.02, 1.02)

@@ -8,7 +8,7 @@ from typing import Any
 
 from problems import OURS, POLICIES
 
-from optimist.simulation.reporting import shown
+from optimist.simulation.reporting import format_metric
 
 
 def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
@@ -19,9 +19,9 @@ def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
         problems = {name: each for name, each in found.items() if each["metric"] == metric}
         if problems:
             parts += [
-                f"{shown(metric)}, regret:",
+                f"{format_metric(metric)}, regret:",
                 _regret(problems, others),
-                f"{shown(metric)}, samples:",
+                f"{format_metric(metric)}, samples:",
                 _samples(problems, others),
             ]
     return "\n\n".join(parts)
