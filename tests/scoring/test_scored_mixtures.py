@@ -154,7 +154,7 @@ async def test_it_is_made_when_it_is_due_where_it_is_the_goal(make, server: Embe
             assert json.loads(mixture.payload) == json.loads(json.dumps(exact.to_dict()))
         # A generator that joins is waited for, then taken up.
         await made.store.add_generator("x", "g3")
-        assert not (await made.store.state("x")).owes_mixture
+        assert not (await made.store.state("x")).is_mixture_ready
         made.config.generators.append("g3")
         await tell(made, [0], [3])
         await until(done)
@@ -389,7 +389,7 @@ async def test_a_generator_that_cannot_be_read_is_named_and_the_mixture_made_wit
 
         await until(without)
         state = await made.store.state("x")
-        assert (state.mixture_error, state.owes_mixture) == (None, False)
+        assert (state.mixture_error, state.is_mixture_ready) == (None, False)
 
 
 async def test_what_fails_once_is_done_again(make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):

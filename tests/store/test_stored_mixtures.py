@@ -155,47 +155,47 @@ async def test_states_leave_out_the_mixture_that_the_reader_has(store: Store, re
 
 
 async def test_it_is_due_as_samples_grow_and_generators_change(store: Store):
-    async def owes() -> bool:
-        return (await store.state("x")).owes_mixture
+    async def is_ready() -> bool:
+        return (await store.state("x")).is_mixture_ready
 
     await tell(store, 0)
     await estimate(store)
     await tell(store, 1, rows=3)
-    assert not await owes(), "three samples of one"
+    assert not await is_ready(), "three samples of one"
     await tell(store, 1, rows=2)
-    assert await owes()
+    assert await is_ready()
     await put(store)
-    assert not await owes()
+    assert not await is_ready()
     await tell(store, 1, rows=2)
-    assert not await owes(), "12 samples, and 10 before"
+    assert not await is_ready(), "12 samples, and 10 before"
     await tell(store, 0, rows=1)
-    assert await owes(), "13"
+    assert await is_ready(), "13"
     await put(store)
     await store.add_generator("x", "c")
-    assert not await owes()
+    assert not await is_ready()
     await tell(store, 2)
-    assert await owes()
+    assert await is_ready()
     await put(store)
-    assert not await owes()
+    assert not await is_ready()
     await store.set_state("x", 0, "paused")
-    assert not await owes()
+    assert not await is_ready()
     await store.set_state("x", 0, "retired")
-    assert await owes()
+    assert await is_ready()
     await put(store, parts=await now(store, 1, 2))
-    assert not await owes()
+    assert not await is_ready()
     await created(store, 0.0)
     await tell(store, 0, 1)
-    assert not await owes(), "kernels may be open"
+    assert not await is_ready(), "kernels may be open"
     await estimate(store)
-    assert await owes()
+    assert await is_ready()
     await put(store)
-    assert not await owes()
+    assert not await is_ready()
     await tell(store, 1, rows=1)
-    assert await owes()
+    assert await is_ready()
     await put(store, parts=[replace(part, samples=part.samples - 1) for part in await now(store)])
-    assert not await owes(), "it is of all logs, but a batch of each cannot be read"
+    assert not await is_ready(), "it is of all logs, but a batch of each cannot be read"
     await tell(store, 1, rows=1)
-    assert await owes()
+    assert await is_ready()
 
 
 async def test_a_curve_of_points_whenever_samples_have_grown_by_a_32nd(store: Store):

@@ -155,9 +155,9 @@ async def test_one_is_due_as_samples_grow_and_generators_change(store: Store):
     assert not await needs(), "two samples of one"
     await tell(store, 1, rows=3)
     assert await needs()
-    assert not (await store.state("x")).owes_routes, "the bandwidth may be open"
+    assert not (await store.state("x")).is_routing_ready, "the bandwidth may be open"
     await store.put_estimate("x", 0, 1, "{}", await claimed(store, 0))
-    assert (await store.state("x")).owes_routes
+    assert (await store.state("x")).is_routing_ready
     await put(store, MODEL)
     assert not await needs()
     await tell(store, 1, rows=1)

@@ -52,7 +52,7 @@ def planned(
     return PlannedAnswers(replies, assignment.opening(exactly), assignment.returned, is_fresh=not exactly)
 
 
-def _pending() -> asyncio.Future[Any]:
+def _future() -> asyncio.Future[Any]:
     return asyncio.get_running_loop().create_future()
 
 
@@ -66,7 +66,7 @@ class Ask:
     contexts: AskedContexts | None = None
     """Those of the request."""
     came: float = field(default_factory=time.monotonic)
-    answer: asyncio.Future[AskReply] = field(default_factory=_pending)
+    answer: asyncio.Future[AskReply] = field(default_factory=_future)
     is_planned: bool = False
     """Whether it is known what it waits for."""
     pending: Pending = None
@@ -99,7 +99,7 @@ class Tell:
 
     batch: Batch
     then: Ask | None
-    answer: asyncio.Future[Settled] = field(default_factory=_pending)
+    answer: asyncio.Future[Settled] = field(default_factory=_future)
 
 
 def resolve(future: asyncio.Future[Any], result: object = None, error: Exception | None = None) -> None:

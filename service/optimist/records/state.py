@@ -325,9 +325,8 @@ class ExperimentState:
         return self.mixture is None or self.has_outgrown(self.mixture, self.mixture_growth)
 
     @property
-    def owes_mixture(self) -> bool:
-        """Whether the mixture is outgrown, and kernels are fixed: the first estimate of any generator needs these,
-        too."""
+    def is_mixture_ready(self) -> bool:
+        """Whether the mixture is due, and kernels are fixed: the first estimate of any generator needs these, too."""
         return self.is_mixture_due and any(generator.estimate_seq for generator in self.generators)
 
     @property
@@ -341,7 +340,6 @@ class ExperimentState:
         return self.has_outgrown(self.routes, self.route_growth, OWN_GROWTH)
 
     @property
-    def owes_routes(self) -> bool:
-        """Whether the model of contexts is outgrown, and its bandwidth is fixed, which shows as for
-        `owes_mixture`."""
+    def is_routing_ready(self) -> bool:
+        """Whether the model of contexts is due, and its bandwidth is fixed, which shows as for `is_mixture_ready`."""
         return self.is_routing_due and any(generator.estimate_seq for generator in self.generators)

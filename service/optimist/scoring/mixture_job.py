@@ -60,7 +60,7 @@ class MixtureJob:
         standing = await self._store.mixture(*task.subject)
         parts = {} if standing is None else standing.parts
         is_new = {g.ordinal: g.seq for g in generators} != {ordinal: part.seq for ordinal, part in parts.items()}
-        if generators and is_new and (task.is_wanted or state.owes_mixture):
+        if generators and is_new and (task.is_wanted or state.is_mixture_ready):
             await self._make(generators)
         # Whoever wants one of later batches, too, says so again.
         task.is_wanted = False

@@ -145,7 +145,7 @@ class RouteJob:
         is_wanted, task.is_wanted = task.is_wanted, False
         if state.route_growth is None or not state.routable:
             return
-        makes_model = state.owes_routes and task.may_publish and self._has_news(state)
+        makes_model = state.is_routing_ready and task.may_publish and self._has_news(state)
         makes_table = is_wanted and (
             {ordinal: seq for ordinal, (seq, _) in tabled.items()}
             != {ordinal: seq for ordinal, (seq, _) in self._readable(state).items()}

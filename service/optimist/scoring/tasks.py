@@ -166,17 +166,17 @@ class ScoringTasks(dict[Key, GeneratorTask]):
             units = {"": generator} | {label: watched.get((generator.ordinal, label)) for label in state.labels}
             for label, unit in units.items():
                 # None: the generator has joined between the two reads.
-                if unit is not None and (task := self._owed(name, generator, label, unit, before)) is not None:
+                if unit is not None and (task := self._due_task(name, generator, label, unit, before)) is not None:
                     yield task
         (self._blending.discard if state.mixture_growth is None else self._blending.add)(name)
         for label in ("", *state.labels):
             mixture = self.mixtures.get((name, label))
-            is_owed = state.owes_mixture and not label
-            if is_owed and (mixture is None or mixture.problem != "failed"):
+            is_due = state.is_mixture_ready and not label
+            if is_due and (mixture is None or mixture.problem != "failed"):
                 yield self._mixture(name, label)
             elif mixture is not None and mixture.problem == "broken off":
                 yield mixture
-        if state.owes_routes:
+        if state.is_routing_ready:
             routes = self._routes(name)
             rests = routes.problem == "failed" and time.monotonic() < routes.worked + RETRY
             if routes.may_publish and not rests:
@@ -190,7 +190,7 @@ class ScoringTasks(dict[Key, GeneratorTask]):
     def _routes(self, name: str) -> RouteTask:
         return self.routes.setdefault(name, RouteTask(name))
 
-    def _owed(
+    def _due_task(
         self,
         name: str,
         generator: GeneratorState,
@@ -202,11 +202,11 @@ class ScoringTasks(dict[Key, GeneratorTask]):
         task = self.get((name, generator.ordinal, label))
         is_outgrown = unit.log_bytes >= (LONGEST_TAIL if task is None else task.room)
         self.overview.add(name, generator, label, unit, is_outgrown, before)
-        is_owed = is_outgrown or generator.due_seq > unit.estimate_seq
+        is_due = is_outgrown or generator.due_seq > unit.estimate_seq
         if task is not None:
             task.due, task.samples = generator.due_seq, generator.samples
-            is_owed = task.problem != "failed" and (is_owed or task.problem == "broken off")
-        if not is_owed:
+            is_due = task.problem != "failed" and (is_due or task.problem == "broken off")
+        if not is_due:
             return None
         return self.known(
             GeneratorTask(name, generator.ordinal, label, due=generator.due_seq, samples=generator.samples)
