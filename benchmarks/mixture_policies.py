@@ -35,7 +35,7 @@ from optimist.estimation.question import Question
 from optimist.metrics.threads import limit_threads
 from optimist.numerics.programme import Quadratic, least
 from optimist.policies.mixture_policy import Ranges, drawn, optimistic_weights, steepest
-from optimist.simulation.mixture_result import TrueBlends
+from optimist.simulation.mixture_result import TrueMixtures
 from optimist.simulation.sources import Draw
 
 AFTER = (50, 100, 200, 400)
@@ -215,7 +215,7 @@ def compared(name: str, metric: str, options: argparse.Namespace) -> None:
         rounds=options.rounds,
         batch_size=options.batch,
         trials=options.trials,
-        truth=TrueBlends(lambda weights: truth.loss(weights)[0], truth.weights, "exact"),
+        truth=TrueMixtures(lambda weights: truth.loss(weights)[0], truth.weights, "exact"),
         jobs=options.jobs,
     )
     weights = " ".join(f"{each} {weight:.2f}" for each, weight in zip(problem.generators, truth.weights, strict=True))

@@ -102,12 +102,12 @@ def standing(experiment: Experiment, seconds: float = 60.0) -> dict[str, Any]:
         "decided": report.decision.decided,
         "generators": rows_of(report.standings),
         "watched": {label: rows_of(by.standings) for label, by in report.watched.items()},
-        **({} if report.mixture is None else {"mixture": blend_of(report.mixture)}),
+        **({} if report.mixture is None else {"mixture": mixture_of_sets(report.mixture)}),
         **({"routes": table_of(experiment.route_table())} if experiment.info.config.goal == "route" else {}),
     }
 
 
-def blend_of(mixture: Mixture) -> list[float]:
+def mixture_of_sets(mixture: Mixture) -> list[float]:
     """Its weights, score and gain with their errors, and duality gap."""
     numbers = mixture.score, mixture.error, mixture.gain, mixture.gain_error, mixture.gap
     return [*(one.weight for one in mixture.weights), *numbers]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import optimist
 from optimist.commands import app
-from optimist.simulation.mixture_result import MixtureResult, TrueBlends
+from optimist.simulation.mixture_result import MixtureResult, TrueMixtures
 from optimist.simulation.mixture_run import Judge, MixtureRun, Play, marks_of
 
 KERNEL = {"name": "gaussian", "sigma": 1.5, "features": 16}
@@ -74,7 +74,7 @@ def test_company_changes_nothing(played: MixtureResult):
 
 
 def test_losses_are_judged_by_the_truth_that_is_given():
-    truth = TrueBlends(lambda weights: float(weights @ [1.0, 2.0, 3.0]), np.array([1.0, 0.0, 0.0]))
+    truth = TrueMixtures(lambda weights: float(weights @ [1.0, 2.0, 3.0]), np.array([1.0, 0.0, 0.0]))
     found = simulated(truth=truth, rounds=12, trials=1)
     run = found["uniform"]
     assert (found.least, found.best_single, found.origin) == (1.0, "a", "given")
@@ -160,8 +160,8 @@ def test_the_command_says_what_python_says(tmp_path: Path, draw_only: Callable[.
             {"metric": "fid", "kernel": None, "reference": (np.zeros(2), np.eye(2)), "policies": "mixture-ucb-cab"},
             "rke",
         ),
-        ({"truth": {"a": 1.0}}, "expected TrueBlends"),
-        ({"truth": TrueBlends(lambda weights: 0.0, np.ones(1))}, "the weights of 3 generators"),
+        ({"truth": {"a": 1.0}}, "expected TrueMixtures"),
+        ({"truth": TrueMixtures(lambda weights: 0.0, np.ones(1))}, "the weights of 3 generators"),
     ],
 )
 def test_what_does_not_go_together_is_refused(changes: dict[str, Any], said: str):
@@ -170,7 +170,7 @@ def test_what_does_not_go_together_is_refused(changes: dict[str, Any], said: str
 
 
 def test_blends_have_no_truth_for_the_goal_best():
-    truth: Any = TrueBlends(lambda weights: 0.0, np.ones(3))
+    truth: Any = TrueMixtures(lambda weights: 0.0, np.ones(3))
     with pytest.raises(ValueError, match="is for the goal 'mixture'"):
         optimist.simulate(rows(), metric="rke", kernel=KERNEL, truth=truth, rounds=10)
     with pytest.raises(ValueError, match="expected 'best' or 'mixture'"):

@@ -19,8 +19,8 @@ from optimist.policies.routing import RoutePolicy
 from optimist_client.errors import FixError
 
 
-def check_blends(question: Question) -> None:
-    """Raise FixError unless blends of generators have a score."""
+def check_mixtures(question: Question) -> None:
+    """Raise FixError unless mixtures of generators have a score."""
     metric = question.metric
     if "mixture" not in metric.offers:
         with_these = ", with these settings," if "mixture" in type(metric).offers else ""
@@ -40,7 +40,7 @@ def mixture_of(estimators: Mapping[str, StreamingEstimator], published: bool = F
 def model_of(estimators: Mapping[int, StreamingEstimator], policy: str, sampled: int = 0) -> RouteModel:
     """The model of all generators that have samples, from their estimators by ordinal, for the policy of this name.
 
-    sampled: on how many of the told prompts it says what generators score, a uniform sample of at most `BATCHES`.
+    sampled: on how many of the recorded prompts it says what generators score, a uniform sample of at most `BATCHES`.
 
     Raises FixError where prompts are not routed, while there are no samples, and if a number would not be finite.
     """
@@ -66,7 +66,7 @@ def model_of(estimators: Mapping[int, StreamingEstimator], policy: str, sampled:
 def rows_of(estimators: Mapping[int, StreamingEstimator], generators: int) -> RoutedRows:
     """Up to `BATCHES` batches of all estimators, by ordinal, of an experiment with so many generators.
 
-    They are ordered by generator, then as told. Raises FixError where prompts are not routed.
+    They are ordered by generator, then as recorded. Raises FixError where prompts are not routed.
     """
     routed = _routed(estimators)
     largest = _largest(routed, BATCHES)

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.estimation.artefacts import check_blends, mixture_of
+from optimist.estimation.artefacts import check_mixtures, mixture_of
 from optimist.estimation.paired import Indices
 from optimist.estimation.question import Question
 from optimist.estimation.stored import pack_kernels, unpack_kernels
@@ -185,9 +185,9 @@ class MetricEstimators:
     def mixture(self, published: bool = False) -> Mixture:
         """The mixture of all generators, by their statistics now; `published` as of `cross_fitted`.
 
-        Raises FixError for a metric whose blends have no score, and while a generator has too few samples.
+        Raises FixError for a metric whose mixtures have no score, and while a generator has too few samples.
         """
-        check_blends(self.question)
+        check_mixtures(self.question)
         if not self._estimators:
             needed = max(self.question.rows_to_fit(len(self.estimates)), LEAST_SAMPLES)
             raise FixError(f"a mixture needs at least {needed} samples of each generator")

@@ -43,7 +43,7 @@ Indexed = tuple[Tensor, dict[str, Tensor]]
 
 
 class CommonRows:
-    """The rows of the indices 0 … `most` − 1 as they were told, and the indices told as intervals.
+    """The rows of the indices 0 … `most` − 1 as they were recorded, and the indices recorded as intervals.
 
     The state depends on the rows that have an index, in their order, and not on how they were split into batches. The
     first telling of an index wins. Intervals are merged, so that picks in order make one.
@@ -62,7 +62,7 @@ class CommonRows:
 
     @property
     def told(self) -> tuple[int, ...]:
-        """The start and the end of each interval of indices told, ascending."""
+        """The start and the end of each interval of indices recorded, ascending."""
         return tuple(end for interval in zip(self._starts, self._stops, strict=True) for end in interval)
 
     @staticmethod
@@ -109,7 +109,7 @@ class CommonRows:
         self._merge(first, end)
 
     def rows(self) -> Indexed:
-        """The indices told (m,) below `most`, ascending, and copies of their rows (m, …) by array, float64, on the CPU.
+        """The indices (m,) recorded below `most`, ascending, and copies of their rows (m, …) by array, float64, on CPU.
 
         With a fixed list, the rows of unknown prompts are left out, and "listed" holds the index of each one's prompt.
         """
@@ -141,7 +141,7 @@ class CommonRows:
         return [index for start, stop in intervals if start < self.most for index in range(start, min(stop, self.most))]
 
     def _merge(self, start: int, stop: int) -> None:
-        """Mark the indices from `start` to below `stop` as told."""
+        """Mark the indices from `start` to below `stop` as recorded."""
         low, high = bisect_left(self._stops, start), bisect_right(self._starts, stop)
         if low < high:
             start, stop = min(start, self._starts[low]), max(stop, self._stops[high - 1])

@@ -47,9 +47,9 @@ class Routed:
     """Sums of a generator's samples over features of their contexts, and `BATCHES` of its batches, a uniform sample.
 
     Every row of a batch counts as a sample with the context of the batch; the batch is kept whole or not at all, as its
-    later rows are told only after failures. The sums take scores as "more is better": this is the one place where
+    later rows are recorded only after failures. The sums take scores as "more is better": this is the one place where
     those of a metric whose lower values are better change their sign, for all that is made of the sums. The batches
-    keep them as they were told.
+    keep them as they were recorded.
     """
 
     def __init__(self, contexts: ContextMap, lower_is_better: bool, ordinal: int = 0) -> None:

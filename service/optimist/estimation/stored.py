@@ -35,7 +35,7 @@ class Logged(Protocol):
 
     @property
     def pick(self) -> int:
-        """Number of the pick that it was told for, 0 for none."""
+        """Number of the pick that it was recorded for, 0 for none."""
         ...
 
     @property

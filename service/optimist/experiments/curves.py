@@ -38,7 +38,7 @@ def route_point(table: Routes) -> str:
 
 
 def route_curve(points: Sequence[RoutePoint], after: int) -> RouteCurve:
-    """The points made after so many batches were told, and the last one before, thinned out."""
+    """The points made after so many batches were recorded, and the last one before, thinned out."""
     points = points[max(0, bisect_left(points, after, key=lambda point: point.told) - 1) :]
     every = -(-len(points) // MOST_ROUTE_POINTS) or 1
     points = points[::-every][::-1]
@@ -76,7 +76,7 @@ def curve_point(mixture: Mixture, delta: float) -> str:
 
 
 def mixture_curve(points: Sequence[MixturePoint], names: Sequence[str], after: int) -> MixtureCurve:
-    """The points made after so many batches were told, and the last one before, thinned out; names: by ordinal."""
+    """The points made after so many batches were recorded, and the last one before, thinned out; names: by ordinal."""
     points = points[max(0, bisect_left(points, after, key=lambda point: point.told) - 1) :]
     every = -(-len(points) * len(names) // MOST_WEIGHTS) or 1
     points = points[::-every][::-1]
@@ -130,7 +130,7 @@ class ProgressCurve:
     batches: Counts = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     """(k, G): batches of each generator at the multiples of `stride`."""
     samples: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
-    """(k,): samples told in all at them."""
+    """(k,): samples recorded in all at them."""
     newest: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
     """(G,): batches of each generator after all `told`."""
     newest_samples: int = 0
@@ -202,7 +202,7 @@ class ProgressCurve:
         return rounds[new].tolist(), samples[new].tolist(), batches[new]
 
     def generators(self, names: Sequence[str], batches: Counts, after: int) -> list[GeneratorProgress]:
-        """Every generator with its counts (k, G), and the estimates made when `after` batches were told, or later.
+        """Every generator with its counts (k, G), and the estimates made when `after` batches were recorded, or later.
 
         The last estimate made before that is among them, too.
         """

@@ -151,7 +151,7 @@ def _explained(state: PolicyState, decision: DecisionInfo) -> DecisionInfo:
 
 
 def decision_cost(state: PolicyState) -> float | None:
-    """Cost of the samples that had been told when it was decided, at the present costs, as `PolicyState.cost`.
+    """Cost of the samples that had been recorded when it was decided, at the present costs, as `PolicyState.cost`.
 
     None before the decision, and without costs.
     """
@@ -164,7 +164,7 @@ def decision_cost(state: PolicyState) -> float | None:
 
 
 _SAMPLES = "samples"
-"""What the stored decision has besides the fields of `DecisionInfo`: the samples told of each generator, by ordinal."""
+"""The field of a stored decision beside those of `DecisionInfo`: recorded samples of each generator, by ordinal."""
 
 
 def latched_text(state: PolicyState, anomalous: Anomalous) -> str:

@@ -163,9 +163,9 @@ class PolicyState:
         self._live_decision: DecisionInfo | None = None
 
     def settle(self, batch: Batch) -> bool:
-        """Count a batch as told for its pick. Returns False, and changes nothing, if the pick is not open.
+        """Count a batch as recorded for its pick. Returns False, and changes nothing, if the pick is not open.
 
-        It is counted whole. Only the store knows whether its indices were told before (`Exchanged.is_foreseen`).
+        It is counted whole. Only the store knows whether its indices were recorded before (`Exchanged.is_foreseen`).
         """
         removed = self.open_picks.remove(batch.pick)
         if removed is None:
@@ -243,7 +243,7 @@ class PolicyState:
 
     @property
     def samples_left(self) -> int | None:
-        """Samples that the budget leaves after told samples and open picks; None: no limit."""
+        """Samples that the budget leaves after recorded samples and open picks; None: no limit."""
         return None if self.budget is None else self.budget - self.samples - self.open_picks.samples.total()
 
     @property
@@ -253,12 +253,12 @@ class PolicyState:
 
     @property
     def cost(self) -> float:
-        """Cost of the samples told."""
+        """Cost of the samples recorded."""
         return sum(self.costs.get(g.name, 0.0) * (g.samples + g.retracted) for g in self.stored.generators)
 
     @property
     def cost_left(self) -> float | None:
-        """Cost that the budget leaves after told samples, 0 or less when it is spent; None: no limit."""
+        """Cost that the budget leaves after recorded samples, 0 or less when it is spent; None: no limit."""
         return None if self.max_cost is None else (1 - _SLACK) * self.max_cost - self.cost
 
     @property
@@ -271,7 +271,7 @@ class PolicyState:
     def overspent(self) -> float:
         """The cost of all prompts above the ceiling; below 0 where they cost less. 0 without a ceiling.
 
-        Open picks count as the told ones of their generator did. What was retracted was paid for.
+        Open picks count as the recorded ones of their generator did. What was retracted was paid for.
         """
         if self.config.ceiling is None:
             return 0.0

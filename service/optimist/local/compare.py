@@ -225,7 +225,7 @@ class _Run:
         return Compared(report, total, self.order.common, *counts, self.kind)
 
     def play(self, file: Path | None, shows: Display) -> None:
-        """Use samples until the answer is sure or none are left. What has been told is saved even if this raises."""
+        """Use samples until the answer is sure or none are left. What was recorded is saved even if this raises."""
         saved, cost, seen, called = time.monotonic(), 0.0, 0.0, 0.0
         told = self.evaluation.samples
         try:

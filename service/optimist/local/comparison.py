@@ -1,4 +1,4 @@
-"""Sets of samples that are there: `contrast`, their differences with intervals, and `mixture`, their best blend."""
+"""Sets of samples that are there: `contrast`, their differences with intervals, and `mixture`, their best mixture."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from optimist.estimation.arrays import Batch
-from optimist.estimation.artefacts import check_blends, mixture_of
+from optimist.estimation.artefacts import check_mixtures, mixture_of
 from optimist.estimation.question import Question, declared_of
 from optimist.local.sets import Samples, naming, reader, seen, streamed
 from optimist.metrics.devices import find_device
@@ -198,14 +198,14 @@ def mixture(
     delta: float = 0.05,
     device: str = "cpu",
 ) -> Mixture:
-    """The best blend of some generators, of each a set of samples by name: arrays (n, d), or files.
+    """The best mixture of some generators, of each a set of samples by name: arrays (n, d), or files.
 
-    It has the weights of the blend, its score, what it gains over the best single generator with an error, and by how
-    much another blend may be better; `print` shows them. The weights come from one half of the samples, the scores from
-    the other, and the other way round. The metric is one whose blends have a score: "fid", "rke", "vendi" without
-    truncation, "mmd" or "cmmd"; its settings are those of `score`, and open kernels are fixed by the first rows of all
-    sets. With `paired`, row i of every set was made from the same seed or prompt. Raises FixError for invalid samples
-    (naming the set), for fewer than 4 of one, and for invalid settings.
+    It has the weights of the mixture, its score, what it gains over the best single generator with an error, and by how
+    much another mixture may be better; `print` shows them. The weights come from one half of the samples, the scores
+    from the other, and the other way round. The metric is one whose mixtures have a score: "fid", "rke", "vendi"
+    without truncation, "mmd" or "cmmd"; its settings are those of `score`, and open kernels are fixed by the first rows
+    of all sets. With `paired`, row i of every set was made from the same seed or prompt. Raises FixError for invalid
+    samples (naming the set), for fewer than 4 of one, and for invalid settings.
 
     >>> import numpy as np
     >>> z = np.random.default_rng(0).standard_normal((400, 2))
@@ -217,17 +217,17 @@ def mixture(
     place = find_device(device)
     given = {"reference": reference, "order": order, "truncation": truncation, "kernel": kernel}
     question = Question(declared_of(metric, place, **given), "influence", delta, device=place, paired=paired)
-    return blend_of(reader(samples, question), question)
+    return mixture_of_sets(reader(samples, question), question)
 
 
-def blend_of(
+def mixture_of_sets(
     sets: Callable[[], Iterable[Samples]], question: Question, begun: Callable[[str], None] = lambda name: None
 ) -> Mixture:
-    """The best blend of the sets, which are read twice, in the same order, so that one is in memory at a time.
+    """The best mixture of the sets, which are read twice, in the same order, so that one is in memory at a time.
 
     `begun` is called with the name of each set before it is read the second time. Raises FixError as `mixture` does.
     """
-    check_blends(question)
+    check_mixtures(question)
     if question.is_exact:
         raise FixError("kernel: features=None, the exact kernel, has no blends: a mixture needs features=r")
     names, _, first = seen(sets(), question)

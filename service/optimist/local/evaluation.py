@@ -52,11 +52,11 @@ class Evaluation(Session):
     (`fid-ucb`, `fd-ucb`, `is-ucb`, `rke-ucb`, `vendi-ucb`, `naive-ucb`, `greedy`), which set bound, warm-up and growth;
     otherwise `bound` None is "influence". `delta` is that of the interval and of the stopping rule, `tolerance` the
     difference that does not matter to the rule: a number on the estimates' scale, or a share of the best score ("1%"),
-    with the `goal` "mixture" of the blend's. Samples are then spent to know the best blend of all generators, by the
-    policy "ogd" (None), "uniform", or one as published: `mixture-ucb-cab`, `mixture-ucb-ogd`, `mixture-greedy`, under
-    which the mixture is made after every batch; otherwise whenever samples have grown by a quarter. `metric`,
-    its settings (`reference`, `order`, `truncation`, `kernel`, `prompt_kernel`) and `options` are as in `score`, but
-    open kernels are fixed by the first samples of all generators together; before that there are no estimates. The same
+    with the `goal` "mixture" of the mixture's. Samples are then spent to know the best mixture of all generators, by
+    the policy "ogd" (None), "uniform", or one as published: `mixture-ucb-cab`, `mixture-ucb-ogd`, `mixture-greedy`,
+    under which the mixture is made after every batch; otherwise whenever samples have grown by a quarter. `metric`, its
+    settings (`reference`, `order`, `truncation`, `kernel`, `prompt_kernel`) and `options` are as in `score`, but open
+    kernels are fixed by the first samples of all generators together; before that there are no estimates. The same
     `seed` and the same tells give the same picks. Statistics live on the `device`, as in `score`. A batch is refused if
     a value exceeds the usual size by the factor `max_magnitude`. A warning is issued for one that is on another scale
     than others; unless `on_anomaly` is "ignore", a decision that rests on it is provisional until it is accepted. With
@@ -64,11 +64,11 @@ class Evaluation(Session):
     it in passes, and `tell` must be told which prompt each belongs to. `paired` says that sample i of every generator
     was made with the same seed, or prompt: under the bound "influence", generators are then compared by index. It is
     harmless where it is not true. `seeds` is False, for all generators or by name, where they ignore seeds: their
-    samples have no indices. `watch` are further metrics, as objects, of the same samples; a batch then holds the
-    arrays of all (`Metric.array_names`) by name. They have the bound "influence" and estimates of their own, which
-    equal those of an evaluation by that metric alone, and decide nothing. `direction` ("minimize", "maximize") is that
-    of the metric, or is refused; a `Mean` that was not given `higher_is_better` takes it. `next_start` gives the index
-    from which seeds can be made:
+    samples have no indices. `watch` are further metrics, as objects, of the same samples; a batch then holds the arrays
+    of all (`Metric.array_names`) by name. They have the bound "influence" and estimates of their own, which equal those
+    of an evaluation by that metric alone, and decide nothing. `direction` ("minimize", "maximize") is that of the
+    metric, or is refused; a `Mean` that was not given `higher_is_better` takes it. `next_start` gives the index from
+    which seeds can be made:
 
         name = evaluation.ask()
         start = evaluation.next_start(name)
@@ -163,7 +163,7 @@ class Evaluation(Session):
         """Name of the generator to sample next; with the same arguments the same until the next tell.
 
         among: the generators that can be sampled; None: all. pending: how many batches of `batch_size` of each were
-        asked for and have not been told. Raises NotFoundError for an unknown name, FixError if none can be sampled.
+        asked for and have not been recorded. Raises NotFoundError for an unknown name, FixError if none can be sampled.
         """
         for name in (*(among or ()), *(pending or ())):
             self._check_name(name)
@@ -173,7 +173,7 @@ class Evaluation(Session):
         return self.generators[self._aim.pick(arms, self.told)]
 
     def next_start(self, generator: str) -> int:
-        """1 + the largest index told of `generator`: where "next" starts. Raises NotFoundError for an unknown name."""
+        """1 + the largest index of `generator`, where "next" starts. Raises NotFoundError for an unknown name."""
         self._check_name(generator)
         return self._ends[generator]
 
@@ -187,7 +187,7 @@ class Evaluation(Session):
     ) -> None:
         """Add a batch (n, d) of `generator`. Raises NotFoundError for an unknown name, FixError for a bad batch.
 
-        A batch that is refused changes nothing. The id of a sample without one says in which place it was told.
+        A batch that is refused changes nothing. The id of a sample without one says in which place it was recorded.
         prompt_indices: with `prompts_are` "list", the place of each sample's prompt in the list. A batch without them
         counts as one with prompts drawn at random.
         start: the index of the batch's first sample, by which paired generators are compared; the others follow it.
@@ -223,7 +223,7 @@ class Evaluation(Session):
         self._aim.follow(self._primary, self._arms())
 
     def findings(self, generator: str, position: int) -> list[str]:
-        """Phrases that say what is anomalous about a batch, by all batches told so far. position: as of `accept`."""
+        """Phrases that say what is anomalous about a batch, by all recorded batches. position: as of `accept`."""
         return [f"is {text}" for text in self._scales.findings(generator, position)]
 
     def accept(self, generator: str, position: int | None = None) -> bool:
@@ -240,7 +240,7 @@ class Evaluation(Session):
         return self._scales.accept(generator, position, told)
 
     def blend(self, size: int) -> Blend:
-        """The counts of samples to take next of each generator, `size` in all, to serve users with the best blend.
+        """The counts of samples to take next of each generator, `size` in all, to serve users with the best mixture.
 
         With the goal "mixture" the weights are those of the newest mixture, else of one made now. What one call rounds
         the next ones make up for: all counts together differ from the shares by less than one sample each, as long as

@@ -1,4 +1,4 @@
-"""What an evaluation in memory is for: the best generator, or the best blend. Picks and decisions follow from it."""
+"""What an evaluation in memory is for: the best generator, or the best mixture. Picks and decisions follow from it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class GoalSettings:
         if self.goal == "mixture":
             needed = max(needed, LEAST_SAMPLES)
             warmup = warmup_batches(type(metric), self.bound, self.warmup, needed, batch_size)
-            return BestBlend(MixturePolicy.from_metric(self.policy, metric, warmup, stopping, seed))
+            return BestMixture(MixturePolicy.from_metric(self.policy, metric, warmup, stopping, seed))
         warmup = warmup_batches(type(metric), self.bound, self.warmup, needed, batch_size)
         return BestGenerator(Policy(self.policy, warmup, stopping, seed))
 
@@ -108,8 +108,8 @@ class BestGenerator:
         return explained(self._policy, arms, told) if explain else self._policy.stopping.decide(arms, told)
 
 
-class BestBlend:
-    """The best blend, by mixtures. Each is made with the batch that makes it due."""
+class BestMixture:
+    """The best mixture of all generators. Each mixture is made with the batch that makes it due."""
 
     def __init__(self, policy: MixturePolicy) -> None:
         self.mixture: Mixture | None = None
@@ -136,7 +136,7 @@ class BestBlend:
         return decide_mixture(self._policy.stopping, arms, self.mixture, told)
 
 
-Aim = BestGenerator | BestBlend
+Aim = BestGenerator | BestMixture
 
 
 def _open(arms: Sequence[Arm]) -> int:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from optimist.estimation.arrays import columns_of
 from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import first_rows
-from optimist.local.comparison import Comparison, blend_of, compare
+from optimist.local.comparison import Comparison, compare, mixture_of_sets
 from optimist.local.sets import Samples, in_folder, of_metric
 from optimist.local.single import score
 from optimist.numerics.batches import as_matrices, check_batch, check_rows
@@ -125,12 +125,12 @@ def mixture_files(
     begun: Callable[[str], None] = lambda name: None,
     **settings: Any,
 ) -> Mixture:
-    """The best blend of all generators in the files and folders, as `optimist.mixture` makes it.
+    """The best mixture of all generators in the files and folders, as `optimist.mixture` makes it.
 
     Files are read as by `score_files`, twice. Raises as `score_files` does.
     """
     question = Question(declared_of(metric, device, **settings), "influence", delta, device=device, paired=False)
-    return blend_of(lambda: _sets(files, question, beside), question, begun)
+    return mixture_of_sets(lambda: _sets(files, question, beside), question, begun)
 
 
 def read_reference(file: Path, samples: int | None = None) -> RealData:

@@ -46,7 +46,7 @@ class LocalService:
         budget: int | None = None,
         stop: bool = True,
     ) -> None:
-        """budget: samples told in all after which there are no more picks. stop: whether a decision ends them, too."""
+        """budget: recorded samples after which there are no more picks. stop: whether a decision ends them, too."""
         self.evaluation = evaluation
         self.name = name
         settings = evaluation.settings

@@ -42,12 +42,12 @@ class Readings:
 
     @property
     def told(self) -> int:
-        """Batches told so far, the t of decisions.md §3."""
+        """Batches recorded so far, the t of decisions.md §3."""
         return sum(self._batches.values())
 
     @property
     def samples(self) -> int:
-        """Samples told so far, of all generators together."""
+        """Samples recorded so far, of all generators together."""
         return sum(self._samples.values())
 
     def counts(self, generator: str) -> tuple[int, int]:
@@ -102,10 +102,10 @@ class Readings:
         return estimator.prompt_groups(check_whole("count", count, 1), check_whole("samples", samples, 1))
 
     def mixture(self, metric: str | None = None) -> models.Mixture:
-        """The best blend of all generators, by all samples told: weights, score, gain over the best single generator.
+        """The best mixture of all generators, by all samples: weights, score, gain over the best single generator.
 
-        metric: as of `estimates`. Raises NotFoundError for an unknown label; FixError for a metric whose blends have no
-        score, and while a generator has fewer than 4 samples, or too few to fix open kernels.
+        metric: as of `estimates`. Raises NotFoundError for an unknown label; FixError for a metric whose mixtures have
+        no score, and while a generator has fewer than 4 samples, or too few to fix open kernels.
         """
         estimators = self._of(metric)
         return shown_mixture(estimators.mixture(), estimators.question.metric, self._stopping, self.told)
@@ -169,7 +169,7 @@ REMEDY = "leave {it} out, or accept {it}"
 
 
 class Session(Readings):
-    """The part of an evaluation that does not depend on how batches are told: report, plot, file.
+    """The part of an evaluation that does not depend on how batches are recorded: report, plot, file.
 
     `Evaluation` sets the attributes, and tells the batches.
     """
@@ -205,7 +205,7 @@ class Session(Readings):
         """The best generator, the confidence in it, whether that is enough to stop, and the reason.
 
         `explain` adds a verdict for each rival and the comparison with the closest one, which takes half a millisecond.
-        With the goal "mixture" it is decided that the best blend is known; the confidence is that it beats `best`.
+        With the goal "mixture" it is decided that the best mixture is known; the confidence is that it beats `best`.
         """
         return self._aim.decide(self._arms(), self.told, explain)
 

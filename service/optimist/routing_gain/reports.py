@@ -54,7 +54,7 @@ def route_table(
     scale: Scale = "linear",
     types: int = TYPES,
 ) -> Routes:
-    """The table of routing among the generators `names` (G,) from told rows; `positions` are left to the caller.
+    """The table of routing among the generators `names` (G,) from recorded rows; `positions` are left to the caller.
 
     retired: names of generators of which there are no rows any more.
     contexts: how those of the experiment become columns; by default fixed by these. A pick of several rows counts by

@@ -14,7 +14,7 @@ from optimist.estimation.question import Question
 from optimist.metrics.threads import one_thread
 from optimist.numerics.batches import check_whole
 from optimist.simulation.inputs import SimulationInputs, SimulationWarning, check_amounts
-from optimist.simulation.mixture_result import MixtureResult, TrueBlends, checked_truth, true_blends
+from optimist.simulation.mixture_result import MixtureResult, TrueMixtures, checked_truth, true_mixtures
 from optimist.simulation.mixture_run import Judge, MixtureTrial
 from optimist.simulation.plan import Runner, SimulationPlan
 from optimist.simulation.result import Result, TrueScore, Watched, gaps, given_scores, true_score
@@ -54,7 +54,7 @@ def simulate(
     truncation: int | None = None,
     kernel: Mapping[str, Any] | None = None,
     prompt_kernel: Mapping[str, Any] | None = None,
-    truth: TrueBlends | None = None,
+    truth: TrueMixtures | None = None,
     shuffle: bool = True,
     progress: bool = False,
     paired: bool | None = None,
@@ -105,15 +105,15 @@ def simulate(
     truncation: int | None = None,
     kernel: Mapping[str, Any] | None = None,
     prompt_kernel: Mapping[str, Any] | None = None,
-    truth: Mapping[str, float] | TrueBlends | None = None,
+    truth: Mapping[str, float] | TrueMixtures | None = None,
     shuffle: bool = True,
     progress: bool = False,
     paired: bool | None = None,
 ) -> Result | MixtureResult:
     """Run each policy in `trials` trials of `rounds` batches with `batch_size` samples, and compare their costs.
 
-    `goal` "mixture" asks for the best blend of the generators in place of the best one of them; the result is then a
-    `MixtureResult`, the policies are those of this goal ("ogd" by default), and `truth` is a `TrueBlends`, if given.
+    `goal` "mixture" asks for the best mixture of the generators in place of the best one of them; the result is then a
+    `MixtureResult`, the policies are those of this goal ("ogd" by default), and `truth` is a `TrueMixtures`, if given.
 
     `sources` are the generators by name, each an array (n, d) that the metric scores, a mapping of such arrays by
     tensor, or a `Source`. They may also be a `SourceSet` or a path: a folder or file of features (see `sources.files`),
@@ -163,8 +163,8 @@ def simulate(
         blends = checked_truth(truth, inputs)
         with Runner(jobs, progress) as runner:
             return _compare_mixtures(plan, runner, blends)
-    if isinstance(truth, TrueBlends):
-        raise FixError("truth: expected scores by generator, got TrueBlends, which is for the goal 'mixture'")
+    if isinstance(truth, TrueMixtures):
+        raise FixError("truth: expected scores by generator, got TrueMixtures, which is for the goal 'mixture'")
     known = None if truth is None else given_scores(truth, inputs.sources, inputs.question.metric)
     with Runner(jobs, progress) as runner:
         return _compare(plan, runner, known)
@@ -205,14 +205,14 @@ def _score(name: str, source: Source, question: Question, seed: int) -> TrueScor
         return true_score(name, source, question, seed)
 
 
-def _compare_mixtures(plan: SimulationPlan, runner: Runner, truth: TrueBlends | None) -> MixtureResult:
-    """Play every trial of a plan. Raises FixError for further metrics, and as `true_blends` does."""
+def _compare_mixtures(plan: SimulationPlan, runner: Runner, truth: TrueMixtures | None) -> MixtureResult:
+    """Play every trial of a plan. Raises FixError for further metrics, and as `true_mixtures` does."""
     inputs, question = plan.inputs, plan.inputs.question
     if inputs.watched:
         raise FixError("watch: further metrics are compared with the goal 'best' only")
     if truth is None:
-        truth = true_blends(inputs.sources, question, plan.seed)
-    plays = plan.sorted(runner.run("trials", [trial.blended for trial in plan.trials_of(MixtureTrial)]))
+        truth = true_mixtures(inputs.sources, question, plan.seed)
+    plays = plan.sorted(runner.run("trials", [trial.play_mixture for trial in plan.trials_of(MixtureTrial)]))
     count = len(inputs.sources)
     least = truth.loss(truth.weights)
     singles = np.array([truth.loss(alone) for alone in np.eye(count)])

@@ -1,4 +1,4 @@
-"""The result of a simulation with the goal "mixture": the truth of blends, tables, files and figures."""
+"""The result of a simulation with the goal "mixture": the truth of mixtures, tables, files and figures."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class MixtureResult:
 
     @property
     def single_excess(self) -> float:
-        """Its loss above that of the best blend."""
+        """Its loss above that of the best mixture."""
         return float(self.singles.min()) - self.least
 
     @property
@@ -149,7 +149,7 @@ def tables(result: MixtureResult) -> Iterator[list[list[str]]]:
 
 
 def notes(result: MixtureResult) -> Iterator[str]:
-    """Notes on the numbers: the best blend, the best single generator, the truth, and trials that ended early."""
+    """Notes on the numbers: the best mixture, the best single generator, the truth, and trials that ended early."""
     single = f"{result.best_single} alone has {result.single_excess:.4g} more"
     if math.isfinite(result.single_share):
         single = f"{single} ({result.single_share:.1%})"
@@ -232,8 +232,8 @@ def _stopped(summary: MixtureSummary) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class TrueBlends:
-    """The true loss of every blend of generators, in their order, and the best blend."""
+class TrueMixtures:
+    """The true loss of every mixture of generators, in their order, and the best mixture."""
 
     loss: Callable[[Floats], float]
     """The loss of weights (G,) on the metric's scale: the score where lower is better, else minus the score."""
@@ -243,19 +243,19 @@ class TrueBlends:
     """A text that says how it was obtained."""
 
 
-def checked_truth(truth: object, inputs: SimulationInputs) -> TrueBlends | None:
-    """The truth that a caller gave, if one was. Raises FixError unless it is of blends of these generators."""
+def checked_truth(truth: object, inputs: SimulationInputs) -> TrueMixtures | None:
+    """The truth that a caller gave, if one was. Raises FixError unless it is of mixtures of these generators."""
     if truth is None:
         return None
-    if not isinstance(truth, TrueBlends):
-        raise FixError(f"truth: expected TrueBlends for the goal 'mixture', got {type(truth).__name__}")
+    if not isinstance(truth, TrueMixtures):
+        raise FixError(f"truth: expected TrueMixtures for the goal 'mixture', got {type(truth).__name__}")
     count = len(inputs.sources)
     if len(truth.weights) != count:
         raise FixError(f"truth: expected the weights of {count} generators, got {len(truth.weights)}")
     return truth
 
 
-def true_blends(sources: Mapping[str, Source], question: Question, seed: int) -> TrueBlends:
+def true_mixtures(sources: Mapping[str, Source], question: Question, seed: int) -> TrueMixtures:
     """The de-biased loss by all samples of each source, with the given kernels, as mixtures compute it.
 
     From an unlimited source `SAMPLES` samples are drawn, separate from all trials. Raises FixError, naming the
@@ -281,4 +281,4 @@ def true_blends(sources: Mapping[str, Source], question: Question, seed: int) ->
     objective = bound.metric.objective(statistics)
     most, least = max(counts), min(counts)
     origin = f"de-biased, {f'{least:,} to ' * (least < most)}{most:,} samples of each"
-    return TrueBlends(lambda weights: objective.analyse(weights).loss, minimise(objective), origin)
+    return TrueMixtures(lambda weights: objective.analyse(weights).loss, minimise(objective), origin)

@@ -45,7 +45,7 @@ class Play:
 class MixtureTrial(Trial):
     """One policy in one trial, with the goal "mixture"."""
 
-    def blended(self) -> Play:
+    def play_mixture(self) -> Play:
         """Ask, draw and tell until the last round, the decision, or a generator without a full batch left."""
         with one_thread():
             evaluation = self.evaluation()
@@ -66,7 +66,7 @@ class MixtureTrial(Trial):
 
 
 MARKS = 24
-"""Rounds at which losses are computed, at most: the true loss of a blend can take as long as an estimate."""
+"""Rounds at which losses are computed, at most: the true loss of a mixture can take as long as an estimate."""
 MEASURES = ("drawn_excess", "named_excess", "drawn_share", "named_share", "gain_holds")
 """The curves of a run, by name."""
 
@@ -86,7 +86,7 @@ class MixtureSummary:
 
     policy: str
     drawn_excess: float
-    """Of the samples drawn: of the blend in which every sample counts alike."""
+    """Of the samples drawn: of the mixture in which every sample counts alike."""
     drawn_excess_se: float | None
     drawn_share: float | None
     drawn_share_se: float | None
@@ -96,7 +96,7 @@ class MixtureSummary:
     named_share: float | None
     named_share_se: float | None
     gain: float | None
-    """By how much the blend is said to be better than the best single generator."""
+    """By how much the mixture is said to be better than the best single generator."""
     gain_se: float | None
     gain_holds: float | None
     """In which part of the trials the interval of the gain has the true gain of the weights named."""

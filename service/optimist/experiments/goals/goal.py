@@ -1,7 +1,7 @@
-"""What an experiment is after: the best generator, or the best blend. Where goals differ, dispatch asks the goal.
+"""What an experiment is after: the best generator, or the best mixture. Where goals differ, dispatch asks the goal.
 
 Each chooses the next pick, decides, and says what asks wait for: for the best generator the due estimates, for the best
-blend the due mixture. The third goal, which generator is best for each prompt, has the module `route` to itself.
+mixture the due mixture. The third goal, which generator is best for each prompt, has the module `route` to itself.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class ForMixture:
         return Choice(self.policy.pick(arms, self.mixture, told, round_))
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:
-        """The decision on the blend."""
+        """The decision on the mixture."""
         return decide_mixture(self.stopping, arms, self.mixture, told)
 
     def explain(self, arms: Sequence[Arm], told: int) -> Decision:

@@ -140,7 +140,7 @@ def _source(origin: str, arrays: Rows, wanted: Mapping[str, int | None]) -> Sour
 
 
 def experiment(path: str | Path) -> SourceSet:
-    """Every generator's told rows in log order, with the experiment's metric, reference, kernels and confidence.
+    """Every generator's recorded rows in log order, with the experiment's metric, reference, kernels and confidence.
 
     Kernels that the first samples fixed are taken as they were fixed. Batches that cannot be read or were retracted,
     and generators that told nothing, are left out. If the experiment was paired and no index is missing, the rows are
