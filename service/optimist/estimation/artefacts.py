@@ -57,6 +57,7 @@ def model_of(estimators: Mapping[int, StreamingEstimator], policy: str, sampled:
     single = found.predict(centre[None])[0][0]
     rows = None
     if sampled:
+        # By the hashes of the batches, so that every scorer takes the same sample.
         largest = _largest(told, sampled)
         kept = [one.batches.rows("context", one.batches.hashes <= largest) for one in told.values()]
         rows = np.concatenate([each.numpy() for each in kept])

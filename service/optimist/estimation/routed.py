@@ -21,7 +21,7 @@ from optimist_client.errors import FixError
 BATCHES = 2000
 """Batches of a generator that are kept, and of all together that a table is made of."""
 KEPT_BYTES = 200
-"""Of a prompt's text no more is kept."""
+"""The most bytes of a prompt's text that are kept."""
 _SAMPLE = "sample/"
 _DRIFT = "drift/"
 
@@ -57,7 +57,7 @@ class Routed:
         width = contexts.width
         self.contexts = contexts
         self.sign = -1.0 if lower_is_better else 1.0
-        """Of scores in the sums."""
+        """The factor of scores in the sums: −1 where lower is better."""
         self.samples = 0
         """Rows so far."""
         self.batches = Reservoir(BATCHES, ordinal, dtype=None)

@@ -227,5 +227,6 @@ def take(estimator: StreamingEstimator, entry: Logged) -> Taken:
     try:
         routed = None if estimator.routed is None else routed_prompt_of(entry)
         return Taken(estimator.add(*batch_of(entry), prompt_indices_of(entry), entry.indices, routed))
+    # The store counted the rows when it accepted the batch: otherwise estimates would be due at other positions.
     except (ValueError, KeyError) as error:
         return Taken(estimator.skip(entry.rows), f"{error}")

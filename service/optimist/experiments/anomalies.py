@@ -74,9 +74,9 @@ class Anomalous:
     """The batches on another scale in one state of an experiment."""
 
     groups: tuple[AnomalousBatches, ...] = ()
-    """Of the generators that are not retired."""
+    """Anomalies of the generators that are not retired, grouped by what is wrong."""
     origins: Mapping[tuple[int, int], Origin] = field(default_factory=dict[tuple[int, int], Origin])
-    """Of each of these batches, by ordinal and position."""
+    """The origin of each of these batches, by ordinal and position."""
     findings: Mapping[tuple[int, int], list[str]] = field(default_factory=dict[tuple[int, int], list[str]])
     """What is anomalous about each, as phrases."""
 

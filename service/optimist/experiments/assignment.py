@@ -119,6 +119,7 @@ class Assignment:
         part = next_slice(state.experiment, generator, size)
         size = size if part is None else part.size
         start, seed = self._drawn(generator, part, number)
+        # Redis may lose the newest picks and hand out their numbers again; the nonce tells the two picks apart.
         nonce = secrets.token_hex(8)
         pick = Pick(
             experiment=config.name,

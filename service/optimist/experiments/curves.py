@@ -41,6 +41,7 @@ def route_curve(points: Sequence[RoutePoint], after: int) -> RouteCurve:
     """The points made after so many batches were recorded, and the last one before, thinned out."""
     points = points[max(0, bisect_left(points, after, key=lambda point: point.told) - 1) :]
     every = -(-len(points) // MOST_ROUTE_POINTS) or 1
+    # Thinned from the end, so that the newest point stays.
     points = points[::-every][::-1]
     found: list[list[Any]] = [json.loads(point.point) for point in points]
     return RouteCurve(
@@ -141,11 +142,11 @@ class ProgressCurve:
 
     @property
     def start(self) -> int:
-        """From where `follows` needs the history, in bytes."""
+        """The byte of the history from which `follows` needs it."""
         return HISTORY.itemsize * self.told - len(self.recent)
 
     def starts(self, label: str, generators: int) -> list[int]:
-        """From where `follows` needs the curve of each generator by a metric: the last point that is known."""
+        """The last known point of each generator's curve by a metric, from which `follows` needs the curve."""
         known = [max(0, len(points) - 1) for points in self.points.get(label, ())]
         return known + [0] * (generators - len(known))
 

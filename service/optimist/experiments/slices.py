@@ -73,6 +73,7 @@ def next_slice(experiment: Experiment, generator: GeneratorState, size: int) -> 
     if not experiment.is_indexed:
         return None
     if generator.returned:
+        # The earliest index first: a comparison by index is only as long as the indices that all generators have.
         returned = min(generator.returned, key=attrgetter("start", "pick"))
         size = min(size, returned.size)
         return _with_prompts(experiment, Slice(returned.start, size, again=returned.pick, left=returned.size - size))

@@ -30,6 +30,7 @@ class WatchedEstimates:
         for unit, state in stored.items():
             if state.estimate is None:
                 continue
+            # Reports are made once a second for all who look, and most estimates are as they were.
             before = None if known is None else known.stored.get(unit)
             if known is not None and before is not None and before.estimate == state.estimate:
                 self._parsed[unit] = known._parsed[unit]
@@ -100,7 +101,7 @@ def has_other_costs(state: PolicyState, made: Routes) -> bool:
 
 
 OLD = 0.25
-"""By which part the samples have grown when a mixture is shown as stale."""
+"""The growth of the samples from which on a mixture is shown as stale."""
 
 
 @dataclass(frozen=True)

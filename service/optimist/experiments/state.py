@@ -181,6 +181,7 @@ class PolicyState:
         if pick.start is not None and batch.rows < pick.size and generator.state != "retired":
             _hand_back(generator, Returned(pick.number, pick.start + batch.rows, pick.size - batch.rows))
         stored.told += 1
+        # The scripts count a tell as one change, so that the store's version tells whether anything else has changed.
         stored.version += 1
         self.samples += batch.rows
         self._renew_arm(generator)
@@ -207,6 +208,7 @@ class PolicyState:
         stored.last = new.nonce
         leased = OpenPick(pick.number, new.generator, pick.request_id, new.record, deadline, new.nonce, new.key)
         stored.open_picks.append(leased)
+        # As opening.lua does: a minus sign marks what this pick did not take when it was opened.
         rest: list[Returned] = []
         if new.again is not None:
             _, *rest = [part for part in generator.returned if part.pick == new.again]
@@ -386,6 +388,7 @@ def _hand_back(generator: GeneratorState, part: Returned) -> None:
 
 
 def _estimates(generators: Sequence[GeneratorState], known: PolicyState | None) -> list[Estimate | None]:
+    # Most estimates of a state that is read anew are the same texts as before, and are not parsed again.
     parsed: dict[str | None, Estimate | None] = {}
     if known is not None:
         parsed = dict(zip((g.estimate for g in known.stored.generators), known.estimates, strict=True))

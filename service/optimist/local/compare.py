@@ -46,7 +46,7 @@ class Display(Protocol):
     """Shows how far a comparison is."""
 
     def real(self, done: int, total: int) -> None:
-        """So many real samples have been embedded."""
+        """Show how many real samples have been embedded."""
         ...
 
     def report(self, report: Report, effort: str) -> None:
@@ -265,6 +265,7 @@ class _Run:
         name = evaluation.ask(among=among)
         place = evaluation.counts(name)[0]
         end = min(place + min(evaluation.batch_size, left), len(names[name]))
+        # A batch has indices for all of its rows or for none, so that it ends where the common samples do.
         common = self.order.common
         end = common if place < common < end else end
         part = names[name][place:end]

@@ -95,6 +95,7 @@ def place_of(
     origin: str,
 ) -> Path | None:
     """The file of the saved evaluation of this very question; None if samples have no contents to tell them by."""
+    # Of files, sizes and times of change stand for contents, so that none of them has to be read.
     digests = [source.digest() for source in sources]
     if not embedding.name or not all(digests):
         return None

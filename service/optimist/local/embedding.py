@@ -132,7 +132,7 @@ def _opened(file: Path) -> sqlite3.Connection:
 
 
 _VERSION = "1"
-"""Of reading and framing images: increase it where the same file would get another embedding."""
+"""The version of reading and framing images: increase it where the same file would get another embedding."""
 _TOGETHER = 2**27
 """Bytes of samples after which those that were read are embedded, before more of them are read."""
 

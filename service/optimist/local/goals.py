@@ -39,7 +39,7 @@ class GoalSettings:
     warmup: int | None
     """Batches of each generator, None: the default."""
     growth: float
-    """By which a generator's samples grow until its estimate is due."""
+    """The part by which a generator's samples grow until its estimate is due."""
 
     @classmethod
     def from_arguments(

@@ -57,6 +57,7 @@ class LocalService:
         self._budget, self._stop = budget, stop
         self._lock = threading.RLock()
         self._open: dict[int, models.Pick] = {}
+        # An evaluation that goes on has picks behind it, whose numbers must not come again.
         self._rounds = evaluation.told
         names, size = evaluation.generators, evaluation.batch_size
         # As in the service, picks begin at multiples of the batch size.

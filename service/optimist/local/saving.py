@@ -38,6 +38,7 @@ def write(file: Path, known: Mapping[str, Any], arrays: Mapping[str, NDArray[Any
         with part.open("wb") as stream:
             np.savez(stream, allow_pickle=False, **{_TEXT: np.frombuffer(text.encode(), np.uint8), **arrays})
             stream.flush()
+            # Otherwise a power cut may leave an empty file under the new name.
             os.fsync(stream.fileno())
         part.replace(file)
     finally:

@@ -22,7 +22,7 @@ class Scales:
         self._real: dict[str, float] = {}
         """The levels of real rows by array."""
         self._kept: dict[str, dict[str, list[Level]]] = {}
-        """By array and generator."""
+        """The levels by array and generator."""
         self._batches = dict.fromkeys(generators, 0)
         self._accepted: dict[str, list[int]] = {name: [] for name in generators}
         """The positions of batches that were accepted one by one."""

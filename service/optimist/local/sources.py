@@ -337,6 +337,7 @@ def _column(file: Path, kind: Kind) -> list[Any]:
 def _sample_column(file: Path, kind: Kind, schema: Any, holds: Callable[[Any], bool]) -> str:
     """The name of the column that holds the samples. Raises FixError."""
     columns = [field.name for field in schema if holds(field.type)]
+    # Of several such columns, the one of the usual name is meant: others may be labels or captions.
     columns = [name for name in columns if name in ("text", "image")] or columns
     if len(columns) != 1:
         found = ", ".join(f"{field.name} ({field.type})" for field in schema)

@@ -36,7 +36,7 @@ class RouteGain:
     """The gain of a router over the best single generator, on prompts that it has not seen."""
 
     price: float
-    """Of a unit of cost."""
+    """The price of a unit of cost."""
     gain: float
     """Mean score, less the price of its cost, of the routed prompts minus that of `best`."""
     error: float | None
@@ -233,8 +233,8 @@ class PromptType:
     winner: str | None
     """The generator of the highest mean score, less the price of its cost; None if no score is known."""
     lead: float | None
-    """By how much it is better than the second best one, at least 0; None if that is not known. The winner was chosen
-    by the same scores, so that a lead of less than its error may be none."""
+    """How much better the winner is than the second best one, at least 0; None if that is not known. The winner was
+    chosen by the same scores, so that a lead of less than its error may be none."""
     lead_error: float | None
     gain: float | None
     """Mean gain of routing over the best single generator, on these prompts; None if it is not known."""

@@ -38,7 +38,7 @@ class SimulationInputs:
     """The same with those of the metric that decides."""
     question: Question
     metric: Metric
-    """That of the question with its real data as it was given: joblib shares arrays, but would copy tensors."""
+    """The metric of the question with its real data as it was given: joblib shares arrays, but would copy tensors."""
     settings: dict[str, Any]
     """δ and tolerance."""
     watched: dict[str, tuple[Question, dict[str, Source]]]

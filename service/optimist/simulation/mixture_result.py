@@ -238,7 +238,7 @@ class TrueMixtures:
     loss: Callable[[Floats], float]
     """The loss of weights (G,) on the metric's scale: the score where lower is better, else minus the score."""
     weights: Floats
-    """Those of the least loss (G,)."""
+    """The weights of the least loss (G,)."""
     origin: str = "given"
     """A text that says how it was obtained."""
 

@@ -86,20 +86,20 @@ class MixtureSummary:
 
     policy: str
     drawn_excess: float
-    """Of the samples drawn: of the mixture in which every sample counts alike."""
+    """The excess of the samples drawn, as the mixture in which every sample counts alike."""
     drawn_excess_se: float | None
     drawn_share: float | None
     drawn_share_se: float | None
     named_excess: float | None
-    """Of the weights named."""
+    """The excess of the weights named."""
     named_excess_se: float | None
     named_share: float | None
     named_share_se: float | None
     gain: float | None
-    """By how much the mixture is said to be better than the best single generator."""
+    """The mean gain of the mixture over the best single generator, as its policy estimated it."""
     gain_se: float | None
     gain_holds: float | None
-    """In which part of the trials the interval of the gain has the true gain of the weights named."""
+    """The part of the trials in which the interval of the gain has the true gain of the weights named."""
     gain_holds_se: float | None
     samples: float
     samples_se: float | None

@@ -34,9 +34,9 @@ class PlayedPolicy:
     cost: float | None
     """Mean cost of a prompt; None without costs."""
     saved: float | None
-    """By how much it is below that of the best single generator."""
+    """The cost of the best single generator minus `cost`."""
     saved_dearest: float | None
-    """By how much it is below that of the dearest generator."""
+    """The cost of the dearest generator minus `cost`."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class PlayedRouting:
     """With the dearest one."""
     rows: tuple[PlayedPolicy, ...]
     ceiling: float | None = None
-    """Of the mean cost of a prompt."""
+    """The ceiling of the mean cost of a prompt."""
     at_least: float | None = None
     """The part of the best single generator's mean that is to be kept."""
     mixture: float | None = None

@@ -90,9 +90,9 @@ class Choice:
     place: int
     """Its place among the contenders."""
     probability: float | None = None
-    """With which it was drawn for the context of the pick; None where no chance was involved, or no context."""
+    """The probability with which it was drawn for the context of the pick; None where no chance was involved."""
     price: float | None = None
-    """Of a unit of cost, where it was found to keep a budget."""
+    """The price of a unit of cost, where it was found to keep a budget."""
     by_model: bool = False
     """Whether the model of contexts chose it."""
 

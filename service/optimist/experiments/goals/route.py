@@ -31,7 +31,7 @@ class LoadedModel:
     stored: StoredRoutes
     model: RouteModel
     places: dict[int, int]
-    """Of generators in the model, by ordinal."""
+    """The place of each generator in the model, by ordinal."""
     _frontiers: dict[tuple[tuple[int, ...], tuple[float, ...]], Frontier] = field(default_factory=dict)
 
     @classmethod
@@ -43,6 +43,7 @@ class LoadedModel:
         """The costs and scores of the policy's allocations among the generators at these places of the model."""
         key = tuple(at), tuple(costs.tolist())
         if key not in self._frontiers:
+            # Costs and askers change seldom, so that dropping all of them is as good as dropping the oldest.
             if len(self._frontiers) >= MOST_FRONTIERS:
                 self._frontiers.clear()
             means, widths = self.model.sampled
@@ -63,7 +64,7 @@ class ForRouting:
     warmup: int
     stopping: Stopping
     ordinals: tuple[int, ...]
-    """Of the contenders."""
+    """The ordinals of the contenders."""
     loaded: LoadedModel | None = field(default=None, compare=False)
     """The newest model that has been read, perhaps not the newest one; None before the first."""
     is_stale: bool = field(default=False, compare=False)
@@ -92,6 +93,7 @@ class ForRouting:
         if not able:
             raise FixError("no generator is active")
         new = [place for place in able if _batches(arms[place]) < self.warmup]
+        # A generator whose picks never come back would otherwise get every pick for ever.
         if new and (round_ % 2 or round_ <= 2 * self.warmup * len(arms)):
             return Choice(min(new, key=lambda place: _batches(arms[place])))
         loaded = None if self.policy.name == "uniform" else self.loaded

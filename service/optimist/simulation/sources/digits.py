@@ -68,6 +68,7 @@ class DigitsStream:
         parts: list[Rows] = []
         while count:
             if not self._left:
+                # From the draw, so that a trial gives the same images in whatever sizes they are taken.
                 seed = int(self._rng.integers(2**63))
                 self._block = _block(self._source, seed, self._common, self._made, BLOCK)
                 self._made, self._left = self._made + BLOCK, BLOCK
