@@ -19,7 +19,7 @@ from optimist.metrics.modes import Mode
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.rows import copied
 from optimist.metrics.vendi.kernels import LARGEST_FIT, feature_map_of, fit_kernel
-from optimist.metrics.vendi.spectrum import SMALLEST_SHARE, check_counts, shown
+from optimist.metrics.vendi.spectrum import SMALLEST_SHARE, check_counts, modes_by_vectors
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError
@@ -201,7 +201,7 @@ class NoveltyScore(BaseScore):
         shares = novel.values / novel.values.sum()
         kept = int((shares[:count] > SMALLEST_SHARE).sum())
         vectors = novel.vectors[:, :kept]
-        return shown(self.feature_map, reservoir, self.widths, shares[:kept], vectors, samples)
+        return modes_by_vectors(self.feature_map, reservoir, self.widths, shares[:kept], vectors, samples)
 
     def identity(self) -> Identity:
         return [(self.feature_map.name, self.feature_map.tensors())]

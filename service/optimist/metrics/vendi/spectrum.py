@@ -166,13 +166,13 @@ def modes_of(
     Raises FixError on a reservoir without samples and on counts below 1; KeyError where the reservoir lacks a tensor.
     """
     check_counts(count, samples)
-    return shown(statistic.feature_map, reservoir, names, *_vectors(statistic, count), samples)
+    return modes_by_vectors(statistic.feature_map, reservoir, names, *_vectors(statistic, count), samples)
 
 
-def shown(
+def modes_by_vectors(
     feature_map: FeatureMap, reservoir: Reservoir, names: Iterable[str], shares: Tensor, vectors: Tensor, samples: int
 ) -> list[Mode]:
-    """Modes of these shares (k) and unit vectors (width, k), shown as `modes_of` does. Raises as it does."""
+    """Modes of these shares (k) and unit vectors (width, k), with samples as `modes_of` has them. Raises as it does."""
     rows = rows_of(reservoir, *names)
     scores = feature_map(torch.cat(rows, -1).to(vectors.device)) @ vectors
     scores = torch.where(scores.sum(0) < 0.0, -scores, scores)
