@@ -75,8 +75,7 @@ def contrast(found: Any) -> Fields:
         "generator": found.generator,
         "against": found.against,
         "difference": found.difference,
-        "error": found.error,
-        "margin": found.margin,
+        "error": found.standard_error,
         "correlation": found.correlation,
         "common": found.common,
     }
@@ -86,7 +85,7 @@ def standing(row: Any) -> Fields:
     """A row of a report."""
     return {
         "score": row.score,
-        "error": row.error,
+        "error": row.standard_error,
         "lower": row.lower,
         "upper": row.upper,
         "bracket": row.bracket,

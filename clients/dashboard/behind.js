@@ -1,5 +1,5 @@
-// The column "Behind the best by" of the standings: the difference of each generator from the best one, with its own
-// interval. It can be sure although the intervals of the two scores overlap, because both scores share some chance.
+// The column "Worse than the best by" of the standings: the difference of each generator from the best one, with the
+// interval of the stopping rule. It can be sure although the intervals of the two scores overlap, because both scores share some chance.
 import { fill, h, say } from "./dom.js";
 import { count, score } from "./format.js";
 import { axis, bar } from "./intervals.js";
@@ -10,9 +10,9 @@ export function differences({ contrasts, scale }, standings) {
   if (!contrasts?.length) return null;
   const shown = (number) => (scale === "log" ? 100 * Math.expm1(number) : number);
   const known = new Map([[contrasts[0].against, { middle: 0, lower: 0, upper: 0 }]]);
-  for (const { generator, difference, margin, ...rest } of contrasts) {
-    const [lower, upper] = margin === null ? [null, null] : [shown(difference - margin), shown(difference + margin)];
-    known.set(generator, { ...rest, middle: shown(difference), lower, upper });
+  for (const { generator, difference, lower, upper, ...rest } of contrasts) {
+    const ends = [lower, upper].map((end) => (end === null ? null : shown(end)));
+    known.set(generator, { ...rest, middle: shown(difference), lower: ends[0], upper: ends[1] });
   }
   const unit = scale === "log" ? "%" : "";
   const inOrder = standings.map(({ generator }) => known.get(generator)).filter(Boolean);
@@ -22,10 +22,10 @@ export function differences({ contrasts, scale }, standings) {
 export function behindCell() {
   const apart = h("span", { class: "apart" });
   const drawn = h("div", { class: "wide" });
-  const cell = h("td", { class: "behind", role: "cell", "data-head": "Behind the best by" }, apart, drawn);
+  const cell = h("td", { class: "behind", role: "cell", "data-head": "Worse than the best by" }, apart, drawn);
   cell.draw = (generator, called, behind, color) => {
     const one = behind?.known.get(generator);
-    say(apart, called || (one ? one.text ?? "leads" : "–").replace("± ", "±\u00a0"));
+    say(apart, called || (one ? one.text ?? "leads" : "–"));
     apart.classList.toggle("quiet", !one?.text);
     cell.title = one?.text ? basis(one) : "";
     fill(drawn, one ? bar(one, behind.axis, color, one.text ? label(one, behind.unit) : "The best", true) : null);
@@ -35,7 +35,7 @@ export function behindCell() {
 
 function label(one, unit) {
   const [from, to] = [one.lower, one.upper].map((end) => (end === null ? "unbounded" : `${score(end)}${unit}`));
-  return `Behind by ${from} to ${to}; ${basis(one)}`;
+  return `Worse by ${from} to ${to}; ${basis(one)}`;
 }
 
 // What a difference rests on.

@@ -2,7 +2,7 @@
 // the same.
 import { experimentPath, forget, get } from "./api.js";
 import { fill, h, say } from "./dom.js";
-import { answer, blendAnswer, cost, count, error, routeAnswer, score } from "./format.js";
+import { blendAnswer, cost, count, plusMinus, routeAnswer, score } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { chips } from "./labels.js";
 import { badges } from "./overview-row.js";
@@ -72,7 +72,7 @@ function card(name) {
       const isBest = goal !== "mixture" && goal !== "route";
       fill(state, badges(report.state, report.standings.some(({ damaged }) => damaged)));
       fill(tags, tagged.length ? chips(tagged) : null);
-      say(sentence, (goal === "mixture" ? blendAnswer : goal === "route" ? routeAnswer : answer)(report));
+      say(sentence, goal === "mixture" ? blendAnswer(report) : goal === "route" ? routeAnswer(report) : `${report.answer} ${report.uniform_text}`);
       say(reason, isBest ? why(report) : (samples > 0 && report.why) || "");
       const known = [
         ["Samples", budget === null ? count(samples) : `${count(samples)} of ${count(budget)}`],
@@ -117,7 +117,7 @@ function scored(standing, scale, { decision, goal }) {
   const ends = [standing.lower, standing.upper].map((end) => (end === null ? "unbounded" : score(end)));
   return [
     h("div", { class: "scores" }, [
-      h("span", {}, h("strong", {}, score(standing.score)), " ", h("span", { class: "quiet" }, error(standing.error, standing.score))),
+      h("span", {}, h("strong", {}, score(standing.score)), " ", h("span", { class: "quiet" }, plusMinus(standing))),
       called && h("span", { class: `badge ${called}` }, called),
       told,
     ]),

@@ -7,7 +7,7 @@ import { DRAWN, Palette } from "./colours.js";
 import { ProgressCurve } from "./progress-curve.js";
 import { fill, h, say } from "./dom.js";
 import { expected, Rate } from "./expected.js";
-import { about, answer, blendAnswer, cost, count, routeAnswer, share } from "./format.js";
+import { about, blendAnswer, cost, count, routeAnswer, share } from "./format.js";
 import { Gallery } from "./gallery.js";
 import { labels } from "./labels.js";
 import { Metrics, metricsOf } from "./metrics.js";
@@ -112,7 +112,7 @@ function page(main, experiment, report, refresh) {
   );
   return {
     draw(report, progressCurve, perSecond) {
-      say(sentence, (isBlend ? blendAnswer : routes ? routeAnswer : answer)(report));
+      say(sentence, isBlend ? blendAnswer(report) : routes ? routeAnswer(report) : `${report.answer} ${report.uniform_text}`);
       say(reason, isBlend || routes ? (report.samples > 0 && report.why) || "" : why(report));
       say(hint, report.hint ?? "");
       const { anomalies = [], warnings: doubts = [] } = report.decision;

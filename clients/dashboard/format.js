@@ -23,12 +23,12 @@ export const cost = (number) =>
     : number >= 1e12 ? number.toExponential(2)
     : number.toLocaleString("en", { maximumFractionDigits: number >= 1000 ? 0 : number >= 1 ? 2 : 4 });
 
-// An error, with as many decimals as its score.
-export function error(number, of) {
-  if (number === null || number === undefined) return "";
-  if (score(of).includes("e")) return `± ${number.toExponential(1)}`;
-  const decimals = (score(of).split(".")[1] ?? "").length;
-  return `± ${Math.abs(number) < 1e6 ? number.toFixed(Math.min(decimals, 3)) : number.toExponential(1)}`;
+// "± 0.080": half of a score's interval, with as many decimals as the score; "" without an interval.
+export function plusMinus({ score: found, lower, upper }) {
+  if (found === null || [lower, upper].some((end) => end === null || end === undefined)) return "";
+  const half = (upper - lower) / 2;
+  if (score(found).includes("e") || half >= 1e6) return `± ${half.toExponential(1)}`;
+  return `± ${half.toFixed(Math.min((score(found).split(".")[1] ?? "").length, 3))}`;
 }
 
 // A score with three decimals or fewer, or with as many as its error of two digits needs.
@@ -51,35 +51,6 @@ export function date(unix) {
   const then = new Date(1000 * unix);
   const year = then.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
   return then.toLocaleString("en-GB", { day: "numeric", month: "short", year, hour: "2-digit", minute: "2-digit" });
-}
-
-// The current answer in a sentence: the best generator, the confidence in it, and the samples spent.
-export function answer(report) {
-  const { decision, state, standings, budget } = report;
-  const told = samples(report.samples);
-  if (report.samples === 0) {
-    const names = standings.length === 1 ? "One generator" : `${standings.length} generators`;
-    return `Waiting for the first samples. ${names} will be scored by ${report.title}.`;
-  }
-  const leader = standings.find((standing) => standing.generator === decision.best);
-  if (!leader) return `Warming up: ${told} so far, and not every generator has a score yet.`;
-  if (standings.length === 1) {
-    return `${decision.best} scores ${score(leader.score)} after ${told}. There is no generator to compare it with.`;
-  }
-  const sure = decision.confidence_text ? ` with ${decision.confidence_text} confidence` : "";
-  const even = report.uniform_samples;
-  if (state === "decided") {
-    const uniform = even === null ? "" : `; uniform sampling would have needed about ${about(even)}`;
-    const unless = decision.unless ? `, ${decision.unless}` : "";
-    return `${decision.best} is best${sure} after ${told}${unless}${uniform}.`;
-  }
-  const leads = `${decision.best} leads${sure} after ${told}`;
-  if (state === "out of budget") {
-    const spent = budget !== null && report.samples >= budget;
-    return `${leads}; the budget of ${spent ? count(budget) : `${cost(report.max_cost)} in cost`} is spent.`;
-  }
-  if (state === "stopped") return `${leads}; the experiment was stopped.`;
-  return `${leads}.`;
 }
 
 // What routing gains in a sentence, the answer of experiments that route prompts.

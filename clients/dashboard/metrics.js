@@ -1,6 +1,6 @@
 // Experiments with several metrics: a table of generators and metrics, and a chart of two of the metrics.
 import { fill, h, say } from "./dom.js";
-import { count, error, score } from "./format.js";
+import { count, plusMinus, score } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { Scatter } from "./scatter.js";
 import { labelled } from "./shares.js";
@@ -104,7 +104,7 @@ function cell({ metric, scale }, generator, color) {
   return h("td", { title: label }, [
     h("span", { class: "value-line" }, [
       h("strong", {}, score(standing.score)), " ",
-      h("span", { class: "quiet spread" }, error(standing.error, standing.score)),
+      h("span", { class: "quiet spread" }, plusMinus(standing)),
       metric.best === generator && h("span", { class: `badge ${called}`, title: confidence }, `${called}${sure}`),
       damaged,
     ]),

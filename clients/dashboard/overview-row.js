@@ -1,6 +1,6 @@
 // A row of the list of experiments, and the keys that rows are sorted and found by.
 import { h } from "./dom.js";
-import { cost, count, date, error, recipe, score } from "./format.js";
+import { cost, count, date, plusMinus, recipe, score } from "./format.js";
 import { axis, bar } from "./intervals.js";
 import { chips } from "./labels.js";
 
@@ -57,9 +57,9 @@ export function row(experiment, isSelected, does) {
 }
 
 // The leader's score with its interval, above that of the generator that is next.
-function scored({ score: found, error: spread, decision, lower, upper, rival }) {
+function scored({ score: found, decision, lower, upper, rival }) {
   if (found === null) return "–";
-  const said = h("div", {}, h("span", {}, score(found)), " ", h("span", { class: "quiet" }, error(spread, found)));
+  const said = h("div", {}, h("span", {}, score(found)), " ", h("span", { class: "quiet" }, plusMinus({ score: found, lower, upper })));
   if (!rival || lower === undefined) return said;
   const ours = { middle: found, lower, upper };
   const next = { middle: rival.score, lower: rival.lower ?? null, upper: rival.upper ?? null };

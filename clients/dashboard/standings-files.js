@@ -3,9 +3,9 @@ import { styleValue } from "./colours.js";
 import { layoutOf, plain } from "./plot.js";
 import { ranked } from "./ranking.js";
 
-const COLUMNS = ["generator", "state", "score", "error", "lower", "upper", "samples", "batches", "pick_ratio", "cost",
+const COLUMNS = ["generator", "state", "score", "standard_error", "lower", "upper", "samples", "batches", "pick_ratio", "cost",
   "cost_per_sample"];
-const WATCHED = ["score", "error", "lower", "upper"];
+const WATCHED = ["score", "standard_error", "lower", "upper"];
 
 // Best first; the watched metrics follow as columns such as "kid:score".
 export function asRows(report) {

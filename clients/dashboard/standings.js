@@ -1,10 +1,10 @@
-// The standings, best first: how far each generator is behind the best, its score with its interval, samples, pick
-// ratio, state and warnings.
+// The standings, best first: how far each generator is behind the best, its score with its interval, samples, share
+// of the batches, state and warnings.
 import { change, generatorPath } from "./api.js";
 import { behindCell, differences } from "./behind.js";
 import { confirm, fill, h, say } from "./dom.js";
 import { downloads } from "./download.js";
-import { cost, count, error, score, share } from "./format.js";
+import { cost, count, plusMinus, score, share } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { ranked } from "./ranking.js";
 import { asFigure, asRows } from "./standings-files.js";
@@ -38,8 +38,8 @@ export class Standings {
     this.overlap = h("p", { class: "quiet overlap" });
     this.axis = h("span", { class: "axis", "aria-hidden": "true" });
     this.behindAxis = h("span", { class: "axis wide", "aria-hidden": "true" });
-    const columns = [["Generator"], [["Behind the best by", this.behindAxis], "behind"],
-      [`${metric} ± error`, "number"], [["Interval", this.axis], "wide own"],
+    const columns = [["Generator"], [["Worse than the best by", this.behindAxis], "behind"],
+      [metric, "number"], [["Interval", this.axis], "wide own"],
       ["Samples", "number"], ["Cost", "number cost"], ["Share of batches", "number wide"],
       [h("span", { class: "unseen" }, "Actions"), "row-actions"]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
@@ -160,7 +160,7 @@ export class Standings {
         warnings.draw(standing.warnings);
         apart.draw(generator, called, behind, color);
         say(value, score(standing.score));
-        say(spread, error(standing.error, standing.score));
+        say(spread, plusMinus(standing));
         say(bracket, standing.bracket ? `bracket ${standing.bracket.map(score).join(" … ")}` : "");
         const ends = [standing.lower, standing.upper].map((end) => (end === null ? "unbounded" : score(end)));
         const label = `From ${ends[0]} to ${ends[1]}`;

@@ -121,4 +121,7 @@ def table_of(routes: Routes) -> list[float]:
 
 def rows_of(standings: list[Standing]) -> dict[str, list[Any]]:
     """Of each generator its state, its samples, and its score with error and bounds."""
-    return {row.generator: [row.state, row.samples, row.score, row.error, row.lower, row.upper] for row in standings}
+    return {
+        row.generator: [row.state, row.samples, row.score, row.standard_error, row.lower, row.upper]
+        for row in standings
+    }

@@ -97,7 +97,7 @@ def test_the_table_says_who_wins_which_prompts(open_page: OpenPage, client: Opti
     standings = page.get_by_role("region", name="Standings", exact=True)
     expect(standings).to_contain_text("mean is over the prompts that it was given")
     expect(standings.get_by_text("leads")).to_have_count(0)
-    expect(standings.get_by_text("Behind the best by")).to_be_hidden()
+    expect(standings.get_by_text("Worse than the best by")).to_be_hidden()
     assert serious_violations_of_both_schemes(page, axe) == []
     for width in (1440, 1024, 390):
         page.set_viewport_size({"width": width, "height": 900})

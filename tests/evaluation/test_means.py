@@ -89,10 +89,12 @@ def test_pairs_by_prompt_shrink_the_error_of_a_difference_by_the_correlation(sha
             for name in "ab":
                 evaluation.tell(name, values[name][start : start + 10])
         found[paired] = evaluation.contrast("a", "b")
-    assert found[False].error == pytest.approx(np.sqrt(2 / n * (1 + 5 / n)), rel=0.15)
+    assert found[False].standard_error == pytest.approx(np.sqrt(2 / n * (1 + 5 / n)), rel=0.15)
     correlation = np.corrcoef(values["a"][:, 0], values["b"][:, 0])[0, 1]
     assert found[True].correlation == pytest.approx(correlation if share else 0.0, abs=0.07)
-    assert (found[True].error / found[False].error) ** 2 == pytest.approx(1 - found[True].correlation, abs=0.02)
+    assert (found[True].standard_error / found[False].standard_error) ** 2 == pytest.approx(
+        1 - found[True].correlation, abs=0.02
+    )
     assert found[True].difference == pytest.approx(found[False].difference, abs=1e-12)
 
 

@@ -75,7 +75,7 @@ def test_the_report_is_that_of_a_service():
     assert report.cost == sum(row.cost or 0.0 for row in report.standings)
     assert set(report.watched) == {"kid", "rke"}
     assert report.optimal_pick_ratio is not None
-    assert "a is best" in f"{report}"
+    assert "\nBest: a with " in f"{report}"
     assert evaluation.plot(metric="kid").get_xlabel().startswith("KID")
     undecided = Evaluation(list(SHIFTS), **SETTINGS["several"])
     played(undecided, 3)

@@ -16,7 +16,7 @@ from .survivors import Survivors
 from .wire import Client, Refused
 from .workers import Ledger, tell
 
-TOLERANCES = {"score": 1e-12, "error": 1e-9, "lower": 1e-9, "upper": 1e-9}
+TOLERANCES = {"score": 1e-12, "standard_error": 1e-9, "lower": 1e-9, "upper": 1e-9}
 """The largest allowed relative difference of a report from the serial replay of the batches that must be there."""
 REFERENCES = re.compile(r"optimist:references|optimist:reference:.*")
 """Keys that remain when every experiment is deleted."""

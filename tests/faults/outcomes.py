@@ -80,7 +80,7 @@ def run_table(outcomes: list[Outcome]) -> Table:
                    "wait p50", "p99", "longest", "score off by", "error", "wrong"):  # fmt: skip
         table.add_column(column, justify="right", no_wrap=True)
     for o in outcomes:
-        worst = [f"{o.differences.get(name, float('nan')):.0e}" for name in ("score", "error")]
+        worst = [f"{o.differences.get(name, float('nan')):.0e}" for name in ("score", "standard_error")]
         counts = (o.acknowledged, round(o.seconds), len(o.faults), o.lost, sum(o.told_lost), sum(o.tries.values()),
                   o.duplicates, o.late, o.uncounted, o.doubtful, o.stale)  # fmt: skip
         longest = f"{max(o.waits, default=0.0):.2f}"

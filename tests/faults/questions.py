@@ -102,7 +102,7 @@ def relative_differences(standing: Mapping[str, Any], estimate: Estimate) -> dic
     assert error is not None, "the influence bound has one"
     expected = {
         "score": estimate.score,
-        "error": error * (estimate.score if estimate.scale == "log" else 1.0),
+        "standard_error": error * (estimate.score if estimate.scale == "log" else 1.0),
         "lower": natural(estimate.lower, estimate.scale),
         "upper": natural(estimate.upper, estimate.scale),
     }

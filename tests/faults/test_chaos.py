@@ -115,7 +115,7 @@ class TestChecks:
             "generator": "a",
             "scored_samples": 10,
             "score": estimate.score,
-            "error": estimate.stopping_error,
+            "standard_error": estimate.stopping_error,
             "lower": max(estimate.lower, 0.0),
             "upper": estimate.upper,
         }

@@ -128,7 +128,7 @@ def test_the_exit_code_says_that_an_answer_rests_on_another_scale(folders: Path,
     how = ("--cache", f"{tmp_path}", "--fresh", "--batch", "10")
     lawful = ran(command(folders, *how))
     assert "unless" not in lawful
-    best = f"noise-{NOISE[0]} is best with"
+    best = f"Best: noise-{NOISE[0]} with"
     assert best in lawful
     worst = [image for image in (folders / f"noise-{NOISE[-1]}").iterdir() if scale_batch_of(image, tmp_path, 1.0)]
     assert scale_batch_of(worst[0], tmp_path, 255.0) == 10

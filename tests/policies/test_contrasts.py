@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -209,14 +208,14 @@ def test_decision_forecast_and_verdicts_use_the_errors_of_the_differences():
     assert many is not None
     assert 5 * few < many
     assert {v.verdict for v in explained(made, arms, 60).verdicts} == {"worse"}
-    (near, far) = described(arms, 0.05, "g0")
+    (near, far) = described(arms, 2.0, "g0")
     closest = explained(made, arms, 60).closest
     assert closest is not None
-    assert closest.error == near.error
-    assert near.margin == pytest.approx(NormalDist().inv_cdf(0.975) * closest.error)
+    assert closest.error == near.standard_error
+    assert (near.lower, near.upper) == (near.difference - 2.0 * closest.error, near.difference + 2.0 * closest.error)
     assert (near.generator, far.generator, near.against, near.common) == ("g1", "g2", "g0", 100)
     assert near.correlation > 0.9
-    assert near.text == f"0.200 ± {near.margin:.3f}"
+    assert near.text == f"0.200 ({near.lower:.3f} to {near.upper:.3f})"
 
 
 @pytest.mark.parametrize("name", ["top-two", "uniform"])
@@ -266,9 +265,9 @@ def test_contrasts_are_made_once_for_the_same_estimates():
 def test_a_contrast_needs_two_estimates():
     arms = paired_arms([1.0, 1.2], 0.9)
     with pytest.raises(ValueError, match="'g0' twice"):
-        contrast(arms[0], arms[0], 0.05)
+        contrast(arms[0], arms[0], 2.0)
     with pytest.raises(ValueError, match="'late' has no estimate yet"):
-        contrast(arms[0], Arm("late"), 0.05)
+        contrast(arms[0], Arm("late"), 2.0)
     first = arm("first", Estimate(1.0, 1.0, 1, -math.inf, math.inf, -math.inf))
-    found = contrast(first, arms[1], 0.05)
-    assert (found.difference, found.error, found.margin) == (pytest.approx(-0.2), None, None)
+    found = contrast(first, arms[1], 2.0)
+    assert (found.difference, found.standard_error, found.lower) == (pytest.approx(-0.2), None, None)

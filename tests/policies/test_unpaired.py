@@ -121,7 +121,7 @@ def test_picks_decisions_and_forecasts(arms: list[Arm], tolerance: float | str, 
     for found in described(arms, 0.05):
         place = int(found.generator[1:])
         assert found.difference == values[place] - values[best]
-        assert found.error == math.hypot(sd[place], sd[best])
+        assert found.standard_error == math.hypot(sd[place], sd[best])
         assert found.correlation == 0.0
 
 

@@ -16,13 +16,13 @@ from optimist_client.progress import Line, RichBar, shown
 
 
 def standing(generator: str, score: float | None, **fields: object) -> Standing:
-    known = {} if score is None else {"error": 0.25, "lower": score - 0.5, "upper": score + 0.5}
+    known = {} if score is None else {"standard_error": 0.25, "lower": score - 0.5, "upper": score + 0.5}
     counts = {"samples": 1500, "batches": 300, "pick_ratio": 0.5, "pending": 0, "scored_samples": 1500}
     return Standing(
         generator=generator,
         state="active",
         score=score,
-        **{**dict.fromkeys(("error", "lower", "upper"))} | known | counts | fields,
+        **{**dict.fromkeys(("standard_error", "lower", "upper"))} | known | counts | fields,
     )
 
 
@@ -52,7 +52,7 @@ def test_text_has_the_best_first_and_the_answer():
     lines = str(report()).splitlines()
     assert lines[0] == "digits: FID, 4,500 samples, decided"
     assert [line.split("  ")[0] for line in lines[2:5]] == ["b <i>", "a", "none"]
-    assert lines[5] == "b <i> is best with 97.0% confidence after 4,500 samples: FID 1.000 (interval 0.500 to 1.500)."
+    assert lines[5] == "Best: b <i> with 97.0% confidence after 4,500 samples: FID 1.000 (0.500 to 1.500)."
     assert lines[6:] == ["Sure.", "Uniform sampling would have spent about 9,000 samples (2.0 times)."]
     assert len({len(line) for line in lines[1:5]}) == 1
 
@@ -61,13 +61,13 @@ def contrast(generator: str, difference: float, margin: float | None, **fields: 
     known = {
         "against": "b <i>",
         "scale": "linear",
-        "error": margin and margin / 1.96,
+        "standard_error": margin and margin / 1.96,
+        "lower": None if margin is None else difference - margin,
+        "upper": None if margin is None else difference + margin,
         "correlation": 0.9,
         "common": 180,
     }
-    return Contrast.model_validate(
-        {"generator": generator, "difference": difference, "margin": margin, **known, **fields}
-    )
+    return Contrast.model_validate({"generator": generator, "difference": difference, **known, **fields})
 
 
 def paired(**fields: object) -> Report:
@@ -80,13 +80,14 @@ def paired(**fields: object) -> Report:
 @pytest.mark.parametrize(
     ("difference", "margin", "scale", "text"),
     [
-        (0.9523, 0.592, "linear", "0.95 ± 0.59"),
-        (1234.5, 12.3, "linear", "1,234 ± 12"),
-        (-0.001, 0.3, "linear", "0.00 ± 0.30"),
+        (0.9523, 0.592, "linear", "0.95 (0.36 to 1.54)"),
+        (1234.5, 12.3, "linear", "1,234 (1,222 to 1,247)"),
+        (-0.001, 0.3, "linear", "0.00 (-0.30 to 0.30)"),
         (0.25, 0.0, "linear", "0.25"),
         (0.5, None, "linear", "0.5"),
-        (float("1e9"), 2e9, "linear", "1e+09 ± 2e+09"),
-        (0.032, 0.004, "log", "3.25% ± 0.41%"),
+        (float("1e9"), 2e9, "linear", "1e+09 (-1e+09 to 3e+09)"),
+        (0.032, 0.004, "log", "3.25% (2.84 to 3.67%)"),
+        (0.4, 0.399, "linear", "0.400 (0.001 to 0.799)"),
         (0.5, None, "log", "64.9%"),
     ],
 )
@@ -97,26 +98,28 @@ def test_a_difference_has_the_digits_that_its_margin_allows(difference: float, m
 def test_a_contrast_is_a_sentence():
     assert (
         str(contrast("far", 2.0, 0.3))
-        == "far is behind b <i> by 2.00 ± 0.30 (95 % interval); correlation 0.90 over 180 common samples"
+        == "far is worse than b <i> by 2.00 (1.70 to 2.30); correlation 0.90 over 180 common samples"
     )
     ahead = contrast("near", -0.032, 0.04, scale="log", common=0, correlation=0.0)
-    assert str(ahead) == "b <i> is behind near by 3.3% ± 4.2% (95 % interval, which includes 0); no samples in common"
-    assert str(contrast("new", 0.5, None)).startswith("new is behind b <i> by 0.5, with an error that is not known yet")
+    assert str(ahead) == "b <i> is worse than near by 3.3% (-0.8 to 7.5%), which may be chance; no samples in common"
+    assert str(contrast("new", 0.5, None)).startswith(
+        "new is worse than b <i> by 0.5, with an interval that is not known yet"
+    )
 
 
 def test_the_difference_from_the_best_comes_first():
     lines = str(paired()).splitlines()
     assert [re.split(r"  +", line)[:3] for line in lines[1:6]] == [
-        ["generator", "behind the best", "score"],
+        ["generator", "worse than the best by", "score"],
         ["b <i>", "best", "1.000"],
-        ["near", "0.60 ± 0.10", "1.600"],
-        ["far", "2.00 ± 0.30", "3.000"],
+        ["near", "0.60 (0.50 to 0.70)", "1.600"],
+        ["far", "2.00 (1.70 to 2.30)", "3.000"],
         ["none", "…", "…"],
     ]
-    assert "<td>near</td><td>0.60 ± 0.10</td>" in paired()._repr_html_()
+    assert "<td>near</td><td>0.60 (0.50 to 0.70)</td>" in paired()._repr_html_()
     unsure = DecisionInfo(best="b <i>", confidence=0.2, decided=False, reason="")
     assert paired(decision=unsure).behind["b <i>"] == "leads"
-    assert "behind" not in str(report()).splitlines()[1]
+    assert "worse" not in str(report()).splitlines()[1]
     early = paired(decision=DecisionInfo(best=None, confidence=None, decided=False, reason="no estimate of none"))
     assert (early.behind["b <i>"], early.ranking[0].generator) == ("leads", "b <i>")
     # The best one leads the table, even where another one's score is a little better.
@@ -132,7 +135,7 @@ def test_a_narrow_terminal_cuts_nothing_off(width: int):
     columns = zip(*(line.strip("│").split("│") for line in lines), strict=True)
     generators, behind, *_ = ("".join(column).replace(" ", "") for column in columns)
     assert generators == "b<i>nearfarnone"
-    assert behind == "best0.60±0.102.00±0.30…"
+    assert behind == "best0.60(0.50to0.70)2.00(1.70to2.30)…"
     assert max(map(len, lines)) <= width
 
 
@@ -149,7 +152,7 @@ def test_why_intervals_overlap_is_said_where_they_do():
     assert text.startswith("The intervals of all others overlap that of b <i>, but their differences from it exclude 0")
     assert "60 to 180 samples in common, correlation 0.50 to 0.90" in text
     # Two independent scores would show this difference as well.
-    alone = [standing("near", 1.8, error=0.25), standing("b <i>", 1.0)]
+    alone = [standing("near", 1.8, standard_error=0.25), standing("b <i>", 1.0)]
     assert paired(standings=alone, contrasts=[contrast("near", 0.8, 0.1)]).overlap_text == ""
     for silent in (contrast("near", 0.6, 0.7), contrast("near", 0.6, 0.1, common=0), contrast("far", 2.0, 0.3)):
         assert paired(contrasts=[silent]).overlap_text == ""
@@ -173,8 +176,10 @@ def test_suspicious_and_retracted_batches_are_named():
 
 
 def test_text_of_a_report_without_an_answer():
-    assert "b <i> leads, undecided," in str(report(decided=False))
-    assert str(report(best=None, decided=False)).endswith("No winner: not every generator has an estimate.")
+    assert "Not decided yet: b <i> leads after 4,500 samples, with 97.0% confidence: FID" in str(report(decided=False))
+    assert str(report(best=None, decided=False)).endswith(
+        "No answer yet after 4,500 samples: not every generator has a score."
+    )
     higher = report(best="a", lower_is_better=False)
     assert [row.generator for row in higher.ranking] == ["a", "b <i>", "none"]
 
@@ -212,9 +217,9 @@ def test_a_data_frame_has_a_row_a_generator():
     assert frame["score"].isna().sum() == 1
     assert next(iter(frame.columns)) == "state"
     frame = paired().to_pandas()
-    assert list(frame.columns)[:4] == ["behind", "margin", "correlation", "common"]
-    assert frame.loc["far"].tolist()[:4] == [2.0, 0.3, 0.5, 60]
-    assert frame["behind"].isna().sum() == 2
+    assert list(frame.columns)[:3] == ["difference", "difference_lower", "difference_upper"]
+    assert frame.loc["far"].tolist()[:5] == [2.0, 1.7, 2.3, 0.5, 60]
+    assert frame["difference"].isna().sum() == 2
 
 
 def test_a_plot_has_a_point_and_an_interval_a_score(monkeypatch: pytest.MonkeyPatch):

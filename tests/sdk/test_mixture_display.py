@@ -45,7 +45,7 @@ def mixture(weights: dict[str, float] = WEIGHTS, **fields: object) -> Mixture:
 def report(**fields: object) -> Report:
     counts = {"samples": 400, "batches": 80, "pick_ratio": 0.3, "pending": 0, "scored_samples": 400}
     rows = [
-        Standing(generator=name, state="active", score=11.0, error=0.2, lower=10.6, upper=11.4, **counts)
+        Standing(generator=name, state="active", score=11.0, standard_error=0.2, lower=10.6, upper=11.4, **counts)
         for name in WEIGHTS
     ]
     decision = DecisionInfo(best="b <i>", confidence=0.999, decided=True, reason="no blend is better", weights=WEIGHTS)

@@ -19,7 +19,7 @@ def standings(scores: dict[str, float | None], **fields: object) -> list[Standin
                 "generator": generator,
                 "state": "active",
                 "score": score,
-                "error": None if score is None else 0.25,
+                "standard_error": None if score is None else 0.25,
                 "lower": None if score is None else score - 0.5,
                 "upper": None if score is None else score + 0.5,
                 **counts,

@@ -65,10 +65,10 @@ def decision(closest: ClosestRival | None = CLOSEST, decided: bool = False, **fi
 
 
 def test_why():
-    start = "b, the closest rival, is 0.5 behind a: 2.00 standard errors of 0.25, and 3.00"
+    start = "Hardest to rule out: b, worse than a by 0.5, which is 2.00 standard errors of 0.25; 3.00"
     assert (
         decision().why("linear")
-        == f"{start} are needed. About 1,200 to 46,000 more samples of this run would decide it."
+        == f"{start} are needed. Next: about 1,200 to 46,000 more samples of this run would decide it."
     )
     assert decision(decided=True).why("linear") == f"{start} were needed."
     unknown = CLOSEST.model_copy(update={"more_samples": None})
@@ -79,13 +79,15 @@ def test_why():
     assert decision(None).why("linear") == "No errors."
     few = CLOSEST.model_copy(update={"needed": 1.0, "more_samples": (0, 5)})
     said = decision(few, reason="fewer than 20 samples of b").why("linear")
-    assert said.startswith("Fewer than 20 samples of b. b, the closest")
-    assert said.endswith("At most about 5 more samples of this run would decide it.")
+    assert said.startswith("Fewer than 20 samples of b. Hardest to rule out: b, worse")
+    assert said.endswith("Next: at most about 5 more samples of this run would decide it.")
 
 
 def test_differences_of_logarithms_are_shown_as_shares():
     close = CLOSEST.model_copy(update={"difference": 0.01, "error": 0.005, "tolerance": 0.02})
-    assert "is 1.01% behind a: 6.00 standard errors of 0.506% with the tolerance of 2.02%" in decision(close).why("log")
+    assert "b, worse than a by 1.01%, which is 6.00 standard errors of 0.506% with the tolerance of 2.02%;" in decision(
+        close
+    ).why("log")
 
 
 @pytest.mark.parametrize(
@@ -110,14 +112,17 @@ def test_a_confidence_is_rounded_down(confidence: float | None, text: str, rank:
 def test_verdicts_are_said_in_words():
     codes: dict[str, VerdictCode] = {"b": "worse", "c": "equal", "d": "close"}
     verdicts = [Verdict(generator=name, verdict=code) for name, code in codes.items()]
-    assert decision(verdicts=verdicts).verdict_sentences == [
+    assert decision(verdicts=verdicts).verdict_sentences("linear") == [
         "Worse: b.",
-        "Equal within the tolerance: c.",
-        "Not shown to be better by more than the tolerance: d.",
+        "As good (within the tolerance of 0): c.",
+        "Too close to call: d.",
     ]
     many = [Verdict(generator=f"g{n}", verdict="worse") for n in range(7)]
-    assert decision(verdicts=many).verdict_sentences == ["Worse: all others."]
-    assert decision(verdicts=[*many, verdicts[1]]).verdict_sentences[0] == "Worse: g0, g1, g2, g3, g4 and 2 more."
+    assert decision(verdicts=many).verdict_sentences("linear") == ["Worse: all others."]
+    assert (
+        decision(verdicts=[*many, verdicts[1]]).verdict_sentences("linear")[0]
+        == "Worse: g0, g1, g2, g3, g4 and 2 more."
+    )
 
 
 def test_decisions_open_with_and_without_verdicts():

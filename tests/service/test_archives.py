@@ -338,7 +338,7 @@ def test_a_run_of_two_workers_is_replayed(client: Optimist, name: str, reference
         if row.score is not None:
             made = counted[row.generator][row.scored_samples]
             assert row.score == pytest.approx(made.score, rel=1e-12)
-            assert row.error == pytest.approx(made.stopping_error, rel=1e-12)
+            assert row.standard_error == pytest.approx(made.stopping_error, rel=1e-12)
 
 
 def close(one: Estimate, two: Estimate) -> None:

@@ -45,8 +45,10 @@ def test_the_report_compares_all_others_with_the_best(experiment: Experiment):
     scores = {row.generator: row.score or 0.0 for row in report.standings}
     for one in report.contrasts:
         assert one.difference == pytest.approx(scores[one.generator] - scores["best"], abs=0.2)  # shown as 0 below 0
-        assert one.error is not None
-        assert one.margin == pytest.approx(1.959964 * one.error, rel=1e-6)
+        assert one.standard_error is not None
+        assert one.lower is not None
+        # Wider than an interval of one look at one difference.
+        assert one.difference - one.lower > 1.3 * 1.959964 * one.standard_error
         assert -1.0 < one.correlation < 1.0
         assert one.scale == report.scale
 
@@ -56,12 +58,16 @@ def test_the_sdk_asks_for_any_two(experiment: Experiment, service: Service):
     assert found == experiment.report().contrasts[0]
     turned = experiment.contrast("best", "near")
     assert turned.difference == pytest.approx(-found.difference)
-    assert (turned.generator, turned.against, turned.error) == ("best", "near", pytest.approx(found.error))
+    assert (turned.generator, turned.against, turned.standard_error) == (
+        "best",
+        "near",
+        pytest.approx(found.standard_error),
+    )
     answer = httpx.get(
         f"{service.url}/v1/experiments/contrasts/contrast", params={"generator": "far", "against": "near"}
     )
     assert answer.json() == experiment.contrast("far", "near").model_dump()
-    assert answer.json()["text"].count("±") == 1
+    assert answer.json()["text"].count(" to ") == 1
 
 
 async def test_the_async_sdk_does_too(experiment: Experiment, service: Service):
@@ -96,8 +102,8 @@ def test_it_is_that_of_an_evaluation_in_memory(reference_of_module: tuple[np.nda
     assert best is not None
     found = evaluation.contrast("far", "best")
     assert found.difference == pytest.approx(far.value - best.value)
-    assert found.error is not None
-    assert found.error > 0.0
+    assert found.standard_error is not None
+    assert found.standard_error > 0.0
     with pytest.raises(NotFoundError, match="none"):
         evaluation.contrast("none", "best")
     with pytest.raises(ValueError, match="'late' has no estimate yet"):

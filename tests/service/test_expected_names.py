@@ -32,7 +32,7 @@ def test_a_run_in_memory_is_the_run_of_a_service(client: Optimist, name: str, re
     ]
     for row, other in zip(served.standings, here.standings, strict=True):
         assert row.score == pytest.approx(other.score, rel=1e-9)
-        assert row.error == pytest.approx(other.error, rel=1e-9)
+        assert row.standard_error == pytest.approx(other.standard_error, rel=1e-9)
     assert served.decision.decided
     assert here.decision.confidence == pytest.approx(served.decision.confidence)
 

@@ -73,7 +73,7 @@ def check_score(experiment: Experiment, rows: np.ndarray) -> None:
         time.sleep(0.05)
     [row] = report.standings
     assert (row.samples, row.scored_samples) == (len(rows), len(rows))
-    assert (row.score, row.error) == (
+    assert (row.score, row.standard_error) == (
         pytest.approx(expected.score, rel=1e-12),
         pytest.approx(expected.standard_error, rel=1e-9),
     )

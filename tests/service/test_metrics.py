@@ -71,7 +71,7 @@ def test_presets_run_to_their_budget(client: Optimist, name: str, preset: str):
     report = experiment.report()
     assert report.state == "out of budget"
     assert report.decision.confidence is None
-    assert all(row.score is not None and row.error is None for row in report.standings)
+    assert all(row.score is not None and row.standard_error is None for row in report.standings)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_against_the_latched_best_whatever_came_later():
     assert compared(state_of(known, decided="b")) == [("a", "b")]
     assert compared(state_of(known, {"b": "retired"}, decided="b")) == []
     (one,) = report_of(state_of(known, decided="b")).contrasts
-    assert (one.difference, one.error) == (-1.0, math.hypot(1.0, 1.0))
+    assert (one.difference, one.standard_error) == (-1.0, math.hypot(1.0, 1.0))
 
 
 @pytest.mark.parametrize("known", [{}, {"a": 1.0}, {"a": None, "b": None}])
@@ -83,14 +83,14 @@ def test_the_papers_bounds_have_none_in_the_report_and_no_error():
     state = state_of({"a": estimate(1.0, None), "b": estimate(2.0, None)})
     assert report_of(state).contrasts == []
     found = contrast_of(state, "b", "a")
-    assert (found.difference, found.error, found.margin, found.text) == (1.0, None, None, "1")
+    assert (found.difference, found.standard_error, found.lower, found.text) == (1.0, None, None, "1")
 
 
 def test_paired_generators_have_an_error_of_their_own():
     known = {"a": estimate(1.0, pairing=paired(1)), "b": estimate(2.0, pairing=paired(2))}
     (one,) = report_of(state_of(known)).contrasts
-    assert one.error is not None
-    assert one.error < 0.4
+    assert one.standard_error is not None
+    assert one.standard_error < 0.4
     assert one.correlation > 0.9
     assert one.common == N
     assert '"contrasts"' in report_of(state_of(known)).model_dump_json()
@@ -98,7 +98,7 @@ def test_paired_generators_have_an_error_of_their_own():
 
 def test_without_common_samples_they_are_compared_as_independent():
     (one,) = report_of(state_of({"a": estimate(1.0), "b": estimate(2.0)})).contrasts
-    assert (one.error, one.correlation, one.common) == (math.hypot(1.0, 1.0), 0.0, 0)
+    assert (one.standard_error, one.correlation, one.common) == (math.hypot(1.0, 1.0), 0.0, 0)
 
 
 def test_any_two_even_retired_ones():

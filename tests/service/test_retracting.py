@@ -40,7 +40,9 @@ def scored(http: httpx.Client, name: str) -> dict[str, Any]:
 
 
 def numbers(report: dict[str, Any]) -> list[Any]:
-    return [[row[key] for key in ("score", "error", "lower", "upper", "samples")] for row in report["standings"]]
+    return [
+        [row[key] for key in ("score", "standard_error", "lower", "upper", "samples")] for row in report["standings"]
+    ]
 
 
 def batches(shift: float, seeds: range) -> list[np.ndarray]:

@@ -255,7 +255,7 @@ def test_the_readme_example_comes_to_a_decision(service: Service, name: str, cap
     names: dict[str, Any] = {}
     exec(compile(here, "README.md", "exec"), names)
     names["optimist"].close()
-    assert "new is best with" in capsys.readouterr().out
+    assert "Best: new with" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_the_service_and_an_evaluation_in_memory_agree(client: Optimist, name: s
     for row in report.standings:
         estimate = evaluation.estimates()[row.generator]
         assert row.score == pytest.approx(estimate.score, rel=1e-12)
-        assert row.error == pytest.approx(estimate.stopping_error, rel=1e-12)
+        assert row.standard_error == pytest.approx(estimate.stopping_error, rel=1e-12)
         assert row.scored_samples == estimate.samples
     assert report.rounds == 60
 
@@ -211,7 +211,7 @@ def test_a_degenerate_generator_gets_numbers_not_nan(client: Optimist, name: str
         pick.tell(np.ones((1, 4)) if pick.generator == "a" else samples("b", 1, pick.seed))
     report = experiment.report()
     assert report.decision.best == "b"
-    assert all(np.isfinite([row.score, row.error]).all() for row in report.standings)
+    assert all(np.isfinite([row.score, row.standard_error]).all() for row in report.standings)
 
 
 def test_the_base_install_needs_no_torch_redis_or_fastapi():

@@ -70,7 +70,7 @@ def test_the_standings_by_a_watched_metric_have_the_form_of_the_others():
     assert [row.generator for row in by.standings] == ["a", "b", "c"]
     first = by.standings[0]
     assert first.score == pytest.approx(2.0)
-    assert first.error == pytest.approx(0.02)
+    assert first.standard_error == pytest.approx(0.02)
     assert (first.lower, first.upper) == pytest.approx((2.0 * math.exp(-0.1), 2.0 * math.exp(0.1)))
     assert (first.samples, first.batches, first.scored_samples) == (N, 20, N)
     assert (by.best, by.sure, by.scored) == ("b", True, True)

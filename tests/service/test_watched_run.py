@@ -117,7 +117,7 @@ def test_contrasts_by_each_metric(experiment: Experiment, service: Service):
     assert own == experiment.contrast("far", "best", metric="fid")
     for label, watched in report.watched.items():
         found = experiment.contrast("far", "best", metric=label)
-        assert found.error is not None
+        assert found.standard_error is not None
         assert found != own
         assert found.scale == watched.scale
     with pytest.raises(FixError, match="metric: expected one of fid, is, rke, mean-brightness, fid-dinov2; got 'kid'"):

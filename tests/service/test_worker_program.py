@@ -61,7 +61,7 @@ def test_the_program_of_the_readme_runs_with_a_workers_key(keyed: tuple[Service,
     for key in (admin, new_key(service.directory, "worker"), bound):
         done = program(service, key)
         assert done.returncode == 0, done.stderr
-        assert "is best with" in done.stdout
+        assert "\nBest: " in done.stdout
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Callback = Callable[["Report"], Any]
 """What `run` calls with each report; what it returns is ignored."""
 COLUMNS = (
-    *("time", "samples", "state", "generator", "score", "error", "lower", "upper", "generator_samples"),
+    *("time", "samples", "state", "generator", "score", "standard_error", "lower", "upper", "generator_samples"),
     *("pick_ratio", "cost", "best", "confidence"),
 )
 """The columns of `CsvCallback`. `time` is in Unix seconds, `samples` are those of all generators; the last two columns
@@ -72,7 +72,7 @@ class CsvCallback:
         last = report.cost, decision.best, decision.confidence
         self._write(
             (
-                *(f"{now:.3f}", report.samples, report.state, row.generator, row.score, row.error, row.lower),
+                *(f"{now:.3f}", report.samples, report.state, row.generator, row.score, row.standard_error, row.lower),
                 *(row.upper, row.samples, row.pick_ratio, *last),
             )
             for row in report.standings

@@ -43,13 +43,15 @@ def as_html(report: Report) -> str:
 def as_frame(report: Report | WatchedReport, watched: Mapping[str, WatchedReport] | None = None) -> Any:
     """The standings as a pandas DataFrame with one row per generator, best first. Raises ModuleNotFoundError.
 
-    If the report has contrasts, `behind`, `margin`, `correlation` and `common` come first: the difference from the
-    best on the scale on which scores are compared, half its interval, and what it rests on. The best has none.
+    If the report has contrasts, `difference`, `difference_lower`, `difference_upper`, `correlation` and `common` come
+    first: how much worse than the best it is on the scale on which scores are compared, the interval of that, and what
+    it rests on. The best has none.
     watched: metrics by label whose scores, errors and intervals follow as columns.
     """
     pandas = need("pandas")
     apart = {one.generator: one for one in report.contrasts}
-    names = {"behind": "difference", "margin": "margin", "correlation": "correlation", "common": "common"}
+    names = {"difference": "difference", "difference_lower": "lower", "difference_upper": "upper"}
+    names |= {"correlation": "correlation", "common": "common"}
     rows = [
         {"generator": row.generator}
         | {column: getattr(apart.get(row.generator), name, None) for column, name in names.items() if apart}
@@ -59,7 +61,7 @@ def as_frame(report: Report | WatchedReport, watched: Mapping[str, WatchedReport
     frame = pandas.DataFrame(rows).set_index("generator")
     for label, metric in (watched or {}).items():
         by_name = {row.generator: row for row in metric.standings}
-        for column in ("score", "error", "lower", "upper"):
+        for column in ("score", "standard_error", "lower", "upper"):
             frame[f"{label}:{column}"] = [getattr(by_name[name], column) for name in frame.index]
     return frame
 
@@ -116,8 +118,8 @@ def _drawn_contrasts(report: Report | WatchedReport) -> dict[str, list[float]]:
     sign = 1.0 if report.lower_is_better else -1.0
     drawn: dict[str, list[float]] = {}
     for one in report.contrasts:
-        if one.margin is not None:
-            ends = [sign * (one.difference + side * one.margin) for side in (-1.0, 1.0)]
+        if one.lower is not None and one.upper is not None:
+            ends = [sign * one.lower, sign * one.upper]
             drawn[one.generator] = [
                 best * math.exp(min(end, 700.0)) if one.scale == "log" else best + end for end in ends
             ]
@@ -129,14 +131,14 @@ def _table(report: Report) -> list[tuple[str, ...]]:
     rows = report.ranking
     columns = {"generator": [row.generator for row in rows]}
     if behind := report.behind:
-        columns["behind the best"] = [behind[row.generator] for row in rows]
+        columns["worse than the best by"] = [behind[row.generator] for row in rows]
     if report.mixture is not None:
         weights = {one.generator: f"{one.weight:.1%}" for one in report.mixture.weights}
         columns["weight"] = [weights.get(row.generator, "") for row in rows]
     columns["score"] = ["…" if row.score is None else f"{row.score:.3f}" for row in rows]
-    columns["± error"] = ["…" if row.error is None else f"{row.error:.3f}" for row in rows]
+    columns["interval"] = [row.interval_text for row in rows]
     columns["samples"] = [f"{row.samples:,}" for row in rows]
-    columns["pick ratio"] = [f"{row.pick_ratio:.1%}" for row in rows]
+    columns["share"] = [f"{row.pick_ratio:.1%}" for row in rows]
     if any(row.bracket is not None for row in rows):
         columns["bracket"] = ["" if row.bracket is None else "{:.3f} … {:.3f}".format(*row.bracket) for row in rows]
     if report.cost is not None:
@@ -159,9 +161,7 @@ def _by_metric(report: Report) -> list[tuple[str, ...]]:
 def _with_interval(row: Standing, is_best: bool) -> str:
     if row.score is None:
         return "…  "
-    lower = "-∞" if row.lower is None else f"{row.lower:.3f}"
-    upper = "∞" if row.upper is None else f"{row.upper:.3f}"
-    return f"{row.score:.3f} ({lower} to {upper}) {'*' if is_best else ' '}"
+    return f"{row.score:.3f} ({row.interval_text}) {'*' if is_best else ' '}"
 
 
 def aligned(rows: list[tuple[str, ...]]) -> list[str]:

@@ -13,7 +13,7 @@ from optimist_client import display
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
-    from optimist_client.models import Report, Standing, WatchedReport
+    from optimist_client.models import Report, WatchedReport
 
 Format = Literal["markdown", "latex", "csv", "html"]
 Cells = list[tuple[str, ...]]
@@ -54,17 +54,10 @@ def _columns(report: Report, shown: Sequence[Report | WatchedReport], *, exact: 
                 columns.append([title, *(_exact(getattr(row, what)) for row in found)])
         else:
             columns.append([metric.title, *("–" if row.score is None else f"{row.score:.3f}" for row in found)])
-            columns.append(["interval", *map(_interval, found)])
+            columns.append(["interval", *(row.interval_text.replace("…", "–") for row in found)])
     counts = {row.generator: row.samples for row in report.standings}
     columns.append(["samples", *(f"{counts[name]}" if exact else f"{counts[name]:,}" for name in names)])
     return [*zip(*columns, strict=True)]
-
-
-def _interval(row: Standing) -> str:
-    if row.lower is None and row.upper is None:
-        return "–"
-    lower, upper = ("∞" if end is None else f"{end:.3f}" for end in (row.lower, row.upper))
-    return f"{'-' if row.lower is None else ''}{lower} to {upper}"
 
 
 def _exact(number: float | None) -> str:

@@ -324,7 +324,7 @@ def _summary(outline: Outline, report: Report) -> Summary:
         damaged=any(standing.damaged for standing in report.standings),
         decision=decision.model_copy(update={"warnings": (), "verdicts": (), "closest": None, "weights": weights}),
         score=best and best.score,
-        error=best and best.error,
+        standard_error=best and best.standard_error,
         lower=best and best.lower,
         upper=best and best.upper,
         rival=_rival(report),

@@ -206,10 +206,10 @@ def _table(report: Report) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("generator", overflow="fold")
     behind = report.behind
-    for column in (*(["behind the best"] if behind else []), report.title, "± error", "samples"):
+    for column in (*(["worse than the best by"] if behind else []), report.title, "interval", "samples"):
         table.add_column(column, justify="right")
     for row in report.ranking[:_MOST]:
-        numbers = ("…" if number is None else f"{number:.3f}" for number in (row.score, row.error))
+        numbers = "…" if row.score is None else f"{row.score:.3f}", row.interval_text
         apart = [behind[row.generator]] if behind else []
         style = "bold" if row.generator == report.decision.best else ""
         table.add_row(Text(row.generator), *apart, *numbers, f"{row.samples:,}", style=style)

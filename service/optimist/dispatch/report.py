@@ -28,8 +28,10 @@ from optimist.experiments.standings import (
     watched_reports,
 )
 from optimist.experiments.state import PolicyState
-from optimist.policies import Arm, contrast
+from optimist.policies import Arm, Stopping, contrast
+from optimist.policies.arms import rivals
 from optimist.policies.reports import report_on
+from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist.records import NotFound
 from optimist.store import Store
 from optimist_client.models import Contrast, Mixture, Report, Routes
@@ -146,4 +148,5 @@ def contrast_of(
         if name not in estimates:
             raise NotFound(f"experiment {state.config.name!r} has no generator {name!r}")
     one, other = (Arm(name, estimates[name]) for name in (generator, against))
-    return contrast(one, other, state.config.delta)
+    reach = Stopping(state.config.delta).threshold(len(rivals(state.arms)), state.stored.told)
+    return contrast(one, other, reach, FEWEST_SAMPLES)

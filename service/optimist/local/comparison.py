@@ -14,7 +14,7 @@ from optimist.local.sets import Samples, naming, reader, seen, streamed
 from optimist.metrics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, Stopping, shown_mixture
-from optimist.policies.contrasts import contrasts_among, described
+from optimist.policies.contrasts import contrasts_among, described, pointwise
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.models import Contrast, Mixture
@@ -162,7 +162,7 @@ def compare(
     between = [
         one.model_copy(update={"generator": names[int(one.generator)], "against": names[int(one.against)]})
         for rank, better in enumerate(ranked)
-        for one in described([arms[place] for place in ranked[rank:]], question.delta, f"{better}")
+        for one in described([arms[place] for place in ranked[rank:]], pointwise(question.delta), f"{better}")
     ]
     in_order = {names[place]: estimates[names[place]] for place in ranked}
     return Comparison(question.metric, question.delta, question.is_paired, in_order, tuple(between))

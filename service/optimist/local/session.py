@@ -20,6 +20,7 @@ from optimist.numerics.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility
 from optimist.policies import Arm, Decision, Stopping, contrast, optimistic, shown_mixture
 from optimist.policies.reports import report_on, standing_of, watched_report
+from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist_client import models
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.metrics import Metric
@@ -80,7 +81,7 @@ class Readings:
             self._check_name(name)
         found = self._of(metric).estimates
         one, other = (Arm(name, found[name]) for name in (generator, against))
-        return contrast(one, other, self._stopping.delta)
+        return contrast(one, other, self._stopping.threshold(len(found), self.told), FEWEST_SAMPLES)
 
     def modes(self, generator: str, count: int = 5, samples: int = 8, *, metric: str | None = None) -> list[Mode]:
         """The generator's largest modes, each with the ids of the samples that show it most (equations.md §3c).

@@ -153,39 +153,61 @@ def contrasts_among(arms: Sequence[Arm]) -> Contrasts:
     return contrasts_of([arm.estimate for arm in arms if arm.estimate is not None])
 
 
-def described(arms: Sequence[Arm], delta: float, against: str | None = None) -> list[Contrast]:
-    """Every other arm compared with the one called `against`, or the best one if none is; margins are of 1 − `delta`.
+def pointwise(delta: float) -> float:
+    """How many standard errors the interval of one difference has on either side that covers 1 − `delta` by itself."""
+    return -NormalDist().inv_cdf(delta / 2.0)
 
-    Every arm must have an estimate.
+
+def described(arms: Sequence[Arm], reach: float, against: str | None = None, *, fewest: int = 0) -> list[Contrast]:
+    """Every other arm compared with the one called `against`, or the best one if none is.
+
+    reach: standard errors of an interval on either side of a difference. Where the intervals of all scores hold at once
+    (`are_strict`), that of a difference follows from theirs instead. fewest: samples below which standard errors are
+    not reliable, so that a difference has no interval. Every arm must have an estimate.
     """
-    contrasts, z = contrasts_among(arms), -NormalDist().inv_cdf(delta / 2.0)
+    contrasts = contrasts_among(arms)
     base = next((place for place, arm in enumerate(arms) if arm.name == against), None)
     base = contrasts.best if base is None else base
     found, errors = contrasts.against(base), contrasts.errors(base, "stopping")
-    return [
-        Contrast(
-            generator=arm.name,
-            against=arms[base].name,
-            scale=contrasts.estimates[base].scale,
-            difference=found.differences[place],
-            error=errors[place] if math.isfinite(errors[place]) else None,
-            margin=z * errors[place] if math.isfinite(errors[place]) else None,
-            correlation=found.correlations[place],
-            common=found.common[place],
+    worse, better = contrasts.ends
+    made: list[Contrast] = []
+    for place, arm in enumerate(arms):
+        if place == base:
+            continue
+        difference, error = found.differences[place], errors[place]
+        samples = min(contrasts.estimates[place].samples, contrasts.estimates[base].samples)
+        lower, upper = difference - reach * error, difference + reach * error
+        if contrasts.are_strict:
+            lower, upper = better[place] - worse[base], worse[place] - better[base]
+        elif samples < fewest:
+            lower, upper = -math.inf, math.inf
+        made.append(
+            Contrast(
+                generator=arm.name,
+                against=arms[base].name,
+                scale=contrasts.estimates[base].scale,
+                difference=difference,
+                standard_error=error if math.isfinite(error) else None,
+                lower=lower if math.isfinite(lower) else None,
+                upper=upper if math.isfinite(upper) else None,
+                correlation=found.correlations[place],
+                common=found.common[place],
+            )
         )
-        for place, arm in enumerate(arms)
-        if place != base
-    ]
+    return made
 
 
-def contrast(arm: Arm, against: Arm, delta: float) -> Contrast:
-    """The `Contrast` of one arm with another. Raises FixError if they are the same, or one has no estimate."""
+def contrast(arm: Arm, against: Arm, reach: float, fewest: int = 0) -> Contrast:
+    """How much worse one arm is than another; reach, fewest: as of `described`.
+
+    Raises FixError if they are the same, or one has no estimate.
+    """
     if arm.name == against.name:
         raise FixError(f"expected two different generators, got {arm.name!r} twice")
     for each in (arm, against):
         if each.estimate is None:
             raise FixError(f"generator {each.name!r} has no estimate yet")
-    return described([arm, against], delta, against.name)[0]
+    return described([arm, against], reach, against.name, fewest=fewest)[0]
 
 
 class _Cache:

@@ -274,7 +274,8 @@ def _control(
     for of, common in zip((columns.selection, columns.stopping), shared, strict=True):
         # The systematic parts are weighed as the values are: B's is (1 − β) y_B + β y_B(n′).
         newest = of.signed[big]
-        at_past = past_systematic * np.where(newest == 0.0, 0.0, newest / columns.stopping.signed[big])
+        known = columns.stopping.signed[big]
+        at_past = past_systematic * np.divide(newest, known, out=np.zeros_like(newest), where=known != 0.0)
         of_big = (1.0 - beta) * newest + beta * at_past
         alike = np.square(newest) - np.square(of_big) + 2.0 * then_alike * of.signed[small] * of_big
         common[at] = np.where(newest * of.signed[small] != 0.0, alike, common[at])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from optimist.numerics.anomalies import Anomaly, Levels, anomalies, in_words
 from optimist.policies.arms import Arm, rivals
 from optimist.policies.contrasts import described
-from optimist.policies.stopping import Stopping
+from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 from optimist_client.models import (
     AnomalousBatches,
     AnswersChanged,
@@ -93,7 +93,7 @@ def standing_of(
         generator=arm.name,
         state=state,
         score=_finite(estimate.score) if estimate else None,
-        error=error,
+        standard_error=error,
         lower=lower,
         upper=upper,
         samples=arm.samples,
@@ -110,10 +110,11 @@ def standing_of(
     )
 
 
-def contrasts_from_best(arms: Sequence[Arm], delta: float, best: str | None) -> list[Contrast]:
-    """The contrasts of the others with the best arm, among those with errors."""
+def contrasts_from_best(arms: Sequence[Arm], stopping: Stopping, told: int, best: str | None) -> list[Contrast]:
+    """How much worse the others are than the best arm, among those with errors, with the stopping rule's intervals."""
     known = [arm for arm in arms if arm.estimate is not None and arm.estimate.stopping_error is not None]
-    return described(known, delta, best) if known else []
+    reach = stopping.threshold(len(rivals(arms)), told)
+    return described(known, reach, best, fewest=FEWEST_SAMPLES) if known else []
 
 
 def watched_report(
@@ -130,7 +131,8 @@ def watched_report(
 
     As the metric that decides would do, but for the tolerance, which is of that one's scale.
     """
-    decision = Stopping(delta).decide(rivals(arms), told)
+    stopping = Stopping(delta)
+    decision = stopping.decide(rivals(arms), told)
     return WatchedReport(
         label=label,
         metric=metric.name,
@@ -142,7 +144,7 @@ def watched_report(
         confidence=decision.confidence,
         sure=decision.decided,
         standings=[*standings],
-        contrasts=contrasts_from_best(arms, delta, decision.best),
+        contrasts=contrasts_from_best(arms, stopping, told, decision.best),
         scored=scored,
     )
 
@@ -190,7 +192,7 @@ def report_on(
         regret=_regret(arms, best, counted) if is_best else None,
         optimal_pick_ratio=chosen / counted if counted and chosen is not None else None,
         uniform_samples=even if even is not None and even > samples else None,
-        contrasts=contrasts_from_best(arms, stopping.delta, best) if explain else [],
+        contrasts=contrasts_from_best(arms, stopping, told, best) if explain else [],
         **known,
     )
 

@@ -1,21 +1,19 @@
-"""The contrast: the difference of two generators, with an error of its own."""
+"""The contrast: the difference of two generators, with an interval of its own."""
 
 from __future__ import annotations
-
-import math
 
 from pydantic import computed_field
 
 from optimist_client.metrics import Scale
-from optimist_client.models.decisions import shown_with
+from optimist_client.models.decisions import format_range
 from optimist_client.wire import Answer, GeneratorName
 
 
 class Contrast(Answer):
     """How much worse one generator scores than another, on the scale on which scores are compared (`scale`).
 
-    Where the two were sampled with the same seeds or prompts, the error is smaller than those of their scores suggest:
-    their intervals may overlap although the order is sure.
+    Where the two were sampled with the same seeds or prompts, the interval is narrower than those of their scores
+    suggest: these may overlap although the order is sure.
     """
 
     generator: GeneratorName
@@ -24,10 +22,14 @@ class Contrast(Answer):
     difference: float
     """By how much `generator` is worse than `against`, negative if it is better; a difference of logarithms if the
     scale is "log"."""
-    error: float | None
+    standard_error: float | None
     """Standard error of the difference; None while it is unknown."""
-    margin: float | None
-    """Half the width of the 1 − δ interval of the difference; None while it is unknown."""
+    lower: float | None
+    """Lower end of the interval of the difference. In an experiment it is that of the stopping rule: all intervals hold
+    with probability 1 − δ, for all rivals of the best generator and however often somebody looks. Between samples that
+    are there (`contrast`) it holds for this difference alone. None while it is unknown, and without bound."""
+    upper: float | None
+    """Upper end of the same interval."""
     correlation: float
     """Correlation of the chance in the two scores, 0 where nothing is known of it."""
     common: int
@@ -36,31 +38,25 @@ class Contrast(Answer):
     @computed_field
     @property
     def text(self) -> str:
-        """The difference and its margin as they are shown everywhere, such as "3.2% ± 0.4%"."""
-        return shown_with(self.difference, self._known_margin, self.scale)
+        """The difference and its interval as they are shown everywhere, such as "3.2% (2.8 to 3.6%)"."""
+        return format_range(self.difference, self.lower, self.upper, self.scale)
 
     @property
     def excludes_zero(self) -> bool:
         """Whether the interval of the difference lies on one side of 0."""
-        margin = self._known_margin
-        return margin is not None and abs(self.difference) > margin
-
-    @property
-    def _known_margin(self) -> float | None:
-        return self.margin if self.margin is not None and math.isfinite(self.margin) else None
+        return (self.lower is not None and self.lower > 0.0) or (self.upper is not None and self.upper < 0.0)
 
     def __str__(self) -> str:
-        """The contrast as a sentence, with the one that is behind first."""
-        first, second = self.generator, self.against
+        """The contrast as a sentence, with the worse one first."""
+        first, second, lower, upper = self.generator, self.against, self.lower, self.upper
         if self.difference < 0.0:
             first, second = second, first
-        apart = shown_with(abs(self.difference), self._known_margin, self.scale)
-        said = f"{first} is behind {second} by {apart}"
-        if self._known_margin is None:
-            return f"{said}, with an error that is not known yet"
-        if self.error:
-            level = math.erf(self._known_margin / self.error / math.sqrt(2.0))
-            said += f" ({100.0 * level:.3g} % interval{'' if self.excludes_zero else ', which includes 0'})"
+            lower, upper = (None if end is None else -end for end in (self.upper, self.lower))
+        said = f"{first} is worse than {second} by {format_range(abs(self.difference), lower, upper, self.scale)}"
+        if lower is None and upper is None:
+            return f"{said}, with an interval that is not known yet"
+        if not self.excludes_zero:
+            said += ", which may be chance"
         if not self.common:
             return f"{said}; no samples in common"
         return f"{said}; correlation {self.correlation:.2f} over {self.common:,} common samples"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, computed_field
 
@@ -14,12 +14,14 @@ from optimist_client.wire import Answer, GeneratorName, optional
 VerdictCode = Literal["worse", "equal", "close"]
 WORDS: dict[VerdictCode, str] = {
     "worse": "worse",
-    "equal": "equal within the tolerance",
-    "close": "not shown to be better by more than the tolerance",
+    "equal": "as good (within the tolerance)",
+    "close": "too close to call",
 }
 """The verdicts as they are shown."""
 _NAMED = 5
 """Names in a sentence."""
+_EXPLAINED = 3
+"""Rivals that are too close to call, up to which a sentence says how much worse each of them is."""
 _UNITS: dict[Scale, str] = {"linear": "", "log": "%"}
 """What follows a difference on each scale."""
 
@@ -175,28 +177,43 @@ class DecisionInfo(Answer):
         error = shown(closest.error, scale, closest.difference)
         tolerated = f" with the tolerance of {shown(closest.tolerance, scale)}" if closest.tolerance else ""
         said = [
-            f"{closest.generator}, the closest rival, is {behind} behind {self.best}: {closest.separation:.2f} "
-            f"standard errors of {error}{tolerated}, and {closest.needed:.2f} {'were' if decided else 'are'} needed."
+            f"Hardest to rule out: {closest.generator}, worse than {self.best} by {behind}, which is "
+            f"{closest.separation:.2f} standard errors of {error}{tolerated}; {closest.needed:.2f} "
+            f"{'were' if decided else 'are'} needed."
         ]
         if decided:
             return said[0]
         if closest.more_samples is not None:
             if closest.separation > closest.needed:
                 said.insert(0, f"{self.reason[:1].upper()}{self.reason[1:]}.")
-            said.append(f"{about(closest.more_samples)} more samples of this run would decide it.")
+            said.append(f"Next: {lowered(about(closest.more_samples))} more samples of this run would decide it.")
         elif closest.separation <= closest.needed:
             said.append("How many more samples would decide it cannot be said yet.")
         return " ".join(said)
 
-    @property
-    def verdict_sentences(self) -> list[str]:
-        """The verdicts, a sentence for each kind, with the names of the rivals."""
-        groups = [[one.generator for one in self.verdicts if one.verdict == code] for code in WORDS]
+    def verdict_sentences(self, scale: Scale, apart: Mapping[str, str] | None = None) -> list[str]:
+        """The verdicts, a sentence for each kind, with the names of the rivals.
+
+        apart: how much worse each of them is, with the interval, which is said of those that are too close to call.
+        """
         return [
-            f"{words[0].upper()}{words[1:]}: {listed(names, len(self.verdicts))}."
-            for words, names in zip(WORDS.values(), groups, strict=True)
-            if names
+            self._verdict_sentence(code, names, scale, apart or {})
+            for code in get_args(VerdictCode)
+            if (names := [one.generator for one in self.verdicts if one.verdict == code])
         ]
+
+    def _verdict_sentence(self, code: VerdictCode, names: list[str], scale: Scale, apart: Mapping[str, str]) -> str:
+        words = WORDS[code]
+        tolerance = "" if self.closest is None else f" of {shown(self.closest.tolerance, scale)}"
+        if code == "equal":
+            words = f"as good (within the tolerance{tolerance})"
+        elif code == "close" and self.decided:
+            words = f"{words}, but not better by more than the tolerance{tolerance}"
+        if code == "close" and len(names) <= _EXPLAINED and all(name in apart for name in names):
+            said = "; ".join(f"{name}, worse by {apart[name]}" for name in names)
+        else:
+            said = listed(names, len(self.verdicts))
+        return f"{words[0].upper()}{words[1:]}: {said}."
 
 
 def confidence_text(confidence: float | None) -> str:
@@ -228,6 +245,27 @@ def shown(number: float, scale: Scale, at: float = 0.0) -> str:
     return f"{number:z,.0f}{_UNITS[scale]}" if 999.5 <= abs(number) < 1e6 else f"{number:z.3g}{_UNITS[scale]}"
 
 
+def format_range(difference: float, lower: float | None, upper: float | None, scale: Scale) -> str:
+    """A difference with its interval, such as "0.95 (0.65 to 1.25)" or, on a log scale, "3.2% (2.8 to 3.6%)".
+
+    Half of the interval has two digits, and the numbers have as many decimals. Without an interval: the difference.
+    """
+    if lower is None and upper is None:
+        return shown(difference, scale)
+    unit, number = _UNITS[scale], difference if scale == "linear" else _per_cent(difference)
+    ends = [end if end is None or scale == "linear" else _per_cent(end) for end in (lower, upper)]
+    spread = max(abs(number - end) for end in ends if end is not None)
+    if not 1e-6 <= spread < 1e6 or abs(number) >= 1e6:
+        texts = ["-∞" if lower is None else f"{ends[0]:.3g}", "∞" if upper is None else f"{ends[1]:.3g}"]
+        return shown(difference, scale) if spread == 0.0 else f"{number:.3g}{unit} ({texts[0]} to {texts[1]}{unit})"
+    decimals = max(0, 1 - math.floor(math.log10(float(f"{spread:.2g}"))))
+    # An end that is not 0 is not shown as 0: whether 0 lies within is what the interval is read for.
+    while decimals < 9 and any(end and not round(end, decimals) for end in ends):
+        decimals += 1
+    middle, low, high = (None if each is None else f"{each:z,.{decimals}f}" for each in (number, *ends))
+    return f"{middle}{unit} ({low or '-∞'} to {high or '∞'}{unit})"
+
+
 def shown_with(difference: float, margin: float | None, scale: Scale) -> str:
     """A difference with its margin if that is known, such as "0.95 ± 0.30" or, on a log scale, "3.2% ± 0.4%".
 
@@ -247,6 +285,11 @@ def shown_with(difference: float, margin: float | None, scale: Scale) -> str:
 
 def _per_cent(logarithm: float) -> float:
     return 100.0 * math.expm1(min(logarithm, 700.0))
+
+
+def lowered(text: str) -> str:
+    """A text that goes on in the middle of a sentence."""
+    return f"{text[:1].lower()}{text[1:]}"
 
 
 def listed(names: list[str], rivals: int) -> str:

@@ -44,7 +44,7 @@ class Summary(Answer):
     """As in the report, without warnings and verdicts, and of a blend the weights of at least 0.5 %."""
     score: float | None
     """Score of the best generator so far."""
-    error: float | None
+    standard_error: float | None
     lower: float | None = optional()
     upper: float | None = optional()
     """Ends of the score's interval, as in `Standing`."""

@@ -106,6 +106,33 @@ class Report(Answer):
 
     @computed_field
     @property
+    def answer(self) -> str:
+        """The answer so far in one sentence, with the best generator; as it is shown everywhere."""
+        winner = next((row for row in self.standings if row.generator == self.decision.best), None)
+        told = f"after {self.samples:,} samples"
+        if not self.samples:
+            names = "One generator" if len(self.standings) == 1 else f"{len(self.standings)} generators"
+            return f"Waiting for the first samples. {names} will be scored by {self.title}."
+        if winner is None or winner.score is None:
+            return f"No answer yet {told}: not every generator has a score."
+        interval = "" if winner.interval_text == "…" else f" ({winner.interval_text})"
+        scored = f"{self.title} {winner.score:.3f}{interval}"
+        if len(self.standings) == 1:
+            return f"{winner.generator} has {scored} {told}. There is no generator to compare it with."
+        unless = f", {self.decision.unless}" if self.decision.unless else ""
+        return f"{self._verdict_on(winner.generator, told)}: {scored}{unless}."
+
+    @computed_field
+    @property
+    def uniform_text(self) -> str:
+        """What uniform sampling would have taken for the same certainty, in a sentence; "" where that is not known."""
+        if self.uniform_samples is None:
+            return ""
+        spent = f"about {self.uniform_samples:,} samples ({self.uniform_samples / self.samples:.1f} times)"
+        return f"Uniform sampling would have spent {spent}."
+
+    @computed_field
+    @property
     def overlap_text(self) -> str:
         """Why intervals of scores overlap although the generators' difference excludes 0, where this comes from samples
         in common; "" if there is nothing to explain."""
@@ -138,9 +165,24 @@ class Report(Answer):
     def _needs_pairs(self, contrast: Contrast, rows: dict[str, Standing]) -> bool:
         """Whether the difference excludes 0, and would not if the two scores were independent."""
         errors = [rows[name].compared_error(self.scale) for name in (contrast.generator, contrast.against)]
-        if not contrast.excludes_zero or not contrast.error or contrast.margin is None:
+        if not contrast.excludes_zero or not contrast.standard_error or None in (contrast.lower, contrast.upper):
             return False
-        return abs(contrast.difference) <= contrast.margin / contrast.error * math.hypot(*errors)
+        half = 0.5 * ((contrast.upper or 0.0) - (contrast.lower or 0.0))
+        return abs(contrast.difference) <= half / contrast.standard_error * math.hypot(*errors)
+
+    def _verdict_on(self, winner: str, told: str) -> str:
+        """The beginning of the answer: whether this generator is the best one. told: after how many samples."""
+        sure = self.decision.confidence
+        if self.decision.decided:
+            likely = f" with {self.decision.confidence_text} confidence" if self.decision.confidence_text else ""
+            return f"Best: {winner}{likely} {told}"
+        spent = self.max_cost is not None and (self.budget is None or self.samples < self.budget)
+        most = f"{self.max_cost:,g} in cost" if spent else f"{self.budget or self.samples:,} samples"
+        ends = {"out of budget": f"within the budget of {most}", "stopped": "before it was stopped"}
+        until = ends.get(self.state, "yet")
+        # A confidence that holds however often somebody looks is low for long: below a half it would be misread.
+        likely = f", with {self.decision.confidence_text} confidence" if sure is not None and sure >= 0.5 else ""
+        return f"Not decided {until}: {winner} leads {told}{likely}"
 
     @property
     def leader(self) -> str | None:
@@ -150,7 +192,7 @@ class Report(Answer):
 
     @property
     def behind(self) -> dict[str, str]:
-        """What is shown as "behind the best" for each generator; empty if nothing is known of the differences."""
+        """How much worse than the best each generator is, as text; empty if nothing is known of the differences."""
         if not self.contrasts:
             return {}
         apart = {one.generator: one.text for one in self.contrasts}
@@ -183,30 +225,18 @@ class Report(Answer):
             why = f"{verdict} after {self.samples:,} samples: {self.decision.reason}{unless}."
             said = [text for text in blend[1:] if not (self.mixture and self.mixture.repeats(text, why))]
             return [blend[0], why, *said, *warnings, *([] if self.hint is None else [self.hint])]
-        winner = next((row for row in self.standings if row.generator == self.decision.best), None)
-        if winner is None or winner.score is None:
-            return ["No winner: not every generator has an estimate.", *warnings]
-        interval = ""
-        if winner.lower is not None and winner.upper is not None:
-            interval = f" (interval {winner.lower:.3f} to {winner.upper:.3f})"
-        undecided = f"leads, undecided{' at the budget' if self.state == 'out of budget' else ''},"
-        verdict = "is best" if self.decision.decided else undecided
-        sure = self.decision.confidence_text
-        confidence = f" with {sure} confidence" if sure else ""
-        answer = (
-            f"{winner.generator} {verdict}{confidence} after {self.samples:,} samples: "
-            f"{self.title} {winner.score:.3f}{interval}{unless}."
-        )
-        said = [answer, self.why, *self.decision.verdict_sentences]
+        said = [self.answer]
+        if self.decision.best is None or len(self.standings) < 2:
+            return [*said, *warnings]
+        apart = {one.generator: one.text for one in self.contrasts}
+        said += [*self.decision.verdict_sentences(self.scale, apart), self.why]
         said += [text for text in (self.overlap_text, self.disagreement) if text]
         if self.mixture is not None:
             said += [text for text in self.mixture.sentences if text != self.mixture.gap_text]
         said += warnings
         if self.hint is not None:
             said.append(self.hint)
-        if self.uniform_samples is not None:
-            spent = f"about {self.uniform_samples:,} samples ({self.uniform_samples / self.samples:.1f} times)"
-            said.append(f"Uniform sampling would have spent {spent}.")
+        said += [self.uniform_text] if self.uniform_text else []
         if self.uniform_cost is not None and self.cost:
             spent = f"about {float(f'{self.uniform_cost:.3g}'):,g} ({self.uniform_cost / self.cost:.1f} times)"
             said.append(f"Uniform sampling would have cost {spent}.")

@@ -39,12 +39,13 @@ class AnswersChanged(Answer):
 
 
 class Standing(Answer):
-    """One generator in the report. Scores, errors and bounds are on the metric's natural scale; None if unknown."""
+    """One generator in the report. Scores, standard errors and the ends of intervals are on the metric's natural scale;
+    None if unknown. An interval covers the generator's own score with probability 1 − δ, whatever the others do."""
 
     generator: GeneratorName
     state: GeneratorState
     score: float | None
-    error: float | None
+    standard_error: float | None
     lower: float | None
     upper: float | None
     samples: int
@@ -70,7 +71,15 @@ class Standing(Answer):
     def compared_error(self, scale: Scale) -> float:
         """The error on the scale on which scores are compared; 0 if it is not known."""
         of = self.score if scale == "log" else 1.0
-        return self.error / of if self.error and of else 0.0
+        return self.standard_error / of if self.standard_error and of else 0.0
+
+    @property
+    def interval_text(self) -> str:
+        """The interval as it is shown everywhere, such as "1.82 to 1.98"; "…" without one."""
+        if self.lower is None and self.upper is None:
+            return "…"
+        lower = "-∞" if self.lower is None else f"{self.lower:.3f}"
+        return f"{lower} to {'∞' if self.upper is None else f'{self.upper:.3f}'}"
 
     def overlaps(self, other: Standing) -> bool:
         """Whether the intervals of the two scores have a value in common; False if one is not known."""

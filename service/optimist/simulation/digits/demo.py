@@ -195,25 +195,21 @@ def standings(report: Report) -> Table:
     table.add_column("generator", overflow="fold")
     behind = report.behind
     # Broken where a line may end, so that the table is narrow; nothing is cut off in a narrower terminal.
-    heads = (["behind\nthe best"] if behind else []) + [report.metric.upper(), "± error", "samples", "pick\nratio"]
+    heads = (["worse than\nthe best by"] if behind else []) + [report.title, "interval", "samples", "share"]
     for head in heads:
         table.add_column(head, justify="right", overflow="fold")
     for row in report.ranking:
         score = "…" if row.score is None else f"{row.score:.3f}"
-        error = "…" if row.error is None else f"{row.error:.3f}"
         apart = [behind[row.generator]] if behind else []
         style = "bold green" if row.generator == report.decision.best else ""
-        table.add_row(row.generator, *apart, score, error, f"{row.samples:,}", f"{row.pick_ratio:.1%}", style=style)
+        shown = score, row.interval_text, f"{row.samples:,}", f"{row.pick_ratio:.1%}"
+        table.add_row(row.generator, *apart, *shown, style=style)
     return table
 
 
 def headline(report: Report) -> Text:
-    """The current answer in one sentence."""
-    decision = report.decision
-    if decision.best is None:
-        return Text(report.why)
-    sure = f" with {decision.confidence_text} confidence" if decision.confidence_text else ""
-    return Text(f"{decision.best} leads{sure}. {report.why}")
+    """The current answer, and why it is not final."""
+    return Text(f"{report.answer} {report.why}")
 
 
 def summary(report: Report) -> Group:
