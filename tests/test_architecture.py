@@ -101,7 +101,7 @@ def test_the_readme_in_memory_example_runs(capsys: pytest.CaptureFixture[str]):
     examples = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     in_memory = next(example for example in examples if "Evaluation" in example)
     exec(compile(in_memory, "README.md", "exec"), {})
-    assert "good is best" in capsys.readouterr().out
+    assert "Best: good with" in capsys.readouterr().out
 
 
 def test_every_room_is_on_the_architecture_page():
