@@ -52,13 +52,13 @@ def test_without_a_url_an_example_starts_a_service_and_stops_it(monkeypatch: pyt
 def test_the_last_checkpoint_makes_the_best_digits(run: Callable[..., str], url: str):
     printed = run("checkpoints", f"--url={url}")
     assert ", decided" in printed
-    assert "epoch-30 is best" in printed
+    assert "Best: epoch-30 with" in printed
 
 
 def test_a_fleet_finds_the_model_with_the_least_noise(run: Callable[..., str], url: str):
     printed = run("fleet", f"--url={url}")
     assert ", decided" in printed
-    assert "clean is best" in printed
+    assert "Best: clean with" in printed
     assert int(re.search(r"^(\d+) of 20 workers waited", printed, re.MULTILINE).group(1)) > 1
 
 
@@ -88,7 +88,7 @@ def test_no_model_alone_is_as_diverse_as_a_blend(run: Callable[..., str], url: s
 def test_a_folder_is_replayed_until_the_answer_is_sure(run: Callable[..., str], url: str):
     printed = run("folder", f"--url={url}", "--name=digits-in-a-folder")
     assert ", decided" in printed
-    assert "noise-0.1 is best" in printed
+    assert "Best: noise-0.1 with" in printed
     used, total = re.search(r"([\d,]+) of ([\d,]+) files were used", printed).groups()
     assert int(used.replace(",", "")) < int(total.replace(",", "")) / 2
 
@@ -115,7 +115,7 @@ def test_a_folder_of_pictures_is_replayed_to_its_last_file(run: Callable[..., st
 def test_judged_answers_are_decided_with_fewer_judgements_than_all_prompts_take(run: Callable[..., str], url: str):
     printed = run("judged", f"--url={url}")
     assert ", decided" in printed
-    assert re.search(r"^(four-grams|trigrams) is best", printed, re.MULTILINE)
+    assert re.search(r"^Best: (four-grams|trigrams) with", printed, re.MULTILINE)
     used, fixed = re.findall(r"([\d,]+)(?: judgements were made)?\.$", printed, re.MULTILINE)
     assert int(used.replace(",", "")) < int(fixed.replace(",", "")) / 2
 

@@ -98,7 +98,7 @@ def test_it_goes_on_after_a_kill_and_names_the_winner_of_all_images(folders: Pat
     assert (again["resumed"], again["made"], again["report"]) == (0, 0, found["report"])
     text = ran(command(folders, "--batch", "5"))
     assert f"{found['used']} of {IMAGES * len(NOISE)} images were embedded" in text
-    assert f"{found['report']['decision']['best']} is best" in text
+    assert f"Best: {found['report']['decision']['best']} with" in text
 
     embedder = EfficientNetLite(device="cpu")
     generators = [folders / f"noise-{noise}" for noise in NOISE]
