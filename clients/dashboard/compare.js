@@ -72,7 +72,7 @@ function card(name) {
       const isBest = goal !== "mixture" && goal !== "route";
       fill(state, badges(report.state, report.standings.some(({ damaged }) => damaged)));
       fill(tags, tagged.length ? chips(tagged) : null);
-      say(sentence, goal === "mixture" ? blendAnswer(report) : goal === "route" ? routeAnswer(report) : `${report.answer} ${report.uniform_text}`);
+      say(sentence, goal === "mixture" ? blendAnswer(report) : goal === "route" ? routeAnswer(report) : report.answer);
       say(reason, isBest ? why(report) : (samples > 0 && report.why) || "");
       const known = [
         ["Samples", budget === null ? count(samples) : `${count(samples)} of ${count(budget)}`],

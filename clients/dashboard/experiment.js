@@ -112,7 +112,7 @@ function page(main, experiment, report, refresh) {
   );
   return {
     draw(report, progressCurve, perSecond) {
-      say(sentence, isBlend ? blendAnswer(report) : routes ? routeAnswer(report) : `${report.answer} ${report.uniform_text}`);
+      say(sentence, isBlend ? blendAnswer(report) : routes ? routeAnswer(report) : report.answer);
       say(reason, isBlend || routes ? (report.samples > 0 && report.why) || "" : why(report));
       say(hint, report.hint ?? "");
       const { anomalies = [], warnings: doubts = [] } = report.decision;

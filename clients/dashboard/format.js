@@ -23,10 +23,12 @@ export const cost = (number) =>
     : number >= 1e12 ? number.toExponential(2)
     : number.toLocaleString("en", { maximumFractionDigits: number >= 1000 ? 0 : number >= 1 ? 2 : 4 });
 
-// "± 0.080": half of a score's interval, with as many decimals as the score; "" without an interval.
+// "± 0.080": half of a score's interval, with as many decimals as the score; both ends where the score is not in the
+// middle, and "" without an interval.
 export function plusMinus({ score: found, lower, upper }) {
   if (found === null || [lower, upper].some((end) => end === null || end === undefined)) return "";
   const half = (upper - lower) / 2;
+  if (Math.abs((lower + upper) / 2 - found) > 0.1 * half) return `(${score(lower)} to ${score(upper)})`;
   if (score(found).includes("e") || half >= 1e6) return `± ${half.toExponential(1)}`;
   return `± ${half.toFixed(Math.min((score(found).split(".")[1] ?? "").length, 3))}`;
 }

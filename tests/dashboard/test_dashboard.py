@@ -120,7 +120,7 @@ def test_an_experiment_is_seen_running_to_its_decision(open_page: OpenPage, clie
     assert report.state == "decided"
     answer = page.locator(".answer")
     assert report.answer.startswith(f"Best: {report.decision.best} with ")
-    expect(answer).to_have_text(f"{report.answer} {report.uniform_text}")
+    expect(answer).to_have_text(report.answer)
     expect(page.locator(".title .badge.decided")).to_be_visible()
     drawn = "samples => document.getElementById('plot-regret').data[0].x.at(-1) === samples"
     until(page, drawn, report.samples)

@@ -122,7 +122,6 @@ class Report(Answer):
         unless = f", {self.decision.unless}" if self.decision.unless else ""
         return f"{self._verdict_on(winner.generator, told)}: {scored}{unless}."
 
-    @computed_field
     @property
     def uniform_text(self) -> str:
         """What uniform sampling would have taken for the same certainty, in a sentence; "" where that is not known."""
