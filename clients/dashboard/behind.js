@@ -1,5 +1,6 @@
 // The column "Worse than the best by" of the standings: the difference of each generator from the best one, with the
-// interval of the stopping rule. It can be sure although the intervals of the two scores overlap, because both scores share some chance.
+// interval of the stopping rule. It can be sure although the intervals of the two scores overlap, because both scores
+// share some chance.
 import { fill, h, say } from "./dom.js";
 import { count, score } from "./format.js";
 import { axis, bar } from "./intervals.js";

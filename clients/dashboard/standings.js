@@ -1,5 +1,5 @@
-// The standings, best first: how far each generator is behind the best, its score with its interval, samples, share
-// of the batches, state and warnings.
+// The standings, best first: how much worse than the best each generator is, its score with its interval, samples,
+// share of the batches, state and warnings.
 import { change, generatorPath } from "./api.js";
 import { behindCell, differences } from "./behind.js";
 import { confirm, fill, h, say } from "./dom.js";

@@ -33,7 +33,7 @@ from optimist_client.models import (
 
 FRESH = 1.0
 """Seconds that an answer to a poll may be old."""
-MOST_PICKS = 100
+SHOWN_PICKS = 100
 """Open picks in a report, the newest."""
 REMEMBERED = 256
 """Experiments whose progress curve is kept and continued; any other is made from its whole history."""
@@ -236,7 +236,7 @@ class Polls:
         curve = await self._curve(experiment, state.stored)
         picks = [
             OpenPickInfo(deadline=leased.deadline, **state.open_picks[leased.number].model_dump(include=_SHOWN))
-            for leased in state.stored.open_picks[-MOST_PICKS:]
+            for leased in state.stored.open_picks[-SHOWN_PICKS:]
         ]
         names = [generator.name for generator in state.stored.generators]
         mixtures, gains = await self._blends.points(experiment), await self._gains.points(experiment)

@@ -42,6 +42,11 @@ class Contrast(Answer):
         return format_range(self.difference, self.lower, self.upper, self.scale)
 
     @property
+    def half_width(self) -> float | None:
+        """Half of the width of the interval; None where an end is not known."""
+        return None if self.lower is None or self.upper is None else 0.5 * (self.upper - self.lower)
+
+    @property
     def excludes_zero(self) -> bool:
         """Whether the interval of the difference lies on one side of 0."""
         return (self.lower is not None and self.lower > 0.0) or (self.upper is not None and self.upper < 0.0)

@@ -206,7 +206,7 @@ class DecisionInfo(Answer):
         words = WORDS[code]
         tolerance = "" if self.closest is None else f" of {shown(self.closest.tolerance, scale)}"
         if code == "equal":
-            words = f"as good (within the tolerance{tolerance})"
+            words = words.replace("tolerance", f"tolerance{tolerance}")
         elif code == "close" and self.decided:
             words = f"{words}, but not better by more than the tolerance{tolerance}"
         if code == "close" and len(names) <= _EXPLAINED and all(name in apart for name in names):
@@ -258,7 +258,7 @@ def format_range(difference: float, lower: float | None, upper: float | None, sc
     if not 1e-6 <= spread < 1e6 or abs(number) >= 1e6:
         texts = ["-∞" if lower is None else f"{ends[0]:.3g}", "∞" if upper is None else f"{ends[1]:.3g}"]
         return shown(difference, scale) if spread == 0.0 else f"{number:.3g}{unit} ({texts[0]} to {texts[1]}{unit})"
-    decimals = max(0, 1 - math.floor(math.log10(float(f"{spread:.2g}"))))
+    decimals = _decimals(spread)
     # An end that is not 0 is not shown as 0: whether 0 lies within is what the interval is read for.
     while decimals < 9 and any(end and not round(end, decimals) for end in ends):
         decimals += 1
@@ -279,8 +279,13 @@ def shown_with(difference: float, margin: float | None, scale: Scale) -> str:
     spread = float(f"{spread:.2g}")
     if not 1e-6 <= spread < 1e6 or abs(number) >= 1e6:
         return f"{shown(difference, scale)} ± {shown(margin, scale, difference)}"
-    decimals = max(0, 1 - math.floor(math.log10(spread)))
+    decimals = _decimals(spread)
     return f"{number:z,.{decimals}f}{_UNITS[scale]} ± {spread:,.{decimals}f}{_UNITS[scale]}"
+
+
+def _decimals(spread: float) -> int:
+    """The decimals by which a number above 0 is shown with two digits, rounded; 0 from 10 on."""
+    return max(0, 1 - math.floor(math.log10(float(f"{spread:.2g}"))))
 
 
 def _per_cent(logarithm: float) -> float:

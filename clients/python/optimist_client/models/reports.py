@@ -82,7 +82,7 @@ class Report(Answer):
     acceptances: Annotated[list[Acceptance], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
     """Batches on another scale that somebody accepted as they are, the newest last."""
     contrasts: Annotated[list[Contrast], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
-    """How far each other generator that has an estimate is behind the best one, in the order of the standings."""
+    """How much worse than the best each other generator is that has an estimate, in the order of the standings."""
     watched: Annotated[dict[str, WatchedReport], Field(exclude_if=lambda value: not value)] = Field(
         default_factory=dict
     )
@@ -108,19 +108,17 @@ class Report(Answer):
     @property
     def answer(self) -> str:
         """The answer so far in one sentence, with the best generator; as it is shown everywhere."""
-        winner = next((row for row in self.standings if row.generator == self.decision.best), None)
-        told = f"after {self.samples:,} samples"
+        winner, told = self._winner, f"after {self.samples:,} samples"
         if not self.samples:
             names = "One generator" if len(self.standings) == 1 else f"{len(self.standings)} generators"
             return f"Waiting for the first samples. {names} will be scored by {self.title}."
-        if winner is None or winner.score is None:
+        if winner is None:
             return f"No answer yet {told}: not every generator has a score."
         interval = "" if winner.interval_text == "…" else f" ({winner.interval_text})"
         scored = f"{self.title} {winner.score:.3f}{interval}"
         if len(self.standings) == 1:
             return f"{winner.generator} has {scored} {told}. There is no generator to compare it with."
-        unless = f", {self.decision.unless}" if self.decision.unless else ""
-        return f"{self._verdict_on(winner.generator, told)}: {scored}{unless}."
+        return f"{self._verdict_on(winner.generator, told)}: {scored}{self._unless}."
 
     @property
     def uniform_text(self) -> str:
@@ -164,10 +162,20 @@ class Report(Answer):
     def _needs_pairs(self, contrast: Contrast, rows: dict[str, Standing]) -> bool:
         """Whether the difference excludes 0, and would not if the two scores were independent."""
         errors = [rows[name].compared_error(self.scale) for name in (contrast.generator, contrast.against)]
-        if not contrast.excludes_zero or not contrast.standard_error or None in (contrast.lower, contrast.upper):
+        if not contrast.excludes_zero or not contrast.standard_error or contrast.half_width is None:
             return False
-        half = 0.5 * ((contrast.upper or 0.0) - (contrast.lower or 0.0))
-        return abs(contrast.difference) <= half / contrast.standard_error * math.hypot(*errors)
+        return abs(contrast.difference) <= contrast.half_width / contrast.standard_error * math.hypot(*errors)
+
+    @property
+    def _winner(self) -> Standing | None:
+        """The standing of the best generator; None where there is none, or it has no score."""
+        known = (row for row in self.standings if row.generator == self.decision.best and row.score is not None)
+        return next(known, None)
+
+    @property
+    def _unless(self) -> str:
+        """The condition of a provisional decision, as the end of a sentence; else ""."""
+        return f", {self.decision.unless}" if self.decision.unless else ""
 
     def _verdict_on(self, winner: str, told: str) -> str:
         """The beginning of the answer: whether this generator is the best one. told: after how many samples."""
@@ -211,7 +219,6 @@ class Report(Answer):
         warnings = [f"Warning: {warning}." for warning in self.decision.warnings]
         odd = [one.text for one in self.decision.anomalies]
         warnings = [f"Warning: {text}{'' if text.endswith('?') else '.'}" for text in odd] + warnings
-        unless = f", {self.decision.unless}" if self.decision.unless else ""
         warnings += [
             f"Warning: {row.generator}: {row.change.text}." for row in self.standings if row.change is not None
         ]
@@ -221,11 +228,11 @@ class Report(Answer):
             blend = ["No blend yet."] if self.mixture is None else self.mixture.sentences
             until = " at the budget" if self.state == "out of budget" else ""
             verdict = "Decided" if self.decision.decided else f"Undecided{until}"
-            why = f"{verdict} after {self.samples:,} samples: {self.decision.reason}{unless}."
+            why = f"{verdict} after {self.samples:,} samples: {self.decision.reason}{self._unless}."
             said = [text for text in blend[1:] if not (self.mixture and self.mixture.repeats(text, why))]
             return [blend[0], why, *said, *warnings, *([] if self.hint is None else [self.hint])]
         said = [self.answer]
-        if self.decision.best is None or len(self.standings) < 2:
+        if self._winner is None or len(self.standings) < 2:
             return [*said, *warnings]
         apart = {one.generator: one.text for one in self.contrasts}
         said += [*self.decision.verdict_sentences(self.scale, apart), self.why]
