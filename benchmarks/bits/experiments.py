@@ -6,6 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
+import laboratory
 import numpy as np
 import served
 from served import LEASE, Served, routes
@@ -83,6 +84,16 @@ def on_service(metric: Metric | str, how: Any = served.plain, **settings: Any) -
     """Any metric on a service."""
     reads, restarts = settings.pop("reads", ("features",)), settings.pop("restarts", False)
     return Served(settings.pop("world", W8), {"metric": metric, **settings}, how, reads, restarts=restarts)
+
+
+def simulated(*given: Any, **settings: Any) -> Made:
+    """Policies in the laboratory."""
+    return Made(partial(laboratory.simulated, W8, *given, **settings))
+
+
+def routed(*policies: str, **settings: Any) -> Made:
+    """Routing policies in the laboratory."""
+    return Made(partial(laboratory.routed, W8, policies, **settings))
 
 
 OMEGAS = np.random.default_rng(1).standard_normal((8, 9))
@@ -176,6 +187,29 @@ IN_MEMORY: dict[str, Asked | Made] = {
     "blend of sets by vendi": Made(partial(memory.blends, SETS, metric=Vendi(kernel=WIDE, order=0.5))),
     "run": Made(partial(memory.run, W8, metric="rke", kernel=NARROW.model_dump(), costs=PRICES, max_cost=300.0)),
     "compare": Made(partial(memory.compared, W8, metric="fid", watch="kid,rke", budget=160)),
+    "simulated best": simulated(metric="fid", reference=REAL, policies="ucb,top-two,fid-ucb,uniform"),
+    "simulated best, paired": simulated(
+        (100,) * 3, metric=RKE(kernel=OPEN), policies="top-two,thompson:delta=0.1", paired=True, stop=True, rounds=40
+    ),
+    "simulated best, watched": simulated(
+        metric=FID(reference=REAL),
+        watch=[Mean(reads="values", label="level"), InceptionScore()],
+        policies="ucb:warmup=3,greedy",
+        tolerance="2%",
+        shuffle=False,
+    ),
+    "simulated mixture": simulated(
+        metric=Vendi(kernel=NARROW, order=2.0),
+        goal="mixture",
+        policies="ogd,mixture-greedy,uniform",
+        tolerance="5%",
+        stop=True,
+    ),
+    "simulated mixture by fid": simulated(metric="fid", reference=MOMENTS, goal="mixture", policies="ogd"),
+    "simulated routing": routed("optimistic", "rff-ucb", "uniform", "best-single", "pak-ucb"),
+    "simulated routing, tries": routed("optimistic", "promptwise", price=0.05, tries=3),
+    "simulated routing, ceiling": routed("optimistic", "greedy", ceiling=1.5),
+    "simulated routing, share": routed("optimistic", "best-single", at_least=0.97),
 }
 EVERYTHING: dict[str, Any] = {"reference": REAL, "watch": EVERY, "reads": READS_EVERY}
 LARGE: dict[str, Any] = {

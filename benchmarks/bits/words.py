@@ -6,7 +6,8 @@ with those of the SDK, and texts for people (reasons, warnings) are left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ import numpy as np
 Fields = dict[str, Any]
 Step = tuple[str, Fields]
 """What happened, such as "pick 7", and what was said of it, exactly."""
+BEST = ("named", "estimates", "regret", "optimal_pick_ratio", "accuracy")
+MIXTURE = ("marks", "weights", "drawn_excess", "named_excess", "drawn_share", "named_share", "gain_holds", "gains")
+"""What is recorded of the trials of a simulation, by its goal."""
 
 
 def exact(value: Any) -> Any:
@@ -207,3 +211,48 @@ def report(found: Any, *, place: str) -> list[Step]:
     if found.mixture is not None:
         steps.append((f"mixture {place}", mixture(found.mixture)))
     return [*steps, (f"decision {place}", decision(found.decision)), (f"totals {place}", totals)]
+
+
+def simulation(found: Any) -> Iterator[Step]:
+    """The result of a simulation with the goal "best" or "mixture"."""
+    for policy, run in found.runs.items():
+        yield (
+            f"trials of {policy}",
+            {"picks": run.picks, "samples": run.samples, "decided": run.decided.tolist(), "exhausted": run.exhausted},
+        )
+        curves = {name: getattr(run, name) for name in (*BEST, *MIXTURE) if hasattr(run, name)}
+        yield f"curves of {policy}", curves
+    for label, one in getattr(found, "watched", {}).items():
+        for policy, run in one.runs.items():
+            yield f"regret of {policy} by {label}", {"regret": run.regret, "accuracy": run.accuracy}
+    for summary in found.summaries:
+        fields = asdict(summary)
+        yield f"summary of {summary.policy}", {name: fields[name] for name in sorted(fields)}
+
+
+def routing(found: Any) -> Iterator[Step]:
+    """What routing policies get."""
+    yield (
+        "prompts",
+        {
+            "prompts": found.prompts,
+            "best": found.best,
+            "ideal": found.ideal,
+            "single cost": found.single_cost,
+            "dearest cost": found.dearest_cost,
+            "mixture": found.mixture,
+        },
+    )
+    for row in found.rows:
+        yield (
+            f"summary of {row.policy}",
+            {
+                "mean": row.mean,
+                "error": row.error,
+                "share of ideal": row.share_of_ideal,
+                "picks": row.picks,
+                "cost": row.cost,
+                "saved": row.saved,
+                "saved of the dearest": row.saved_dearest,
+            },
+        )
