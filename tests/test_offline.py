@@ -22,7 +22,7 @@ from optimist_client.metrics import declared
 
 D = 4
 KERNEL = {"name": "gaussian", "sigma": 2.0, "features": 64, "seed": 3}
-KERNEL_OPTIONS = ("--sigma=2", "--frequencies=64", "--kernel-seed=3")
+KERNEL_TEXT = "kernel.sigma=2,kernel.features=64,kernel.seed=3"
 
 
 def rows(seed: int, n: int = 60, shift: float = 0.0) -> np.ndarray:
@@ -73,11 +73,11 @@ def test_every_file_type_is_scored_best_first(tmp_path: Path, real: Path):
     [
         ("is", (), {}),
         ("is", ("--bound=naive", "--delta=0.1"), {"bound": "naive", "delta": 0.1}),
-        ("rke", KERNEL_OPTIONS, {"kernel": KERNEL}),
-        ("rke", ("--bound=theorem", *KERNEL_OPTIONS), {"kernel": KERNEL, "bound": "theorem"}),
-        ("vendi", (*KERNEL_OPTIONS, "--order=inf"), {"kernel": KERNEL, "order": math.inf}),
-        ("vendi", (*KERNEL_OPTIONS, "--truncation=5"), {"kernel": KERNEL, "truncation": 5}),
-        ("vendi", ("--kernel=cosine",), {"kernel": {"name": "cosine"}}),
+        (f"rke:{KERNEL_TEXT}", (), {"kernel": KERNEL}),
+        (f"rke:{KERNEL_TEXT}", ("--bound=theorem",), {"kernel": KERNEL, "bound": "theorem"}),
+        (f"vendi:{KERNEL_TEXT},order=inf", (), {"kernel": KERNEL, "order": math.inf}),
+        (f"vendi:{KERNEL_TEXT},truncation=5", (), {"kernel": KERNEL, "truncation": 5}),
+        ("vendi:kernel.name=cosine", (), {"kernel": {"name": "cosine"}}),
     ],
 )
 def test_every_metric_agrees_with_score(tmp_path: Path, metric: str, options: tuple[str, ...], keywords: dict):
@@ -87,7 +87,7 @@ def test_every_metric_agrees_with_score(tmp_path: Path, metric: str, options: tu
     found = scored(tmp_path / "1.npy", tmp_path / "2.npy", "--metric", metric, *options)
     assert found[0]["score"] >= found[1]["score"]
     for row in found:
-        agrees(row, optimist.score(make(int(row["name"])), metric, **keywords))
+        agrees(row, optimist.score(make(int(row["name"])), metric.partition(":")[0], **keywords))
 
 
 @pytest.mark.parametrize("metric", [name for name, kind in declared().items() if kind.needs == {"reference"}])
@@ -111,7 +111,7 @@ def test_bfloat16_is_read_as_what_it_holds(tmp_path: Path):
     halves = (np.ascontiguousarray(rows(1), "<f4").view("<u4") >> 16).astype("<u2")
     header = json.dumps({"x": {"dtype": "BF16", "shape": [60, D], "data_offsets": [0, halves.nbytes]}}).encode()
     (tmp_path / "a.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + halves.tobytes())
-    (found,) = scored(tmp_path / "a.safetensors", "--metric=rke", *KERNEL_OPTIONS)
+    (found,) = scored(tmp_path / "a.safetensors", f"--metric=rke:{KERNEL_TEXT}")
     widened = (halves.astype("<u4") << 16).view("<f4")
     agrees(found, optimist.score(widened, "rke", kernel=KERNEL))
 
@@ -133,7 +133,7 @@ def test_equal_names_are_told_apart_by_their_files(tmp_path: Path):
         (tmp_path / folder).mkdir()
         np.save(tmp_path / folder / "same.npy", rows(1))
     files = [tmp_path / folder / "same.npy" for folder in ("a", "b")]
-    names = {row["name"] for row in scored(*files, "--metric=rke", *KERNEL_OPTIONS)}
+    names = {row["name"] for row in scored(*files, f"--metric=rke:{KERNEL_TEXT}")}
     assert names == {f"{file}:same" for file in files}
 
 
@@ -227,19 +227,17 @@ def test_references_that_are_not_as_expected(tmp_path: Path, real: Path, arrays:
     ("options", "expected"),
     [
         ((), "--reference FILE"),
-        (("--metric=is", "--reference=REAL"), "does not take reference"),
+        (("--metric=is", "--reference=REAL"), "no metric of is compares with real data"),
         (("--metric=is",), "Logits must go through a softmax"),
-        (("--metric=vendi",), "needs --sigma"),
-        (("--metric=vendi", "--sigma=0"), "sigma must be positive"),
-        (("--metric=vendi", "--kernel=cosine", "--sigma=1"), "the cosine kernel has no --sigma"),
-        (("--metric=vendi", "--sigma=1", "--order=-1"), "order: expected at least"),
-        (("--metric=vendi", "--sigma=1", "--frequencies=4", "--truncation=9"), "truncation must lie between 1 and"),
-        (("--metric=rke", "--sigma=1", "--bound=authors"), "has the bounds influence, theorem"),
-        (("--reference=REAL", "--sigma=1"), "does not take kernel"),
+        (("--metric=vendi",), "as text vendi:kernel.sigma=10"),
+        (("--metric=vendi:kernel.sigma=0",), "sigma must be positive"),
+        (("--metric=vendi:kernel.sigma=one",), "sigma"),
+        (("--metric=vendi:kernel.name=cosine,kernel.sigma=1",), "the cosine kernel has no sigma"),
+        (("--metric=vendi:kernel.sigma=1,order=-1",), "order: expected at least"),
+        (("--metric=vendi:kernel.sigma=1,kernel.features=4,truncation=9",), "truncation must lie between 1 and"),
+        (("--metric=rke:kernel.sigma=1", "--bound=authors"), "has the bounds influence, theorem"),
+        (("--metric=fid:kernel.sigma=1", "--reference=REAL"), "does not take kernel"),
         (("--reference=REAL", "--delta=0"), "delta must lie"),
-        (("--reference=REAL", "--exact"), "'fid' has no kernel"),
-        (("--metric=is", "--exact"), "'is' has no kernel"),
-        (("--reference=REAL", "--sigma=median"), "does not take kernel"),
     ],
 )
 def test_options_that_make_no_sense(real: Path, options: tuple[str, ...], expected: str):
@@ -249,7 +247,7 @@ def test_options_that_make_no_sense(real: Path, options: tuple[str, ...], expect
 
 def test_widths_must_agree_without_a_reference_too(tmp_path: Path, real: Path):
     np.save(tmp_path / "wide.npy", np.ones((5, D + 1)))
-    _, error = run("score", real, tmp_path / "wide.npy", "--metric=rke", "--sigma=1", code=1)
+    _, error = run("score", real, tmp_path / "wide.npy", "--metric=rke:kernel.sigma=1", code=1)
     assert f"{tmp_path / 'wide.npy'}: expected {D} columns, as 'real' of {real} has" in error
 
 
@@ -262,8 +260,8 @@ def test_one_median_bandwidth_for_all_files_as_an_experiment_has(tmp_path: Path)
     batches = {"near": rows(1, 300), "wide": 10.0 * rows(2, 200), "few": rows(3, 50)}
     np.savez(tmp_path / "two.npz", near=batches["near"], wide=batches["wide"].astype(np.float32))
     np.save(tmp_path / "few.npy", batches["few"])
-    options = ("--metric=vendi", "--sigma=median", "--frequencies=64")
-    found = scored(tmp_path / "two.npz", tmp_path / "few.npy", *options)
+    metric = "--metric=vendi:kernel.sigma=median,kernel.features=64"
+    found = scored(tmp_path / "two.npz", tmp_path / "few.npy", metric)
     # 256 rows, 86 of each generator as far as there are so many; the median of three medians.
     medians = [
         np.median(np.linalg.norm(rows[:86, None] - rows[None, :86], axis=-1)[np.triu_indices(min(len(rows), 86), 1)])
@@ -274,21 +272,21 @@ def test_one_median_bandwidth_for_all_files_as_an_experiment_has(tmp_path: Path)
         kernel = {"sigma": row["bandwidths"]["kernel"], "features": 64}
         batch = batches[row["name"]].astype(np.float32 if row["name"] == "wide" else np.float64)
         agrees(row, optimist.score(batch, "vendi", kernel=kernel))
-    table, _ = run("score", tmp_path / "two.npz", tmp_path / "few.npy", *options)
+    table, _ = run("score", tmp_path / "two.npz", tmp_path / "few.npy", metric)
     assert f"σ of the kernel: {found[0]['bandwidths']['kernel']:.4g}." in table
 
 
-@pytest.mark.parametrize("exact", [(), ("--exact",)])
-def test_one_median_bandwidth_for_the_prompts_of_all_files(tmp_path: Path, exact: tuple[str, ...]):
+@pytest.mark.parametrize("features", [16, None])
+def test_one_median_bandwidth_for_the_prompts_of_all_files(tmp_path: Path, features: int | None):
     for seed in (1, 2):
         np.savez(tmp_path / f"{seed}.npz", **pairs(seed, scale=float(seed)))
     files = (tmp_path / "1.npz", tmp_path / "2.npz")
-    options = () if exact else ("--frequencies=16",)
-    found = scored(*files, "--metric=conditional-vendi", "--sigma=2", "--prompt-sigma=median", *options, *exact)
+    kernels = f"kernel.sigma=2,kernel.features={json.dumps(features)},prompt_kernel.sigma=median"
+    found = scored(*files, f"--metric=conditional-vendi:{kernels}")
     assert found[0]["bandwidths"] == found[1]["bandwidths"]
     assert found[0]["bandwidths"]["kernel"] == 2.0
     for row in found:
-        kernel = {"sigma": 2.0, "features": None if exact else 16}
+        kernel = {"sigma": 2.0, "features": features}
         prompt_kernel = {"sigma": row["bandwidths"]["prompt_kernel"]}
         arrays = pairs(int(row["name"]), scale=float(row["name"]))
         agrees(row, optimist.score(arrays, "conditional-vendi", kernel=kernel, prompt_kernel=prompt_kernel))
@@ -310,15 +308,15 @@ def test_one_median_bandwidth_for_the_prompts_of_all_files(tmp_path: Path, exact
 def test_pairs_that_are_not_as_expected(tmp_path: Path, wrong: dict, expected: str, sigma: str):
     np.savez(tmp_path / "good.npz", **pairs(1))
     np.savez(tmp_path / "bad.npz", **{**pairs(2), **wrong})
-    options = ("--metric=conditional-vendi", "--sigma=1", f"--prompt-sigma={sigma}", "--frequencies=8")
-    _, error = run("score", tmp_path / "good.npz", tmp_path / "bad.npz", *options, code=1)
+    metric = f"--metric=conditional-vendi:kernel.sigma=1,kernel.features=8,prompt_kernel.sigma={sigma}"
+    _, error = run("score", tmp_path / "good.npz", tmp_path / "bad.npz", metric, code=1)
     assert error.startswith(f"{tmp_path / 'bad.npz'}: ")
     assert expected in error
 
 
 def test_a_row_without_direction_is_named(tmp_path: Path):
     np.save(tmp_path / "x.npy", np.diag([1.0, 0.0]))
-    _, error = run("score", tmp_path / "x.npy", "--metric=rke", "--kernel=cosine", code=1)
+    _, error = run("score", tmp_path / "x.npy", "--metric=rke:kernel.name=cosine", code=1)
     assert error.startswith(f"{tmp_path / 'x.npy'}: ")
     assert "row 1 is" in error
 

@@ -114,11 +114,11 @@ def test_the_median_bandwidth_is_that_of_an_experiment(tmp_path: Path):
     found = optimist.contrast(
         {"a": tmp_path / "a.npy", "b": SETS["wide"]}, "rke", kernel=KERNEL | {"sigma": "median"}, paired=True
     )
-    options = ("--metric=rke", "--sigma=median", "--frequencies=32", "--paired", "--json")
+    options = ("--metric=rke:kernel.sigma=median,kernel.features=32", "--paired", "--json")
     told = json.loads(run(tmp_path / "a.npy", tmp_path / "b.npy", *options)[0])
     assert told["contrasts"][0]["difference"] == found.contrasts[0].difference
     sigma = json.loads(
-        CliRunner().invoke(app, ["score", f"{tmp_path}/a.npy", f"{tmp_path}/b.npy", *options[:3], "--json"]).stdout
+        CliRunner().invoke(app, ["score", f"{tmp_path}/a.npy", f"{tmp_path}/b.npy", options[0], "--json"]).stdout
     )[0]["bandwidths"]["kernel"]
     known = optimist.contrast(
         {"a": SETS["near"], "b": SETS["wide"]}, "rke", kernel=KERNEL | {"sigma": sigma}, paired=True
@@ -250,7 +250,7 @@ def test_files_that_cannot_be_compared(tmp_path: Path, files: dict[str, Path]):
         ((files["near"], tmp_path / "odd.npy", *reference), f"{tmp_path / 'odd.npy'}: array 'odd': features: "),
         ((files["near"], tmp_path / "none.npy", *reference), f"{tmp_path / 'none.npy'}: no such file"),
         ((files["near"], files["wide"]), "--reference FILE"),
-        ((files["near"], files["wide"], "--metric=rke"), "needs --sigma"),
+        ((files["near"], files["wide"], "--metric=rke"), "as text rke:kernel.sigma=10"),
     ):
         out, error = run(*arguments, code=1)
         assert out == ""

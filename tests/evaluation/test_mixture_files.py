@@ -75,7 +75,7 @@ def test_it_is_that_of_an_evaluation_that_was_told_the_same():
 
 
 def test_files(files: list[Path]):
-    options = ("--metric=rke", "--sigma=1.5", "--frequencies=48", "--kernel-seed=3")
+    options = ("--metric=rke:kernel.sigma=1.5,kernel.features=48,kernel.seed=3",)
     known = optimist.mixture(dict(zip(SETS, files, strict=True)), "rke", kernel=KERNEL)
     told = json.loads(run(*files, *options, "--mixture", "--json")[0])
     assert [row["name"] for row in told["scores"]] == [
@@ -96,7 +96,5 @@ def test_samples_that_cannot_be_blended_are_refused(files: list[Path]):
         optimist.mixture({"a": SETS["left"], "b": SETS["right"][:, :2]}, "rke", kernel=KERNEL)
     with pytest.raises(ValueError, match="features=r"):
         optimist.mixture(SETS, "rke", kernel={**KERNEL, "features": None, "seed": 0})
-    assert (
-        "no score of blends" in run(*files, "--metric=vendi", "--sigma=1.5", "--truncation=3", "--mixture", code=1)[1]
-    )
-    assert "two or more sets" in run(files[0], "--metric=rke", "--sigma=1.5", "--mixture", code=1)[1]
+    assert "no score of blends" in run(*files, "--metric=vendi:kernel.sigma=1.5,truncation=3", "--mixture", code=1)[1]
+    assert "two or more sets" in run(files[0], "--metric=rke:kernel.sigma=1.5", "--mixture", code=1)[1]

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from optimist import contrast, score
 from optimist.commands import app
-from optimist.commands.shared import parsed
 from optimist_client.metrics import FID, RKE, Gaussian, Mean
+from optimist_client.metrics.texts import parsed
 
 REAL = np.random.default_rng(0).standard_normal((300, 3))
 
@@ -83,17 +83,10 @@ def test_files_of_several_arrays(files: Path):
     assert json.loads(alone.stdout)[0]["score"] == pytest.approx(arrays(1.0)["wit"].mean())
 
 
-def test_kernels_of_the_options_serve_watched_metrics(files: Path):
-    ended = run(files / "near.npz", "--reference", files / "real.npy", "--watch", "rke", "--sigma", 2, "--json")
-    assert ended.exit_code == 0, ended.output
-    expected = score(arrays(0.1)["features"], "rke", kernel={"sigma": 2.0}).score
-    assert json.loads(ended.stdout)[0]["watched"]["rke"]["score"] == expected
-
-
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--watch", "rke"], "watch: metric 'rke' needs kernel"),
+        (["--watch", "rke"], "metric 'rke' needs kernel"),
         (["--watch", "kit"], "unknown metric 'kit': expected one of fid"),
         (["--watch", "mean:wit"], "expected a metric as name:setting=value,setting=value; got 'mean:wit'"),
         (["--watch", "mean:reads=wit,best=low"], "it does not take best"),

@@ -344,7 +344,7 @@ def test_the_command_says_what_is_wrong_without_a_traceback(tmp_path: Path):
 
     files = [f"--features={tmp_path / 'problem.npz'}", f"--reference={tmp_path / 'real.npy'}"]
     assert "problem.npz: 'b': features: expected 4 columns, as the reference has; found 3" in said(*files)
-    assert "'vendi' needs --sigma" in said(files[0], "--metric=vendi")
+    assert "as text vendi:kernel.sigma=10" in said(files[0], "--metric=vendi")
     assert "--truth: expected scores as a=1.5,b=2.5; got 'x'" in said(*files, "--truth=x")
     assert "--features" in said(code=2)
 

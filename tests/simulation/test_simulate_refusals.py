@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from optimist.commands import app
 
 SMALL = ("--rounds=4", "--trials=1", "--batch=2")
-PAIRS = ("--metric=conditional-vendi", "--sigma=1", "--prompt-sigma=1", "--frequencies=4")
+PAIRS = ("--metric=conditional-vendi:kernel.sigma=1,kernel.features=4,prompt_kernel.sigma=1",)
 
 
 def rows(seed: int, n: int = 20, d: int = 4) -> np.ndarray:
@@ -106,11 +106,11 @@ def test_samples_of_no_use_are_refused(samples, real: Path, generators: dict[str
     [
         ({"a": 0.9 * probabilities(1)}, ["--metric=is"], "a.npy: probabilities: expected rows of numbers ≥ 0 that sum"),
         ({"a": probabilities(1), "b": probabilities(2, 5)}, ["--metric=is"], "b.npy: probabilities: expected 4 col"),
-        ({"a": np.zeros((20, 4))}, ["--metric=rke", "--kernel=cosine"], "a.npy: features: the metric needs rows"),
+        ({"a": np.zeros((20, 4))}, ["--metric=rke:kernel.name=cosine"], "a.npy: features: the metric needs rows"),
         ({"a": {"features": rows(1)}}, PAIRS, "a.npz: expected the arrays features, prompts; found features"),
         ({"a": {"features": rows(1), "prompts": rows(2, 9)}}, PAIRS, "got 20 of features, 9 of prompts"),
-        (FINE, ["--metric=rke"], "'rke' needs --sigma"),
-        (FINE, ["--metric=rke", "--sigma=nan"], "sigma must be positive and finite, not nan"),
+        (FINE, ["--metric=rke"], "as text rke:kernel.sigma=10"),
+        (FINE, ["--metric=rke:kernel.sigma=NaN"], "sigma"),
         (FINE, [], "reference: expected real features or their moments, which the metric 'fid' compares with; found"),
     ],
 )  # fmt: skip

@@ -127,9 +127,7 @@ def test_the_command_says_what_python_says(tmp_path: Path, draw_only: Callable[.
     np.savez(tmp_path / "problem.npz", **samples)
     told = [
         "--goal=mixture",
-        "--metric=rke",
-        "--sigma=1.5",
-        "--frequencies=16",
+        "--metric=rke:kernel.sigma=1.5,kernel.features=16",
         f"--features={tmp_path / 'problem.npz'}",
     ]
     size = ["--rounds=24", "--trials=2", "--policy=ogd", "--policy=uniform"]

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, Frequencies, extras, format_errors
+from optimist.commands.shared import AsJson, extras, format_errors
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ def bandwidth(
     size: Annotated[
         int | None, typer.Option(help="Rows per subset; by default as many as the file allows, at most 1000.")
     ] = None,
-    frequencies: Frequencies = None,
+    frequencies: Annotated[
+        int, typer.Option(min=1, help="Number of random frequencies of the gaussian kernel, r.")
+    ] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the subsets and frequencies.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -47,7 +49,7 @@ def bandwidth(
         from optimist.local.offline import choose_bandwidth
     with format_errors(ValueError, ArithmeticError):
         found = choose_bandwidth(
-            file, metric, sigmas=_numbers(sigmas), subsets=subsets, size=size, features=frequencies or 1000, seed=seed
+            file, metric, sigmas=_numbers(sigmas), subsets=subsets, size=size, features=frequencies, seed=seed
         )
     if as_json:
         typer.echo(json.dumps({"file": str(file), "metric": metric, **found.to_dict()}, indent=2, allow_nan=False))

@@ -10,22 +10,16 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from optimist.commands.score import check_reference, kernels_of, progress
+from optimist.commands.score import progress
 from optimist.commands.shared import (
-    ORDER,
     AsJson,
     Device,
-    Frequencies,
-    KernelName,
-    KernelSeed,
-    MetricName,
-    PromptSigma,
+    MetricText,
     ReferenceFile,
     ReferenceSamples,
-    Sigma,
-    Truncation,
     extras,
     format_errors,
+    metrics_of,
     real_data,
     settings_of,
 )
@@ -43,17 +37,10 @@ def contrast(
             help="Row i of every generator has the same seed or prompt; the files may differ in length.",
         ),
     ] = False,
-    metric: Annotated[MetricName, typer.Option(help="The metric to compare FILES by.")] = "fid",
+    metric: MetricText = "fid",
     reference: ReferenceFile = None,
     reference_samples: ReferenceSamples = None,
     delta: Annotated[float, typer.Option(help="Each interval covers 1 − delta by itself.")] = 0.05,
-    order: Annotated[float, typer.Option(help=ORDER)] = 1.0,
-    truncation: Truncation = None,
-    kernel: KernelName = None,
-    sigma: Sigma = None,
-    prompt_sigma: PromptSigma = None,
-    frequencies: Frequencies = None,
-    kernel_seed: KernelSeed = None,
     every: Annotated[
         bool, typer.Option("--all", help="Print all differences of more than six generators, too.")
     ] = False,
@@ -69,15 +56,11 @@ def contrast(
     with extras("server,scoring"):
         from optimist.local.offline import contrast_files
     with format_errors(ValueError), progress() as begun:
-        check_reference(metric, reference)
+        (declared,) = metrics_of([metric], real_data(reference, reference_samples))
         found = contrast_files(
             files,
-            metric,
+            declared,
             paired=paired,
-            reference=real_data(reference, reference_samples),
-            **kernels_of(metric, kernel, sigma, prompt_sigma, frequencies, kernel_seed, exact=False),
-            order=order,
-            truncation=truncation,
             delta=delta,
             device=settings.device,
             beside=reference,

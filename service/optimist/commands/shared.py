@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,7 +14,8 @@ from rich.text import Text
 
 from optimist.settings import Settings, has_password
 from optimist_client.errors import FixError
-from optimist_client.metrics import Metric, declared, find, texts
+from optimist_client.metrics import Metric, declared, find
+from optimist_client.metrics.texts import parsed
 from optimist_client.validation import each_in_words
 
 if TYPE_CHECKING:
@@ -58,14 +59,12 @@ else:
     """The names of all metrics, including those of OPTIMIST_METRICS."""
 
 
-def _of(setting: str) -> str:
-    """The sentence of a help text that says which metrics take a setting."""
-    return f"For {', '.join(name for name, metric in declared().items() if setting in metric.settings())}."
-
-
 ReferenceFile = Annotated[
     Path | None,
-    typer.Option(help=f"Real features (n, d), or mean and covariance, or mu and sigma. {_of('reference')}"),
+    typer.Option(
+        help="Real features (n, d), or mean and covariance, or mu and sigma, for every metric that compares with real "
+        "data and names no reference of its own."
+    ),
 ]
 ReferenceSamples = Annotated[
     int | None,
@@ -74,24 +73,6 @@ ReferenceSamples = Annotated[
         "samples: differences by fid then allow for the choice of these."
     ),
 ]
-ORDER = f"The order α; inf for the largest eigenvalue alone. {_of('order')}"
-Truncation = Annotated[int | None, typer.Option(help=f"Only the t largest eigenvalues count. {_of('truncation')}")]
-KernelName = Annotated[
-    Literal["gaussian", "cosine"] | None, typer.Option(help=f"The kernel; gaussian by default. {_of('kernel')}")
-]
-Sigma = Annotated[
-    str | None, typer.Option(help="Bandwidth of the gaussian kernel: a number (see `bandwidth`), or median.")
-]
-PromptSigma = Annotated[
-    str | None, typer.Option(help=f"Bandwidth of the prompts' gaussian kernel. {_of('prompt_kernel')}")
-]
-
-Frequencies = Annotated[
-    int | None, typer.Option(min=1, help="Number of random frequencies of the gaussian kernel, r; 1000 by default.")
-]
-
-KernelSeed = Annotated[int | None, typer.Option(min=0, help="Seed of the frequencies; 0 by default.")]
-
 Ceiling = Annotated[
     float | None,
     typer.Option(help="Of prompts that are routed: what one may cost on average, in the unit of the costs."),
@@ -153,14 +134,14 @@ def format_errors(*kinds: type[Exception]) -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-FORM = "optionally with settings, as mean:reads=clipscore,higher_is_better=false or rke:kernel.sigma=10"
-MetricText = Annotated[str, typer.Option(help=f"The metric: one of {', '.join(declared())}; {FORM}.")]
+FORM = "optionally with settings, as rke:kernel.sigma=10 or mean:reads=clipscore,higher_is_better=false"
+METRIC = f"The metric: one of {', '.join(declared())}; {FORM}."
+MetricText = Annotated[str, typer.Option(help=METRIC)]
 Watch = Annotated[
     list[str] | None,
     typer.Option(
-        help="A further metric of the same samples, in the form of --metric; may be given several times. It takes "
-        "--reference and the kernels' options where it has no such settings of its own. Files then hold the arrays of "
-        "all metrics by name."
+        help="A further metric of the same samples, in the form of --metric; may be given several times. Files then "
+        "hold the arrays of all metrics by name."
     ),
 ]
 
@@ -179,27 +160,26 @@ def real_data(reference: Path | None, samples: int | None) -> RealData | None:
     return read_reference(reference, samples)
 
 
-def parsed(text: str) -> tuple[str, dict[str, Any]]:
-    """The name and settings of a metric, as `texts.parsed` returns them; the file of a `reference` is read."""
-    name, settings = texts.parsed(text)
-    if isinstance(reference := settings.get("reference"), str):
-        settings["reference"] = real_data(Path(reference), None)
-    return name, settings
+def metrics_of(texts: Sequence[str], real: RealData | None) -> list[Metric]:
+    """The metrics of these texts. Raises FixError as `metric_of`, and where none takes the real data there are."""
+    found = [metric_of(text, real) for text in texts]
+    if real is not None and not any("reference" in metric.settings() for metric in found):
+        raise FixError(f"--reference: no metric of {', '.join(texts)} compares with real data")
+    return found
 
 
-def watched(texts: Sequence[str], shared: Mapping[str, Any]) -> list[Metric]:
-    """The metrics of these texts; settings among `shared` are taken where a metric has, but is not given, them."""
+def metric_of(text: str, real: RealData | None) -> Metric:
+    """The metric of a text. One that compares with real data has a `reference` of its own, a file, or else `real`.
+
+    Raises FixError where it lacks real data, and for settings that are not valid.
+    """
     from optimist.estimation.question import with_real_data
 
-    found: list[Metric] = []
-    for text in texts:
-        name, settings = parsed(text)
-        taken = {key: value for key, value in shared.items() if key in find(name).settings()}
-        found.append(with_real_data(name, **(taken | settings)))
-        if missing := sorted(
-            need
-            for need in find(name).needs - {"prompts", *find(name).arrays.values()}
-            if found[-1].setting(need) is None
-        ):
-            raise FixError(f"watch: metric {name!r} needs {', '.join(missing)}")
-    return found
+    name, settings = parsed(text)
+    if "reference" in settings:
+        settings["reference"] = real_data(Path(settings["reference"]), None)
+    elif real is not None and "reference" in find(name).settings():
+        settings["reference"] = real
+    elif "reference" in find(name).needs:
+        raise FixError(f"the metric {name!r} needs real features to compare with: --reference FILE")
+    return with_real_data(name, **settings)

@@ -15,28 +15,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.score import kernels_of
 from optimist.commands.shared import (
-    ORDER,
+    METRIC,
     AtLeast,
     Ceiling,
-    Frequencies,
-    KernelName,
-    KernelSeed,
-    MetricName,
-    PromptSigma,
     ReferenceFile,
     ReferenceSamples,
-    Truncation,
     Watch,
     console,
     extras,
     format_errors,
+    metric_of,
     real_data,
-    watched,
 )
 from optimist_client.errors import FixError
-from optimist_client.metrics import Metric, find
+from optimist_client.metrics import Metric
+from optimist_client.metrics.texts import parsed
 from optimist_client.tolerance import parsed as parsed_tolerance
 
 if TYPE_CHECKING:
@@ -71,9 +65,7 @@ def simulate(
             "each prompt. For the last, --features is a file as `optimist route` takes, with all scores."
         ),
     ] = "best",
-    metric: Annotated[
-        MetricName | None, typer.Option(help="The metric to compare by; by default the experiment's, or fid.")
-    ] = None,
+    metric: Annotated[str | None, typer.Option(help=f"{METRIC} By default the experiment's, or fid.")] = None,
     watch: Watch = None,
     reference: ReferenceFile = None,
     reference_samples: ReferenceSamples = None,
@@ -110,13 +102,6 @@ def simulate(
     truth: Annotated[
         str | None, typer.Option(help="True scores as a=1.5,b=2.5; by default computed from all samples.")
     ] = None,
-    order: Annotated[float | None, typer.Option(help=ORDER)] = None,
-    truncation: Truncation = None,
-    kernel: KernelName = None,
-    sigma: Annotated[str | None, typer.Option(help="Bandwidth of the gaussian kernel: a number, or median.")] = None,
-    prompt_sigma: PromptSigma = None,
-    frequencies: Frequencies = None,
-    kernel_seed: KernelSeed = None,
     price: Annotated[
         float, typer.Option(min=0.0, help="With --goal route: what a unit of cost is worth in units of the score.")
     ] = 0.0,
@@ -152,9 +137,9 @@ def simulate(
     """
     if goal == "route":
         unused = {"--experiment": experiment, "--generators": generators, "--metric": metric, "--reference": reference}
-        unused |= {"--watch": watch, "--truth": truth, "--kernel": kernel, "--sigma": sigma, "--tolerance": tolerance}
+        unused |= {"--watch": watch, "--truth": truth, "--tolerance": tolerance}
         unused |= {"--reference-samples": reference_samples}
-        unused |= {"--csv": csv_file, "--picks": picks, "--plot": plot, "--delta": delta, "--order": order}
+        unused |= {"--csv": csv_file, "--picks": picks, "--plot": plot, "--delta": delta}
         if given := [option for option, value in unused.items() if value is not None]:
             raise typer.BadParameter(f"--goal route takes no {', '.join(given)}: scores are in the file")
         if features is None:
@@ -175,16 +160,12 @@ def simulate(
             import optimist.simulation.plots  # noqa: F401 (report a missing package before the simulation)
     with format_errors(ValueError, OSError, MemoryError), extras("demo"), _warnings_shown():
         _check_places({"--json": json_file, "--csv": csv_file, "--picks": picks}, plot)
-        asked = (kernel, sigma, prompt_sigma, frequencies, kernel_seed)
-        # An experiment and the demo have their own kernels.
-        kernels = kernels_of(metric or "fid", *asked, exact=False) if features or any(asked) else {}
         real = real_data(reference, reference_samples)
-        shared = kernels | ({} if real is None else {"reference": real})
-        further = watched(watch or [], shared)
+        further = [metric_of(text, real) for text in watch or ()]
         # Which class the result has depends on the goal.
         asked_for: dict[str, Any] = {"goal": goal}
         result = laboratory.simulate(
-            _samples(features, experiment, [find(metric or "fid")(), *further], reference),
+            _samples(features, experiment, metric or "fid", further, reference),
             **asked_for,
             metric=metric,
             watch=further,
@@ -200,10 +181,6 @@ def simulate(
             delta=delta,
             tolerance=None if tolerance is None else parsed_tolerance(tolerance),
             truth=None if truth is None else _scores(truth),
-            order=order,
-            truncation=truncation,
-            kernel=kernels.get("kernel"),
-            prompt_kernel=kernels.get("prompt_kernel"),
             jobs=jobs,
             progress=True,
         )
@@ -220,15 +197,15 @@ def simulate(
 
 
 def _samples(
-    features: Path | None, experiment: Path | None, metrics: Sequence[Metric], reference: Path | None
+    features: Path | None, experiment: Path | None, metric: str, watch: Sequence[Metric], reference: Path | None
 ) -> SourceSet:
     """The samples that the options name. Imports torch only here."""
     from optimist.simulation import sources
     from optimist.simulation.inputs import arrays_read
 
     if features is not None:
-        return sources.SourceSet(sources.files(features, arrays_read(metrics), beside=reference))
-    return sources.digits(metrics[0].name) if experiment is None else sources.experiment(experiment)
+        return sources.SourceSet(sources.files(features, arrays_read(metric, watch), beside=reference))
+    return sources.digits(parsed(metric)[0]) if experiment is None else sources.experiment(experiment)
 
 
 def _scores(text: str) -> dict[str, float]:

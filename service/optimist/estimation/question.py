@@ -59,7 +59,7 @@ class Question:
                 check_number(option, value)
         for name, array in self.metric.kernels.items():
             if name not in self.kernels:
-                such_as = "such as dict(name='gaussian', sigma=10.0)"
+                such_as = f"such as dict(sigma=10.0), as text {self.metric.name}:{name}.sigma=10"
                 raise FixError(f"metric {self.metric.name!r} needs {name}, a kernel of its {array}, {such_as}")
         # The other checks are in the constructors of score and bound: build them at the smallest size.
         smallest = {**dict.fromkeys(self.kernels, SMALLEST_KERNEL), "truncation": None}

@@ -19,6 +19,7 @@ from optimist.numerics.batches import as_matrices
 from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
+from optimist_client.metrics.texts import parsed
 from optimist_client.tolerance import checked as checked_tolerance
 
 DEFAULTS: dict[str, Any] = {"delta": 0.05, "tolerance": 0.0}
@@ -92,7 +93,7 @@ def _source_set(sources: Any, metric: str | Metric | None, reference: Any, watch
     """The `sources` argument of `simulate` as a `SourceSet`, with the arrays of all metrics."""
     if isinstance(sources, SourceSet):
         return sources
-    arrays = arrays_read([metric if isinstance(metric, Metric) else find(metric or "fid")(), *watch])
+    arrays = arrays_read(metric or "fid", watch)
     if isinstance(sources, str | Path):
         if Path(sources).suffix == ".zip":
             return experiment(sources)
@@ -103,12 +104,15 @@ def _source_set(sources: Any, metric: str | Metric | None, reference: Any, watch
     return SourceSet({name: source_of(name, made, arrays) for name, made in sources.items()})
 
 
-def arrays_read(metrics: Iterable[Metric]) -> dict[str, int | None]:
+def arrays_read(metric: str | Metric, watch: Iterable[Metric]) -> dict[str, int | None]:
     """The arrays that the metrics read, with their columns where the settings say them."""
+    if isinstance(metric, str):
+        name, own = parsed(metric)
+        metric = find(name)(reads=own.get("reads"))
     found: dict[str, int | None] = {}
-    for metric in metrics:
-        for own, name in metric.array_names.items():
-            found[name] = found.get(name) or metric.widths.get(own)
+    for one in (metric, *watch):
+        for array, name in one.array_names.items():
+            found[name] = found.get(name) or one.widths.get(array)
     return found
 
 
@@ -138,10 +142,9 @@ def source_of(name: str, made: Any, arrays: Mapping[str, int | None]) -> Source:
 def _declared(metric: str | Metric | None, brought: Mapping[str, Any], given: Mapping[str, Any]) -> Metric:
     """The metric asked for, by default that of the sources. Settings that are not `given` are taken from there, too."""
     chosen = brought.get("metric", "fid") if metric is None else metric
-    name = chosen if isinstance(chosen, str) else chosen.name
+    name, own = parsed(chosen) if isinstance(chosen, str) else (chosen.name, _set(chosen))
     settings = {setting: brought[setting] for setting in find(name).settings() & brought.keys()}
-    settings |= {} if isinstance(chosen, str) else _set(chosen)
-    settings |= _not_none(given)
+    settings |= own | _not_none(given)
     if "reference" in find(name).needs and settings.get("reference") is None:
         raise FixError(
             f"reference: expected real features or their moments, which the metric {name!r} compares with; found none"
@@ -152,7 +155,7 @@ def _declared(metric: str | Metric | None, brought: Mapping[str, Any], given: Ma
 
 
 def _name(metric: str | Metric | None) -> str | None:
-    return metric.name if isinstance(metric, Metric) else metric
+    return parsed(metric)[0] if isinstance(metric, str) else metric and metric.name
 
 
 def _check_sources(sources: Mapping[str, Source], question: Question) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -16,7 +17,7 @@ _COMMA = re.compile(r",(?![^\[{]*[\]}])")
 def parsed(text: str) -> tuple[str, dict[str, Any]]:
     """The name and the settings of a metric given as text. Raises FixError for another form.
 
-    Values are JSON, or else text. A dot names a part of a setting, as in `kernel.sigma`.
+    Values are JSON, `inf`, or else text. A dot names a part of a setting, as in `kernel.sigma`.
     """
     name, _, rest = text.partition(":")
     find(name)
@@ -48,4 +49,4 @@ def _value(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError:
-        return text
+        return math.inf if text == "inf" else text
