@@ -187,7 +187,7 @@ async def test_more_asks_than_one_turn_serves_are_all_answered(store: Store):
 async def test_what_has_not_changed_is_not_parsed_again(store: Store):
     dispatcher = await make_dispatcher(store)
     await dispatcher.ask(AskRequest(count=250))
-    experiment = dispatcher._experiment
+    experiment = dispatcher.info
     before = PolicyState(experiment, await store.state("x"))
     told, *others = [before.open_picks[number] for number in range(1, 251)]
     await dispatcher.tell(batch(told))

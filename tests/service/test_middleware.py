@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 
-from optimist.api.bodies.arrays import body_of
 from optimist.api.bodies.asks import read_parameters
 from optimist.api.bodies.objects import parsed
 from optimist.api.middleware.access import Access
@@ -35,7 +34,7 @@ ERRORS = {
 
 
 async def fail(request: Request) -> Response:
-    await body_of(request)
+    await request.scope["body"].whole()
     raise ERRORS[f"/{request.path_params['which']}"]
 
 
@@ -65,7 +64,7 @@ def test_a_request_is_freed_when_it_is_answered():
     bodies: list[weakref.ref[object]] = []
 
     async def answer(request: Request) -> Response:
-        await body_of(request)
+        await request.scope["body"].whole()
         bodies.append(weakref.ref(request.scope["body"]))
         return Response()
 

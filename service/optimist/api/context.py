@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from fastapi import Depends, Request
 from pydantic import ValidationError
@@ -31,7 +31,7 @@ from optimist.records import NotFound, Settled
 from optimist.settings import Settings
 from optimist.store import MIXTURES_MADE, ROUTES_MADE, SCORED, Store, name_of, namespace_of
 from optimist_client.metrics import Metric
-from optimist_client.models import Experiment, ExperimentConfig, Mixture, Report, Routes, TellReply
+from optimist_client.models import Experiment, Mixture, Report, Routes, TellReply
 from optimist_client.validation import each_in_words
 
 REMEMBERED = 256
@@ -44,7 +44,6 @@ OUTLINES = 2**26
 """Bytes of the outlines of experiments that are kept for lists."""
 RESTED = 300.0
 """Seconds after which a dispatcher that nobody has called is dropped. The next call makes it anew."""
-Result = TypeVar("Result")
 
 
 def metric_called(experiment: Experiment, name: str) -> tuple[Metric, str]:
@@ -67,9 +66,8 @@ class Context:
     store: Store
     settings: Settings
     redis_health: RedisHealth
-    _dispatchers: dict[str, tuple[str, Dispatcher]] = field(default_factory=dict)
-    _called: dict[str, float] = field(default_factory=dict)
-    """When each dispatcher was last asked for, the longest ago first."""
+    _dispatchers: dict[str, Dispatcher] = field(default_factory=dict)
+    """The one that was asked for the longest ago first."""
     _recent: Cache[str, tuple[str, Experiment]] = field(
         default_factory=lambda: Cache(CONFIGS, lambda known: CONFIG + len(known[0]))
     )
@@ -85,6 +83,8 @@ class Context:
 
     def __post_init__(self) -> None:
         self.polls = Polls(self.store, self, self.settings.hint_after)
+        most = self.settings
+        self._most_open = MostOpen(most.max_open_picks, most.max_worker_picks, most.max_key_picks, most.max_lease)
 
     def in_namespace(self, namespace: str) -> Context:
         """The context of one namespace in this process; `self` is of all of them, and serves none."""
@@ -104,7 +104,7 @@ class Context:
         text = await self.store.config(name)
         if text is None:
             self._recent.pop(name)
-            self._drop(name)
+            self._dispatchers.pop(name, None)
             raise NotFound(f"no experiment is called {name!r}")
         known = self._recent.get(name)
         if known is None or known[0] != text:
@@ -145,23 +145,6 @@ class Context:
     def _knows(self, name: str, instance: str) -> bool:
         known = self._outlines.get(name)
         return known is not None and known.experiment.instance == instance
-
-    async def with_recent(self, name: str, action: Callable[[Experiment], Awaitable[Result]]) -> Result:
-        """The result of `action` on the experiment as this process last saw it, without asking Redis first.
-
-        The action must fail where that one is gone, as scripts do that are given its `instance`; it is then done again
-        on the one of its name that is there now, if there is one.
-        """
-        known = self._recent.get(name)
-        if known is None:
-            return await action(await self.experiment(name))
-        try:
-            return await action(known[1])
-        except (NotFound, ApiError):
-            fresh = await self.experiment(name)
-            if fresh.instance == known[1].instance:
-                raise
-        return await action(fresh)
 
     async def state(self, experiment: Experiment) -> PolicyState:
         """The state of an experiment, or of the one that has taken its name, as it is now. Raises `NotFound`."""
@@ -259,30 +242,27 @@ class Context:
             findings=findings,
         )
 
+    async def served(self, name: str) -> Dispatcher:
+        """The dispatcher of the experiment as this process last saw it, without asking Redis first.
+
+        Its asks and tells raise NotFound where that one is gone. Raises like `experiment` where it was never seen.
+        """
+        known = self._dispatchers.get(name)
+        return self.dispatcher(await self.experiment(name) if known is None else known.info)
+
     def dispatcher(self, experiment: Experiment) -> Dispatcher:
         """The experiment's dispatcher in this process; a new one when the experiment was deleted and made again."""
-        config: ExperimentConfig = experiment.config
-        stamp, now = experiment.instance, time.monotonic()
-        self._called.pop(config.name, None)
-        self._called[config.name] = now  # at the end
-        # In the order of calls: whoever rests longest is first, so that this looks at one that stays at most.
-        while now - self._called[oldest := next(iter(self._called))] > RESTED:
-            self._drop(oldest)
-        known = self._dispatchers.get(config.name)
-        if known is None or known[0] != stamp:
-            # An experiment made under another setting, or elsewhere, may ask for longer leases than this service gives.
-            lease = min(config.lease, self.settings.max_lease)
-            leasing = experiment.model_copy(update={"config": config.model_copy(update={"lease": lease})})
-            most_open = MostOpen(
-                self.settings.max_open_picks, self.settings.max_worker_picks, self.settings.max_key_picks
-            )
-            known = self._dispatchers[config.name] = (stamp, Dispatcher(self.store, leasing, most_open))
-        return known[1]
-
-    def _drop(self, name: str) -> None:
-        # Nobody waits for it any longer: an ask waits for a minute at most.
-        self._dispatchers.pop(name, None)
-        self._called.pop(name, None)
+        name, now = experiment.config.name, time.monotonic()
+        known = self._dispatchers.pop(name, None)
+        if known is None or known.info.instance != experiment.instance:
+            known = Dispatcher(self.store, experiment, self._most_open)
+        known.called = now
+        self._dispatchers[name] = known  # at the end
+        # Whoever rests longest is first, so that this looks at one that stays at most. Nobody waits for one that rests:
+        # an ask waits for a minute at most.
+        while now - (oldest := next(iter(self._dispatchers.values()))).called > RESTED:
+            del self._dispatchers[oldest.info.config.name]
+        return known
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
@@ -308,19 +288,35 @@ class Context:
 
     def wake_all(self) -> None:
         """Have every dispatcher read the state of its experiment again."""
-        for _, dispatcher in self._dispatchers.values():
+        for dispatcher in self._dispatchers.values():
             dispatcher.wake()
 
     def wake(self, name: str) -> None:
         """Have the dispatcher of this experiment, if there is one, read its state again."""
         if (known := self._dispatchers.get(name)) is not None:
-            known[1].wake()
+            known.wake()
 
 
 def context_of(request: Request) -> Context:
     """The application's context, of the caller's namespace."""
     caller: Caller = request.scope["caller"]
     return request.app.state.context.in_namespace(caller.namespace)
+
+
+async def served(request: Request, name: str) -> Dispatcher:
+    """The experiment of this name as this process last saw it, see `Context.served`; noted for `is_replaced`."""
+    dispatcher = request.scope["served"] = await context_of(request).served(name)
+    return dispatcher
+
+
+async def is_replaced(request: Request) -> bool:
+    """Whether the experiment that a request was served by is another one by now. Raises NotFound if there is none."""
+    dispatcher: Dispatcher | None = request.scope.get("served")
+    if dispatcher is None:
+        return False
+    context = context_of(request)
+    fresh = context.dispatcher(await context.experiment(dispatcher.info.config.name))
+    return fresh.info.instance != dispatcher.info.instance
 
 
 # Not plain functions, which FastAPI would call in a thread each.

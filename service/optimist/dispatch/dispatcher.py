@@ -52,7 +52,9 @@ class Dispatcher:
     def __init__(self, store: Store, experiment: Experiment, most_open: MostOpen) -> None:
         self._store = store
         self._most_open = most_open
-        self._experiment = experiment
+        self.info = experiment
+        self.called = 0.0
+        """When it was last asked for, on the clock of `time.monotonic`; kept by whoever asks for it."""
         self._config = experiment.config
         self._tells: list[Tell] = []
         self._waiting: list[Ask] = []
@@ -179,19 +181,19 @@ class Dispatcher:
         if is_fresh and not all(are_pending):
             # Not if every ask lacks an estimate: outdated estimates may lead to picks, but never to a decision.
             state = self._state = await with_decision_latched(self._store, state)
-            if state.stored.instance != self._experiment.instance:
+            if state.stored.instance != self.info.instance:
                 raise NotFound(f"experiment {self._config.name!r} was made again since")
         ready = asks if state.has_ended else [ask for ask in asks if ask.may_go(state)]
         if is_fresh:
-            return planned(state, ready, self._most_open, self._config.lease, exactly=False) if ready else None
+            return planned(state, ready, self._most_open, exactly=False) if ready else None
         self._is_known = not (state.has_ended or (ready and state.would_stop))
         if not self._is_known or not ready:
             return None
         if not tells and time.monotonic() < self._full_until:
-            full = Assignment(state, self._most_open, self._config.lease)
+            full = Assignment(state, self._most_open)
             if refused := [ask for ask in ready if full.refuses(ask.request, ask.key, ask.contexts)]:
                 return PlannedAnswers({ask: [] for ask in refused})
-        plan = planned(state, ready, self._most_open, self._config.lease, exactly=True)
+        plan = planned(state, ready, self._most_open, exactly=True)
         self._is_known = not plan.returned and all(plan.replies.values())
         return plan if self._is_known else None
 
@@ -210,7 +212,7 @@ class Dispatcher:
             # If the picks are not opened, another replica was faster: the opening lock makes the next attempt succeed.
             who=self._who if plan is not None or self._refused is not None else "",
             known=None if self._state is None else self._state.stored,
-            instance=self._experiment.instance,
+            instance=self.info.instance,
         )
         # Only now: had the exchange failed, these tells would get its error from `_serve`.
         del self._tells[: len(tells)]
@@ -230,7 +232,7 @@ class Dispatcher:
         if plan is not None and is_opened:
             await self._finish(plan)
         elif done.state is not None:
-            self._state, self._is_known = PolicyState(self._experiment, done.state, self._state), True
+            self._state, self._is_known = PolicyState(self.info, done.state, self._state), True
             await self._models.renew(self._state)
             waiting = set(self._waiting)
             self._fresh, self._refused = [ask for ask in asks if ask in waiting], None
@@ -279,7 +281,7 @@ class Dispatcher:
         assert self._state is not None
         if plan.returned:
             # A worker that asks again is alive.
-            await self._store.renew_leases(self._config.name, plan.returned, self._config.lease)
+            await self._store.renew_leases(self._config.name, plan.returned, self._most_open.lease_of(self._config))
         state, ended = self._state, self._state.has_ended
         # Before the answers: a worker may ask again as soon as it has one.
         self._waiting = [ask for ask in self._waiting if ask not in plan.replies]

@@ -33,16 +33,14 @@ class PlannedAnswers:
     """Whether the state was just read that it was made from."""
 
 
-def planned(
-    state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, lease: float, exactly: bool
-) -> PlannedAnswers:
+def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, exactly: bool) -> PlannedAnswers:
     """Plan the answers of these asks, in order. Their picks are opened on the state, in place.
 
-    lease: seconds for which new picks count as open. exactly: see `Assignment.opening`.
+    exactly: see `Assignment.opening`.
     """
     if state.has_ended:
         return PlannedAnswers({ask: [] for ask in ready}, is_fresh=not exactly)
-    assignment = Assignment(state, most_open, lease)
+    assignment = Assignment(state, most_open)
     replies: dict[Ask, list[Pick]] = {}
     for ask in ready:
         if assignment.opened >= PICKS_A_ROUND:

@@ -14,16 +14,22 @@ from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import Arm
 from optimist.records import AskGroup, GeneratorState, NewPick, Opening
-from optimist_client.models import AskRequest, Pick
+from optimist_client.models import AskRequest, ExperimentConfig, Pick
 
 
 @dataclass(frozen=True, slots=True)
 class MostOpen:
-    """The limits on open picks of an experiment: in total, per worker, per access key."""
+    """The limits on open picks of an experiment: in total, per worker, per access key; and for how long."""
 
     experiment: int
     worker: int
     key: int
+    lease: float = math.inf
+    """Seconds. An experiment made under another setting, or elsewhere, may ask for more."""
+
+    def lease_of(self, config: ExperimentConfig) -> float:
+        """Seconds for which new picks of an experiment count as open."""
+        return min(config.lease, self.lease)
 
 
 class Assignment:
@@ -33,11 +39,10 @@ class Assignment:
     anew. `returned` has the numbers of picks that were open already and that their workers got again.
     """
 
-    def __init__(self, state: PolicyState, most_open: MostOpen, lease: float) -> None:
-        """lease: seconds for which new picks count as open."""
+    def __init__(self, state: PolicyState, most_open: MostOpen) -> None:
         self._state = state
         self._most_open = most_open
-        self._lease = lease
+        self._lease = most_open.lease_of(state.config)
         self._before = state.stored.rounds, state.stored.last, state.stored.version
         self._groups: dict[str, list[NewPick]] = {}
         self._samples_left = state.samples_left

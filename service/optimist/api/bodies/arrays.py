@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from optimist_client.errors import FixError
 
 Arrays = dict[str, NDArray[Any]]
 Shapes = Mapping[str, tuple[int, ...]]
-Check = Callable[[Shapes], Awaitable[None]]
 
 ARRAYS_IN_OPENAPI: dict[str, Any] = {
     "requestBody": {
@@ -30,7 +30,7 @@ ARRAYS_IN_OPENAPI: dict[str, Any] = {
         },
     }
 }
-"""OpenAPI description of the bodies that `read_arrays` accepts, for the routes' `openapi_extra`."""
+"""OpenAPI description of the bodies that `EncodedArrays` reads, for the routes' `openapi_extra`."""
 
 
 WIDENED_WEIGHT = 5
@@ -39,36 +39,43 @@ MOST_NUMBERS = 2**18
 """Values of a body in JSON, which takes much longer to read than the other formats."""
 
 
-async def body_of(request: Request) -> bytes:
-    """The whole body of a request. Raises HTTPException 408, 413 or 503."""
-    body: Body = request.scope["body"]
-    return await body.whole()
+@dataclass(frozen=True, slots=True)
+class EncodedArrays:
+    """Named arrays as the body of a request, which has come as a whole."""
 
+    content: bytes
+    is_json: bool
+    share: Share
 
-async def read_arrays(request: Request, settings: Settings, check: Check | None = None) -> Arrays:
-    """Read the named arrays of a body according to its content type.
+    @classmethod
+    async def from_request(cls, request: Request) -> EncodedArrays:
+        """The body of a request. Raises `ApiError` 415 for another content type, HTTPException 408, 413 or 503."""
+        kind = (header(request.scope, b"content-type") or "").partition(";")[0].strip().lower()
+        if kind not in (tensors.MEDIA_TYPE, "application/json"):
+            expected = f"expected {tensors.MEDIA_TYPE} or application/json, got {kind!r}"
+            raise ApiError(415, "media-type", "Unsupported media type", expected)
+        body: Body = request.scope["body"]
+        return cls(await body.whole(), kind == "application/json", request.scope["memory"])
 
-    check: called before a large body is decoded, with the shapes that it announces, or {} if the format has none.
-    Raises `ApiError` 415 or 422 for an invalid body, HTTPException 413 or 503 if it would use too much memory.
-    """
-    kind = (header(request.scope, b"content-type") or "").partition(";")[0].strip().lower()
-    body = await body_of(request)
-    share: Share = request.scope["memory"]
-    try:
-        if kind == tensors.MEDIA_TYPE:
-            if b'"BF16"' in body[: tensors.LONGEST_HEADER]:
-                share.hold(WIDENED_WEIGHT * len(body))
-            if check is not None and len(body) > LARGE:
-                await check(tensors.shapes(body))
-            return await run_in_thread(len(body), tensors.decode, body)
-        if kind == "application/json":
-            if check is not None and JSON_WORK * len(body) > LARGE:
-                await check({})
-            return await run_in_thread(JSON_WORK * len(body), _from_json, body, settings.max_rows)
-    except ValueError as error:
-        raise invalid(str(error)) from None
-    expected = f"expected {tensors.MEDIA_TYPE} or application/json, got {kind!r}"
-    raise ApiError(415, "media-type", "Unsupported media type", expected)
+    @property
+    def is_large(self) -> bool:
+        """Whether a thread decodes it: what can refuse it should be known before."""
+        return self._work > LARGE
+
+    @property
+    def _work(self) -> int:
+        return JSON_WORK * len(self.content) if self.is_json else len(self.content)
+
+    async def decode(self, settings: Settings) -> Arrays:
+        """The arrays. Raises `ApiError` 422 for an invalid body, HTTPException 413 or 503 if there is no memory."""
+        try:
+            if self.is_json:
+                return await run_in_thread(self._work, _from_json, self.content, settings.max_rows)
+            if b'"BF16"' in self.content[: tensors.LONGEST_HEADER]:
+                self.share.hold(WIDENED_WEIGHT * len(self.content))
+            return await run_in_thread(self._work, tensors.decode, self.content)
+        except ValueError as error:
+            raise invalid(str(error)) from None
 
 
 def _from_json(body: bytes, max_rows: int) -> Arrays:

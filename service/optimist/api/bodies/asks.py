@@ -38,6 +38,7 @@ JSON = 2**20
 PICK_BYTES = 4096
 """About what a pick takes in Redis, and on its disk, without its context."""
 CONTEXTS = "contexts"
+_ONLY_OF_ROUTERS = "only asks of the goal 'route' have"
 _IN_JSON = "; send contexts as application/x-safetensors"
 _OF_TENSORS = "In a request with a body of safetensors: as the field of this name in JSON"
 
@@ -113,39 +114,32 @@ IN_OPENAPI: dict[str, Any] = parameters_in_openapi(AskParameters, "name") | {
 async def read_ask(
     request: Request, experiment: Experiment, given: AskParameters
 ) -> tuple[AskRequest, AskedContexts | None]:
-    """An ask in this experiment, and its contexts if it brings any. The goal limits how much an ask may hold.
+    """An ask in this experiment, and its contexts, if the experiment needs them. These decide how much it may hold.
 
     Raises `ApiError` 413, 415 or 422, RequestValidationError, HTTPException 408, 413 or 503.
     """
     body: Body = request.scope["body"]
-    goal, width = experiment.config.goal, experiment.config.context or 0
-    is_routed = goal == "route"
-    if (header(request.scope, b"content-type") or "").startswith(tensors.MEDIA_TYPE):
-        if not is_routed:
-            raise ApiError(415, "media-type", "Unsupported media type", f"expected JSON: {_only_of_routers(goal)}")
+    is_json = not (header(request.scope, b"content-type") or "").startswith(tensors.MEDIA_TYPE)
+    width = experiment.config.context
+    if width is None:
+        if not is_json:
+            raise ApiError(415, "media-type", "Unsupported media type", f"expected JSON: {_ONLY_OF_ROUTERS} contexts")
+        body.expect(PLAIN, f": {_ONLY_OF_ROUTERS} contexts")
+        whole = await body.whole()
+        return await run_in_thread(JSON_WORK * len(whole), _of_json, whole), None
+    if is_json:
+        body.expect(JSON, _IN_JSON)
+        whole = await body.whole()
+        wanted, contexts = await run_in_thread(JSON_WORK * len(whole), _routed_of_json, whole, width)
+    else:
         numbers, texts = min(MOST_NUMBERS, MOST_CONTEXTS * width), MOST_CONTEXTS * tensors.LONGEST_TEXT
         body.expect(tensors.LONGEST_HEADER + 8 * numbers + texts)
         whole = await body.whole()
-        return await run_in_thread(len(whole), _of_tensors, whole, given, width)
-    body.expect(JSON if is_routed else PLAIN, _IN_JSON if is_routed else f": {_only_of_routers(goal)}")
-    whole = await body.whole()
-    if whole.strip() in (b"", b"null"):
-        return AskRequest(), None
-    wanted, contexts = await run_in_thread(JSON_WORK * len(whole), _of_json, whole, width)
-    if not is_routed:
-        for field in (CONTEXTS, "prompts"):
-            if getattr(wanted, field) is not None:
-                raise invalid(f"{field}: {_only_of_routers(goal, 'them')}")
+        wanted, contexts = await run_in_thread(len(whole), _routed_of_tensors, whole, given, width)
+    if contexts is None:
+        whose = "the embedding of each prompt that a pick is wanted for"
+        raise invalid(f"contexts: expected {whose}, {width:,} numbers each")
     return wanted, contexts
-
-
-def check_contexts(experiment: Experiment, contexts: AskedContexts | None) -> None:
-    """Raise `ApiError` 422 if an ask lacks the contexts that its experiment needs."""
-    if contexts is None and experiment.config.goal == "route":
-        raise invalid(
-            "contexts: expected the embedding of each prompt that a pick is wanted for, "
-            f"{experiment.config.context:,} numbers each; the goal is 'route'"
-        )
 
 
 def bytes_of(experiment: Experiment, request: AskRequest, contexts: AskedContexts | None) -> int:
@@ -156,19 +150,28 @@ def bytes_of(experiment: Experiment, request: AskRequest, contexts: AskedContext
     return len(contexts) * PICK_BYTES + numbers + texts * (1 + experiment.config.tries)
 
 
-def _only_of_routers(goal: str, what: str = CONTEXTS) -> str:
-    return f"only asks of the goal 'route' have {what}; the goal is {goal!r}"
-
-
-def _of_json(body: bytes, width: int) -> tuple[AskRequest, AskedContexts | None]:
-    """The ask in a body of JSON. pydantic reads the numbers of a context six times as fast as FastAPI would."""
+def _of_json(body: bytes, width: int = 0) -> AskRequest:
+    """The ask in a body of JSON, with contexts of `width` numbers if any. pydantic reads these six times as fast as
+    FastAPI would."""
+    if body.strip() in (b"", b"null"):
+        return AskRequest()
     try:
         # Numbers, the lists that they are in, prompts, generators; and what fields there are beside.
         check_size(body, min(MOST_VALUES, MOST_CONTEXTS * (width + 3) + 64))
+        wanted = AskRequest.model_validate_json(body)
+    except ValidationError as error:
+        raise _invalid(error, has_input=len(body) <= LARGE) from None
     except ValueError as error:
         raise invalid(f"{error}{_IN_JSON if width else ''}") from None
-    wanted = _valid(lambda: AskRequest.model_validate_json(body), has_input=len(body) <= LARGE)
-    if wanted.contexts is None or not width:
+    if not width and (wanted.contexts is not None or wanted.prompts is not None):
+        raise invalid(f"{CONTEXTS if wanted.prompts is None else 'prompts'}: {_ONLY_OF_ROUTERS} them")
+    return wanted
+
+
+def _routed_of_json(body: bytes, width: int) -> tuple[AskRequest, AskedContexts | None]:
+    """The ask in a body of JSON, and its contexts if it has any."""
+    wanted = _of_json(body, width)
+    if wanted.contexts is None:
         return wanted, None
     for place, context in enumerate(wanted.contexts):
         if len(context) != width:
@@ -176,7 +179,7 @@ def _of_json(body: bytes, width: int) -> tuple[AskRequest, AskedContexts | None]
     return _with_contexts(wanted, np.array(wanted.contexts, dtype=np.float64))
 
 
-def _of_tensors(body: bytes, given: AskParameters, width: int) -> tuple[AskRequest, AskedContexts | None]:
+def _routed_of_tensors(body: bytes, given: AskParameters, width: int) -> tuple[AskRequest, AskedContexts | None]:
     """The ask whose contexts (n, width) are a tensor, and the texts of their prompts perhaps another."""
     try:
         arrays = tensors.decode(body)
@@ -193,7 +196,10 @@ def _of_tensors(body: bytes, given: AskParameters, width: int) -> tuple[AskReque
             f"{rows.shape}"
         )
     fields = given.model_dump(exclude={"name"}) | ({} if prompts is None else {"prompts": prompts})
-    wanted = _valid(lambda: AskRequest.model_validate(fields), has_input=False)
+    try:
+        wanted = AskRequest.model_validate(fields)
+    except ValidationError as error:
+        raise _invalid(error, has_input=False) from None
     return (wanted, None) if rows is None else _with_contexts(wanted, rows)
 
 
@@ -217,10 +223,7 @@ def _with_contexts(wanted: AskRequest, rows: NDArray[np.floating]) -> tuple[AskR
     return wanted.model_copy(update={CONTEXTS: None, "prompts": None}), AskedContexts(rows, texts)
 
 
-def _valid(read: Any, has_input: bool) -> AskRequest:
-    """The result of `read`. Raises RequestValidationError, without what was found, as that may be large."""
-    try:
-        return read()
-    except ValidationError as error:
-        errors = error.errors(include_url=False, include_input=has_input)
-        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in errors]) from None
+def _invalid(error: ValidationError, has_input: bool) -> RequestValidationError:
+    """The error as FastAPI raises it; without what was found, as that may be large, unless it `has_input`."""
+    errors = error.errors(include_url=False, include_input=has_input)
+    return RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in errors])

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import Query, Request
+from fastapi import Query
 
-from optimist.api.bodies.arrays import Arrays, Shapes, body_of, read_arrays
+from optimist.api.bodies.arrays import Arrays, EncodedArrays, Shapes
 from optimist.api.bodies.objects import run_in_thread
-from optimist.api.middleware.access import header
 from optimist.api.pages import Cache
 from optimist.api.problems import invalid
 from optimist.numerics.batches import as_matrices, check_batch, check_shapes, check_values, readers_of
@@ -91,56 +90,42 @@ class Incoming:
 
 
 async def read_batch(
-    request: Request,
-    experiment: Experiment,
-    settings: Settings,
-    embedding: str | None,
-    embeddings: Sequence[str],
-    check: Callable[[], Awaitable[None]] | None = None,
+    encoded: EncodedArrays, experiment: Experiment, settings: Settings, embedding: str | None, embeddings: Sequence[str]
 ) -> Incoming:
-    """Read and check the batch of a request, whose arrays come from these embeddings, see `EMBEDDINGS`.
+    """Decode and check a batch, whose arrays come from these embeddings, see `EMBEDDINGS`.
 
-    check: called before a large body is unpacked; it raises if the store would not accept the batch.
-    Raises `ApiError` 415 or 422 if the batch is not valid for the experiment.
+    Raises `ApiError` 422 if the batch is not valid for the experiment.
     """
     expected = Expected.from_experiment(experiment)
     _check_embeddings(experiment.config.name, expected, embedding, embeddings)
+    try:
+        if encoded.is_large and not encoded.is_json and (shapes := tensors.shapes(encoded.content)):
+            _check_announced(shapes, expected, settings.max_rows)
+        arrays = await encoded.decode(settings)
+        size = sum(array.nbytes for array in arrays.values())
+        return await run_in_thread(size, _checked, arrays, encoded, experiment.config, expected, settings.max_rows)
+    except FixError as error:
+        raise invalid(str(error)) from None
 
-    async def before(shapes: Shapes) -> None:
-        if shapes:
-            _check_rows(shapes, settings.max_rows)
-            flat = {name: (*shape, 1) if _is_flat(name, shape, expected) else shape for name, shape in shapes.items()}
-            _refusing(check_shapes, flat, expected.widths, expected.readers)
-        if check is not None:
-            await check()
 
-    arrays = await read_arrays(request, settings, before)
+def _checked(
+    arrays: Arrays, encoded: EncodedArrays, config: ExperimentConfig, expected: Expected, max_rows: int
+) -> Incoming:
+    """The arrays as a batch. Raises FixError unless they are one."""
+    matrices = as_matrices(arrays, expected.widths)
+    check_batch(matrices, expected.widths, expected.readers)
+    first, rows = next(iter(matrices)), len(next(iter(matrices.values())))
+    _check_rows(first, rows, max_rows)
+    check_values(matrices, expected.metrics)
+    digest = tensors.digest(matrices)
     # A safetensors body is stored unchanged, unless an array of one column was sent as (n,); others are encoded.
-    is_flat = any(_is_flat(name, array.shape, expected) for name, array in arrays.items())
-    is_canonical = (header(request.scope, b"content-type") or "").startswith(tensors.MEDIA_TYPE) and not is_flat
-    body = await body_of(request) if is_canonical else None
-    size = sum(array.nbytes for array in arrays.values())
-    return await run_in_thread(size, _checked, arrays, body, experiment, expected, settings.max_rows)
+    is_canonical = not encoded.is_json and all(matrices[name] is array for name, array in arrays.items())
+    body = encoded.content if is_canonical else tensors.encode(matrices)
+    return Incoming(digest, rows, body, _measures(matrices, digest, config, expected))
 
 
-def _is_flat(name: str, shape: tuple[int, ...], expected: Expected) -> bool:
-    return len(shape) == 1 and expected.widths.get(name) == 1
-
-
-def _checked(arrays: Arrays, body: bytes | None, experiment: Experiment, expected: Expected, max_rows: int) -> Incoming:
-    """Check arrays as a batch. `body` is their encoding for the log, if there is one. Raises `ApiError` 422."""
-    _check_rows({name: array.shape for name, array in arrays.items()}, max_rows)
-    arrays = as_matrices(arrays, expected.widths)
-    _refusing(check_batch, arrays, expected.widths, expected.readers)
-    _refusing(check_values, arrays, expected.metrics)
-    rows = len(next(iter(arrays.values())))
-    digest = tensors.digest(arrays)
-    measures = _measures(arrays, digest, experiment, expected)
-    return Incoming(digest, rows, tensors.encode(arrays) if body is None else body, measures)
-
-
-def _measures(arrays: Arrays, digest: str, experiment: Experiment, expected: Expected) -> Measures:
-    config, samples = experiment.config, {name: arrays[name] for name in expected.telling}
+def _measures(arrays: Arrays, digest: str, config: ExperimentConfig, expected: Expected) -> Measures:
+    samples = {name: arrays[name] for name in expected.telling}
     return Measures(
         content=(digest if len(samples) == len(arrays) else tensors.digest(samples)) if samples else "",
         prompts=tensors.digest({PROMPTS: arrays[PROMPTS]}) if PROMPTS in arrays else "",
@@ -172,15 +157,15 @@ def _check_embeddings(name: str, expected: Expected, embedding: str | None, embe
             raise invalid(f"{'embedding' if is_first else 'embeddings'}: experiment {name!r} {takes}; {named}")
 
 
-def _check_rows(shapes: Shapes, most: int) -> None:
+def _check_announced(shapes: Shapes, expected: Expected, max_rows: int) -> None:
+    """Raise FixError where arrays of these shapes are no batch."""
     for name, shape in shapes.items():
-        if shape and shape[0] > most:
-            raise invalid(f"{name}: expected at most {most} rows, got {shape[0]}")
+        _check_rows(name, shape[0] if shape else 0, max_rows)
+    is_flat = {name: len(shape) == 1 and expected.widths.get(name) == 1 for name, shape in shapes.items()}
+    matrices = {name: (*shape, 1) if is_flat[name] else shape for name, shape in shapes.items()}
+    check_shapes(matrices, expected.widths, expected.readers)
 
 
-def _refusing(check: Callable[..., None], *args: Any) -> None:
-    """Run a check of the batch, and raise `ApiError` 422 instead of its `FixError`."""
-    try:
-        check(*args)
-    except FixError as error:
-        raise invalid(str(error)) from None
+def _check_rows(name: str, rows: int, most: int) -> None:
+    if rows > most:
+        raise FixError(f"{name}: expected at most {most} rows, got {rows}")

@@ -17,11 +17,14 @@ from starlette.routing import compile_path
 from starlette.types import Message, Receive, Scope, Send
 
 from optimist.api import problems
+from optimist.api.context import is_replaced
 from optimist.api.middleware.access import Access, header
 from optimist.api.middleware.limits import Limits
+from optimist.api.problems import ApiError
 from optimist.insight.metrics import REQUEST_SECONDS
 from optimist.insight.metrics import REQUESTS as ANSWERED
 from optimist.process import REQUEST_ID, REQUESTS
+from optimist.records import NotFound
 from optimist.turns import Turns
 
 HEADER = b"x-request-id"
@@ -83,9 +86,9 @@ def _seconds(route: str) -> Histogram:
 class Straight:
     """A POST route that is answered without FastAPI, which has one of the same path for the documentation."""
 
-    def __init__(self, path: str, answer: Callable[[Request], Awaitable[Response]]) -> None:
+    def __init__(self, path: str, route: Callable[[Request], Awaitable[Response]]) -> None:
         self.path = path
-        self.answer = answer
+        self._route = route
         self._pattern = compile_path(path)[0]
 
     def matches(self, scope: Scope) -> bool:
@@ -95,6 +98,16 @@ class Straight:
             return False
         scope["route"], scope["path_params"] = self, found.groupdict()
         return True
+
+    async def answer(self, request: Request) -> Response:
+        """The route's answer by the experiment as this process last saw it; by the one that has its name by now, where
+        that one is gone."""
+        try:
+            return await self._route(request)
+        except (NotFound, ApiError):
+            if not await is_replaced(request):
+                raise
+        return await self._route(request)
 
 
 class Service(FastAPI):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
 
-from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
+from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, EncodedArrays
 from optimist.api.bodies.batches import Embedding, Embeddings, read_batch
 from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep
@@ -234,7 +234,8 @@ async def append(
     if experiment.config.goal == "route":
         raise invalid("with the goal 'route' every batch is told for a pick, which has the context of its prompt")
     ordinal = await context.ordinal(experiment, generator)
-    batch = await read_batch(request, experiment, context.settings, embedding, embeddings)
+    encoded = await EncodedArrays.from_request(request)
+    batch = await read_batch(encoded, experiment, context.settings, embedding, embeddings)
     key = idempotency_key
     async with context.redis_health.room_for(len(batch.body), lambda: context.store.was_appended(name, ordinal, key)):
         settled = await context.store.append(

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI
+from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, EncodedArrays
 from optimist.api.bodies.asks import (
     IN_OPENAPI,
     AskParameters,
     bytes_of,
-    check_contexts,
     parameters_in_openapi,
     read_ask,
     read_parameters,
 )
 from optimist.api.bodies.batches import EMBEDDING, EMBEDDINGS, read_batch
-from optimist.api.context import Context, ContextDep, context_of
+from optimist.api.context import ContextDep, context_of, served
 from optimist.api.middleware.service import Straight
 from optimist.api.problems import invalid
-from optimist.experiments.goals import AskedContexts
 from optimist.records import Batch, NotFound
-from optimist_client.models import AskReply, AskRequest, Experiment, Identifier, TellReply
+from optimist_client.models import AskReply, AskRequest, Identifier, TellReply
 from optimist_client.wire import EmbeddingName, GeneratorName, WorkerName
 
 # Ask and tell are asked for more than anything else: they do without dependencies, read what FastAPI would read
@@ -45,21 +41,13 @@ async def ask(http: Request, request: AskRequest | None = None) -> Response:  # 
     They are in the JSON, or in a body of safetensors: `contexts` (n, d), and perhaps `texts` (n, k), the prompts in
     UTF-8 with zeros behind. A body of JSON has at most 64 KiB, and 1 MiB with the goal "route"; larger ones get 413.
     """
-    context, given, key = context_of(http), read_parameters(AskParameters, http), http.scope["caller"].key
-
-    async def answered(experiment: Experiment) -> AskReply:
-        return await _asked(context, experiment, key, *await read_ask(http, experiment, given))
-
-    return _answer(await context.with_recent(given.name, answered))
-
-
-async def _asked(
-    context: Context, experiment: Experiment, key: str, wanted: AskRequest, contexts: AskedContexts | None = None
-) -> AskReply:
-    check_contexts(experiment, contexts)
+    given = read_parameters(AskParameters, http)
+    experiment = await served(http, given.name)
+    wanted, contexts = await read_ask(http, experiment.info, given)
     # Less is kept free of asks than of tells: that an experiment has ended should be heard for longer.
-    async with context.redis_health.room_for(bytes_of(experiment, wanted, contexts), reserve=0.5):
-        return await context.dispatcher(experiment).ask(wanted, key, contexts)
+    size = bytes_of(experiment.info, wanted, contexts)
+    async with context_of(http).redis_health.room_for(size, reserve=0.5):
+        return _answer(await experiment.ask(wanted, http.scope["caller"].key, contexts))
 
 
 class TellParameters(BaseModel):
@@ -75,6 +63,14 @@ class TellParameters(BaseModel):
     embedding: Annotated[EmbeddingName | None, Field(description=EMBEDDING)] = None
     embeddings: Annotated[list[str], Field(description=EMBEDDINGS)] = []
 
+    @property
+    def asked(self) -> AskRequest | None:
+        """The ask for the next pick, if any."""
+        if not self.next:
+            return None
+        # By its id the repeat of a lost tell-and-ask finds the pick that it opened; nobody else can guess it.
+        return AskRequest(worker=self.worker, request_id=f"after-{self.nonce}", generators=self.generators)
+
 
 @router.post(
     "/{number}/batch",
@@ -86,40 +82,24 @@ async def tell(request: Request) -> Response:
 
     When this answers 200, the batch is durable and counts once.
     """
-    context, given = context_of(request), read_parameters(TellParameters, request)
-    name, key = given.name, request.scope["caller"].key
-
-    async def settle(experiment: Experiment) -> tuple[TellReply, AskRequest | None, Awaitable[AskReply] | None]:
-        """The answer, what was asked with the tell, and the answer to come for that."""
-        if given.next and experiment.config.goal == "route":
-            raise invalid("next: a pick of the goal 'route' is for a prompt: ask for it with its context")
-        is_known = partial(context.store.check_pick, name, given.number)
-        named = given.embedding, given.embeddings
-        incoming = await read_batch(request, experiment, context.settings, *named, is_known)
-        batch = Batch(
-            *(given.number, incoming.digest, incoming.rows, incoming.body, given.nonce), measures=incoming.measures
-        )
-        asked = None
-        if given.next:
-            # By it the repeat of a lost tell-and-ask finds the pick that it opened; nobody else can guess it.
-            again = f"after-{given.nonce}"
-            asked = AskRequest(worker=given.worker, request_id=again, generators=given.generators)
-        if given.instance not in (None, experiment.instance):
-            raise NotFound("the experiment was deleted and made again since")
-        async with context.redis_health.room_for(len(batch.body), lambda: context.store.has_ended(name, given.number)):
-            settled, following = await context.dispatcher(experiment).tell(batch, asked, key)
-        return await context.told(experiment, settled), asked, following
-
-    reply, asked, following = await context.with_recent(name, settle)
-    if asked is None:
-        return _answer(reply)
-    try:
-        then = await following if following is not None else None
-    except NotFound:
-        then = None
-    if then is None:  # the experiment is another one by now
-        then = await context.with_recent(name, lambda fresh: _asked(context, fresh, key, asked))
-    return _answer(reply.model_copy(update={"next": then}))
+    given = read_parameters(TellParameters, request)
+    context, experiment = context_of(request), await served(request, given.name)
+    info, store = experiment.info, context.store
+    if given.next and info.config.context is not None:
+        raise invalid("next: a pick of the goal 'route' is for a prompt: ask for it with its context")
+    if given.instance not in (None, info.instance):
+        raise NotFound("the experiment was deleted and made again since")
+    encoded = await EncodedArrays.from_request(request)
+    if encoded.is_large:
+        await store.check_pick(given.name, given.number)
+    batch = await read_batch(encoded, info, context.settings, given.embedding, given.embeddings)
+    told = Batch(given.number, batch.digest, batch.rows, batch.body, given.nonce, batch.measures)
+    async with context.redis_health.room_for(len(told.body), lambda: store.has_ended(given.name, given.number)):
+        settled, following = await experiment.tell(told, given.asked, request.scope["caller"].key)
+    reply = await context.told(info, settled)
+    if following is not None:
+        reply = reply.model_copy(update={"next": await following})
+    return _answer(reply)
 
 
 straight = [Straight(f"{PICKS}/{{number}}/batch", tell), Straight(PICKS, ask)]

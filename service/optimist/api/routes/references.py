@@ -18,7 +18,7 @@ from fastapi import APIRouter, Path, Query, Request
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, Arrays, read_arrays
+from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, Arrays, EncodedArrays
 from optimist.api.bodies.objects import ModelRoute, run_in_thread
 from optimist.api.context import Context, ContextDep, SettingsDep, StoreDep
 from optimist.api.middleware.access import CallerDep
@@ -77,7 +77,7 @@ async def create_reference(
     With `rows` the features are kept, too, as some metrics need it; see also the upload in pieces. Uploading the same
     reference again under the same name succeeds; 409 for another one.
     """
-    arrays = await read_arrays(request, settings)
+    arrays = await (await EncodedArrays.from_request(request)).decode(settings)
     if keep:
         if set(arrays) != {"features"}:
             raise invalid(f"rows: only features have rows to keep; found {', '.join(sorted(arrays)) or 'nothing'}")
@@ -183,7 +183,7 @@ async def put_piece(
     layout, _ = await _plan(store, name, digest)
     if piece >= layout.pieces:
         raise invalid(f"piece: expected at most {layout.pieces - 1}, got {piece}")
-    arrays = await read_arrays(request, settings)
+    arrays = await (await EncodedArrays.from_request(request)).decode(settings)
     body = await run_in_thread(sum(array.nbytes for array in arrays.values()), _checked, arrays, layout, piece)
     async with context.redis_health.room_for(len(body)):
         await store.references.uploads.put(name, digest, piece + 1, body)
