@@ -168,7 +168,7 @@ def test_the_newest_jackknives_are_kept_and_stored():
     assert found.is_sound()
     assert sum(bool(past.jackknife) for past in found.history) <= JACKKNIFE_HISTORY
     with pytest.raises(ValueError, match="at most"):
-        Pairing.from_dict({**found.to_dict(), "history": ""})
+        Pairing.from_dict({**found.to_dict(), "history": ""}).is_sound()
 
 
 def test_without_a_jackknife_the_error_is_that_by_influences():

@@ -105,4 +105,4 @@ def test_a_pairing_carries_them_through_json():
     broken[3] = np.inf
     assert not replace(made, history=(past._replace(influence=broken.tobytes()),)).is_sound()
     with pytest.raises(ValueError, match="bytes of influences"):
-        Pairing.from_dict({**made.to_dict(), "history": ""})
+        Pairing.from_dict({**made.to_dict(), "history": ""}).is_sound()

@@ -13,9 +13,9 @@ import math
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +122,33 @@ class Earlier(NamedTuple):
     """The systematic part of sd_stop with its sign; 0 where that is not known."""
 
 
+class StoredHistory(Sequence[Earlier]):
+    """A history as `Pairing.to_dict` has it. It is unpacked once somebody looks at it, as most picks need none of it."""
+
+    def __init__(self, numbers: str, jackknives: NDArray[np.float64], influences: str) -> None:
+        """numbers, influences: as base64."""
+        self._stored = numbers, jackknives, influences
+
+    @cached_property
+    def _known(self) -> tuple[Earlier, ...]:
+        numbers, jackknives, influences = self._stored
+        rows = _unpacked(numbers, "<f8").reshape(-1, HISTORY_NUMBERS)
+        return tuple(history_of(rows, jackknives, a2b_base64(influences)))
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @overload
+    def __getitem__(self, place: int) -> Earlier: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Earlier, ...]: ...
+    def __getitem__(self, place: int | slice) -> Earlier | tuple[Earlier, ...]:
+        return self._known[place]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._known == tuple(other)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairing:
     """The part of an estimate that is needed to compare it with others by index.
@@ -148,7 +175,7 @@ class Pairing:
     `influence`, by index."""
     later_told: tuple[int, ...] = ()
     """The indices of `later`, as the start and the end of each interval."""
-    history: tuple[Earlier, ...] = ()
+    history: Sequence[Earlier] = ()
     """Earlier estimates at counts that depend on nothing else, by samples."""
     jackknife: tuple[float, ...] = ()
     """Deviations of the estimates without each of the 10 groups of the first `jackknife_rows` samples from their mean,
@@ -231,12 +258,12 @@ class Pairing:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Pairing:
-        """The inverse of `to_dict`. Fields of later versions are ignored."""
+        """The inverse of `to_dict`. Fields of later versions are ignored; a history that is no history is found when it
+        is needed, by `is_sound` at the latest (FixError).
+        """
         selection, stopping = fields["systematic"]
         jackknives = _unpacked(fields.get("jackknives", ""), "<f8").reshape(-1, JACKKNIFE_GROUPS)
         own = jackknife_tuples(jackknives[:1])
-        history = _unpacked(fields["history"], "<f8").reshape(-1, HISTORY_NUMBERS)
-        influences = a2b_base64(fields.get("past_influences", ""))
         return cls(
             influence=_unpacked(fields["influence"], "<f4"),
             first_order=fields["first_order"],
@@ -246,7 +273,7 @@ class Pairing:
             told=tuple(fields["told"]),
             later=_unpacked(fields.get("later", ""), "<f4"),
             later_told=tuple(fields.get("later_told", ())),
-            history=tuple(history_of(history, jackknives[1:], influences)),
+            history=StoredHistory(fields["history"], jackknives[1:], fields.get("past_influences", "")),
             jackknife=own[0] if own else (),
             skewness=fields.get("skewness"),
             reference=_unpacked(fields["reference"], "<f4") if "reference" in fields else None,
