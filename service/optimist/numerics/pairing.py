@@ -123,7 +123,7 @@ class Earlier(NamedTuple):
 
 
 class StoredHistory(Sequence[Earlier]):
-    """A history as `Pairing.to_dict` has it. It is unpacked once somebody looks at it, as most picks need none of it."""
+    """A history as `Pairing.to_dict` has it, unpacked once somebody looks at it: most picks need none of it."""
 
     def __init__(self, numbers: str, jackknives: NDArray[np.float64], influences: str) -> None:
         """numbers, influences: as base64."""
