@@ -1,7 +1,7 @@
 """Routing policies beside each other: what they get of the gain over the best single generator that is possible.
 
     python benchmarks/routing.py [--coding pakucb_code_minilm.npz] [--llms llmfao_minilm.npz]
-        [--prompts prompts.npz] [--trials 10]
+        [--prompts prompts.npz] [--trials 10] [--draw 1]
 
 Problems: synthetic ones whose expected scores are known (linear in the context; a rugged function of it; kinds of task
 with success probabilities; kinds where one model is best at all), two models' translations of 164 coding tasks, scored
@@ -9,7 +9,8 @@ by the cosine of task and answer (10 trials each, arXiv 2410.13287's data), and 
 prompts, scored in the same way. On two more, kinds of task with prices, a model is worth its success less 0.02 times
 its cost; on one of them it is called until it succeeds, at most 4 times. With --prompts, a file that
 `routing_problems.py` makes: real prompts with made-up models, and with three language models' rewards. Each policy sees
-the same prompts in the same order.
+the same prompts in the same order. Settings were chosen on draw 0 of the problems that are drawn; --draw 1 and others
+show what they are worth.
 """
 
 from __future__ import annotations
@@ -234,6 +235,7 @@ def main() -> None:
     parser.add_argument("--llms", type=Path)
     parser.add_argument("--prompts", type=Path, help="as `routing_problems.py` writes them")
     parser.add_argument("--trials", type=int, default=5)
+    parser.add_argument("--draw", type=int, default=0, help="of the problems that are drawn")
     parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--policies", nargs="*", default=[], help="only these")
     parser.add_argument("--problem", default="", help="only problems whose names begin so")
@@ -247,7 +249,7 @@ def main() -> None:
     if asked.joins:
         console.print(joins_table(asked.trials, asked.features))
         return
-    for problem in problems(asked.coding, asked.llms, asked.prompts):
+    for problem in problems(asked.coding, asked.llms, asked.prompts, asked.draw):
         if not problem.name.startswith(asked.problem):
             continue
         one = play(problem, RoutePolicy("best-single", price=0.0 if problem.costs is None else PRICE))

@@ -203,16 +203,19 @@ def rewards(file: Path, less: float = 0.0) -> RoutingProblem:
 
 
 def problems(
-    coding_file: Path | None, llm_file: Path | None, prompts_file: Path | None = None
+    coding_file: Path | None, llm_file: Path | None, prompts_file: Path | None = None, draw: int = 0
 ) -> Iterator[RoutingProblem]:
-    """All problems whose data is there."""
+    """All problems whose data is there. draw: another one than 0 has other models, contexts and kinds of task, where
+    these are drawn."""
+    smooth_seed, kinds_seed, texts_seed = (first + 100 * draw for first in (3, 5, 7))
     if prompts_file is not None:
-        yield from (texts(prompts_file, models, 7) for models in (5, 10))
-        yield collections(prompts_file, 7)
-        yield texts(prompts_file, 5, 7, one_is_best=0.25)
+        yield from (texts(prompts_file, models, texts_seed) for models in (5, 10))
+        yield collections(prompts_file, texts_seed)
+        yield texts(prompts_file, 5, texts_seed, one_is_best=0.25)
         yield from (rewards(prompts_file), rewards(prompts_file, 0.05))
-    yield from (smooth("linear", 3), smooth("rugged", 3), kinds(5), kinds(5, one_is_best=True))
-    yield from (priced(5), priced(5, tries=4))
+    yield from (smooth(kind, smooth_seed) for kind in ("linear", "rugged"))
+    yield from (kinds(kinds_seed), kinds(kinds_seed, one_is_best=True))
+    yield from (priced(kinds_seed), priced(kinds_seed, tries=4))
     if coding_file is not None:
         yield coding(coding_file)
     if llm_file is not None:
