@@ -124,7 +124,7 @@ def judged(mixture: Mixture, truth: Truth) -> Judged:
 
 
 def _ratio(apart: float, error: float) -> float:
-    """z. A blend that is a single generator gains nothing, without error."""
+    """z. A mixture that is a single generator gains nothing, without error."""
     if error > 0.0:
         return apart / error
     return 0.0 if abs(apart) < 1e-9 else math.copysign(math.inf, apart)
@@ -196,7 +196,7 @@ def calibration(options: argparse.Namespace) -> None:
 
 
 def pooled(options: argparse.Namespace) -> None:
-    """Print how the score of the blend compares with that of samples drawn by its weights, as of one generator."""
+    """Print how the score of the mixture compares with that of samples drawn by its weights, as of one generator."""
     table = Table("problem", "metric", "blend", "pooled", "truth", "z apart", "z of the pooled", box=box.MARKDOWN)
     for name in options.problems:
         problem = problem_named(name, options.data)

@@ -1,4 +1,4 @@
-"""Mixtures: what do the samples that a policy draws, and the weights that it names, lose against the best blend?
+"""Mixtures: what do the samples that a policy draws, and the weights that it names, lose against the best mixture?
 
     python benchmarks/mixture_policies.py --rules [--trials 12]
     python benchmarks/mixture_policies.py [--metrics rke vendi fid] [--problems kinds truncations] [--data DIR]

@@ -156,7 +156,7 @@ def normal(mean: Sequence[float], deviation: float) -> Normals:
 
 
 def _of(laws: dict[str, Law], shares: Sequence[float], noise: float, count: int = 4000) -> Callable[[], Floats]:
-    """Rows drawn from the laws by these shares, with noise, so that no blend is like them."""
+    """Rows drawn from the laws by these shares, with noise, so that no mixture is like them."""
 
     def rows() -> Floats:
         rng = np.random.default_rng(9)
@@ -169,7 +169,7 @@ def _of(laws: dict[str, Law], shares: Sequence[float], noise: float, count: int 
 
 
 def interior() -> Problem:
-    """Four normals in two dimensions: the best blend has all of them, a uniform one has about 9 % more loss."""
+    """Four normals in two dimensions: the best mixture has all of them, a uniform one has about 9 % more loss."""
     means = ((0.0, 0.0), (2.2, 0.3), (-1.4, 2.1), (-0.6, -2.2))
     deviations = (0.75, 0.7, 1.0, 0.8)
     laws: dict[str, Law] = {f"g{i}": normal(m, s) for i, (m, s) in enumerate(zip(means, deviations, strict=True))}
@@ -177,14 +177,14 @@ def interior() -> Problem:
 
 
 def sparse() -> Problem:
-    """Two wide normals that make the best blend, and two narrow ones between them that do not help."""
+    """Two wide normals that make the best mixture, and two narrow ones between them that do not help."""
     means, deviations = ((-1.5, 0.0), (1.8, 0.3), (-1.0, 0.2), (1.2, 0.0)), (1.3, 1.05, 0.25, 0.25)
     laws: dict[str, Law] = {f"g{i}": normal(m, s) for i, (m, s) in enumerate(zip(means, deviations, strict=True))}
     return Problem("sparse", laws, _of(laws, (3, 2, 0, 0), 0.9), sigma=1.0)
 
 
 def single() -> Problem:
-    """A wide normal and three that lie within it: no blend is better than the wide one alone."""
+    """A wide normal and three that lie within it: no mixture is better than the wide one alone."""
     means, deviations = ((0.0, 0.0), (0.4, 0.0), (-0.3, 0.3), (0.0, -0.3)), (1.5, 0.7, 0.6, 0.5)
     laws: dict[str, Law] = {f"g{i}": normal(m, s) for i, (m, s) in enumerate(zip(means, deviations, strict=True))}
     return Problem("single", laws, _of(laws, (1, 0, 0, 0), 0.9), sigma=1.5)

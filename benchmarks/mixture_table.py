@@ -39,14 +39,14 @@ def main() -> None:
         FID(reference=real),
         MMD(reference=real, kernel=KERNEL),
     ]
-    print("| metric |", " | ".join(made), "| best blend | its weights | gain |")
+    print("| metric |", " | ".join(made), "| best mixture | its weights | gain |")
     print("| --- " * (len(made) + 4) + "|")
     for metric in metrics:
         alone = [optimist.score(rows, metric).score for rows in made.values()]
         best = optimist.mixture(made, metric)
         arrow = "↓" if metric.lower_is_better else "↑"
         scores = " | ".join(f"{score:.3g}" for score in alone)
-        gain = best.gain_text.removeprefix("The blend is ").rstrip(".")
+        gain = best.gain_text.removeprefix("The mixture is ").rstrip(".")
         print(f"| {metric.title} {arrow} | {scores} | {best.score:.3g} ± {best.error:.1g} | {best.recipe} | {gain} |")
 
 

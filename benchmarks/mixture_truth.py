@@ -1,4 +1,4 @@
-"""The true loss of blends on a benchmark problem by one metric, and its least value: without the measured code."""
+"""The true loss of mixtures on a benchmark problem by one metric, and its least value: without the measured code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Loss(Protocol):
 
 
 class Entropy:
-    """Minus the log Vendi score of the blend's mean φφᵀ; of order 2 it is −log RKE."""
+    """Minus the log Vendi score of the mixture's mean φφᵀ; of order 2 it is −log RKE."""
 
     def __init__(self, problem: Problem, order: float) -> None:
         self._order = order
@@ -48,7 +48,7 @@ class Entropy:
             power = float((values**self._order).sum())
             scale = 1.0 / (self._order - 1.0)
             loss, slope = scale * math.log(power), scale * self._order * values ** (self._order - 1.0) / power
-        # The slope is infinite where the blend has nothing; nothing has weight there in any generator either.
+        # The slope is infinite where the mixture has nothing; nothing has weight there in any generator either.
         image = (vectors * slope) @ vectors.T
         return loss, np.tensordot(self._seconds, image, 2)
 
@@ -74,7 +74,7 @@ class Discrepancy:
 
 
 class Frechet:
-    """The Fréchet distance of the blend's mean and covariance from those of the real rows (1/(n − 1))."""
+    """The Fréchet distance of the mixture's mean and covariance from those of the real rows (1/(n − 1))."""
 
     def __init__(self, problem: Problem) -> None:
         pairs = [law.moments for law in problem.laws.values()]
@@ -109,7 +109,7 @@ def loss_of(problem: Problem, metric: str) -> Loss:
 
 @dataclass(frozen=True)
 class Truth:
-    """What is true of the blends of a problem."""
+    """What is true of the mixtures of a problem."""
 
     loss: Loss
     generators: int

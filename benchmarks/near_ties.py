@@ -99,7 +99,7 @@ def looks(generators: int) -> Iterator[tuple[int, int]]:
 
 
 def compare(values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The best generator of each run (runs,), and how many standard errors its closest rival is behind (runs,)."""
+    """The best generator of each run (runs,), and how many standard errors its hardest rival is behind (runs,)."""
     best = values.argmin(axis=1)
     rows = np.arange(len(values))
     z = (values - values[rows, best][:, None]) / np.hypot(errors[best][:, None], errors)

@@ -1,4 +1,4 @@
-"""A blend of models: each makes only some kinds of digits; which shares of them together are the most diverse?
+"""A mixture of models: each makes only some kinds of digits; which shares of them together are the most diverse?
 
 Four models redraw scikit-learn's handwritten digits with noise, and none of them makes all ten. Needs
 `pip install 'optimist[demo]'`.
@@ -31,7 +31,7 @@ def model(images: np.ndarray) -> Callable[[int, list[int]], np.ndarray]:
 
 
 def main() -> None:
-    """Sample until the best blend is known, then serve 100 samples of it."""
+    """Sample until the best mixture is known, then serve 100 samples of it."""
     chosen = options(__doc__, budget=4_000).parse_args()
     digits = load_digits()
     models = {name: model(digits.data[np.isin(digits.target, kinds)] / 16) for name, kinds in KINDS.items()}
@@ -43,7 +43,7 @@ def main() -> None:
             metric=RKE(kernel=Gaussian(2.0, features=64), dimension=64),
             embedding=pixels.name,
             goal="mixture",
-            tolerance="5%",  # decided once no other blend is better by more
+            tolerance="5%",  # decided once no other mixture is better by more
             batch_size=20,
             budget=chosen.budget,
         )

@@ -99,7 +99,7 @@ def contrasts(sets: Mapping[str, Any], **settings: Any) -> Iterator[Step]:
 
 
 def blends(sets: Mapping[str, Any], **settings: Any) -> Iterator[Step]:
-    """The best blend of sets of samples."""
+    """The best mixture of sets of samples."""
     yield "mixture", words.mixture(optimist.mixture(sets, **settings))
 
 

@@ -202,7 +202,7 @@ def given_up(worker: Worker) -> Iterator[None]:
 
 
 def blended(worker: Worker) -> Iterator[None]:
-    """For the best blend, which is then served."""
+    """For the best mixture, which is then served."""
     yield from plain(worker)
     worker.steps.append(("mixture", words.mixture(worker.experiment.mixture())))
     worker.steps.append(("blend", {"counts": [worker.experiment.blend(9).counts for _ in range(3)]}))

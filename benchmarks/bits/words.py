@@ -54,7 +54,7 @@ def estimate(found: Any) -> Fields:
 
 def decision(found: Any) -> Fields:
     """A decision of an evaluation, or of a report."""
-    closest = found.closest
+    closest = found.hardest
     return {
         "best": found.best,
         "confidence": found.confidence,
@@ -104,7 +104,7 @@ def standing(row: Any) -> Fields:
 
 
 def mixture(found: Any) -> Fields:
-    """The best blend, without the log positions that it was made of."""
+    """The best mixture, without the log positions that it was made of."""
     return {
         "weights": {one.generator: one.weight for one in found.weights},
         "contributions": {one.generator: one.contribution for one in found.weights},

@@ -13,7 +13,7 @@ ROWS = 6000
 CLASSES, PROMPT_WIDTH, OTHER_WIDTH = 5, 3, 6
 PROMPTS = [f"prompt {number}" for number in range(12)]
 KINDS = {"a": (0, 1), "b": (2, 3, 1), "c": (0,), "d": (1, 2)}
-"""Which kinds of sample a generator makes: the best blend has several generators."""
+"""Which kinds of sample a generator makes: the best mixture has several generators."""
 LEVELS = {"a": 0.0, "b": 0.12, "c": 0.5, "d": 0.3}
 """How far a generator's samples are shifted: neighbours are close, so that policies hesitate."""
 

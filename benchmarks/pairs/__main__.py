@@ -20,7 +20,7 @@ draw rows from pools, with replacement: those of the same numbers in a *common* 
 - claims: the same streams under both analyses. Independent streams are what a false claim of `paired` looks like; of
   generators of unlike kinds the common ones are used.
 - prices: the cost until `top-two` stops, with costs weighed / not weighed: the ratio of the medians over the streams
-  [of samples], on independent streams and on common ones, where the best generator, or its closest rival, costs 1, 3,
+  [of samples], on independent streams and on common ones, where the best generator, or its hardest rival, costs 1, 3,
   10 or 100 times as much as each of the others.
 - ties: two generators at a time, in lockstep, shifted to the same score: the share of runs that stop, independent and
   paired, with its one-sided 95 % lower limit. Half of these are wrong.

@@ -1,4 +1,4 @@
-// Suspicious batches, each with buttons that retract it, or accept one on another scale, and the batches that were
+// Anomalous batches, each with buttons that retract it, or accept one on another scale, and the batches that were
 // retracted or accepted.
 import { change, generatorPath } from "./api.js";
 import { askFor, fill, h, say } from "./dom.js";
@@ -11,38 +11,38 @@ export function batches(config, refresh) {
   const note = h("p", { class: "quiet", role: "status" });
   const problem = h("p", { class: "problem", role: "alert" });
   const more = h("p", { class: "quiet" });
-  const suspects = card("suspects", "Suspicious batches", h("p", { class: "quiet" },
-    "These batches count although something about them is odd. Retract those that should not count. Accept those on "
+  const anomalies = card("anomalies", "Anomalous batches", h("p", { class: "quiet" },
+    "These batches count although something about them is anomalous. Retract those that should not count. Accept those on "
     + "another scale that are right."), more);
   const retracted = card("retractions", "Retracted batches");
   const accepted = card("acceptances", "Accepted batches");
-  suspects.section.append(problem);
+  anomalies.section.append(problem);
   retracted.section.append(note);
 
-  async function retract(suspect) {
-    const text = `Batch ${count(suspect.position)} of ${suspect.generator} stops counting, and the score is computed `
+  async function retract(anomaly) {
+    const text = `Batch ${count(anomaly.position)} of ${anomaly.generator} stops counting, and the score is computed `
       + "again without it. This cannot be undone. The reason stays on record.";
     const reason = await askFor("Retract this batch?", text, "Retract", "Reason", REASON);
     if (reason === null) return;
     say(note, "");
     say(problem, "");
     try {
-      await change("DELETE", `${generatorPath(config.name, suspect.generator)}/batches/${suspect.position}`, { reason });
-      say(note, `Batch ${count(suspect.position)} of ${suspect.generator} no longer counts.`);
+      await change("DELETE", `${generatorPath(config.name, anomaly.generator)}/batches/${anomaly.position}`, { reason });
+      say(note, `Batch ${count(anomaly.position)} of ${anomaly.generator} no longer counts.`);
     } catch (error) {
       say(problem, error.message);
     }
     refresh();
   }
 
-  async function accept(suspect) {
-    const text = `Batch ${count(suspect.position)} of ${suspect.generator} is right as it is, though it is on another `
+  async function accept(anomaly) {
+    const text = `Batch ${count(anomaly.position)} of ${anomaly.generator} is right as it is, though it is on another `
       + "scale than others. A decision that rests on it is then no longer provisional. The reason stays on record.";
     const reason = await askFor("Accept this batch?", text, "Accept", "Reason", REASON);
     if (reason === null) return;
     say(problem, "");
     try {
-      const path = `${generatorPath(config.name, suspect.generator)}/batches/${suspect.position}/acceptance`;
+      const path = `${generatorPath(config.name, anomaly.generator)}/batches/${anomaly.position}/acceptance`;
       await change("PUT", path, { reason });
     } catch (error) {
       say(problem, error.message);
@@ -50,20 +50,20 @@ export function batches(config, refresh) {
     refresh();
   }
 
-  const button = (what, suspect, onclick) => h("button", {
-    class: "small", "aria-label": `${what} batch ${suspect.position} of ${suspect.generator}`, onclick,
+  const button = (what, anomaly, onclick) => h("button", {
+    class: "small", "aria-label": `${what} batch ${anomaly.position} of ${anomaly.generator}`, onclick,
   }, what);
 
   return {
-    sections: [suspects.section, retracted.section, accepted.section],
+    sections: [anomalies.section, retracted.section, accepted.section],
     draw(report) {
-      const odd = report.suspects.filter((suspect) => !suspect.retracted);
-      say(more, report.suspects.length < LISTED ? "" : `The first ${LISTED} are listed; the standings count all.`);
-      suspects.draw(odd, SUSPECT, (suspect) => [
-        origin(suspect, [`told ${date(suspect.told)}`]),
-        h("td", {}, h("ul", {}, suspect.findings.map((finding) => h("li", {}, finding)))),
-        h("td", { class: "row-actions" }, button("Retract", suspect, () => retract(suspect)),
-          suspect.anomalous && button("Accept", suspect, () => accept(suspect))),
+      const anomalous = report.anomalies.filter((anomaly) => !anomaly.retracted);
+      say(more, report.anomalies.length < LISTED ? "" : `The first ${LISTED} are listed; the standings count all.`);
+      anomalies.draw(anomalous, ANOMALY, (anomaly) => [
+        origin(anomaly, [`told ${date(anomaly.told)}`]),
+        h("td", {}, h("ul", {}, anomaly.findings.map((finding) => h("li", {}, finding)))),
+        h("td", { class: "row-actions" }, button("Retract", anomaly, () => retract(anomaly)),
+          anomaly.acceptable && button("Accept", anomaly, () => accept(anomaly))),
       ]);
       accepted.draw([...(report.acceptances ?? [])].reverse(), ACCEPTED, (one) => [
         origin(one, []),
@@ -79,7 +79,7 @@ export function batches(config, refresh) {
   };
 }
 
-const SUSPECT = ["Batch", "What is odd", ""];
+const ANOMALY = ["Batch", "What is anomalous", ""];
 const RETRACTED = ["Batch", "Reason", "Retracted"];
 const ACCEPTED = ["Batch", "Reason", "Accepted"];
 

@@ -2,7 +2,7 @@
 // the same.
 import { experimentPath, forget, get } from "./api.js";
 import { fill, h, say } from "./dom.js";
-import { blendAnswer, cost, count, plusMinus, routeAnswer, score } from "./format.js";
+import { mixtureAnswer, cost, count, plusMinus, routeAnswer, score } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { chips } from "./labels.js";
 import { badges } from "./overview-row.js";
@@ -70,9 +70,9 @@ function card(name) {
     draw(report) {
       const { goal, samples, budget, cost: spent, tags: tagged = [] } = report;
       const isBest = goal !== "mixture" && goal !== "route";
-      fill(state, badges(report.state, report.standings.some(({ damaged }) => damaged)));
+      fill(state, badges(report.state, report.standings.some(({ incomplete }) => incomplete)));
       fill(tags, tagged.length ? chips(tagged) : null);
-      say(sentence, goal === "mixture" ? blendAnswer(report) : goal === "route" ? routeAnswer(report) : report.answer);
+      say(sentence, goal === "mixture" ? mixtureAnswer(report) : goal === "route" ? routeAnswer(report) : report.answer);
       say(reason, isBest ? why(report) : (samples > 0 && report.why) || "");
       const known = [
         ["Samples", budget === null ? count(samples) : `${count(samples)} of ${count(budget)}`],

@@ -27,7 +27,7 @@ export class Rate {
 
 // Its words: how many samples, and what there is to add; null where nothing can be said.
 export function expected({ ended, decision, budget, samples }, perSecond) {
-  const more = decision.closest?.more_samples;
+  const more = decision.hardest?.more_samples;
   if (ended || !more) return null;
   const [from, to] = more;
   const notes = [];

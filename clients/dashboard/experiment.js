@@ -7,7 +7,7 @@ import { DRAWN, Palette } from "./colours.js";
 import { ProgressCurve } from "./progress-curve.js";
 import { fill, h, say } from "./dom.js";
 import { expected, Rate } from "./expected.js";
-import { about, blendAnswer, cost, count, routeAnswer, share } from "./format.js";
+import { about, mixtureAnswer, cost, count, routeAnswer, share } from "./format.js";
 import { Gallery } from "./gallery.js";
 import { labels } from "./labels.js";
 import { Metrics, metricsOf } from "./metrics.js";
@@ -81,15 +81,15 @@ function page(main, experiment, report, refresh) {
   const palette = new Palette();
   const standings = new Standings(config.name, report.title, palette, refresh);
   const metrics = new Metrics(palette);
-  const isBlend = config.goal === "mixture";
+  const isMixture = config.goal === "mixture";
   const routes = config.goal === "route" ? new Routes(config.name, palette) : null;
-  const charts = new Charts(report.title, palette, !isBlend && !routes);
+  const charts = new Charts(report.title, palette, !isMixture && !routes);
   const picks = openPicks();
   const manage = actions(config, refresh);
-  const odd = batches(config, refresh);
+  const anomalous = batches(config, refresh);
   const offering = (what) => metricsOf(report).filter(({ offers }) => offers.includes(what));
   const shows = offering("modes").length ? modes(config.name, offering("modes")) : null;
-  const blends = offering("mixture").length ? new Mixture(config.name, palette, offering("mixture"), isBlend) : null;
+  const mixtures = offering("mixture").length ? new Mixture(config.name, palette, offering("mixture"), isMixture) : null;
   const gallery = config.previews ? new Gallery(config, palette) : null;
   fill(
     main,
@@ -98,35 +98,35 @@ function page(main, experiment, report, refresh) {
     tagged.element,
     h("section", { class: "card hero", "aria-label": "Answer" },
       h("div", { class: "said" }, sentence, reason, hint, warnings.element), facts),
-    isBlend && blends?.section,
+    isMixture && mixtures?.section,
     routes?.section,
     standings.section,
     charts.section,
     metrics.section,
-    odd.sections,
+    anomalous.sections,
     charts.picks,
-    !isBlend && blends?.section,
+    !isMixture && mixtures?.section,
     gallery?.section,
     h("div", { class: "columns" }, picks.section, manage.section),
     shows?.section,
   );
   return {
     draw(report, progressCurve, perSecond) {
-      say(sentence, isBlend ? blendAnswer(report) : routes ? routeAnswer(report) : report.answer);
-      say(reason, isBlend || routes ? (report.samples > 0 && report.why) || "" : why(report));
+      say(sentence, isMixture ? mixtureAnswer(report) : routes ? routeAnswer(report) : report.answer);
+      say(reason, isMixture || routes ? (report.samples > 0 && report.why) || "" : why(report));
       say(hint, report.hint ?? "");
       const { anomalies = [], warnings: doubts = [] } = report.decision;
       const doubted = [...anomalies.map(({ text }) => text), ...doubts];
       warnings.draw(doubted.map((text) => capitalised(text.endsWith("?") ? text : `${text}.`)));
       tagged.draw(report);
-      fill(state, badges(report.state, report.standings.some((standing) => standing.damaged)));
+      fill(state, badges(report.state, report.standings.some((standing) => standing.incomplete)));
       fill(facts, known(report, config, perSecond));
       palette.give(coloured(report));
       standings.draw(report);
       metrics.draw(report);
-      odd.draw(report);
+      anomalous.draw(report);
       charts.draw(report, progressCurve);
-      blends?.draw(report, progressCurve);
+      mixtures?.draw(report, progressCurve);
       routes?.draw(report, progressCurve);
       picks.draw(report.progress.picks, report.open_picks, report.ended);
       manage.draw(report);
@@ -136,14 +136,14 @@ function page(main, experiment, report, refresh) {
     stop() {
       metrics.stop();
       charts.stop();
-      blends?.stop();
+      mixtures?.stop();
       routes?.stop();
       gallery?.stop();
     },
   };
 }
 
-// The generators that have a colour: the best, or those with the largest parts of the blend or of the prompts. They come
+// The generators that have a colour: the best, or those with the largest parts of the mixture or of the prompts. They come
 // in the order of the experiment, so that with few generators the colours never change.
 function coloured(report) {
   if (report.goal === "mixture" && report.mixture) return heaviest(report.mixture, DRAWN);

@@ -65,9 +65,9 @@ export function routeAnswer(report) {
   return routes?.gain_text ?? `Warming up: ${samples(report.samples)} so far, and no table of routes has been made yet.`;
 }
 
-const NAMED = 4; // generators of a blend that are named
+const NAMED = 4; // generators of a mixture that are named
 
-// The weights of a blend, [[generator, weight], …], as texts, the largest first; those that would be shown as 0 are left
+// The weights of a mixture, [[generator, weight], …], as texts, the largest first; those that would be shown as 0 are left
 // out.
 export function recipe(weights) {
   const parts = weights.filter(([, weight]) => weight >= 0.0005).sort(([, a], [, b]) => b - a);
@@ -75,23 +75,23 @@ export function recipe(weights) {
   return parts.length > NAMED ? [...named, `${parts.length - NAMED} more`] : named;
 }
 
-// Whether no blend is better than the best single generator, as in the SDK's `Mixture.is_one_alone`.
+// Whether no mixture is better than the best single generator, as in the SDK's `Mixture.is_one_alone`.
 const isOneAlone = ({ gain, best, weights }) =>
   gain <= 0 || weights.some(({ generator, weight }) => generator === best && weight >= 0.995);
 
-// The best blend so far in a sentence, the answer of experiments whose goal it is.
-export function blendAnswer(report) {
+// The best mixture so far in a sentence, the answer of experiments whose goal it is.
+export function mixtureAnswer(report) {
   const { mixture, standings, state } = report;
   const told = samples(report.samples);
   if (report.samples === 0) {
     const names = standings.length === 1 ? "One generator" : `${standings.length} generators`;
     return `Waiting for the first samples. ${names} will be blended by ${report.title}.`;
   }
-  if (!mixture) return `Warming up: ${told} so far, and no blend has been made yet.`;
+  if (!mixture) return `Warming up: ${told} so far, and no mixture has been made yet.`;
   const ended = { "out of budget": "; the budget is spent", stopped: "; the experiment was stopped" }[state] ?? "";
   const soFar = state === "decided" ? "" : " so far";
-  if (isOneAlone(mixture)) return `No blend is better than ${mixture.best} alone${soFar}, after ${told}${ended}.`;
+  if (isOneAlone(mixture)) return `No mixture is better than ${mixture.best} alone${soFar}, after ${told}${ended}.`;
   const parts = recipe(mixture.weights.map(({ generator, weight }) => [generator, weight]));
-  const blend = parts.length === 1 ? parts[0] : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
-  return `The best blend${soFar} is ${blend}, after ${told}${ended}.`;
+  const weighted = parts.length === 1 ? parts[0] : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
+  return `The best mixture${soFar} is ${weighted}, after ${told}${ended}.`;
 }

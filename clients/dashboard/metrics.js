@@ -94,8 +94,8 @@ function head({ metric, scale }) {
 
 function cell({ metric, scale }, generator, color) {
   const standing = metric.of.get(generator);
-  const damaged = standing?.damaged && h("span", { class: "badge damaged" }, "damaged");
-  if (!standing || standing.score === null) return h("td", {}, "–", " ", damaged);
+  const incomplete = standing?.incomplete && h("span", { class: "badge incomplete" }, "incomplete");
+  if (!standing || standing.score === null) return h("td", {}, "–", " ", incomplete);
   const ends = [standing.lower, standing.upper].map((end) => (end === null ? "unbounded" : score(end)));
   const label = `From ${ends[0]} to ${ends[1]}`;
   const sure = metric.confidence_text ? ` ${metric.confidence_text}` : "";
@@ -106,7 +106,7 @@ function cell({ metric, scale }, generator, color) {
       h("strong", {}, score(standing.score)), " ",
       h("span", { class: "quiet spread" }, plusMinus(standing)),
       metric.best === generator && h("span", { class: `badge ${called}`, title: confidence }, `${called}${sure}`),
-      damaged,
+      incomplete,
     ]),
     h("span", { class: "wide" }, bar(asInterval(standing), scale, color, label)),
   ]);

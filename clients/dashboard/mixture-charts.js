@@ -1,4 +1,4 @@
-// The charts of the best blend over time: its weights, and its score against that of the best single generator.
+// The charts of the best mixture over time: its weights, and its score against that of the best single generator.
 import { ChartPair, marked } from "./chart-pair.js";
 import { DRAWN, otherColour, styleValue } from "./colours.js";
 import { count, score, share } from "./format.js";
@@ -6,11 +6,11 @@ import { chart, line, plain, rangeOf, react, within } from "./plot.js";
 
 export class MixtureCharts extends ChartPair {
   constructor(palette) {
-    const weights = chart("weights", "Weights over time", "The share of each generator in the best blend, as far as it was known.", "h3");
-    const blend = chart("blend", "The blend against one generator alone",
-      "The score of the best blend with its interval, and that of the generator that was the best one alone.", "h3");
-    super(weights, blend);
-    Object.assign(this, { palette, weights, blend });
+    const weights = chart("weights", "Weights over time", "The share of each generator in the best mixture, as far as it was known.", "h3");
+    const mixture = chart("mixture", "The mixture against one generator alone",
+      "The score of the best mixture with its interval, and that of the generator that was the best one alone.", "h3");
+    super(weights, mixture);
+    Object.assign(this, { palette, weights, mixture });
   }
 
   lacks({ told }) {
@@ -19,7 +19,7 @@ export class MixtureCharts extends ChartPair {
 
   drawPair(Plotly, curve, title) {
     this.drawWeights(Plotly, curve);
-    this.drawBlend(Plotly, curve, title);
+    this.drawMixture(Plotly, curve, title);
   }
 
   drawWeights(Plotly, { samples, weights }) {
@@ -38,13 +38,13 @@ export class MixtureCharts extends ChartPair {
     });
   }
 
-  drawBlend(Plotly, curve, title) {
+  drawMixture(Plotly, curve, title) {
     const { samples, scores, lower, upper, best, best_scores: alone } = curve;
-    this.blend.label(`Now: blend ${score(scores.at(-1))}, ${best.at(-1)} alone ${score(alone.at(-1))}`);
+    this.mixture.label(`Now: mixture ${score(scores.at(-1))}, ${best.at(-1)} alone ${score(alone.at(-1))}`);
     const color = styleValue("--accent");
     const quiet = styleValue("--quiet");
     const said = samples.map((told, i) =>
-      `${count(told)} samples<br>Blend ${score(scores[i])} (${score(lower[i])} to ${score(upper[i])})`);
+      `${count(told)} samples<br>Mixture ${score(scores[i])} (${score(lower[i])} to ${score(upper[i])})`);
     const named = best.map((name, i) => `${plain(name)} alone ${score(alone[i])}`);
     const errors = {
       type: "data", symmetric: false, color: `${color}90`, thickness: 1.5, width: 3,
@@ -52,9 +52,9 @@ export class MixtureCharts extends ChartPair {
       arrayminus: lower.map((end, i) => (end === null ? 0 : scores[i] - end)),
     };
     const ends = samples.map((_, i) => [scores[i], alone[i], lower[i], upper[i]]);
-    react(Plotly, this.blend, [
+    react(Plotly, this.mixture, [
       { ...marked("Best single generator", samples, alone, quiet, named), line: { color: quiet, width: 1.5, dash: "dot" } },
-      { ...marked("Best blend", samples, scores, color, said), error_y: errors },
+      { ...marked("Best mixture", samples, scores, color, said), error_y: errors },
     ], {
       xaxis: { rangemode: "tozero", ...within(samples) },
       yaxis: { range: rangeOf(ends), title: { text: plain(title) } },

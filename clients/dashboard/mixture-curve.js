@@ -1,4 +1,4 @@
-// The best blend over time (`MixtureCurve` in the OpenAPI document).
+// The best mixture over time (`MixtureCurve` in the OpenAPI document).
 import { Points } from "./points.js";
 
 export class MixtureCurve extends Points {

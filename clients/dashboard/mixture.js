@@ -1,4 +1,4 @@
-// The best blend of the generators: what it gains, the weights, and what each generator contributes.
+// The best mixture of the generators: what it gains, the weights, and what each generator contributes.
 import { experimentPath, get } from "./api.js";
 import { Choice } from "./choice.js";
 import { fill, h, say } from "./dom.js";
@@ -8,16 +8,16 @@ import { MixtureCharts } from "./mixture-charts.js";
 import { filled, labelled } from "./shares.js";
 
 // The section for experiments with metrics that offer mixtures (`offering`, see `metricsOf`). isGoal: whether the
-// blend is what the experiment asks for, so that it is made again and again; elsewhere a button asks for it.
+// mixture is what the experiment asks for, so that it is made again and again; elsewhere a button asks for it.
 export class Mixture {
   constructor(name, palette, offering, isGoal) {
     this.name = name;
     this.palette = palette;
     this.isGoal = isGoal;
-    this.made = new Map(); // label of the metric → the blend that was asked for
+    this.made = new Map(); // label of the metric → the mixture that was asked for
     this.metric = new Choice("mixture-by", "Metric", () => this.latest && this.draw(...this.latest));
     this.metric.offer(offering.map(({ label, title }) => [label, title]));
-    this.button = h("button", { class: isGoal ? "small" : null }, "Best blend");
+    this.button = h("button", { class: isGoal ? "small" : null }, "Best mixture");
     const asks = !isGoal || offering.length > 1;
     this.status = h("p", { class: "quiet", role: "status" });
     this.claim = h("p", { class: "claim" });
@@ -28,8 +28,8 @@ export class Mixture {
     this.gain = h("span", {});
     this.gained = h("div", { class: "gain" }, h("p", { class: "quiet" }), this.gainAxis, this.gain);
     this.body = h("tbody", {});
-    const columns = [["Generator"], ["Weight in the blend", "number"], ["Share of samples drawn", "number"],
-      ["Best blend without it", "number"]];
+    const columns = [["Generator"], ["Weight in the mixture", "number"], ["Share of samples drawn", "number"],
+      ["Best mixture without it", "number"]];
     this.table = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Weights table" }, [
       h("table", { class: "weights" }, [
         h("thead", {}, h("tr", {}, columns.map(([head, kind]) => h("th", { scope: "col", class: kind }, head)))),
@@ -77,14 +77,14 @@ export class Mixture {
     const mixture = newest(this.made.get(this.metric.value), this.metric.value ? null : report.mixture);
     this.found.hidden = !mixture;
     if (!mixture) {
-      if (this.isGoal) say(this.status, "The first blend is made once every generator has a few samples.");
+      if (this.isGoal) say(this.status, "The first mixture is made once every generator has a few samples.");
       return;
     }
     if (this.isGoal && this.status.textContent.startsWith("The first")) say(this.status, "");
     say(this.claim, mixture.gain_text);
     say(this.gap, mixture.gap_text);
     const scored = (number) => precise(number, mixture.error);
-    say(this.scored, `${mixture.title}: blend ${scored(mixture.score)} ± ${scored(mixture.error)}, ` +
+    say(this.scored, `${mixture.title}: mixture ${scored(mixture.score)} ± ${scored(mixture.error)}, ` +
       `${mixture.best} alone ${scored(mixture.best_score)}. Made from ${samples(mixture.samples)}.`);
     fill(this.warnings, mixture.warnings.map((warning) => h("li", {}, warning)));
     this.drawGain(mixture);

@@ -18,11 +18,11 @@ export const COLUMNS = [
 
 // What a search looks in.
 export const wordsOf = (one) =>
-  [one.name, one.title, one.state, one.damaged && "damaged", leaderOf(one).text, ...(one.tags ?? []), one.note]
+  [one.name, one.title, one.state, one.incomplete && "incomplete", leaderOf(one).text, ...(one.tags ?? []), one.note]
     .filter(Boolean).join(" ").toLowerCase();
 
 function leaderOf({ goal, decision }) {
-  if (goal === "mixture") return { text: recipe(Object.entries(decision.weights ?? {})).join(" + "), more: "best blend" };
+  if (goal === "mixture") return { text: recipe(Object.entries(decision.weights ?? {})).join(" + "), more: "best mixture" };
   if (goal === "route") return { text: decision.best ?? "", more: "best alone" };
   return { text: decision.best ?? "", more: decision.confidence_text && `${decision.confidence_text} sure` };
 }
@@ -43,7 +43,7 @@ export function row(experiment, isSelected, does) {
       note && h("span", { class: "quiet noted" }, note),
       tags.length > 0 && chips(tags, does.tag),
     ]),
-    cell("State", "", badges(experiment.state, experiment.damaged)),
+    cell("State", "", badges(experiment.state, experiment.incomplete)),
     cell("Metric", "measured", experiment.title),
     cell("Leader", text ? "leader" : "leader none", text ? h("div", {}, h("div", {}, text), more && h("div", { class: "quiet" }, more))
       : h("span", { class: "quiet" }, "None yet")),
@@ -76,10 +76,10 @@ function scored({ score: found, decision, lower, upper, rival }) {
 const cell = (what, kind, ...children) =>
   h("td", { class: kind, role: "cell" }, h("span", { class: "heading", "aria-hidden": "true" }, what), ...children);
 
-// The state as a badge, with a second badge if a generator is damaged.
-export function badges(state, damaged) {
+// The state as a badge, with a second badge if a generator is incomplete.
+export function badges(state, incomplete) {
   return h("span", { class: "badges" }, [
     h("span", { class: `badge ${state.replaceAll(" ", "-")}` }, state),
-    damaged && h("span", { class: "badge damaged" }, "damaged"),
+    incomplete && h("span", { class: "badge incomplete" }, "incomplete"),
   ]);
 }

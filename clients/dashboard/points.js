@@ -1,4 +1,4 @@
-// What is made again and again over time, such as the best blend, combined from the increments of all polls.
+// What is made again and again over time, such as the best mixture, combined from the increments of all polls.
 
 // Columns of equal length; "told", which grows, and "scores" are among them.
 export class Points {

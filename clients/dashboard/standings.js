@@ -1,7 +1,7 @@
 // The standings, best first: how much worse than the best each generator is, its score with its interval, samples,
 // share of the batches, state and warnings.
 import { change, generatorPath } from "./api.js";
-import { behindCell, differences } from "./behind.js";
+import { worseCell, differences } from "./worse.js";
 import { confirm, fill, h, say } from "./dom.js";
 import { downloads } from "./download.js";
 import { cost, count, plusMinus, score, share } from "./format.js";
@@ -11,7 +11,7 @@ import { asFigure, asRows } from "./standings-files.js";
 import { warningLine } from "./warnings.js";
 
 // Why it was or was not decided; "" before there is anything to compare, and where no best generator is asked for, but a
-// blend or a router, which it is about then.
+// mixture or a router, which it is about then.
 export const why = ({ samples, standings, goal, why: said }) =>
   samples && standings.length > 1 && !["mixture", "route"].includes(goal) ? said : "";
 
@@ -37,10 +37,10 @@ export class Standings {
     this.more = h("button", { class: "small more", onclick: () => ((this.showsAll = true), this.draw(this.latest)) });
     this.overlap = h("p", { class: "quiet overlap" });
     this.axis = h("span", { class: "axis", "aria-hidden": "true" });
-    this.behindAxis = h("span", { class: "axis wide", "aria-hidden": "true" });
-    const columns = [["Generator"], [["Worse than the best by", this.behindAxis], "behind"],
+    this.worseAxis = h("span", { class: "axis wide", "aria-hidden": "true" });
+    const columns = [["Generator"], [["Worse than the best by", this.worseAxis], "worse"],
       [metric, "number"], [["Interval", this.axis], "wide own"],
-      ["Samples", "number"], ["Cost", "number cost"], ["Share of batches", "number wide"],
+      ["Samples", "number"], ["Cost", "number cost"], ["Share of samples", "number wide"],
       [h("span", { class: "unseen" }, "Actions"), "row-actions"]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
       h("div", { class: "headed" }, [
@@ -67,7 +67,7 @@ export class Standings {
     const standings = ranked(report);
     const scale = axis(standings.filter((standing) => standing.score !== null).map(asInterval));
     const isRouter = report.goal === "route";
-    const behind = isRouter ? null : differences(report, standings);
+    const worse = isRouter ? null : differences(report, standings);
     const { best, rank: rankOfBest, verdicts } = report.decision;
     const words = new Map((verdicts ?? []).map((one) => [one.generator, one.words]));
     say(this.note, isRouter ? ROUTED : "");
@@ -75,8 +75,8 @@ export class Standings {
     say(this.more, `Show all ${count(standings.length)} generators`);
     this.more.hidden = this.showsAll || standings.length <= FIRST;
     fill(this.axis, values(scale));
-    fill(this.behindAxis, behind && values(behind.axis));
-    this.table.classList.toggle("uncompared", !behind);
+    fill(this.worseAxis, worse && values(worse.axis));
+    this.table.classList.toggle("uncompared", !worse);
     // Where it has ended nothing can be paused, and the last active generator can be neither paused nor retired.
     const actives = standings.filter((one) => one.state === "active").length;
     this.table.classList.toggle("ended", report.ended);
@@ -95,7 +95,7 @@ export class Standings {
         this.rows.set(standing.generator, row);
       }
       const called = !isRouter && standing.generator === best && rankOfBest;
-      row.draw(standing, scale, called, actives > 1 || standing.state !== "active", isRouter ? "" : words.get(standing.generator) ?? "", behind);
+      row.draw(standing, scale, called, actives > 1 || standing.state !== "active", isRouter ? "" : words.get(standing.generator) ?? "", worse);
       row.element.hidden = !this.showsAll && rank >= FIRST;
       // Moving an element removes its focus, so move only those at the wrong place.
       const there = this.body.children[rank] ?? null;
@@ -109,7 +109,7 @@ export class Standings {
     const marks = h("span", { class: "badges" });
     const verdict = h("p", { class: "quiet verdict" });
     const warnings = warningLine();
-    const apart = behindCell();
+    const apart = worseCell();
     const value = h("strong", {});
     const spread = h("span", { class: "quiet spread" });
     const bracket = h("span", { class: "quiet bracket", title: "The score lies between these on average" });
@@ -118,7 +118,8 @@ export class Standings {
     const pending = h("span", { class: "quiet" });
     const spent = h("span", {});
     const each = h("span", { class: "quiet each" });
-    const ratio = cell("Share of batches", "number wide");
+    const ratio = cell("Share of samples", "number wide");
+    const inAll = () => Math.max(1, this.latest.samples);
     const pause = h("button", { class: "small" });
     const retire = h("button", { class: "small", "aria-label": `Retire ${generator}` }, "Retire");
     let state = "active";
@@ -146,7 +147,7 @@ export class Standings {
     ]);
     return {
       element,
-      draw(standing, scale, called, canChange, words, behind) {
+      draw(standing, scale, called, canChange, words, worse) {
         const color = palette.colour(generator);
         state = standing.state;
         element.classList.toggle("best", called === "best");
@@ -155,10 +156,10 @@ export class Standings {
         fill(marks, [
           called && h("span", { class: `badge ${called}` }, called),
           state !== "active" && h("span", { class: "badge" }, state),
-          standing.damaged && h("span", { class: "badge damaged" }, "damaged"),
+          standing.incomplete && h("span", { class: "badge incomplete" }, "incomplete"),
         ]);
         warnings.draw(standing.warnings);
-        apart.draw(generator, called, behind, color);
+        apart.draw(generator, called, worse, color);
         say(value, score(standing.score));
         say(spread, plusMinus(standing));
         say(bracket, standing.bracket ? `bracket ${standing.bracket.map(score).join(" … ")}` : "");
@@ -172,7 +173,7 @@ export class Standings {
         say(spent, cost(standing.cost));
         say(each, standing.cost === undefined ? "" : ` at ${cost(standing.cost_per_sample)}`);
         each.title = standing.cost === undefined ? "" : "Cost per sample";
-        say(ratio, share(standing.pick_ratio));
+        say(ratio, share(standing.samples / inAll()));
         pause.hidden = retire.hidden = !canChange;
         say(pause, state === "active" ? "Pause" : "Resume");
         pause.setAttribute("aria-label", `${pause.textContent} ${generator}`);

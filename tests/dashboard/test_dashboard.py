@@ -278,10 +278,10 @@ def test_damage_is_seen_in_the_list_and_on_the_page(
         redis.hset(experiment_key(experiment.name, "scoring_errors"), "1", "CorruptData: the snapshot is torn")
     page = open_page("/", charts=False)
     line = page.locator(".line", has_text=experiment.name)
-    expect(line.locator(".badge.damaged")).to_be_visible()
+    expect(line.locator(".badge.incomplete")).to_be_visible()
     line.get_by_role("link").click()
     expect(page.locator(".warnings", has_text="torn")).to_contain_text("not scored: CorruptData: the snapshot is torn")
-    expect(page.locator(".title .badge.damaged")).to_be_visible()
+    expect(page.locator(".title .badge.incomplete")).to_be_visible()
 
 
 @pytest.mark.long
@@ -338,7 +338,7 @@ def test_axe_finds_no_serious_violation(open_page: OpenPage, experiment: Experim
     experiment.set_cost("good", 0.5)
     pick = experiment.ask()
     assert pick is not None
-    pick.tell(np.full((pick.size, 4), 2e3))  # suspicious
+    pick.tell(np.full((pick.size, 4), 2e3))  # anomalous
     experiment.ask(worker="somebody")
     for path in ("/", f"/#/e/{experiment.name}"):
         page = open_page(path, bypass_csp=True)

@@ -16,7 +16,7 @@ WORDS = """async ([report, told]) => {
 
 def test_samples_and_time_that_are_expected_are_said(open_page: OpenPage):
     page = open_page("/", charts=False)
-    report = {"ended": False, "decision": {"closest": {"more_samples": [1520, 6000]}}, "budget": None, "samples": 500}
+    report = {"ended": False, "decision": {"hardest": {"more_samples": [1520, 6000]}}, "budget": None, "samples": 500}
 
     def words(told: list[tuple[float, int]], **changes: Any) -> dict[str, str] | None:
         return page.evaluate(WORDS, [report | changes, told])
@@ -34,4 +34,4 @@ def test_samples_and_time_that_are_expected_are_said(open_page: OpenPage):
     likely = {"samples": more, "notes": "the budget has 4,500 left, which may not be enough"}
     assert words([], budget=5000) == likely
     assert words(steady, ended=True) is None
-    assert words(steady, decision={"closest": {"more_samples": None}}) is None
+    assert words(steady, decision={"hardest": {"more_samples": None}}) is None

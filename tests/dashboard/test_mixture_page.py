@@ -1,4 +1,4 @@
-"""The best blend on the page of an experiment: as its goal, asked for, and by a watched metric."""
+"""The best mixture on the page of an experiment: as its goal, asked for, and by a watched metric."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def card(page: Page) -> Any:
     return page.get_by_role("region", name="Mixture", exact=True)
 
 
-def test_the_blend_is_the_answer_of_its_goal(open_page: OpenPage, client: Optimist, goal: Experiment, axe: str):
+def test_the_mixture_is_the_answer_of_its_goal(open_page: OpenPage, client: Optimist, goal: Experiment, axe: str):
     report = client.experiment(goal.name).report()
     assert report.mixture is not None
     page = open_page(f"/#/e/{goal.name}", charts=False, bypass_csp=True)
     parts = [f"{100 * one.weight:.1f}\u00a0% {one.generator}" for one in report.mixture.ranking if one.weight > 0.0005]
-    answer = f"The best blend so far is {', '.join(parts[:-1])} and {parts[-1]}, after {report.samples} samples."
+    answer = f"The best mixture so far is {', '.join(parts[:-1])} and {parts[-1]}, after {report.samples} samples."
     expect(page.locator(".answer")).to_have_text(answer)
     headings = page.locator("main h2").all_text_contents()
     assert headings[:2] == ["Mixture", "Standings"]
@@ -89,12 +89,12 @@ def test_weights_and_scores_are_drawn_over_time(open_page: OpenPage, service: Se
     curve = MixtureCurve.model_validate(report["progress"]["mixture"])
     assert len(curve.told) > 3
     page = open_page(f"/#/e/{goal.name}")
-    page.wait_for_selector("#plot-blend.js-plotly-plot")
+    page.wait_for_selector("#plot-mixture.js-plotly-plot")
     areas = page.evaluate("() => document.getElementById('plot-weights').data.map(({ name, x, y }) => [name, x, y])")
     assert areas == [[name, curve.samples, y] for name, y in curve.weights.items()]
     assert [sum(at) for at in zip(*(y for _, _, y in areas), strict=True)] == pytest.approx([1.0] * len(curve.told))
     alone, blend = page.evaluate(
-        "() => document.getElementById('plot-blend').data.map(({ y, error_y }) => [y, error_y?.array])"
+        "() => document.getElementById('plot-mixture').data.map(({ y, error_y }) => [y, error_y?.array])"
     )
     assert alone[0] == curve.best_scores
     assert blend[0] == curve.scores
@@ -104,15 +104,15 @@ def test_weights_and_scores_are_drawn_over_time(open_page: OpenPage, service: Se
 
 
 @pytest.mark.long
-def test_new_blends_come_as_samples_do(open_page: OpenPage, client: Optimist):
+def test_new_mixtures_come_as_samples_do(open_page: OpenPage, client: Optimist):
     experiment = create(client, "blend-live", goal="mixture", stop=False)
     page = open_page("/#/e/blend-live")
     expect(page.locator(".answer")).to_contain_text("4 generators will be blended by RKE")
-    expect(card(page)).to_contain_text("The first blend is made once every generator has a few samples.")
+    expect(card(page)).to_contain_text("The first mixture is made once every generator has a few samples.")
     work(experiment, 60)
     blended(experiment)
-    expect(page.locator(".answer")).to_contain_text("The best blend so far is")
-    points = "() => document.querySelector('#plot-blend')?.data?.[1].y.length ?? 0"
+    expect(page.locator(".answer")).to_contain_text("The best mixture so far is")
+    points = "() => document.querySelector('#plot-mixture')?.data?.[1].y.length ?? 0"
     page.wait_for_function(f"() => ({points})() > 0", timeout=WAIT)
     before = page.evaluate(points)
     work(experiment, 60)
@@ -120,7 +120,7 @@ def test_new_blends_come_as_samples_do(open_page: OpenPage, client: Optimist):
     page.wait_for_function(f"before => ({points})() > before", arg=before, timeout=WAIT)
 
 
-def test_the_best_blend_can_be_asked_for_by_any_metric_that_has_one(open_page: OpenPage, client: Optimist):
+def test_the_best_mixture_can_be_asked_for_by_any_metric_that_has_one(open_page: OpenPage, client: Optimist):
     wide = RKE(kernel=Gaussian(3.0, features=16), dimension=4, label="wide")
     experiment = create(client, "blend-asked", watch=[wide], stop=False)
     work(experiment, 120)
@@ -128,29 +128,29 @@ def test_the_best_blend_can_be_asked_for_by_any_metric_that_has_one(open_page: O
     headings = page.locator("main h2")
     expect(headings.first).to_have_text("Standings")
     expect(card(page).locator(".found")).to_be_hidden()
-    card(page).get_by_role("button", name="Best blend").click()
+    card(page).get_by_role("button", name="Best mixture").click()
     expect(card(page).locator(".found")).to_be_visible()
     expect(card(page)).to_contain_text(experiment.mixture().gain_text)
-    expect(card(page)).to_contain_text("RKE: blend")
+    expect(card(page)).to_contain_text("RKE: mixture")
     card(page).get_by_label("Metric").select_option("wide")
     expect(card(page).locator(".found")).to_be_hidden()
-    card(page).get_by_role("button", name="Best blend").click()
-    expect(card(page)).to_contain_text(f"{wide.shown_title}: blend")
+    card(page).get_by_role("button", name="Best mixture").click()
+    expect(card(page)).to_contain_text(f"{wide.shown_title}: mixture")
     expect(card(page)).to_contain_text(experiment.mixture(metric="wide").gain_text)
 
 
-def test_where_one_generator_has_all_kinds_no_blend_is_better(open_page: OpenPage, client: Optimist):
+def test_where_one_generator_has_all_kinds_no_mixture_is_better(open_page: OpenPage, client: Optimist):
     kinds = {"left": (0.0,), "middle": (0.0,), "right": (-4.0, -2.0, 0.0, 2.0, 4.0), "copy": (0.0,)}
     experiment = create(client, "blend-alone")
     work(experiment, 400, kinds)
     mixture = experiment.mixture()
     page = open_page("/#/e/blend-alone", charts=False)
-    card(page).get_by_role("button", name="Best blend").click()
+    card(page).get_by_role("button", name="Best mixture").click()
     expect(card(page)).to_contain_text(mixture.gain_text)
     assert mixture.best == "right"
 
 
-def test_metrics_without_blends_have_no_section(open_page: OpenPage, client: Optimist):
+def test_metrics_without_mixtures_have_no_section(open_page: OpenPage, client: Optimist):
     create(client, "blend-less", metric="is", dimension=4)
     page = open_page("/#/e/blend-less", charts=False)
     expect(page.get_by_role("heading", name="Standings")).to_be_visible()

@@ -114,8 +114,8 @@ def test_the_list_has_the_newest_first_by_pages(http: httpx.Client, experiment: 
         time.sleep(0.05)
     report = experiment.report()
     assert (summary.decision.best, summary.state, summary.generators) == (report.decision.best, report.state, 3)
-    assert not summary.damaged
-    assert (summary.decision.verdicts, summary.decision.closest) == ((), None)
+    assert not summary.incomplete
+    assert (summary.decision.verdicts, summary.decision.hardest) == ((), None)
     assert len(report.decision.verdicts) == 2
     rest = ExperimentPage.model_validate(http.get(f"/v1/experiments?limit=200&cursor={page.next}").json())
     assert rest.next is None

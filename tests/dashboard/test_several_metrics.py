@@ -88,11 +88,11 @@ def test_damage_of_a_watched_metric_is_shown_where_it_is(open_page: OpenPage, re
         redis.hset(experiment_key("harmed", "scoring_errors"), "1:rke", "CorruptData: <b>torn</b>")
     page = open_page("/#/e/harmed", charts=False)
     card = page.get_by_role("region", name="Metrics", exact=True)
-    expect(card.locator("td .badge.damaged")).to_have_count(1)
+    expect(card.locator("td .badge.incomplete")).to_have_count(1)
     card.locator("summary").click()
     expect(card.locator(".warnings")).to_contain_text("model-01, RKE: not scored: CorruptData: <b>torn</b>")
-    expect(page.locator(".title .badge.damaged")).to_have_count(0)
-    expect(page.locator(".standings .badge.damaged")).to_have_count(0)
+    expect(page.locator(".title .badge.incomplete")).to_have_count(0)
+    expect(page.locator(".standings .badge.incomplete")).to_have_count(0)
 
 
 def test_costs_are_shown_as_spent_and_at_the_decision(open_page: OpenPage, client: Optimist, several: str):

@@ -114,10 +114,10 @@ def test_the_default_policy_finds_the_best_and_the_decision_follows():
     assert decision.confidence is not None
     assert decision.confidence > 0.95
     assert [(one.generator, one.verdict) for one in decision.verdicts] == [("far", "worse"), ("farther", "worse")]
-    assert decision.closest is not None
-    assert decision.closest.separation > decision.closest.needed
+    assert decision.hardest is not None
+    assert decision.hardest.separation > decision.hardest.needed
     plain = evaluation.decision(explain=False)
-    assert (plain.decided, plain.verdicts, plain.closest) == (True, (), None)
+    assert (plain.decided, plain.verdicts, plain.hardest) == (True, (), None)
 
 
 def test_tell_takes_batches_nobody_asked_for_and_refuses_bad_ones():

@@ -74,7 +74,7 @@ def test_answers_are_compared_and_shown_by_kind(run: Callable[..., str], url: st
     assert all(re.fullmatch(r" +\d+\.\d%  .{10,}", kind) for kind in kinds)
 
 
-def test_no_model_alone_is_as_diverse_as_a_blend(run: Callable[..., str], url: str):
+def test_no_model_alone_is_as_diverse_as_a_mixture(run: Callable[..., str], url: str):
     printed = run("blend", f"--url={url}")
     assert ", decided" in printed
     gain, error = re.search(r"([\d.]+)% ± ([\d.]+)% better than \w+ alone", printed).groups()

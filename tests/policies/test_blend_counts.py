@@ -20,7 +20,7 @@ sizes = st.lists(st.integers(0, 40), min_size=1, max_size=40)
 @example(
     [150.0, 2.0, 2.0, 58.0, 6.0], [int(size) for size in "34453223534523111442133412544343225251232143314213543514322"]
 )
-def test_all_counts_together_differ_from_the_blend_by_less_than_one_sample(parts: list[float], asked: list[int]):
+def test_all_counts_together_differ_from_the_mixture_by_less_than_one_sample(parts: list[float], asked: list[int]):
     shares = [part / math.fsum(parts) for part in parts]
     credits, totals = [0.0] * len(parts), [0] * len(parts)
     for size in asked:

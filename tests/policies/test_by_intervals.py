@@ -29,7 +29,7 @@ def test_intervals_that_are_apart_decide_from_few_samples():
     assert (decision.best, decision.decided, decision.confidence) == ("b", True, 0.95)
     assert decision.reason == "no interval reaches beyond that of b, and all of them hold at any time"
     assert {one.generator: one.verdict for one in decision.verdicts} == {"a": "worse", "c": "close"}
-    assert decision.closest is None
+    assert decision.hardest is None
 
 
 def test_intervals_that_overlap_do_not_decide_however_small_the_standard_errors_are():

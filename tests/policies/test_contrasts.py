@@ -171,10 +171,10 @@ def test_the_best_is_better_than_the_least_value_by_its_contrast():
     arms = [arm("short", short), arm("long", long)]
     assert Stopping().decide(arms, 50).best == "long"
     assert min(Stopping().separations(arms, "stopping")) > 0.0
-    closest = explained(Policy("top-two", 2, Stopping()), arms, 50).closest
-    assert closest is not None
-    assert closest.generator == "short"
-    assert closest.difference > 0.0
+    hardest = explained(Policy("top-two", 2, Stopping()), arms, 50).hardest
+    assert hardest is not None
+    assert hardest.generator == "short"
+    assert hardest.difference > 0.0
 
 
 def test_at_most_three_others_are_tried():
@@ -209,10 +209,10 @@ def test_decision_forecast_and_verdicts_use_the_errors_of_the_differences():
     assert 5 * few < many
     assert {v.verdict for v in explained(made, arms, 60).verdicts} == {"worse"}
     (near, far) = described(arms, 2.0, "g0")
-    closest = explained(made, arms, 60).closest
-    assert closest is not None
-    assert closest.error == near.standard_error
-    assert (near.lower, near.upper) == (near.difference - 2.0 * closest.error, near.difference + 2.0 * closest.error)
+    hardest = explained(made, arms, 60).hardest
+    assert hardest is not None
+    assert hardest.error == near.standard_error
+    assert (near.lower, near.upper) == (near.difference - 2.0 * hardest.error, near.difference + 2.0 * hardest.error)
     assert (near.generator, far.generator, near.against, near.common) == ("g1", "g2", "g0", 100)
     assert near.correlation > 0.9
     assert near.text == f"0.200 ({near.lower:.3f} to {near.upper:.3f})"
@@ -222,9 +222,9 @@ def test_decision_forecast_and_verdicts_use_the_errors_of_the_differences():
 def test_so_many_more_samples_decide_a_paired_comparison(name: str):
     values = [1.0, 1.055]
     arms, made = paired_arms(values, 0.9), Policy(name, 2, Stopping(0.05))
-    closest = explained(made, arms, 40).closest
-    assert closest is not None
-    assert closest.more_samples is not None
+    hardest = explained(made, arms, 40).hardest
+    assert hardest is not None
+    assert hardest.more_samples is not None
 
     def at(n: int):
         grown = paired_arms(values, 0.9, n)
@@ -234,7 +234,7 @@ def test_so_many_more_samples_decide_a_paired_comparison(name: str):
         ]
 
     n = next(n for n in range(100, 2000) if made.stopping.decide(at(n), 2 * n // 5).decided)
-    assert closest.more_samples[0] < 2 * (n - 100) < closest.more_samples[1]
+    assert hardest.more_samples[0] < 2 * (n - 100) < hardest.more_samples[1]
 
 
 def test_beside_an_unrelated_rival_top_two_lets_the_one_that_fell_behind_catch_up():

@@ -65,11 +65,11 @@ def test_a_share_decides_like_the_number_that_it_is():
 
 def test_the_closest_rival_is_that_of_the_stopping_rule():
     arms = [arm("far but vague", 2.0, 2.0), arm("best", 1.0, 0.1), arm("near but sure", 1.5, 0.01)]
-    closest = explained(policy("2%"), arms, TOLD).closest
-    assert closest is not None
-    assert (closest.generator, closest.difference, closest.tolerance) == ("far but vague", 1.0, pytest.approx(0.02))
-    assert closest.separation == pytest.approx(1.02 / math.hypot(2.0, 0.1))
-    assert closest.needed == policy().stopping.threshold(3, TOLD)
+    hardest = explained(policy("2%"), arms, TOLD).hardest
+    assert hardest is not None
+    assert (hardest.generator, hardest.difference, hardest.tolerance) == ("far but vague", 1.0, pytest.approx(0.02))
+    assert hardest.separation == pytest.approx(1.02 / math.hypot(2.0, 0.1))
+    assert hardest.needed == policy().stopping.threshold(3, TOLD)
 
 
 @pytest.mark.parametrize("name", ["top-two", "ucb", "uniform"])
@@ -77,10 +77,10 @@ def test_so_many_more_samples_decide_if_the_difference_stays(name: str):
     """With all differences as they are the number lies in the range, and as many samples split so do decide."""
     arms = [arm("a", 1.0, 0.1), arm("b", 1.25, 0.1), arm("c", 4.0, 0.3)]
     made = policy(name=name)
-    closest = explained(made, arms, TOLD).closest
-    assert closest is not None
-    assert closest.more_samples is not None
-    low, high = closest.more_samples
+    hardest = explained(made, arms, TOLD).hardest
+    assert hardest is not None
+    assert hardest.more_samples is not None
+    low, high = hardest.more_samples
     n = 100
     while not made.stopping.decide(
         [
@@ -95,8 +95,8 @@ def test_so_many_more_samples_decide_if_the_difference_stays(name: str):
 
 def test_the_cheapest_split_leaves_out_what_is_decided():
     arms = [arm("a", 1.0, 0.1), arm("b", 1.25, 0.1), *(arm(f"far {i}", 9.0, 0.1) for i in range(8))]
-    found = [explained(policy(name=name), arms, TOLD).closest for name in ("top-two", "uniform")]
-    focused, even = (None if closest is None else closest.more_samples for closest in found)
+    found = [explained(policy(name=name), arms, TOLD).hardest for name in ("top-two", "uniform")]
+    focused, even = (None if hardest is None else hardest.more_samples for hardest in found)
     assert focused is not None
     assert even is not None
     assert 3 * focused[0] < even[0]
@@ -104,29 +104,29 @@ def test_the_cheapest_split_leaves_out_what_is_decided():
 
 
 def test_nothing_is_said_that_cannot_be():
-    level = explained(policy(), [arm("a", 1.0, 0.1), arm("b", 1.01, 0.1)], TOLD).closest
+    level = explained(policy(), [arm("a", 1.0, 0.1), arm("b", 1.01, 0.1)], TOLD).hardest
     assert level is not None
     assert level.more_samples is None
     # Both are paused, so that no sample comes that could decide.
     paused = [arm("a", 1.0, 0.1, active=False), arm("b", 1.25, 0.1, active=False), arm("c", 9.0, 0.1)]
-    found = explained(policy(), paused, TOLD).closest
+    found = explained(policy(), paused, TOLD).hardest
     assert found is not None
     assert found.more_samples is None
     decided = explained(policy(), [arm("a", 1.0, 0.1), arm("b", 9.0, 0.1)], TOLD)
     assert decided.decided
-    assert decided.closest is not None
-    assert decided.closest.more_samples is None
+    assert decided.hardest is not None
+    assert decided.hardest.more_samples is None
 
 
 def test_more_of_the_other_one_where_one_is_paused():
     one_paused = [arm("a", 1.0, 0.01, active=False), arm("b", 1.25, 0.12)]
-    found = explained(policy(), one_paused, TOLD).closest
+    found = explained(policy(), one_paused, TOLD).hardest
     assert found is not None
     assert found.more_samples is not None
 
 
 def test_few_samples_take_the_missing_ones():
-    found = explained(policy(), [arm("a", 0.0, 0.01), arm("b", 9.0, 0.01, samples=15)], TOLD).closest
+    found = explained(policy(), [arm("a", 0.0, 0.01), arm("b", 9.0, 0.01, samples=15)], TOLD).hardest
     assert found is not None
     assert found.more_samples == (5, 5)
 
@@ -143,5 +143,5 @@ def test_absurd_numbers_say_nothing():
     arms = [arm("a", 1.0, 1e200), arm("b", 1e300, 1e308)]
     found = explained(policy(), arms, TOLD)
     assert [one.verdict for one in found.verdicts] == ["close"]
-    assert found.closest is not None
-    assert found.closest.more_samples is None
+    assert found.hardest is not None
+    assert found.hardest.more_samples is None

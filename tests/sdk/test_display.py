@@ -118,10 +118,10 @@ def test_the_difference_from_the_best_comes_first():
     ]
     assert "<td>near</td><td>0.60 (0.50 to 0.70)</td>" in paired()._repr_html_()
     unsure = DecisionInfo(best="b <i>", confidence=0.2, decided=False, reason="")
-    assert paired(decision=unsure).behind["b <i>"] == "leads"
+    assert paired(decision=unsure).worse_by["b <i>"] == "leads"
     assert "worse" not in str(report()).splitlines()[1]
     early = paired(decision=DecisionInfo(best=None, confidence=None, decided=False, reason="no estimate of none"))
-    assert (early.behind["b <i>"], early.ranking[0].generator) == ("leads", "b <i>")
+    assert (early.worse_by["b <i>"], early.ranking[0].generator) == ("leads", "b <i>")
     # The best one leads the table, even where another one's score is a little better.
     assert next(row.generator for row in paired(lower_is_better=False).ranking) == "b <i>"
 
@@ -159,15 +159,15 @@ def test_why_intervals_overlap_is_said_where_they_do():
     assert report().overlap_text == ""
 
 
-def test_suspicious_and_retracted_batches_are_named():
-    suspect = {"generator": "a", "position": 3, "pick": None, "samples": 5, "told": 1.0, "findings": ["odd"]}
+def test_anomalous_and_retracted_batches_are_named():
+    anomaly = {"generator": "a", "position": 3, "pick": None, "samples": 5, "told": 1.0, "findings": ["odd"]}
     gone = {"generator": "a <i>", "position": 3, "pick": 7, "samples": 5, "when": 1.0, "reason": "wrong weights"}
     made = report(
-        suspects=[suspect, suspect, {**suspect, "retracted": True}],
+        anomalies=[anomaly, anomaly, {**anomaly, "retracted": True}],
         retractions=[gone] * 6 + [{**gone, "position": None, "pick": None, "reason": ""}],
     )
     assert str(made).splitlines()[-7:] == [
-        "2 suspicious batches count: see `suspects`, `retract` and `accept`.",
+        "2 anomalous batches count: see `anomalies`, `retract` and `accept`.",
         "Retracted: 2 earlier.",
         *["Retracted: batch 3 of a <i> (pick 7, 5 samples): wrong weights."] * 4,
         "Retracted: all batches of a <i> (5 samples): no reason given.",

@@ -48,7 +48,9 @@ def report(**fields: object) -> Report:
         Standing(generator=name, state="active", score=11.0, standard_error=0.2, lower=10.6, upper=11.4, **counts)
         for name in WEIGHTS
     ]
-    decision = DecisionInfo(best="b <i>", confidence=0.999, decided=True, reason="no blend is better", weights=WEIGHTS)
+    decision = DecisionInfo(
+        best="b <i>", confidence=0.999, decided=True, reason="no mixture is better", weights=WEIGHTS
+    )
     made = {"experiment": "digits", "goal": "mixture", "metric": "rke", "title": "RKE", "lower_is_better": False}
     made |= {"scale": "log", "state": "decided", "ended": True, "decision": decision, "standings": rows}
     made |= {"samples": 1200, "rounds": 240, "open_picks": 0, "budget": None, "regret": None, "scored": True}
@@ -56,9 +58,9 @@ def report(**fields: object) -> Report:
     return Report.model_validate({**made, **fields})
 
 
-def test_text_has_the_largest_weight_first_and_what_the_blend_gains():
+def test_text_has_the_largest_weight_first_and_what_the_mixture_gains():
     title, head, first, second, third, *said = str(mixture()).splitlines()
-    assert title == "digits: best blend by RKE, 1,200 samples"
+    assert title == "digits: best mixture by RKE, 1,200 samples"
     assert (head.split("  ")[0], first.split()[:3], second.split()[:2], third.split()[1:]) == (
         "generator",
         ["b", "<i>", "62.0%"],
@@ -66,22 +68,22 @@ def test_text_has_the_largest_weight_first_and_what_the_blend_gains():
         ["0.0%", "400", "not", "worse"],
     )
     assert said == [
-        "The best blend is 62% b <i> + 38% a: RKE 14.200 (interval 13.600 to 14.800), "
+        "The best mixture is 62% b <i> + 38% a: RKE 14.200 (interval 13.600 to 14.800), "
         "12.3% ± 3.2% better than b <i> alone (99.9% confidence).",
-        "No blend of these generators is better than this one by more than 0.803%.",
+        "No mixture of these generators is better than this one by more than 0.803%.",
     ]
 
 
 @pytest.mark.parametrize("gain", [0.0, -0.01])
-def test_where_no_blend_is_better_the_generator_is_named(gain: float):
+def test_where_no_mixture_is_better_the_generator_is_named(gain: float):
     [claim, *_] = mixture({"a": 0.0, "b <i>": 1.0}, gain=gain).sentences
-    assert claim == "No blend is better than b <i> alone, as far as the samples show: RKE 12.600."
+    assert claim == "No mixture is better than b <i> alone, as far as the samples show: RKE 12.600."
 
 
 def test_warnings_and_old_mixtures_are_said():
     said = mixture(stale=True, warnings=("few samples of a",)).sentences
     assert said[2:] == [
-        "More samples, or generators, have come since the blend was made.",
+        "More samples, or generators, have come since the mixture was made.",
         "Warning: few samples of a.",
     ]
 
@@ -113,24 +115,24 @@ def test_a_recipe_names_the_largest_weights():
     assert recipe(many) == "10% g0 + 10% g1 + 10% g2 + 10% g3 + 10% g4 and 5 more"
 
 
-def test_the_report_speaks_of_the_blend():
+def test_the_report_speaks_of_the_mixture():
     made = report(mixture=mixture())
     assert made.sentences == [
         mixture().sentences[0],
-        "Decided after 1,200 samples: no blend is better.",
+        "Decided after 1,200 samples: no mixture is better.",
         mixture().gap_text,
     ]
     assert " weight " in str(made).splitlines()[1]
     assert "is best" not in str(made)
 
 
-def test_the_report_before_the_first_blend():
+def test_the_report_before_the_first_mixture():
     decision = DecisionInfo(
         best=None, confidence=None, decided=False, reason="no mixture yet", warnings=("odd batches",)
     )
     made = report(state="out of budget", decision=decision)
     assert made.sentences == [
-        "No blend yet.",
+        "No mixture yet.",
         "Undecided at the budget after 1,200 samples: no mixture yet.",
         "Warning: odd batches.",
     ]
@@ -147,7 +149,7 @@ def test_the_progress_of_a_run_shows_the_weights():
     assert report().decision.rank == "leads"
 
 
-def test_reports_on_the_best_generator_say_nothing_of_blends():
+def test_reports_on_the_best_generator_say_nothing_of_mixtures():
     sent = report(goal="best", decision=DecisionInfo(best="a", confidence=None, decided=False, reason="")).model_dump()
     assert not {"goal", "mixture"} & sent.keys()
     assert "weights" not in sent["decision"]
@@ -159,13 +161,13 @@ def test_small_scores_have_as_many_decimals_as_their_error():
     assert "MMD² 0.00059 (interval 0.00000 to 0.00112)" in said
 
 
-def test_a_blend_of_one_generator_is_called_that_generator_as_in_the_decision():
+def test_a_mixture_of_one_generator_is_called_that_generator_as_in_the_decision():
     weights = {"a": 0.003, "b <i>": 0.997}
-    assert mixture(weights, gain=0.0001).sentences[0].startswith("No blend is better than b <i> alone")
-    assert mixture({"a": 0.997, "b <i>": 0.003}, gain=0.1).sentences[0].startswith("The best blend is 100% a")
+    assert mixture(weights, gain=0.0001).sentences[0].startswith("No mixture is better than b <i> alone")
+    assert mixture({"a": 0.997, "b <i>": 0.003}, gain=0.1).sentences[0].startswith("The best mixture is 100% a")
 
 
-def test_the_bound_is_said_once_and_a_report_on_the_best_generator_has_its_blend():
+def test_the_bound_is_said_once_and_a_report_on_the_best_generator_has_its_mixture():
     made = mixture()
     decision = DecisionInfo(best="b <i>", confidence=0.999, decided=True, reason="no other is better by 0.803%")
     assert made.gap_text not in report(mixture=made, decision=decision).sentences

@@ -89,7 +89,7 @@ def test_text_has_a_table_of_generators_and_metrics():
 
 
 def test_html_escapes_names_and_has_the_warnings_of_all_metrics():
-    rows = standings({"b <i>": None}, warnings=("not scored: <torn>",), damaged=True)
+    rows = standings({"b <i>": None}, warnings=("not scored: <torn>",), incomplete=True)
     shown = report(watched("rke", None, None, standings=[*standings({"a": 2.0, "c": 1.0}), *rows]))._repr_html_()
     assert shown.count("<table>") == 2
     assert "b <i>" not in shown

@@ -8,7 +8,7 @@ import pytest
 from configs import config_of
 
 from optimist_client.metrics import Mean, declared
-from optimist_client.models import ClosestRival, DecisionInfo, ExperimentConfig, Verdict
+from optimist_client.models import DecisionInfo, ExperimentConfig, HardestRival, Verdict
 from optimist_client.models.decisions import VerdictCode
 from optimist_client.tolerance import checked, parsed, share_of
 
@@ -56,11 +56,11 @@ def test_scores_that_may_be_negative_have_no_shares():
         config(tolerance="200%")
 
 
-CLOSEST = ClosestRival(generator="b", difference=0.5, error=0.25, tolerance=0.0, needed=3.0, more_samples=(1234, 45678))
+CLOSEST = HardestRival(generator="b", difference=0.5, error=0.25, tolerance=0.0, needed=3.0, more_samples=(1234, 45678))
 
 
-def decision(closest: ClosestRival | None = CLOSEST, decided: bool = False, **fields: object) -> DecisionInfo:
-    known = {"best": "a", "confidence": 0.4, "decided": decided, "reason": "no errors", "closest": closest}
+def decision(hardest: HardestRival | None = CLOSEST, decided: bool = False, **fields: object) -> DecisionInfo:
+    known = {"best": "a", "confidence": 0.4, "decided": decided, "reason": "no errors", "hardest": hardest}
     return DecisionInfo.model_validate({**known, **fields})
 
 
@@ -128,6 +128,6 @@ def test_verdicts_are_said_in_words():
 def test_decisions_open_with_and_without_verdicts():
     without = '{"best":"a","confidence":0.97,"decided":true,"reason":"every rival is behind"}'
     found = DecisionInfo.model_validate_json(without)
-    assert (found.verdicts, found.closest, found.why("log")) == ((), None, "Every rival is behind.")
+    assert (found.verdicts, found.hardest, found.why("log")) == ((), None, "Every rival is behind.")
     new = decision(verdicts=[Verdict(generator="b", verdict="worse")])
     assert DecisionInfo.model_validate_json(new.model_dump_json()) == new

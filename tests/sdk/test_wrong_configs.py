@@ -109,15 +109,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"goal": "mixture", "policy": 5}, "policy: expected 'top-two', 'ucb', .* got 5"),
     ({"goal": "mixture", "policy": "mixture-ucb-cab"}, "published for rke, mmd and cmmd; the metric is 'vendi'"),
     ({"goal": "mixture", "bound": "theorem"}, "bound: the goal 'mixture' has the bound 'influence'; got 'theorem'"),
-    ({"goal": "mixture", "order": "Infinity"}, "goal: the metric 'vendi', with these settings, has no score of blends"),
-    ({"goal": "mixture", "truncation": 2}, "goal: the metric 'vendi', with these settings, has no score of blends"),
+    (
+        {"goal": "mixture", "order": "Infinity"},
+        "goal: the metric 'vendi', with these settings, has no score of mixtures",
+    ),
+    ({"goal": "mixture", "truncation": 2}, "goal: the metric 'vendi', with these settings, has no score of mixtures"),
     (
         {"goal": "mixture", "metric": "is", "kernel": None},
-        "goal: the metric 'is' has no score of blends; those of fid, .*rke.* have one",
+        "goal: the metric 'is' has no score of mixtures; those of fid, .*rke.* have one",
     ),
     (
         {"goal": "mixture", "prompts": ["a cat"], "prompts_are": "list"},
-        "prompts_are: a blend is scored on prompts like these; expected 'sample'",
+        "prompts_are: a mixture is scored on prompts like these; expected 'sample'",
     ),
     ({"policy": "fid-ucb"}, "preset 'fid-ucb' is of metric 'fid', not 'vendi'"),
     ({"bound": "chernoff"}, "metric 'vendi' has the bounds influence, theorem; got 'chernoff'"),

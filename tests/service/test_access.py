@@ -103,9 +103,9 @@ TABLE = {
     ("GET", "/v1/experiments/{name}/report"): Route("viewer", f"{INSIDE}/report"),
     # The generators have no estimates.
     ("GET", "/v1/experiments/{name}/contrast"): Route("viewer", f"{INSIDE}/contrast?generator=a&against=b", 422),
-    ("GET", "/v1/experiments/{name}/suspects"): Route("viewer", f"{INSIDE}/suspects"),
+    ("GET", "/v1/experiments/{name}/anomalies"): Route("viewer", f"{INSIDE}/anomalies"),
     ("GET", "/v1/experiments/{name}/export"): Route("admin", f"{INSIDE}/export"),
-    # The metric has no score of blends.
+    # The metric has no score of mixtures.
     ("GET", "/v1/experiments/{name}/mixture"): Route("viewer", f"{INSIDE}/mixture", 422),
     ("GET", "/v1/experiments/{name}/routes"): Route("viewer", f"{INSIDE}/routes", 422),
     ("POST", "/v1/experiments/{name}/blend"): Route("worker", f"{INSIDE}/blend", 409, request={"json": {"size": 5}}),

@@ -66,15 +66,15 @@ def test_a_decision_that_rests_on_one_is_provisional_until_it_is_accepted(client
     assert f", {unless}." in str(report)
     assert "Warning: batch 3 of b/ad is about 2" in str(report)
     assert experiment.ask() is None
-    [suspect] = experiment.suspects()
-    assert (suspect.position, suspect.findings[0][:10]) == (3, "is about 2")
-    reply = experiment.accept(pick=suspect.pick, reason="it is so")
+    [anomaly] = experiment.anomalies()
+    assert (anomaly.position, anomaly.findings[0][:10]) == (3, "is about 2")
+    reply = experiment.accept(pick=anomaly.pick, reason="it is so")
     assert (reply.accepted.generator, reply.accepted.position, reply.already) == ("b/ad", 3, False)
     again = experiment.accept(generator="b/ad", position=3)
     assert (again.accepted, again.already) == (reply.accepted, True)
     report = experiment.report()
     assert (report.state, report.decision.anomalies, report.decision.unless) == ("decided", (), "")
-    assert experiment.suspects() == []
+    assert experiment.anomalies() == []
     assert report.acceptances == [reply.accepted]
     assert "Accepted: batch 3 of b/ad: it is so." in str(report)
 
@@ -107,7 +107,7 @@ def test_a_generator_on_another_scale_is_accepted_as_a_whole(client: Optimist, n
 
 def test_who_wants_none_gets_none(client: Optimist, name: str):
     report, said = run(made(client, name, on_anomaly="ignore"))
-    assert (report.decision.best, report.decision.unless, said, report.suspects) == ("good", "", [], [])
+    assert (report.decision.best, report.decision.unless, said, report.anomalies) == ("good", "", [], [])
 
 
 def test_what_cannot_be_accepted(client: Optimist, name: str):

@@ -70,8 +70,8 @@ def test_it_names_budget_and_samples():
     unbounded = reported(clear, 200, 0.1)
     assert unbounded.hint is not None
     assert unbounded.hint.endswith("A budget would end it undecided.")
-    assert unbounded.decision.closest is not None
-    assert unbounded.decision.closest.more_samples is not None
+    assert unbounded.decision.hardest is not None
+    assert unbounded.decision.hardest.more_samples is not None
     assert "more samples would decide it. " in unbounded.hint
     assert (reported(clear, 200, 0.1, budget=5000).hint or "").endswith("Its budget is 5,000 samples.")
     level = reported({"a": 10.0, "b": 10.0}, 200, 0.1).hint or ""
@@ -91,7 +91,7 @@ def test_of_many_generators_it_says_how_many_samples_a_usual_tolerance_takes(log
     found = sentence()
     assert found is not None
     assert found.startswith('with tolerance="1%" about ')
-    tolerant = reported(values, 200, error, log=log, tolerance="1%").decision.closest
+    tolerant = reported(values, 200, error, log=log, tolerance="1%").decision.hardest
     assert tolerant is not None
     assert tolerant.more_samples is not None
     assert about(tolerant.more_samples).lower() in found

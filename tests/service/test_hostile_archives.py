@@ -111,9 +111,9 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
     "unreadable": ({A: setting(quarantined={str(n): "" for n in range(1, 258)})}, "quarantined: expected at most 256"),
     "unreadable, counted": ({A: setting(quarantined_count=10**6)}, "expected no more than the"),
     "unreadable, later": ({A: setting(quarantined={"99": "torn"})}, "expected no more than the"),
-    "suspects": (
-        {A: setting(suspects={str(n): "1\t0 1 1.000" for n in range(1, 258)})},
-        "suspects: expected at most 256",
+    "named_copies": (
+        {A: setting(named_copies={str(n): "1\t0 1 1.000" for n in range(1, 258)})},
+        "named_copies: expected at most 256",
     ),
     "duplicates": ({A: setting(duplicates={str(n): 1 for n in range(33)})}, "duplicates: expected at most 32"),
     "duplicates of none": ({A: setting(duplicates={"7": 1})}, "expected later generators"),

@@ -306,8 +306,8 @@ def test_the_report_decides_once_and_for_all(http: httpx.Client, client: Optimis
         time.sleep(0.05)
     assert (report.state, report.decision.best, report.decision.decided) == ("decided", "a", True)
     assert [(one.generator, one.verdict) for one in report.decision.verdicts] == [("b", "worse")]
-    assert report.decision.closest is not None
-    assert report.decision.closest.separation > report.decision.closest.needed
+    assert report.decision.hardest is not None
+    assert report.decision.hardest.separation > report.decision.hardest.needed
     for pick in picks[16:]:
         pick.tell(rng.standard_normal((5, 4)) + 100.0)
     while not (later := experiment.report()).scored and time.monotonic() < deadline:

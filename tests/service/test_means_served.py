@@ -67,7 +67,7 @@ def test_equal_batches_of_few_values_are_no_copies(client: Optimist, name: str):
         pick.tell(np.ones((2, 1)))
     report = experiment.report()
     assert report.samples == 24
-    assert not report.suspects
+    assert not report.anomalies
     assert not report.decision.warnings
     assert not any(row.warnings for row in report.standings)
 

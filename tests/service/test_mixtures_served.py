@@ -1,4 +1,4 @@
-"""Mixtures from end to end: a run for the best blend, mixtures on request, and blends that workers share out."""
+"""Mixtures from end to end: a run for the best mixture, mixtures on request, and mixtures that workers share out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from optimist_client.metrics import FID, RKE, Gaussian, Vendi
 from optimist_client.models import Mixture
 
 PLACES = {"a": (0.0, 1.0), "b": (3.0, 1.3), "c": (0.0, 0.5)}
-"""Where the generators' samples are, and how wide they lie: the best blend is more than half of b, the rest of a."""
+"""Where the generators' samples are, and how wide they lie: the best mixture is more than half of b, the rest of a."""
 KERNEL = {"sigma": 1.0, "features": 16}
 CONFIG: dict[str, Any] = {"metric": "rke", "dimension": 2, "kernel": KERNEL}
 MIXTURE: dict[str, Any] = {**CONFIG, "goal": "mixture", "batch_size": 10, "tolerance": "5%", "max_wait": 60}
@@ -55,7 +55,7 @@ def told(service: Service, client: Optimist, name: str) -> Experiment:
     return experiment
 
 
-def test_a_run_ends_once_the_best_blend_is_known(client: Optimist, name: str, capsys: pytest.CaptureFixture[str]):
+def test_a_run_ends_once_the_best_mixture_is_known(client: Optimist, name: str, capsys: pytest.CaptureFixture[str]):
     experiment = client.create_experiment(name, list(PLACES), budget=3000, **MIXTURE)
     report = experiment.run(generators(), workers=4, progress=True)
     assert (report.goal, report.state, report.decision.decided, report.scored) == ("mixture", "decided", True, True)
@@ -68,7 +68,7 @@ def test_a_run_ends_once_the_best_blend_is_known(client: Optimist, name: str, ca
     assert report.decision.best == report.mixture.best
     assert report.mixture.gain > 3.0 * report.mixture.gain_error > 0.0
     assert report.mixture.gap_bound <= 0.05
-    assert report.sentences[0].startswith("The best blend is ")
+    assert report.sentences[0].startswith("The best mixture is ")
     assert report.sentences[1].startswith(f"Decided after {report.samples:,} samples: ")
     assert (report.regret, report.optimal_pick_ratio, report.hint) == (None, None, None)
     assert "% b" in capsys.readouterr().err
@@ -160,7 +160,7 @@ def test_what_cannot_be_blended_is_said(service: Service, client: Optimist, told
     with pytest.raises(FixError, match="metric: expected one of rke, vendi; got 'kid'"):
         told.mixture("kid")
     other = client.create_experiment(f"{name}-is", ["a", "b"], metric="is", dimension=2)
-    with pytest.raises(FixError, match="the metric 'is', with these settings, has no score of blends"):
+    with pytest.raises(FixError, match="the metric 'is', with these settings, has no score of mixtures"):
         other.mixture()
     few = client.create_experiment(f"{name}-few", ["a", "b"], **CONFIG)
     append(service.url, few.name, "a", 3)
@@ -254,12 +254,12 @@ def test_costs_and_pauses_are_honoured(client: Optimist, name: str):
     assert samples["c"] == 0
 
 
-def test_blends_of_many_workers_sum_to_the_weights(told: Experiment):
+def test_mixtures_of_many_workers_sum_to_the_weights(told: Experiment):
     weights = {one.generator: one.weight for one in told.mixture().weights}
     with ThreadPoolExecutor(8) as pool:
-        blends = list(pool.map(told.blend, [7] * 80))
+        mixtures = list(pool.map(told.blend, [7] * 80))
     total = Counter[str]()
-    for blend in blends:
+    for blend in mixtures:
         assert sum(blend.counts.values()) == 7
         assert min(blend.counts.values()) > 0
         assert blend.weights == pytest.approx({name: weight for name, weight in weights.items() if weight > 0.0})
@@ -289,15 +289,15 @@ async def test_the_asyncio_client_has_the_same(service: Service, told: Experimen
         experiment = await optimist.experiment(told.name)
         made = await experiment.mixture()
         assert made == told.mixture()
-        blends = await asyncio.gather(*(experiment.blend(4) for _ in range(5)))
-        assert sum(sum(blend.counts.values()) for blend in blends) == 20
+        mixtures = await asyncio.gather(*(experiment.blend(4) for _ in range(5)))
+        assert sum(sum(blend.counts.values()) for blend in mixtures) == 20
         blended = await optimist.create_experiment(f"{told.name}-goal", list(PLACES), budget=600, **MIXTURE)
         report = await blended.run(generators(), workers=3, progress=False)
         assert report.mixture is not None
         assert report.ended
 
 
-def test_charts_are_given_the_blends_over_time(service: Service, client: Optimist, name: str):
+def test_charts_are_given_the_mixtures_over_time(service: Service, client: Optimist, name: str):
     experiment = client.create_experiment(name, list(PLACES), **{**MIXTURE, "tolerance": 0.0, "budget": 400})
     experiment.run(generators(), progress=False)
     path = f"{service.url}/v1/experiments/{name}/report"
@@ -320,7 +320,7 @@ def test_charts_are_given_the_blends_over_time(service: Service, client: Optimis
     assert "mixture" not in httpx.get(path.replace(name, best.name), params={"after": 0}).json()["progress"]
 
 
-def test_fid_and_watched_rke_have_blends_of_their_own(service: Service, client: Optimist, name: str):
+def test_fid_and_watched_rke_have_mixtures_of_their_own(service: Service, client: Optimist, name: str):
     real = np.concatenate([sampled("a", 200, 1), sampled("b", 200, 2)])
     experiment = client.create_experiment(
         name,

@@ -48,10 +48,10 @@ def test_an_absurd_batch_is_found_and_retracted(client: Optimist, name: str):
     assert poisoned.score > 1e5
     assert poisoned.warnings[-1].startswith("batch 2 of x is about ")
     assert poisoned.warnings[-1].endswith(" times larger than its others")
-    assert "1 suspicious batch counts: see `suspects`, `retract` and `accept`." in str(experiment.report())
-    (suspect,) = experiment.suspects()
-    assert [one.endswith("times larger than its others") for one in suspect.findings] == [True]
-    reply = experiment.retract(pick=suspect.pick, reason="an embedder that overflowed")
+    assert "1 anomalous batch counts: see `anomalies`, `retract` and `accept`." in str(experiment.report())
+    (anomaly,) = experiment.anomalies()
+    assert [one.endswith("times larger than its others") for one in anomaly.findings] == [True]
+    reply = experiment.retract(pick=anomaly.pick, reason="an embedder that overflowed")
     found = [(one.generator, one.position, one.pick, one.samples) for one in reply.retracted]
     assert (found, reply.already, reply.decision_reopened) == ([("x", 2, 2, 20)], False, False)
     again = experiment.retract(generator="x", position=2, reason="another reason")
@@ -63,10 +63,10 @@ def test_an_absurd_batch_is_found_and_retracted(client: Optimist, name: str):
     assert not any("times larger" in warning for warning in mended.warnings)
     (retraction,) = report.retractions
     assert (retraction.position, retraction.reason) == (2, "an embedder that overflowed")
-    assert report.suspects == []
+    assert report.anomalies == []
     said = "Retracted: batch 2 of x (pick 2, 20 samples): an embedder that overflowed."
     assert said in str(report)
-    assert "suspicious" not in str(report)
+    assert "anomalous" not in str(report)
     assert said in report._repr_html_()
 
 
@@ -97,7 +97,7 @@ async def test_it_works_with_asyncio_too(client: Optimist, service: Service, nam
     made(client, name)
     async with AsyncOptimist(service.url) as waiting:
         experiment = await waiting.experiment(name)
-        assert [suspect.pick for suspect in await experiment.suspects()] == [2]
+        assert [anomaly.pick for anomaly in await experiment.anomalies()] == [2]
         reply = await experiment.retract(generator="x", position=2)
         assert [one.pick for one in reply.retracted] == [2]
         assert (await experiment.report()).retractions[0].reason == ""
@@ -110,11 +110,11 @@ def test_the_commands_list_and_retract(client: Optimist, service: Service, name:
         done = CliRunner().invoke(app, [*arguments, "--url", service.url], input=answer, env={"COLUMNS": "200"})
         return done.exit_code, done.output
 
-    code, listed = run("suspects", name)
+    code, listed = run("anomalies", name)
     assert code == 0
     assert "times larger than its others" in listed
-    (suspect,) = json.loads(run("suspects", name, "--json")[1])
-    assert (suspect["pick"], suspect["retracted"]) == (2, False)
+    (anomaly,) = json.loads(run("anomalies", name, "--json")[1])
+    assert (anomaly["pick"], anomaly["retracted"]) == (2, False)
     assert run("retract", name, "--pick", "2", "--reason", "overflow") == (0, "retracted: batch 2 of x, 20 samples\n")
     assert run("retract", name, "--pick", "2")[1] == "retracted before: batch 2 of x, 20 samples\n"
     code, refused = run("retract", name, "--generator", "y/z", answer="n\n")
@@ -124,4 +124,4 @@ def test_the_commands_list_and_retract(client: Optimist, service: Service, name:
     code, missing = run("retract", name)
     assert code == 1
     assert "expected a pick, or a generator" in missing
-    assert json.loads(run("suspects", name, "--json")[1]) == []
+    assert json.loads(run("anomalies", name, "--json")[1]) == []

@@ -240,10 +240,10 @@ def test_values_of_a_judge_repeat_and_have_a_range(client: Optimist, name: str):
     for place in range(3):
         tell(alone, values=won, cost=np.ones(5))
         tell(both, features=features + place, values=won)
-    assert not alone.report().suspects
-    assert not both.report().suspects
+    assert not alone.report().anomalies
+    assert not both.report().anomalies
     tell(both, features=features + 2, values=np.zeros(5))
-    assert [one.position for one in both.report().suspects] == [4]
+    assert [one.position for one in both.report().anomalies] == [4]
 
 
 def test_sizes_are_compared_by_array(client: Optimist, name: str):
@@ -258,7 +258,7 @@ def test_sizes_are_compared_by_array(client: Optimist, name: str):
     for seed in range(5):
         tell(seed, score=1e9 * np.arange(1.0, 6.0))
     tell(5, score=np.array([1e11, 1e9, 0.0, 1e9, 1e9]))
-    assert not experiment.report().suspects
+    assert not experiment.report().anomalies
     with pytest.raises(FixError, match=r"dinov2: row 0 .* \(lower median of the reference and 1 generator\)"):
         tell(6, dinov2=np.full((5, 6), 3e6))
     with pytest.raises(FixError, match=r"score: row 2 .* expected at most 1e[+]06 times"):

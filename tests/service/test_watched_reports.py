@@ -111,9 +111,9 @@ def test_damage_of_a_watched_metric_is_a_warning_there_only():
     }
     report = report_of(state_of(THREE), watched=WatchedEstimates(stored))
     [_, torn, whole] = report.watched["rke"].standings
-    assert (torn.damaged, torn.warnings) == (True, ("not scored: CorruptData: torn",))
-    assert (whole.damaged, whole.warnings) == (False, ())
-    assert not any(row.damaged or row.warnings for row in report.standings)
+    assert (torn.incomplete, torn.warnings) == (True, ("not scored: CorruptData: torn",))
+    assert (whole.incomplete, whole.warnings) == (False, ())
+    assert not any(row.incomplete or row.warnings for row in report.standings)
 
 
 def test_unchanged_estimates_are_not_parsed_again():

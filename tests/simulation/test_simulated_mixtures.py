@@ -20,7 +20,7 @@ from optimist.simulation.mixture_run import Judge, MixtureRun, Play, marks_of
 
 KERNEL = {"name": "gaussian", "sigma": 1.5, "features": 16}
 LAWS = {"a": ((0.5, 1.0), 0.3), "b": ((2.5, 0.0), 0.7), "c": ((-1.5, 2.0), 0.9)}
-"""Mean and deviation. What a makes lies between the others, so that it is hardly worth a place in the blend."""
+"""Mean and deviation. What a makes lies between the others, so that it is hardly worth a place in the mixture."""
 
 
 def rows(n: int = 300) -> dict[str, np.ndarray]:
@@ -167,7 +167,7 @@ def test_what_does_not_go_together_is_refused(changes: dict[str, Any], said: str
         simulated(**changes)
 
 
-def test_blends_have_no_truth_for_the_goal_best():
+def test_mixtures_have_no_truth_for_the_goal_best():
     truth: Any = TrueMixtures(lambda weights: 0.0, np.ones(3))
     with pytest.raises(ValueError, match="is for the goal 'mixture'"):
         optimist.simulate(rows(), metric="rke", kernel=KERNEL, truth=truth, rounds=10)

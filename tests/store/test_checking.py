@@ -9,7 +9,7 @@ import pytest
 from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.records import AskGroup, Measures, Origin, Refused, Settled, Size, Suspect
+from optimist.records import AskGroup, Copy, Measures, Origin, Refused, Settled, Size
 from optimist.store import Store
 
 contents = (f"{number * 2654435761 % 2**64:016x}" for number in itertools.count(1))
@@ -42,8 +42,8 @@ async def told(store: Store, generator: int, prompts: str, measures: Measures) -
 
 def oddity(settled: Settled) -> tuple[int, int]:
     """What is odd about a batch: its position, and the one it repeats."""
-    assert settled.suspect is not None
-    return settled.suspect.seq, settled.suspect.copy_of
+    assert settled.copy is not None
+    return settled.copy.seq, settled.copy.copy_of
 
 
 async def test_nothing_is_checked_before_a_scale_is_known(store: Store):
@@ -67,7 +67,7 @@ async def test_of_two_generators_the_larger_one_is_odd_whichever_came_first(stor
     await append(store, 0, sized(2.0), rows=30)
     with pytest.raises(Refused, match="of 2 generators"):
         await append(store, 1, sized(1e29, 1e29))
-    assert (await append(store, 0, sized(3.0))).suspect is None
+    assert (await append(store, 0, sized(3.0))).copy is None
 
 
 async def test_a_large_batch_counts_and_does_not_make_what_is_usual(store: Store):
@@ -84,18 +84,18 @@ async def test_a_repeat_gets_its_answer_though_it_would_be_refused_by_now(store:
     first = await store.append("x", 1, "key", "digest", 30, b"body", measures=measures)
     await append(store, 0, sized(1.0), rows=30)
     again = await store.append("x", 1, "key", "digest", 30, b"body", measures=measures)
-    assert (again.seq, again.duplicate, again.suspect) == (first.seq, True, None)
+    assert (again.seq, again.duplicate, again.copy) == (first.seq, True, None)
 
 
 async def test_copies_are_named_in_their_generator_and_counted_between_two(store: Store):
     measures = Measures("ab" * 8)
     first = await append(store, 0, measures)
     copy = await append(store, 0, measures)
-    assert (first.suspect, oddity(copy)) == (None, (2, 1))
-    assert (await append(store, 1, measures)).suspect is None
-    assert (await append(store, 0, Measures("ab" * 7 + "ac"))).suspect is None, "another digest that begins alike"
+    assert (first.copy, oddity(copy)) == (None, (2, 1))
+    assert (await append(store, 1, measures)).copy is None
+    assert (await append(store, 0, Measures("ab" * 7 + "ac"))).copy is None, "another digest that begins alike"
     a, b, _ = (await store.state("x")).generators
-    assert (a.copies, a.suspects, a.duplicates, b.copies, b.duplicates) == (1, [copy.suspect], {1: 1}, 0, {})
+    assert (a.copies, a.named_copies, a.duplicates, b.copies, b.duplicates) == (1, [copy.copy], {1: 1}, 0, {})
     with pytest.raises(Refused, match="position 1"):
         await append(store, 0, Measures("ab" * 8, refuse_copies=True))
     assert (await store.state("x")).told == 4
@@ -104,10 +104,10 @@ async def test_copies_are_named_in_their_generator_and_counted_between_two(store
 async def test_equal_answers_to_equal_prompts_are_lawful(store: Store):
     measures = Measures("ab" * 8, prompts="cafecafe")
     await told(store, 0, '"why?","[how]"', measures)
-    assert (await told(store, 0, '"why?","[how]"', Measures("ab" * 8, prompts="deadbeef"))).suspect is None
-    assert (await told(store, 1, '"why?","[how]"', measures)).suspect is None
+    assert (await told(store, 0, '"why?","[how]"', Measures("ab" * 8, prompts="deadbeef"))).copy is None
+    assert (await told(store, 1, '"why?","[how]"', measures)).copy is None
     # Without a pick their embeddings say which prompts they are of.
-    assert (await append(store, 0, measures)).suspect is None
+    assert (await append(store, 0, measures)).copy is None
     assert oddity(await append(store, 0, Measures("ab" * 8, prompts="beefbeef"))) == (4, 1)
     assert oddity(await told(store, 0, '"where?","[how]"', measures)) == (5, 1)
     assert (await store.state("x")).generators[0].duplicates == {}
@@ -118,12 +118,12 @@ async def test_equal_answers_to_equal_prompts_are_lawful(store: Store):
 async def test_only_the_newest_contents_are_remembered(store: Store, redis: Redis):
     await append(store, 0, Measures("ab" * 8))
     await redis.hset("optimist:{x}:counts", "0:seq", "65536")  # type: ignore[misc]
-    assert (await append(store, 0, Measures("ab" * 8))).suspect is None
+    assert (await append(store, 0, Measures("ab" * 8))).copy is None
     assert oddity(await append(store, 0, Measures("ab" * 8))) == (65538, 65537)
     assert len(await redis.hget("optimist:{x}:checks", "#abab")) < 30  # type: ignore[misc]
 
 
-async def test_an_odd_batch_is_one_suspect_with_its_origin_however_often_it_is_sent(store: Store):
+async def test_an_odd_batch_is_one_copy_with_its_origin_however_often_it_is_sent(store: Store):
     measures = Measures("ab" * 8)
     await append(store, 0, measures)
     group = AskGroup(next(keys), [new_pick(0, "{}")])
@@ -132,19 +132,19 @@ async def test_an_odd_batch_is_one_suspect_with_its_origin_however_often_it_is_s
     first = await settle(store, "x", 1, "digest", 7, b"body", measures=measures)
     for _ in range(2):
         again = await settle(store, "x", 1, "digest", 7, b"body", measures=measures)
-        assert (again.duplicate, again.suspect) == (True, None)
+        assert (again.duplicate, again.copy) == (True, None)
     appended = await append(store, 0, measures, rows=3)
     state = (await store.state("x")).generators[0]
-    assert state.suspects == [first.suspect, appended.suspect]
-    origins = [suspect.origin for suspect in state.suspects]
+    assert state.named_copies == [first.copy, appended.copy]
+    origins = [copy.origin for copy in state.named_copies]
     assert [(origin.pick, origin.rows) for origin in origins] == [(1, 7), (0, 3)]
     assert all(before - 1 < origin.told < time.time() + 1 for origin in origins)
     assert state.copies == 2
 
 
-def test_a_suspect_is_read_as_it_was_stored():
-    known = Suspect(6, Origin(12, 5, 1763823999.25), 1)
-    assert Suspect.from_stored(6, known.stored) == known
+def test_a_copy_is_read_as_it_was_stored():
+    known = Copy(6, Origin(12, 5, 1763823999.25), 1)
+    assert Copy.from_stored(6, known.stored) == known
 
 
 async def test_what_is_odd_is_named_of_the_first_and_counted_of_all_and_deleted(store: Store, redis: Redis):
@@ -152,27 +152,27 @@ async def test_what_is_odd_is_named_of_the_first_and_counted_of_all_and_deleted(
     for _ in range(258):
         await append(store, 0, Measures("ab" * 8), rows=1)
     state = (await store.state("x")).generators[0]
-    assert (state.copies, len(state.suspects), state.suspects[-1].seq) == (258, 256, 257)
+    assert (state.copies, len(state.named_copies), state.named_copies[-1].seq) == (258, 256, 257)
     await store.delete_experiment("x")
     assert await redis.keys("*") == []
 
 
-async def test_a_full_list_of_suspects_makes_room_for_those_that_count(store: Store, redis: Redis):
+async def test_a_full_list_of_named_copies_makes_room_for_those_that_count(store: Store, redis: Redis):
     for _ in range(258):
         await append(store, 0, Measures("ab" * 8), rows=1)
-    before = (await store.state("x")).generators[0].suspects
+    before = (await store.state("x")).generators[0].named_copies
     assert (await append(store, 0, Measures("ab" * 8))).seq == 259
     await store.retract("x", generator=0, position=7)
     state = (await store.state("x")).generators[0]
-    assert (state.copies, state.suspects) == (257, before), "it stays listed while there is room"
+    assert (state.copies, state.named_copies) == (257, before), "it stays listed while there is room"
     odd = await append(store, 0, Measures("ab" * 8))
     state = (await store.state("x")).generators[0]
-    assert odd.suspect in state.suspects
-    assert (len(state.suspects), [one.seq for one in before if one not in state.suspects]) == (256, [7])
+    assert odd.copy in state.named_copies
+    assert (len(state.named_copies), [one.seq for one in before if one not in state.named_copies]) == (256, [7])
     unlisted = await append(store, 0, Measures("ab" * 8))
-    assert unlisted.suspect not in (await store.state("x")).generators[0].suspects
+    assert unlisted.copy not in (await store.state("x")).generators[0].named_copies
 
 
 async def test_batches_without_terms_leave_nothing(store: Store, redis: Redis):
     await store.append("x", 0, "key", "digest", 30, b"body")
-    assert not await redis.exists("optimist:{x}:checks", "optimist:{x}:suspects")
+    assert not await redis.exists("optimist:{x}:checks", "optimist:{x}:named_copies")

@@ -13,6 +13,7 @@ from optimist.records import (
     Acceptance,
     AskGroup,
     Conflict,
+    Copy,
     ExperimentState,
     GeneratorState,
     Gone,
@@ -24,7 +25,6 @@ from optimist.records import (
     Quarantined,
     Returned,
     Snapshot,
-    Suspect,
     Unavailable,
 )
 from optimist.store import Store
@@ -56,9 +56,9 @@ STATE = ExperimentState(
             log_bytes=200,
             quarantined=[Quarantined(2, "torn")],
             quarantined_count=1,
-            suspects=[
-                Suspect(4, Origin(0, 5, 1763823998.5), 2),
-                Suspect(5, Origin(9, 5, 1763823999.25), 4),
+            named_copies=[
+                Copy(4, Origin(0, 5, 1763823998.5), 2),
+                Copy(5, Origin(9, 5, 1763823999.25), 4),
             ],
             copies=2,
             duplicates={1: 2},

@@ -82,7 +82,7 @@ class ChangeOperations(ResultOperations):
         """Retract a batch that should not count, on record with who, when and why. Needs a key of role admin.
 
         pick: number of the pick whose batch it is. generator, position: the batch at this position of the generator's
-            log, as in `TellReply` and `report().suspects`. generator without a position: all its batches so far.
+            log, as in `TellReply` and `report().anomalies`. generator without a position: all its batches so far.
         until: with the goal "route", only the generator's batches up to this position of its log, such as those from
             before its answers changed (`report().changes`).
         reason: why, at most 1,024 bytes of printable text.

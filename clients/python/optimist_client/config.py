@@ -77,7 +77,7 @@ class ExperimentConfig(Wire):
     """What the score is about: `sample`, prompts like these; `list`, exactly these. At order 2, scores on a list have
     narrower intervals, above all after whole passes through it; at other orders the interval is that of a sample."""
     goal: Goal = optional("best")
-    """What is asked: `best`, which generator is the best one; `mixture`, which weights make the best blend of them;
+    """What is asked: `best`, which generator is the best one; `mixture`, which weights make the best mixture of them;
     `route`, which generator is the best one for each prompt, as its `context` says."""
     context: Dimension | None = optional()
     """Width of the contexts that asks bring with the goal "route": of the embeddings of prompts."""

@@ -130,7 +130,7 @@ def _table(report: Report) -> list[tuple[str, ...]]:
     """The header and the rows; differences from the best, weights, brackets and costs if the report has them."""
     rows = report.ranking
     columns = {"generator": [row.generator for row in rows]}
-    if behind := report.behind:
+    if behind := report.worse_by:
         columns["worse than the best by"] = [behind[row.generator] for row in rows]
     if report.mixture is not None:
         weights = {one.generator: f"{one.weight:.1%}" for one in report.mixture.weights}
@@ -138,7 +138,7 @@ def _table(report: Report) -> list[tuple[str, ...]]:
     columns["score"] = ["…" if row.score is None else f"{row.score:.3f}" for row in rows]
     columns["interval"] = [row.interval_text for row in rows]
     columns["samples"] = [f"{row.samples:,}" for row in rows]
-    columns["share"] = [f"{row.pick_ratio:.1%}" for row in rows]
+    columns["share"] = [f"{row.samples / max(report.samples, 1):.1%}" for row in rows]
     if any(row.bracket is not None for row in rows):
         columns["bracket"] = ["" if row.bracket is None else "{:.3f} … {:.3f}".format(*row.bracket) for row in rows]
     if report.cost is not None:
@@ -192,11 +192,11 @@ def _as_table(report: Report, title: str, table: list[tuple[str, ...]]) -> str:
 
 
 def _batches(report: Report) -> list[str]:
-    """One line about the suspicious batches that count, and one for each of the newest retractions."""
+    """One line about the anomalous batches that count, and one for each of the newest retractions."""
     lines = []
-    if odd := sum(not suspect.retracted for suspect in report.suspects):
-        batches = "1 suspicious batch counts" if odd == 1 else f"{odd:,} suspicious batches count"
-        lines.append(f"{batches}: see `suspects`, `retract` and `accept`.")
+    if anomalous := sum(not anomaly.retracted for anomaly in report.anomalies):
+        batches = "1 anomalous batch counts" if anomalous == 1 else f"{anomalous:,} anomalous batches count"
+        lines.append(f"{batches}: see `anomalies`, `retract` and `accept`.")
     if earlier := len(report.retractions[:-_RETRACTIONS]):
         lines.append(f"Retracted: {earlier:,} earlier.")
     for gone in report.retractions[-_RETRACTIONS:]:

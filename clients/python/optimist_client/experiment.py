@@ -206,7 +206,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
 
     @operation
     async def blend(self, size: int) -> models.Blend:
-        """How many samples of each generator to take next, `size` in all, to serve users with the best blend.
+        """How many samples of each generator to take next, `size` in all, to serve users with the best mixture.
 
         By the weights of the newest mixture of the metric that decides. What rounding leaves over is credited to the
         next calls, of any worker: all counts together are in proportion to the weights. Retired generators get none.

@@ -1,4 +1,4 @@
-"""What an experiment asks for: the best generator, the best blend of all, or the best generator for each prompt."""
+"""What an experiment asks for: the best generator, the best mixture of all, or the best generator for each prompt."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def check_goal(goal: str, policy: str, metric: Metric, bound: str, prompts_are: 
     if "mixture" not in metric.offers:
         known = ", ".join(kind.name for kind in declared().values() if "mixture" in kind().offers)
         why = ", with these settings," if "mixture" in type(metric)().offers else ""
-        raise FixError(f"goal: the metric {metric.name!r}{why} has no score of blends; those of {known} have one")
+        raise FixError(f"goal: the metric {metric.name!r}{why} has no score of mixtures; those of {known} have one")
     if policy.startswith("mixture-ucb") and metric.name not in ("rke", "mmd", "cmmd"):
         raise FixError(f"policy: {policy!r} is published for rke, mmd and cmmd; the metric is {metric.name!r}")
     if bound != "influence":
         raise FixError(f"bound: the goal 'mixture' has the bound 'influence'; got {bound!r}")
     if prompts_are != "sample":
-        raise FixError("prompts_are: a blend is scored on prompts like these; expected 'sample'")
+        raise FixError("prompts_are: a mixture is scored on prompts like these; expected 'sample'")
 
 
 def check_route(policy: str, metric: Metric, bound: str) -> None:

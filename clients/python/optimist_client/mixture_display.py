@@ -38,18 +38,18 @@ def as_plot(mixture: Mixture, axes: Any = None) -> Any:
     axes.set_yticks(range(len(rows)), [f"{one.generator} ({one.samples:,})" for one in rows])
     axes.invert_yaxis()
     axes.margins(x=0.1)
-    axes.set_xlabel("weight in the best blend in %")
+    axes.set_xlabel("weight in the best mixture in %")
     axes.set_title(f"{_title(mixture)}\n{mixture.gain_text}", fontsize="medium")
     return axes
 
 
 def _title(mixture: Mixture) -> str:
-    best = f"best blend by {mixture.title}, {mixture.samples:,} samples"
+    best = f"best mixture by {mixture.title}, {mixture.samples:,} samples"
     return f"{best[0].upper()}{best[1:]}" if mixture.experiment is None else f"{mixture.experiment}: {best}"
 
 
 def _table(mixture: Mixture) -> list[tuple[str, ...]]:
-    """The header and the rows: weights, samples, and how much worse the best blend without each generator is."""
+    """The header and the rows: weights, samples, and how much worse the best mixture without each generator is."""
     rows = [("generator", "weight", "samples", "worse without it")]
     for one in mixture.ranking:
         worse = shown(one.contribution, mixture.scale) if one.contribution > 0.0 else "not worse"

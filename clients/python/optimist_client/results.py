@@ -70,13 +70,13 @@ class ResultOperations:
 
     @operation
     async def mixture(self, metric: str | None = None) -> models.Mixture:
-        """The best blend of the generators: weights, score, and what it gains over the best single generator.
+        """The best mixture of the generators: weights, score, and what it gains over the best single generator.
 
         metric: the label of a watched metric; by default the metric that decides. With the goal "mixture" it is made
         whenever the samples have grown by a quarter, otherwise when it is asked for. If it is not made in time, an
         earlier one is returned, marked `stale`; without an earlier one this waits for as long as a scorer is at work on
-        it, which with many generators takes minutes. Raises `FixError` for metrics without a score of blends and while
-        there are too few samples, `RetryError` if no scorer responded and there is no earlier one.
+        it, which with many generators takes minutes. Raises `FixError` for metrics without a score of mixtures and
+        while there are too few samples, `RetryError` if no scorer responded and there is no earlier one.
         """
         params = {} if metric is None else {"metric": metric}
         path = f"/v1/experiments/{self.name}/mixture"
@@ -114,10 +114,10 @@ class ResultOperations:
         return body if image_kind(body) is not None else body.decode()
 
     @operation
-    async def suspects(self) -> list[models.SuspectBatch]:
-        """The batches that were accepted although they are odd, newest first, as in `report().suspects`."""
-        answer = await self._transport.call("GET", f"/v1/experiments/{self.name}/suspects")
-        return [models.SuspectBatch.model_validate(item) for item in answer]
+    async def anomalies(self) -> list[models.AnomalousBatch]:
+        """The batches that were accepted although they are anomalous, newest first, as in `report().anomalies`."""
+        answer = await self._transport.call("GET", f"/v1/experiments/{self.name}/anomalies")
+        return [models.AnomalousBatch.model_validate(item) for item in answer]
 
     @operation
     async def export(self, path: str | Path) -> None:

@@ -21,7 +21,7 @@ from optimist.api.problems import ApiError, invalid
 from optimist.api.redis_health import RedisHealth
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.report import read_anomalous, report_of
-from optimist.experiments.anomalies import NOTHING, Anomalous, SuspectLog, repeats
+from optimist.experiments.anomalies import NOTHING, Anomalous, AnomalyLog, repeats
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.outlines import Outline
 from optimist.experiments.standings import KnownMixture, WatchedEstimates, format_routing_table, mixture_of
@@ -78,7 +78,7 @@ class Context:
     _mixtures: Cache[tuple[str, str], KnownMixture] = field(default_factory=lambda: Cache(REMEMBERED))
     _anomalous: Cache[str, tuple[str, Anomalous]] = field(default_factory=lambda: Cache(REMEMBERED))
     _namespaces: dict[str, Context] = field(default_factory=dict)
-    _suspects: SuspectLog = field(default_factory=SuspectLog)
+    _anomaly_log: AnomalyLog = field(default_factory=AnomalyLog)
     polls: Polls = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class Context:
         known = self._namespaces.get(namespace)
         if known is None:
             known = self._namespaces[namespace] = Context(
-                self.store.in_namespace(namespace), self.settings, self.redis_health, _suspects=self._suspects
+                self.store.in_namespace(namespace), self.settings, self.redis_health, _anomaly_log=self._anomaly_log
             )
         return known
 
@@ -222,14 +222,14 @@ class Context:
         names: Sequence[str] = experiment.config.generators
         if settled.generator >= len(names):  # added since
             names = [generator.name for generator in (await self.store.state(experiment.config.name)).generators]
-        findings = [] if settled.suspect is None else [repeats(settled.suspect.copy_of)]
+        findings = [] if settled.copy is None else [repeats(settled.copy.copy_of)]
         if settled.doubtful:
             with contextlib.suppress(NotFound):  # deleted meanwhile
                 anomalous = await self.anomalous(await self.state(experiment))
                 findings += anomalous.findings.get((settled.generator, settled.seq), [])
         if findings:
             full = self.store.full_name(experiment.config.name)
-            self._suspects.warn(full, names[settled.generator], settled.seq, findings)
+            self._anomaly_log.warn(full, names[settled.generator], settled.seq, findings)
         return TellReply(
             pick=settled.pick,
             generator=names[settled.generator],

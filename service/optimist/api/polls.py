@@ -51,7 +51,7 @@ _NOTE = 200
 _NAMES = 16
 """Names of generators in it."""
 _WEIGHT = 0.005
-"""The least weight of a blend in it: at most 200 have as much."""
+"""The least weight of a mixture in it: at most 200 have as much."""
 _SHOWN = {"number", "generator", "size", "worker", "opened", "stale"}
 
 
@@ -184,7 +184,7 @@ class Polls:
         self._summaries = Cache[str, tuple[bytes, Summary]](SUMMARIES)
         self._polls = Cache[str, tuple[bytes, Poll]](KEPT)
         """Summaries and polls are kept with the fingerprint of their experiment, read just before."""
-        self._blends = CachedPoints(store, "mixture", store.mixture_curve)
+        self._mixtures = CachedPoints(store, "mixture", store.mixture_curve)
         self._gains = CachedPoints(store, "route", store.route_curve)
 
     async def report(self, name: str, after: int) -> Body:
@@ -239,7 +239,7 @@ class Polls:
             for leased in state.stored.open_picks[-SHOWN_PICKS:]
         ]
         names = [generator.name for generator in state.stored.generators]
-        mixtures, gains = await self._blends.points(experiment), await self._gains.points(experiment)
+        mixtures, gains = await self._mixtures.points(experiment), await self._gains.points(experiment)
         _check_same(await self._reader.experiment(name), state.stored)
         mixture, routing_table = await self._reader.mixture(state), await self._reader.routing_table(state)
         anomalous = await self._reader.anomalous(state)
@@ -321,8 +321,8 @@ def _summary(outline: Outline, report: Report) -> Summary:
         prompts=outline.prompts,
         prompts_digest=outline.prompts_digest,
         state=report.state,
-        damaged=any(standing.damaged for standing in report.standings),
-        decision=decision.model_copy(update={"warnings": (), "verdicts": (), "closest": None, "weights": weights}),
+        incomplete=any(standing.incomplete for standing in report.standings),
+        decision=decision.model_copy(update={"warnings": (), "verdicts": (), "hardest": None, "weights": weights}),
         score=best and best.score,
         standard_error=best and best.standard_error,
         lower=best and best.lower,

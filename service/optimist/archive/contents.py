@@ -11,15 +11,15 @@ from pydantic import AfterValidator, FailFast, Field, TypeAdapter, model_validat
 
 from optimist.numerics.estimate import is_due
 from optimist.records import (
+    NAMED_COPIES,
     SLICES,
-    SUSPECTS,
     Acceptance,
+    Copy,
     GeneratorState,
     LogEntry,
     Quarantined,
     Retraction,
     Returned,
-    Suspect,
 )
 from optimist.store.retractions import MOST
 from optimist.store.scores import QUARANTINE_LIMIT
@@ -48,7 +48,7 @@ Position = Annotated[int, Field(ge=1, le=_LARGEST)]
 Text = Annotated[str, Field(max_length=_TEXT)]
 Digest = Annotated[str, Field(pattern=r"^[^\t]{1,128}$")]
 Stored = Annotated[str, Field(pattern=r"^[0-9]{1,15}\t[0-9]{1,15} [0-9]{1,15} [0-9]{1,15}\.[0-9]{3}$")]
-"""`Suspect.stored`."""
+"""`Copy.stored`."""
 _NUMBER = r"[0-9]{1,25}(\.[0-9]{1,25})?(e[+-][0-9]{1,3})?"
 Sizes = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}( (-|{_NUMBER}))*$", max_length=500)]
 StoredLevel = tuple[
@@ -133,10 +133,12 @@ class ArchivedGenerator(Wire):
     estimate: Text | None
     quarantined: Annotated[dict[Position, Annotated[str, Field(max_length=2**14)]], Field(max_length=QUARANTINE_LIMIT)]
     quarantined_count: Count
-    suspects: Annotated[dict[Position, Stored], Field(max_length=SUSPECTS), NOT_EMPTY] = Field(default_factory=dict)
+    named_copies: Annotated[dict[Position, Stored], Field(max_length=NAMED_COPIES), NOT_EMPTY] = Field(
+        default_factory=dict
+    )
     copies: Annotated[Count, NOT_EMPTY] = 0
     duplicates: Annotated[dict[Count, Position], Field(max_length=DUPLICATES), NOT_EMPTY] = Field(default_factory=dict)
-    """This field and the two before it count the suspicious batches, as in `GeneratorState`."""
+    """This field and the two before it count the anomalous batches, as in `GeneratorState`."""
     levels: Annotated[list[StoredLevel], Field(max_length=16_384), NOT_EMPTY] = Field(default_factory=list)
     """The kept levels of its batches, as in `Store.levels`."""
     acceptances: Annotated[
@@ -289,7 +291,7 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int
         snapshot_seq=known.snapshot_position,
         quarantined=[Quarantined(seq, reason) for seq, reason in sorted(known.quarantined.items())],
         quarantined_count=known.quarantined_count,
-        suspects=[Suspect.from_stored(seq, stored) for seq, stored in sorted(known.suspects.items())],
+        named_copies=[Copy.from_stored(seq, stored) for seq, stored in sorted(known.named_copies.items())],
         copies=known.copies,
         duplicates=known.duplicates,
         retracted=retracted,

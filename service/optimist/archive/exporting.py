@@ -136,7 +136,7 @@ class Exporter:
             estimate=state.estimate,
             quarantined={entry.seq: entry.reason for entry in state.quarantined},
             quarantined_count=state.quarantined_count,
-            suspects={entry.seq: entry.stored for entry in state.suspects},
+            named_copies={entry.seq: entry.stored for entry in state.named_copies},
             copies=state.copies,
             duplicates=dict(sorted(state.duplicates.items(), key=itemgetter(1))[-DUPLICATES:]),
             levels=[level.stored for level in levels if level.position <= state.seq],

@@ -24,8 +24,8 @@ from optimist.numerics.real_data import RealData, moments_of_features
 from optimist.policies import check_policy
 from optimist.records import (
     COST,
+    NAMED_COPIES,
     SLICES,
-    SUSPECTS,
     Conflict,
     ExperimentState,
     GeneratorState,
@@ -247,7 +247,7 @@ def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
     kept = {
         "slices that were returned": (len(slices), SLICES),
         "batches that cannot be read": (sum(len(generator.quarantined) for generator in generators), QUARANTINE_LIMIT),
-        "suspicious batches": (sum(len(generator.suspects) for generator in generators), SUSPECTS),
+        "copied batches": (sum(len(generator.named_copies) for generator in generators), NAMED_COPIES),
         "retractions of single batches": (sum(one.position > 0 for g in generators for one in g.retractions), MOST),
         "retractions of whole generators": (
             sum(not one.position for g in generators for one in g.retractions),
@@ -267,7 +267,7 @@ def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
             if not generator.ordinal < duplicate < known or agree > stored.told:
                 raise FixError(f"duplicates of {generator.name!r}: expected later generators, and at most all batches")
     for g in generators:
-        named = [entry.seq for entry in (*g.quarantined, *g.suspects)]
+        named = [entry.seq for entry in (*g.quarantined, *g.named_copies)]
         if max(named, default=0) > g.seq or max(g.quarantined_count, g.copies) > g.seq:
             raise FixError(f"expected no more than the {g.seq} entries of the log of {g.name!r}")
     if experiment.bandwidths or not set(experiment.scales) <= set(experiment.columns):

@@ -46,6 +46,6 @@ for command in (
     app.command()(command)
 app.command("export")(experiments.export_experiment)
 app.command("import")(experiments.import_experiment)
-for command in (experiments.suspects, experiments.retract, experiments.accept):
+for command in (experiments.anomalies, experiments.retract, experiments.accept):
     app.command()(command)
 app.add_typer(keys.app, name="keys")

@@ -205,7 +205,7 @@ class Standings:
 def _table(report: Report) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("generator", overflow="fold")
-    behind = report.behind
+    behind = report.worse_by
     for column in (*(["worse than the best by"] if behind else []), report.title, "interval", "samples"):
         table.add_column(column, justify="right")
     for row in report.ranking[:_MOST]:

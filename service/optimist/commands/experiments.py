@@ -1,4 +1,4 @@
-"""`optimist export`, `import`, `suspects`, `retract`, `accept`: what is done with an experiment of a service."""
+"""`optimist export`, `import`, `anomalies`, `retract`, `accept`: what is done with an experiment of a service."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ Until = Annotated[
 Reason = Annotated[str, typer.Option(help="Why; it stays on record.")]
 
 
-def suspects(experiment: Name, url: Url = "http://127.0.0.1:8000", as_json: AsJson = False) -> None:
-    """List the suspicious batches of an experiment.
+def anomalies(experiment: Name, url: Url = "http://127.0.0.1:8000", as_json: AsJson = False) -> None:
+    """List the anomalous batches of an experiment.
 
     They repeat earlier batches, or are on another scale than others. They count until they are retracted. Below them
     are the generators of a router whose answers have changed.
     """
     with format_errors(OptimistError), Optimist(url) as optimist:
         opened = optimist.experiment(experiment)
-        found, standings = opened.suspects(), [] if as_json else opened.report().standings
+        found, standings = opened.anomalies(), [] if as_json else opened.report().standings
     if as_json:
-        typer.echo(json.dumps([suspect.model_dump() for suspect in found], indent=2))
+        typer.echo(json.dumps([anomaly.model_dump() for anomaly in found], indent=2))
         return
-    table = Table("generator", "position", "pick", "samples", "told", "what is odd")
+    table = Table("generator", "position", "pick", "samples", "told", "what is anomalous")
     for one in found:
         told = "" if one.told is None else datetime.fromtimestamp(one.told, UTC).isoformat(" ", "seconds")
         findings = "; ".join([*one.findings, *["retracted"] * one.retracted])

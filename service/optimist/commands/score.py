@@ -53,7 +53,7 @@ def score(
     delta: Annotated[float, typer.Option(help="The interval covers 1 − delta.")] = 0.05,
     mixture: Annotated[
         bool,
-        typer.Option("--mixture", help="The best blend of the generators, too, and what it gains over the best one."),
+        typer.Option("--mixture", help="The best mixture of the generators, too, and what it gains over the best one."),
     ] = False,
     device: Device = None,
     as_json: AsJson = False,

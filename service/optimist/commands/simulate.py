@@ -61,7 +61,7 @@ def simulate(
     goal: Annotated[
         Literal["best", "mixture", "route"],
         typer.Option(
-            help="What policies are to find: the best generator, the best blend of all, or the right generator for "
+            help="What policies are to find: the best generator, the best mixture of all, or the right generator for "
             "each prompt. For the last, --features is a file as `optimist route` takes, with all scores."
         ),
     ] = "best",
@@ -73,7 +73,7 @@ def simulate(
         list[str] | None,
         typer.Option(
             help="A policy or preset, optionally with settings: ucb:bound=theorem,delta=0.1. May be given several "
-            "times; by default ucb and uniform, for blends ogd, mixture-greedy and uniform."
+            "times; by default ucb and uniform, for mixtures ogd, mixture-greedy and uniform."
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Batches per trial.")] = 1000,
@@ -131,7 +131,7 @@ def simulate(
     """Compare policies on given samples.
 
     Each policy runs in many trials. The report shows their regret and the samples that they need to find the best
-    generator; with --goal mixture, how much worse than the best blend are the samples that they draw and the weights
+    generator; with --goal mixture, how much worse than the best mixture are the samples that they draw and the weights
     that they name. In each trial all policies see the same samples, drawn without replacement. Results do not depend on
     --jobs.
     """

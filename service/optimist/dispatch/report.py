@@ -6,9 +6,9 @@ from optimist.experiments.anomalies import (
     NOTHING,
     Anomalous,
     acceptances_of,
+    anomalies_among,
     retractions_of,
     standing_warnings,
-    suspects_among,
 )
 from optimist.experiments.decision import (
     anomalous_among,
@@ -121,7 +121,7 @@ def report_of(
         decision_cost=decision_cost(state),
         scored=state.is_scored,
         hint=hint_of(state, decision, hint_after),
-        suspects=suspects_among(state.contenders, anomalous),
+        anomalies=anomalies_among(state.contenders, anomalous),
         retractions=retractions_of(state.stored.generators),
         acceptances=acceptances_of(state.stored.generators),
         watched={} if watched is None else watched_reports(state, watched),

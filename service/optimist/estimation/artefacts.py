@@ -24,9 +24,9 @@ def check_mixtures(question: Question) -> None:
     metric = question.metric
     if "mixture" not in metric.offers:
         with_these = ", with these settings," if "mixture" in type(metric).offers else ""
-        raise FixError(f"the metric {metric.name!r}{with_these} has no score of blends")
+        raise FixError(f"the metric {metric.name!r}{with_these} has no score of mixtures")
     if question.prompts is not None:
-        raise FixError("a blend is scored on prompts like these; expected prompts_are='sample'")
+        raise FixError("a mixture is scored on prompts like these; expected prompts_are='sample'")
 
 
 def mixture_of(estimators: Mapping[str, StreamingEstimator], published: bool = False) -> known.Mixture:

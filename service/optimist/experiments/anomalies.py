@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from optimist.records import Acceptance as StoredAcceptance
 from optimist.records import GeneratorState, Origin
 from optimist.records import Retraction as Stored
-from optimist_client.models import Acceptance, AnomalousBatches, RetractedBatch, Retraction, SuspectBatch
+from optimist_client.models import Acceptance, AnomalousBatch, AnomalousBatches, RetractedBatch, Retraction
 
 
 def retracted_batch(stored: Stored, generator: str) -> RetractedBatch:
@@ -84,12 +84,12 @@ class Anomalous:
 NOTHING = Anomalous()
 
 
-def suspects_among(generators: Sequence[GeneratorState], anomalous: Anomalous = NOTHING) -> list[SuspectBatch]:
+def anomalies_among(generators: Sequence[GeneratorState], anomalous: Anomalous = NOTHING) -> list[AnomalousBatch]:
     """The anomalous batches of these generators, newest first: copies, and what is `anomalous`."""
-    found: list[SuspectBatch] = []
+    found: list[AnomalousBatch] = []
     for generator in generators:
         gone, are_notable = _retracted(generator), _are_notable(generator, generator.copies)
-        copies = {one.seq: one for one in generator.suspects if are_notable or one.seq in gone}
+        copies = {one.seq: one for one in generator.named_copies if are_notable or one.seq in gone}
         scales = {seq: origin for (ordinal, seq), origin in anomalous.origins.items() if ordinal == generator.ordinal}
         for position in copies.keys() | scales.keys():
             copy = copies.get(position)
@@ -97,24 +97,24 @@ def suspects_among(generators: Sequence[GeneratorState], anomalous: Anomalous = 
             findings += anomalous.findings.get((generator.ordinal, position), [])
             origin = scales[position] if copy is None else copy.origin
             found.append(
-                SuspectBatch(
+                AnomalousBatch(
                     generator=generator.name,
                     position=position,
                     pick=origin.pick or None,
                     samples=origin.rows,
                     told=origin.told,
                     findings=findings,
-                    anomalous=position in scales,
+                    acceptable=position in scales,
                     retracted=position in gone,
                 )
             )
-    return sorted(found, key=lambda suspect: (-suspect.told, suspect.generator, -suspect.position))
+    return sorted(found, key=lambda one: (-one.told, one.generator, -one.position))
 
 
 def _retracted(generator: GeneratorState) -> set[int]:
-    """The positions of its suspects that no longer count."""
+    """The positions of its named_copies that no longer count."""
     single = {retraction.position for retraction in generator.retractions}
-    return {suspect.seq for suspect in generator.suspects if suspect.seq <= generator.restart or suspect.seq in single}
+    return {copy.seq for copy in generator.named_copies if copy.seq <= generator.restart or copy.seq in single}
 
 
 def repeats(position: int) -> str:
@@ -128,9 +128,9 @@ def standing_warnings(
     """The report's warnings about a generator's batches."""
     warnings = [one.text for one in anomalous.groups if one.generator == generator.name]
     gone = _retracted(generator)
-    suspects = [suspect for suspect in generator.suspects if suspect.seq not in gone]
+    named_copies = [copy for copy in generator.named_copies if copy.seq not in gone]
     if _are_notable(generator, generator.copies):
-        at = ", ".join(str(suspect.seq) for suspect in suspects[:_NAMED])
+        at = ", ".join(str(copy.seq) for copy in named_copies[:_NAMED])
         warnings.append(
             f"{_batches(generator.copies, 'repeats', 'repeat')} earlier ones{at and f', as at position {at}'}"
         )
@@ -176,8 +176,8 @@ def _batches(count: int, one: str, many: str) -> str:
     return f"1 batch {one}" if count == 1 else f"{count:,} batches {many}"
 
 
-class SuspectLog:
-    """Logs every suspicious batch, limited to a few lines a minute because a client may tell any number of them."""
+class AnomalyLog:
+    """Logs every anomalous batch, limited to a few lines a minute because a client may tell any number of them."""
 
     def __init__(self) -> None:
         self._since = -_SECONDS

@@ -16,7 +16,7 @@ from optimist.policies import explained, rivals
 from optimist.policies.reports import finding, found_among, grouped
 from optimist.records import KeptLevel
 from optimist_client.models import DecisionInfo
-from optimist_client.models.decisions import ClosestRival, about
+from optimist_client.models.decisions import HardestRival, about
 
 
 def arrays_with_levels(state: PolicyState) -> dict[int, str]:
@@ -92,7 +92,7 @@ def hint_of(state: PolicyState, decision: DecisionInfo, after: int | None) -> st
     if after is None or state.samples < after or decision.decided:
         return None
     found = state.goal.deciding_tolerance(state.arms, state.stored.told)
-    if decision.closest is None and (found is None or state.goal.mixture is None):
+    if decision.hardest is None and (found is None or state.goal.mixture is None):
         return None
     said = [f"Undecided after {state.samples:,} samples."]
     if found is not None:
@@ -100,18 +100,18 @@ def hint_of(state: PolicyState, decision: DecisionInfo, after: int | None) -> st
             f"A tolerance of {_rounded_up(state, *found)} would decide it now; it is set when an experiment is created "
             f"({RECOMMENDED})."
         )
-    if decision.closest is not None:
-        said.append(_more(decision.closest))
+    if decision.hardest is not None:
+        said.append(_more(decision.hardest))
     said += _with_tolerance(state)
     if not state.has_ended and state.max_cost is None:
         said.append(f"Its budget is {state.budget:,} samples." if state.budget else "A budget would end it undecided.")
     return " ".join(said)
 
 
-def _more(closest: ClosestRival) -> str:
-    if closest.more_samples is None:
+def _more(hardest: HardestRival) -> str:
+    if hardest.more_samples is None:
         return "How many more samples would decide it cannot be said: the difference may be too small."
-    return f"{about(closest.more_samples)} more samples would decide it."
+    return f"{about(hardest.more_samples)} more samples would decide it."
 
 
 def _with_tolerance(state: PolicyState) -> list[str]:
@@ -120,10 +120,10 @@ def _with_tolerance(state: PolicyState) -> list[str]:
     if not isinstance(goal, ForBest) or goal.stopping.tolerance or not state.config.metric.positive:
         return []
     tolerant = replace(goal.policy, stopping=replace(goal.stopping, tolerance="1%"))
-    closest = explained(tolerant, contenders, state.stored.told).closest if len(contenders) >= MANY else None
-    if closest is None or closest.more_samples is None:
+    hardest = explained(tolerant, contenders, state.stored.told).hardest if len(contenders) >= MANY else None
+    if hardest is None or hardest.more_samples is None:
         return []
-    more = about(closest.more_samples).lower()
+    more = about(hardest.more_samples).lower()
     return [f'Neighbours are nearly tied: with tolerance="1%" {more} more samples would decide it.']
 
 
@@ -141,13 +141,13 @@ def _rounded_up(state: PolicyState, tolerance: float, value: float) -> str:
 
 
 def explained_decision(state: PolicyState) -> DecisionInfo:
-    """`state.decision` with its verdicts and the closest rival. A latched one keeps those that it was latched with."""
+    """`state.decision` with its verdicts and the hardest rival. A latched one keeps those that it was latched with."""
     return state.decision if state.is_decided else _explained(state, state.decision)
 
 
 def _explained(state: PolicyState, decision: DecisionInfo) -> DecisionInfo:
     why = state.goal.explain(state.arms, state.stored.told)
-    return decision.model_copy(update={"verdicts": why.verdicts, "closest": why.closest})
+    return decision.model_copy(update={"verdicts": why.verdicts, "hardest": why.hardest})
 
 
 def decision_cost(state: PolicyState) -> float | None:

@@ -161,7 +161,7 @@ def standing_of(
         state=generator.state,
         warnings=warnings,
         scoring_error=scoring_error,
-        damaged=bool(generator.quarantined_count),
+        incomplete=bool(generator.quarantined_count),
         cost=cost,
         retracted=generator.retracted,
     )

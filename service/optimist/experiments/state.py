@@ -17,7 +17,7 @@ from optimist.numerics.routing.features import contexts_to_fit
 from optimist.policies import Arm, rivals
 from optimist.records import (
     COST,
-    SUSPECTS,
+    NAMED_COPIES,
     Batch,
     ExperimentState,
     GeneratorState,
@@ -189,12 +189,12 @@ class PolicyState:
         return True
 
     def note(self, settled: Settled) -> None:
-        """Add what the store found suspicious about a settled batch; only the store can know it."""
-        generator, suspect = self.stored.generators[settled.generator], settled.suspect
-        if suspect is None:
+        """Add what the store found anomalous about a settled batch; only the store can know it."""
+        generator, copy = self.stored.generators[settled.generator], settled.copy
+        if copy is None:
             return
-        if sum(len(other.suspects) for other in self.stored.generators) < SUSPECTS:
-            generator.suspects.append(suspect)
+        if sum(len(other.named_copies) for other in self.stored.generators) < NAMED_COPIES:
+            generator.named_copies.append(copy)
         generator.copies += 1
         self._live_decision = None
 
@@ -312,7 +312,7 @@ class PolicyState:
         if self._live_decision is None:
             now, warnings = self.goal.decide(self.arms, self.stored.told), decision_warnings(self.contenders)
             if self.config.goal == "mixture" and self.stored.mixture_error is not None:
-                warnings = (*warnings, f"the blend cannot be scored: {self.stored.mixture_error}")
+                warnings = (*warnings, f"the mixture cannot be scored: {self.stored.mixture_error}")
             self._live_decision = DecisionInfo(
                 best=now.best,
                 confidence=now.confidence,

@@ -84,7 +84,9 @@ EXPERIMENTS = Gauge("optimist_experiments", "Experiments.")
 GENERATORS = Gauge("optimist_generators", "Generators that are not retired.")
 OVERDUE = Gauge("optimist_estimates_overdue", "Generators whose estimate is due but not computed yet.")
 WATCHED_OVERDUE = Gauge("optimist_watched_overdue", "Estimates by watched metrics that are due but not computed yet.")
-WATCHED_DAMAGED = Gauge("optimist_watched_damaged", "Generators that cannot be scored by a watched metric, for each.")
+WATCHED_SCORING_ERRORS = Gauge(
+    "optimist_watched_with_scoring_errors", "Generators that cannot be scored by a watched metric, for each."
+)
 STALENESS = Gauge("optimist_staleness_seconds", "Seconds for which the longest-waiting estimate has been due.")
 LOG_BYTES = Gauge("optimist_log_bytes", "Bytes of batches in the logs after the last snapshots.")
 LOG_ENTRIES = Gauge("optimist_log_entries", "Batches in the logs after the last snapshots.")
@@ -92,7 +94,7 @@ SNAPSHOT_AGE = Gauge(
     "optimist_snapshot_age_seconds",
     "Seconds for which the longest-waiting snapshot has been due.",
 )
-DAMAGED = Gauge("optimist_generators_damaged", "Generators that cannot be scored.")
+SCORING_ERRORS = Gauge("optimist_generators_with_scoring_errors", "Generators that cannot be scored.")
 QUARANTINED_ENTRIES = Gauge(
     "optimist_quarantined_entries", "Unreadable batches that are quarantined, of all experiments."
 )

@@ -229,7 +229,7 @@ def mixture_of_sets(
     """
     check_mixtures(question)
     if question.is_exact:
-        raise FixError("kernel: features=None, the exact kernel, has no blends: a mixture needs features=r")
+        raise FixError("kernel: features=None, the exact kernel, has no mixtures: a mixture needs features=r")
     names, _, first = seen(sets(), question)
     if len(names) < 2:
         raise FixError(f"expected two or more sets of samples to blend, got {len(names)}")

@@ -205,7 +205,7 @@ class Session(Readings):
     def decision(self, explain: bool = True) -> Decision:
         """The best generator, the confidence in it, whether that is enough to stop, and the reason.
 
-        `explain` adds a verdict for each rival and the comparison with the closest one, which takes half a millisecond.
+        `explain` adds a verdict for each rival and the comparison with the hardest one, which takes half a millisecond.
         With the goal "mixture" it is decided that the best mixture is known; the confidence is that it beats `best`.
         """
         return self._aim.decide(self._arms(), self.told, explain)

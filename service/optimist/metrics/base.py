@@ -271,7 +271,7 @@ class BaseScore:
         self, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()
     ) -> Objective:
         """Raise FixError: mixtures have no score of their own."""
-        raise FixError(f"the metric {self.name!r} has no score of blends")
+        raise FixError(f"the metric {self.name!r} has no score of mixtures")
 
     def identity(self) -> Identity:
         return []

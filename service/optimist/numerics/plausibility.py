@@ -2,7 +2,7 @@
 
 The *scale* of features is the root mean square of their entries. It is known for a reference, and for a generator with
 `USUAL_ROWS` rows or more. The *usual size* is the lower median of the known scales above 0, so that of two generators
-that differ the larger one is suspicious. Rows of absurd size are refused. What is less absurd, such as pixels from 0 to
+that differ the larger one is anomalous. Rows of absurd size are refused. What is less absurd, such as pixels from 0 to
 255 among those from 0 to 1, is found by the levels of batches (`anomalies`).
 """
 

@@ -26,9 +26,9 @@ def decide_mixture(stopping: Stopping, arms: Sequence[Arm], mixture: Mixture | N
     known = () if mixture is None else mixture.generators
     missing = [arm.name for arm in arms if arm.active and arm.name not in known]
     if mixture is None or missing:
-        return Decision(None, None, False, f"no blend has been made yet with {', '.join(missing) or 'any generator'}")
+        return Decision(None, None, False, f"no mixture has been made yet with {', '.join(missing) or 'any generator'}")
     if gone := sorted(set(known) - {arm.name for arm in arms}):
-        return Decision(None, None, False, f"no blend has been made yet without {', '.join(gone)}")
+        return Decision(None, None, False, f"no mixture has been made yet without {', '.join(gone)}")
     if len(known) == 1:
         return Decision(mixture.best, None, False, "there is no other generator to blend it with")
     bound = mixture.gap_bound(stopping.threshold(len(known), told))
@@ -39,7 +39,7 @@ def decide_mixture(stopping: Stopping, arms: Sequence[Arm], mixture: Mixture | N
         return Decision(mixture.best, confidence, False, f"fewer than {FEWEST_SAMPLES} samples of {', '.join(few)}")
     if bound <= tolerated:
         return Decision(mixture.best, confidence, True, _known(mixture, bound))
-    reason = f"another blend may be better by up to {shown(bound, mixture.scale)}"
+    reason = f"another mixture may be better by up to {shown(bound, mixture.scale)}"
     if tolerated:
         reason += f", and the tolerance is {shown(tolerated, mixture.scale)}"
     else:
@@ -67,9 +67,9 @@ def _known(mixture: Mixture, bound: float) -> str:
     """A part of a sentence, which says that the mixture is known; the gain with one standard error."""
     more = f" by more than {shown(bound, mixture.scale)}" if bound else ""
     if is_one_alone(mixture):
-        return f"no blend is better than {mixture.best} alone{more}"
+        return f"no mixture is better than {mixture.best} alone{more}"
     gain = shown_with(mixture.gain, mixture.gain_error, mixture.scale)
-    return f"the blend is {gain} better than {mixture.best} alone, and no other blend is better than it{more}"
+    return f"the mixture is {gain} better than {mixture.best} alone, and no other mixture is better than it{more}"
 
 
 def shown_mixture(

@@ -2,7 +2,7 @@
 
 The rules (decisions.md §3) are functions (arms, told, draws) → position of the arm to sample. All arms that they get
 are active and have an estimate, which `Policy` ensures. On a tie they choose the arm with the fewest samples, recorded
-and pending, then the first (equations.md §3b). The rule top-two samples the leader and its closest rival; generators
+and pending, then the first (equations.md §3b). The rule top-two samples the leader and its hardest rival; generators
 that share their seeds or prompts are sampled in `lockstep` instead.
 """
 

@@ -68,7 +68,7 @@ def standing_of(
     state: GeneratorState = "active",
     warnings: Sequence[str] = (),
     scoring_error: str | None = None,
-    damaged: bool = False,
+    incomplete: bool = False,
     cost: float | None = None,
     retracted: int = 0,
 ) -> Standing:
@@ -102,7 +102,7 @@ def standing_of(
         pending=arm.pending_samples,
         scored_samples=estimate.samples if estimate else 0,
         warnings=tuple(said),
-        damaged=bool(damaged or scoring_error),
+        incomplete=bool(incomplete or scoring_error),
         bracket=bracket,
         change=change,
         cost_per_sample=cost,

@@ -11,7 +11,7 @@ from optimist.numerics.estimate import Scale
 from optimist.policies.arms import Arm, ratio
 from optimist.policies.contrasts import contrasts_among
 from optimist.policies.paired import Errors
-from optimist_client.models.decisions import ClosestRival, Verdict
+from optimist_client.models.decisions import HardestRival, Verdict
 from optimist_client.tolerance import share_of
 
 FEWEST_SAMPLES = 20
@@ -32,8 +32,8 @@ class Decision:
     reason: str
     verdicts: tuple[Verdict, ...] = ()
     """A verdict for each rival, if the decision was `explained`."""
-    closest: ClosestRival | None = None
-    """The comparison with the closest rival, if the decision was `explained`."""
+    hardest: HardestRival | None = None
+    """The comparison with the hardest rival, if the decision was `explained`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,10 @@ class Stopping:
         if few:
             reason = f"fewer than {FEWEST_SAMPLES} samples of {', '.join(few)}"
         elif separation > threshold:
-            reason = f"every rival is at least {separation:.2f} standard errors behind; {threshold:.2f} are needed"
+            reason = f"every rival is at least {separation:.2f} standard errors worse; {threshold:.2f} are needed"
             return Decision(best.name, confidence, True, reason)
         else:
-            reason = f"the closest rival is {separation:.2f} standard errors behind; {threshold:.2f} are needed"
+            reason = f"the hardest rival is {separation:.2f} standard errors worse; {threshold:.2f} are needed"
         return Decision(best.name, confidence, False, reason)
 
     def overlaps(self, arms: Sequence[Arm]) -> list[float]:

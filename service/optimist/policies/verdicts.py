@@ -1,4 +1,4 @@
-"""Why a decision was made or not: a verdict for each rival, the closest one, and the samples that are still needed."""
+"""Why a decision was made or not: a verdict for each rival, the hardest one, and the samples that are still needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from optimist.policies.contrasts import Contrasts, contrasts_among
 from optimist.policies.paired import Against
 from optimist.policies.policy import Policy
 from optimist.policies.stopping import FEWEST_SAMPLES, Decision
-from optimist_client.models.decisions import ClosestRival, Verdict, VerdictCode
+from optimist_client.models.decisions import HardestRival, Verdict, VerdictCode
 
 _ERRORS = 2.0 / 3.0
 """Standard errors by which the differences are assumed larger and smaller for the range of samples still needed. About
@@ -34,14 +34,14 @@ _quietly = np.errstate(over="ignore", divide="ignore", invalid="ignore")
 
 @_quietly
 def explained(policy: Policy, arms: Sequence[Arm], told: int) -> Decision:
-    """The decision on these contenders after `told` batches, with its verdicts and the closest rival if it has any."""
+    """The decision on these contenders after `told` batches, with its verdicts and the hardest rival if it has any."""
     decision = policy.stopping.decide(arms, told)
     if decision.best is not None and contrasts_among(arms).are_strict:
         return replace(decision, verdicts=_by_intervals(policy, arms))
     if decision.confidence is None:
         return decision
     state = _Rivals(policy, arms, told)
-    return replace(decision, verdicts=state.verdicts(), closest=state.closest(decision.decided))
+    return replace(decision, verdicts=state.verdicts(), hardest=state.hardest(decision.decided))
 
 
 def _by_intervals(policy: Policy, arms: Sequence[Arm]) -> tuple[Verdict, ...]:
@@ -141,13 +141,13 @@ class _Rivals:
         codes = np.where(worse, "worse", np.where(equal, "equal", "close")).tolist()
         return tuple(Verdict(generator=name, verdict=code) for name, code in zip(self._names, codes, strict=True))
 
-    def closest(self, decided: bool) -> ClosestRival | None:
+    def hardest(self, decided: bool) -> HardestRival | None:
         """The contrast with the rival that the stopping rule looks at; None if its error is not known yet."""
         separations = self.policy.stopping.separations(self.arms, "stopping")
         place = int(self._rivals(np.array(separations)).argmin())
         if not math.isfinite(self.errors[place]):
             return None
-        return ClosestRival(
+        return HardestRival(
             generator=self._names[place],
             difference=float(self.differences[place]),
             error=float(self.errors[place]),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from optimist.records.errors import StoreError
-from optimist.records.state import ExperimentState, Origin, Suspect
+from optimist.records.state import Copy, ExperimentState, Origin
 
 _CONTENT = 16
 _PROMPTS = 8
@@ -190,7 +190,7 @@ class Settled:
     """The runs of its rows that count, as the log has them; "" for all, or none."""
     version: int = 0
     """`ExperimentState.version` after it; 0 for a repeat."""
-    suspect: Suspect | None = None
+    copy: Copy | None = None
     """Which batch it repeats, if any; None for a repeat of the tell."""
     doubtful: bool = False
     """Whether its scale might be anomalous, so that it is worth finding out (`Store.levels`)."""

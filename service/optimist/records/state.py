@@ -16,8 +16,8 @@ from optimist_client.goals import OWN_GROWTH
 Unit = tuple[int, str]
 """A generator as one metric scores it: its ordinal, and the label of a watched metric or "" for the primary one."""
 State = Literal["active", "paused", "retired"]
-SUSPECTS = 256
-"""How many suspicious batches an experiment names; further ones are only counted. As in checking.lua."""
+NAMED_COPIES = 256
+"""How many copied batches an experiment names; further ones are only counted. As in checking.lua."""
 SLICES = 8192
 """Of how many picks an experiment keeps indices to be handed out again, as in told.lua: they are read with every state.
 Those of further picks that end without samples are not handed out."""
@@ -108,7 +108,7 @@ class Retraction:
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect:
+class Copy:
     """A batch that was accepted though it has the same samples as an earlier one of its generator."""
 
     seq: int
@@ -122,7 +122,7 @@ class Suspect:
         return f"{self.copy_of}\t{self.origin.pick} {self.origin.rows} {self.origin.told:.3f}"
 
     @classmethod
-    def from_stored(cls, seq: int, stored: str) -> Suspect:
+    def from_stored(cls, seq: int, stored: str) -> Copy:
         """The inverse of `stored`. Raises ValueError on another text."""
         copy, origin = stored.split("\t")
         pick, rows, told = origin.split(" ")
@@ -187,8 +187,8 @@ class GeneratorState:
     """Batches that cannot be read, by position; of an experiment's first `QUARANTINE_LIMIT`."""
     quarantined_count: int = 0
     """How many batches cannot be read."""
-    suspects: list[Suspect] = field(default_factory=list)
-    """Batches that repeat earlier ones, by position; of an experiment's first `SUSPECTS`."""
+    named_copies: list[Copy] = field(default_factory=list)
+    """Batches that repeat earlier ones, by position; of an experiment's first `NAMED_COPIES`."""
     copies: int = 0
     """How many repeat earlier ones."""
     duplicates: dict[int, int] = field(default_factory=dict)

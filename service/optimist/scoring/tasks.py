@@ -65,7 +65,7 @@ class Overview:
             self._count(
                 name,
                 watched_overdue=counts and generator.due_seq > unit.estimate_seq,
-                watched_damaged=counts and unit.scoring_error is not None,
+                watched_scoring_errors=counts and unit.scoring_error is not None,
             )
             return
         if counts and generator.due_seq > generator.estimate_seq:
@@ -73,7 +73,7 @@ class Overview:
         self._count(
             name,
             generators=counts,
-            damaged=counts and generator.scoring_error is not None,
+            scoring_errors=counts and generator.scoring_error is not None,
             log_bytes=generator.log_bytes,
             log_entries=generator.seq - generator.snapshot_seq,
             quarantined=generator.quarantined_count,
@@ -89,10 +89,10 @@ class Overview:
         full = [since for those in self._full.values() for since in those.values()]
         metrics.EXPERIMENTS.set(experiments)
         metrics.GENERATORS.set(self._total["generators"])
-        metrics.DAMAGED.set(self._total["damaged"])
+        metrics.SCORING_ERRORS.set(self._total["scoring_errors"])
         metrics.OVERDUE.set(len(due))
         metrics.WATCHED_OVERDUE.set(self._total["watched_overdue"])
-        metrics.WATCHED_DAMAGED.set(self._total["watched_damaged"])
+        metrics.WATCHED_SCORING_ERRORS.set(self._total["watched_scoring_errors"])
         metrics.STALENESS.set(now - min(due, default=now))
         metrics.SNAPSHOT_AGE.set(now - min(full, default=now))
         metrics.LOG_BYTES.set(self._total["log_bytes"])
@@ -115,7 +115,7 @@ class ScoringTasks(dict[Key, GeneratorTask]):
         self.mixtures: dict[Subject, MixtureTask] = {}
         self.routes: dict[str, RouteTask] = {}
         self._labels: dict[str, tuple[str, ...]] = {}  # of the watched metrics, by experiment
-        self._blending: set[str] = set()  # experiments whose goal is the mixture
+        self._mixture_goals: set[str] = set()  # experiments whose goal is the mixture
 
     @property
     def every(self) -> list[ScoringTask[Any]]:
@@ -127,7 +127,7 @@ class ScoringTasks(dict[Key, GeneratorTask]):
         experiments the tasks that have rested for so long that they were released, and did not fail."""
         self.overview.keep(names)
         self._labels = {name: labels for name, labels in self._labels.items() if name in names}
-        self._blending.intersection_update(names)
+        self._mixture_goals.intersection_update(names)
         kinds: list[dict[Any, Any]] = [self, self.mixtures, self.routes]
         rested = time.monotonic() - RESTED
         for tasks in kinds:
@@ -168,7 +168,7 @@ class ScoringTasks(dict[Key, GeneratorTask]):
                 # None: the generator has joined between the two reads.
                 if unit is not None and (task := self._due_task(name, generator, label, unit, before)) is not None:
                     yield task
-        (self._blending.discard if state.mixture_growth is None else self._blending.add)(name)
+        (self._mixture_goals.discard if state.mixture_growth is None else self._mixture_goals.add)(name)
         for label in ("", *state.labels):
             mixture = self.mixtures.get((name, label))
             is_due = state.is_mixture_ready and not label
@@ -184,7 +184,7 @@ class ScoringTasks(dict[Key, GeneratorTask]):
 
     def _mixture(self, name: str, label: str) -> MixtureTask:
         task = self.mixtures.setdefault((name, label), MixtureTask(name, label=label))
-        task.is_goal = name in self._blending and not label
+        task.is_goal = name in self._mixture_goals and not label
         return task
 
     def _routes(self, name: str) -> RouteTask:

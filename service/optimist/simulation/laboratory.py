@@ -160,9 +160,9 @@ def simulate(
     plan.check()
     check_amounts(inputs.sources, batch_size, rounds)
     if goal == "mixture":
-        blends = checked_truth(truth, inputs)
+        mixtures = checked_truth(truth, inputs)
         with Runner(jobs, progress) as runner:
-            return _compare_mixtures(plan, runner, blends)
+            return _compare_mixtures(plan, runner, mixtures)
     if isinstance(truth, TrueMixtures):
         raise FixError("truth: expected scores by generator, got TrueMixtures, which is for the goal 'mixture'")
     known = None if truth is None else given_scores(truth, inputs.sources, inputs.question.metric)

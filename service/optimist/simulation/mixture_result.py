@@ -131,7 +131,7 @@ def title(result: MixtureResult) -> str:
 def subject(result: MixtureResult) -> str:
     """A text that names metric and number of generators, and says whether samples were paired."""
     return (
-        f"{format_metric(result.metric)} of blends of {len(result.generators)} generators{', paired' * result.paired}"
+        f"{format_metric(result.metric)} of mixtures of {len(result.generators)} generators{', paired' * result.paired}"
     )
 
 
@@ -143,7 +143,7 @@ def tables(result: MixtureResult) -> Iterator[list[list[str]]]:
     shares = [
         [policy, *(f"{share:.2f}" for share in run.pick_shares.mean(axis=0))] for policy, run in result.runs.items()
     ]
-    yield [["samples drawn", *names], *shares, ["best blend", *(f"{weight:.2f}" for weight in result.weights)]]
+    yield [["samples drawn", *names], *shares, ["best mixture", *(f"{weight:.2f}" for weight in result.weights)]]
     if result.stop:
         yield [["policy", "stopped", "samples to stop", "wrong stops"], *map(_stopped, result.summaries)]
 

@@ -29,7 +29,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Play:
-    """The result of one trial of a policy that blends."""
+    """The result of one trial of a policy that mixtures."""
 
     picks: NDArray[np.int32]
     """The generator, by index, picked in each round played (rounds played,)."""

@@ -197,7 +197,7 @@ def drawn_shares(result: MixtureResult) -> Figure:
     count = len(result.runs) + 1
     rows = np.arange(len(result.generators))
     shares = {policy: run.pick_shares.mean(axis=0) for policy, run in result.runs.items()}
-    bars = {"best blend": result.weights, **shares}
+    bars = {"best mixture": result.weights, **shares}
     for place, ((label, values), colour) in enumerate(zip(bars.items(), cycle(COLOURS[::-1]), strict=False)):
         axes.barh(rows + 0.8 * place / count, values, height=0.8 / count, label=label, color=colour)
     names = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in result.generators]

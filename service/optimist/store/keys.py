@@ -65,14 +65,14 @@ EXPERIMENT_PARTS = (
     "modes",  # hash: unit → "<seq> <payload>"
     "mixtures",  # hash: label of the metric, "" of the primary one → "<made> <parts> <payload>", see put_mixture.lua
     "routes",  # hash: the newest model of contexts and the newest table, see put_routes.lua
-    "blended",  # hash: ordinal → samples that the blend still owes to it, and the newest answers, see blend.lua
+    "blended",  # hash: ordinal → samples that the mixture still owes to it, and the newest answers, see blend.lua
     "claims",  # hash: unit → "<n> <deadline> <owner>"; with the instance before it n makes the token
     "snapshots",  # hash: unit → "<unique> <chunks> <seq> <SHA-256>"
     "uploads",  # hash: unit → "<unique> <chunks>" of a snapshot on its way
     "quarantined",  # hash: "<g>:<seq>" → why this entry of the log cannot be read
     "scoring_errors",  # hash: unit → note
     "checks",  # hash: what batches are compared with as they come, see checking.lua
-    "suspects",  # hash: "<g>:<seq>" of a batch that repeats another one → which, as `note` in checking.lua writes it
+    "named_copies",  # hash: "<g>:<seq>" of a batch that repeats another one → which one, see checking.lua
     "levels",  # not a key itself: levels:<g> are sorted sets, see levels.lua
     "previews",  # not a key itself: previews:<g> and previews:<g>:bodies are hashes, see put_previews.lua
     "log",  # not a key itself: log:<g> are streams with ids <seq>-0

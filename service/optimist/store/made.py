@@ -12,7 +12,7 @@ from optimist.store import keys
 from optimist.store.commands import Argument, Commands
 from optimist.store.parsing import parse_mixture, parse_parts
 
-BLENDS = 256
+REMEMBERED = 256
 """How many newest answers of `blend` are remembered for repeats."""
 
 
@@ -150,15 +150,15 @@ class Mixtures:
     async def blend(
         self, experiment: str, weights: Mapping[int, float], size: int, request: str, *, instance: str | None = None
     ) -> dict[int, int]:
-        """Share out `size` samples, so that all that were ever shared out make the blend, as `policies.blend_counts`
+        """Share out `size` samples, so that all that were ever shared out make the mixture, as `policies.blend_counts`
         does.
 
         weights: by ordinal, at least 0. The credits of generators that are not named stay as they are. request: a
-        repeat gets its answer again, as long as `BLENDS` newer ones have not come. Raises NotFound for an unknown
+        repeat gets its answer again, as long as `REMEMBERED` newer ones have not come. Raises NotFound for an unknown
         generator, ValueError for weights without a positive sum.
         """
         if size < 1 or not request or any(letter.isspace() or letter == "#" for letter in request):
-            raise ValueError("a blend has a size, and a request without white space and number signs")
+            raise ValueError("a mixture has a size, and a request without white space and number signs")
         total = math.fsum(weights.values())
         if not 0.0 < total < math.inf or min(weights.values()) < 0.0:
             raise ValueError(f"expected weights of at least 0 with a positive sum, got {list(weights.values())}")
@@ -167,7 +167,7 @@ class Mixtures:
             experiment,
             request=request,
             size=size,
-            remembered=BLENDS,
+            remembered=REMEMBERED,
             shares=[{"generator": g, "share": repr(float(weight / total))} for g, weight in weights.items()],
             instance=instance,
         )

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from optimist.records import (
     Acceptance,
+    Copy,
     ExperimentState,
     GeneratorState,
     LogExtent,
@@ -19,7 +20,6 @@ from optimist.records import (
     State,
     StoredMixture,
     StoredRoutes,
-    Suspect,
     Unit,
     WatchedState,
 )
@@ -46,9 +46,11 @@ def parse_state(
     taken from it.
     """
     decision, leased, *flat, mixture, routes = answer
-    counts, names, states, controls, estimates, errors, quarantined, returned, snapshots, suspects = map(_pairs, flat)
+    counts, names, states, controls, estimates, errors, quarantined, returned, snapshots, named_copies = map(
+        _pairs, flat
+    )
     slices = _slices(returned)
-    quarantined, suspected = _quarantined(quarantined), _suspects(suspects)
+    quarantined, copied = _quarantined(quarantined), _named_copies(named_copies)
     by_generator, retracted, accepted = _by_generator(counts), _retractions(counts), _acceptances(counts)
     known_picks = {} if known is None else {pick.number: pick for pick in known.open_picks}
     generators: list[GeneratorState] = []
@@ -76,7 +78,7 @@ def parse_state(
                 log_bytes=count["bytes"] - count["snapshot_bytes"],
                 quarantined=quarantined.get(ordinal, []),
                 quarantined_count=count["quarantined"],
-                suspects=suspected.get(ordinal, []),
+                named_copies=copied.get(ordinal, []),
                 copies=count.get("copies", 0),
                 duplicates={int(name[len(SAME) :]): agree for name, agree in count.items() if name.startswith(SAME)},
                 retracted=count.get("retracted", 0),
@@ -251,8 +253,8 @@ def _quarantined(quarantined: dict[str, str]) -> dict[int, list[Quarantined]]:
     return found
 
 
-def _suspects(suspects: dict[str, str]) -> dict[int, list[Suspect]]:
-    found: dict[int, list[Suspect]] = {}
-    for generator, seq, stored in sorted((*map(int, name.split(":")), stored) for name, stored in suspects.items()):
-        found.setdefault(generator, []).append(Suspect.from_stored(seq, stored))
+def _named_copies(named_copies: dict[str, str]) -> dict[int, list[Copy]]:
+    found: dict[int, list[Copy]] = {}
+    for generator, seq, stored in sorted((*map(int, name.split(":")), stored) for name, stored in named_copies.items()):
+        found.setdefault(generator, []).append(Copy.from_stored(seq, stored))
     return found

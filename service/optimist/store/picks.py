@@ -9,6 +9,7 @@ from typing import Any
 from optimist.records import (
     AskGroup,
     Batch,
+    Copy,
     Exchanged,
     ExperimentState,
     Gone,
@@ -19,7 +20,6 @@ from optimist.records import (
     Settled,
     StoredPreview,
     StoreError,
-    Suspect,
     check_batch,
 )
 from optimist.store import keys
@@ -279,11 +279,11 @@ class Picks:
 
 def _settled(answer: Sequence[Any]) -> Settled:
     text, duplicate, *rest = answer
-    version, suspicion = rest or (0, b"")
+    version, oddity = rest or (0, b"")
     settled = json.loads(text)
-    doubt, _, copied = suspicion.decode().partition("\t")
-    suspect = Suspect.from_stored(settled["seq"], copied) if copied and not copied.startswith("\t") else None
-    return Settled(**settled, duplicate=bool(duplicate), version=version, suspect=suspect, doubtful=doubt == "1")
+    doubt, _, copied = oddity.decode().partition("\t")
+    copy = Copy.from_stored(settled["seq"], copied) if copied and not copied.startswith("\t") else None
+    return Settled(**settled, duplicate=bool(duplicate), version=version, copy=copy, doubtful=doubt == "1")
 
 
 def _packed(measures: Measures | None) -> str:

@@ -296,7 +296,7 @@ def _hashes(stored: ExperimentState) -> dict[str, dict[str, Argument]]:
         "estimates": {str(g.ordinal): f"{g.estimate_seq} {g.estimate}" for g in generators if g.estimate},
         "returned": _returned(generators),
         "quarantined": {f"{g.ordinal}:{entry.seq}": entry.reason for g in generators for entry in g.quarantined},
-        "suspects": {f"{g.ordinal}:{entry.seq}": entry.stored for g in generators for entry in g.suspects},
+        "named_copies": {f"{g.ordinal}:{entry.seq}": entry.stored for g in generators for entry in g.named_copies},
     }
 
 

@@ -71,7 +71,7 @@ def test_the_best_single_generator_is_that_of_the_estimates():
         assert mixture.best_value == pytest.approx(max(estimates), abs=1e-9)
 
 
-def test_contributions_are_what_the_blend_loses_without_each():
+def test_contributions_are_what_the_mixture_loses_without_each():
     mixture = made(streams(3, 80, np.array([*CENTRES, [0.2, 0.1]]), spread=0.7))
     model = mixture.model
     weights, lowest = least(model), np.log(model.value(least(model)))
@@ -83,7 +83,7 @@ def test_contributions_are_what_the_blend_loses_without_each():
     assert max(mixture.contributions) > 0.1
 
 
-def test_one_generator_is_its_own_blend():
+def test_one_generator_is_its_own_mixture():
     rows = streams(0, 50, CENTRES[:1])
     mixture, estimate = made(rows), METRIC.analyse(fed(METRIC, rows[0], 10)).estimate
     assert mixture.weights == (1.0,)
@@ -92,7 +92,7 @@ def test_one_generator_is_its_own_blend():
     assert mixture.best_value == pytest.approx(estimate, abs=1e-9)
 
 
-def test_no_blend_is_better_than_a_generator_that_covers_the_others():
+def test_no_mixture_is_better_than_a_generator_that_covers_the_others():
     wide, narrow, near = rows_of(0, 200, 2) * 2.0, rows_of(1, 200, 2), rows_of(2, 200, 2, 0.3)
     mixture = made([narrow, wide, near])
     assert mixture.weights == (0.0, 1.0, 0.0)
@@ -199,7 +199,7 @@ def loss_of(centres: Floats, spread: float) -> Quadratic:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("count", "shared"), [(30, 0.7), (120, 0.0)])
-def test_errors_of_blends_are_right(count: int, shared: float):
+def test_errors_of_mixtures_are_right(count: int, shared: float):
     """Root mean square z of value, gain and slacks over 40 mixtures, independent or of the same seeds."""
     centres = np.array([[0.0, 0.0], [2.5, 0.0], [0.5, 2.0]])
     truth = loss_of(centres, 1.0)

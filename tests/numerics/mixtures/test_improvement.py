@@ -1,4 +1,4 @@
-"""The bound of what another blend gains: it holds as often as it says, and falls with the squares of errors."""
+"""The bound of what another mixture gains: it holds as often as it says, and falls with the squares of errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def known(loss: Quadratic, weights: np.ndarray, noise: np.ndarray, covariance: n
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 6), st.floats(0.0, 3.0))
-def test_without_errors_it_is_what_the_best_blend_gains(seed: int, count: int, z: float):
+def test_without_errors_it_is_what_the_best_mixture_gains(seed: int, count: int, z: float):
     loss = loss_of(seed, count)
     weights = np.random.default_rng(seed + 1).dirichlet(np.ones(count))
     exact = loss.value(weights) - loss.value(least(loss))

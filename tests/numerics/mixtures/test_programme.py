@@ -168,7 +168,7 @@ def test_the_nearest_point_of_the_simplex(numbers: list[float]):
 
 @dataclass
 class Entropic:
-    """Σ_j p_j log p_j of the blend p = Σ α_i P_i of laws on some values (G, m): convex, minus the entropy."""
+    """Σ_j p_j log p_j of the mixture p = Σ α_i P_i of laws on some values (G, m): convex, minus the entropy."""
 
     laws: Floats
     samples: tuple[int, ...] = field(init=False)

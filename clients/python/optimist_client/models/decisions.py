@@ -1,4 +1,4 @@
-"""The decision of an experiment, and what it rests on: a verdict for each rival, and the contrast with the closest."""
+"""The decision of an experiment, and what it rests on: a verdict for each rival, and the contrast with the hardest."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Verdict(Answer):
         return WORDS[self.verdict]
 
 
-class ClosestRival(Answer):
-    """The best generator compared with its closest rival, on the scale on which scores are compared (`scale`)."""
+class HardestRival(Answer):
+    """The best generator compared with its hardest rival, on the scale on which scores are compared (`scale`)."""
 
     generator: GeneratorName
     """The rival: the generator whose difference is the smallest number of standard errors."""
@@ -80,7 +80,7 @@ class AnomalousBatches(Answer):
     whole: bool
     """Whether the generator as a whole is on another scale."""
     finding: str
-    """What is odd: "about 255 times larger than its others: pixels 0–255 instead of 0–1?"."""
+    """What is anomalous: "about 255 times larger than its others: pixels 0–255 instead of 0–1?"."""
 
     @property
     def which(self) -> str:
@@ -102,7 +102,7 @@ class AnomalousBatches(Answer):
     @computed_field
     @property
     def text(self) -> str:
-        """What is odd, as a sentence without its end."""
+        """What is anomalous, as a sentence without its end."""
         return f"{self.which} {'is' if self.is_one else 'are'} {self.finding}"
 
 
@@ -117,8 +117,8 @@ class DecisionInfo(Answer):
     """Reasons to doubt it: batches that repeat earlier ones, generators that look identical."""
     verdicts: Annotated[tuple[Verdict, ...], Field(exclude_if=lambda value: not value)] = ()
     """A verdict for each rival of the best generator. Only in a report, and not without standard errors."""
-    closest: ClosestRival | None = optional()
-    """The comparison with the closest rival, by standard errors; there is one where there are verdicts, unless they are
+    hardest: HardestRival | None = optional()
+    """The comparison with the hardest rival, by standard errors; there is one where there are verdicts, unless they are
     by intervals that hold at all sample sizes (`empirical-bernstein`, `betting`)."""
     anomalies: Annotated[tuple[AnomalousBatches, ...], Field(exclude_if=lambda value: not value)] = ()
     """Batches on another scale that it rests on. A decision with any is provisional until they are retracted, which
@@ -128,8 +128,8 @@ class DecisionInfo(Answer):
     weights: Annotated[dict[GeneratorName, float], Field(exclude_if=lambda value: not value)] = Field(
         default_factory=dict
     )
-    """With the goal "mixture", the best blend: the decision is about it, `best` is then the best single generator, and
-    `confidence` that the blend is better."""
+    """With the goal "mixture", the best mixture: the decision is about it, `best` is then the best single generator,
+    and `confidence` that the mixture is better."""
 
     @computed_field
     @property
@@ -155,7 +155,7 @@ class DecisionInfo(Answer):
 
     @property
     def leader(self) -> str:
-        """The best generator so far, or the best blend, with the confidence; empty if there is none."""
+        """The best generator so far, or the best mixture, with the confidence; empty if there is none."""
         if self.weights:
             sure = f" (better than {self.best}: {self.confidence_text})" if self.confidence_text else ""
             return f"{recipe(self.weights, 3)}{sure}"
@@ -169,25 +169,25 @@ class DecisionInfo(Answer):
         return "best" if (self.decided or sure) and not self.weights else "leads"
 
     def why(self, scale: Scale) -> str:
-        """Why it was or was not decided: the comparison with the closest rival, what is needed, what that takes."""
-        if self.closest is None:
+        """Why it was or was not decided: the rival that is hardest to rule out, what is needed, what that takes."""
+        if self.hardest is None:
             return f"{self.reason[:1].upper()}{self.reason[1:]}."
-        closest, decided = self.closest, self.decided
-        behind = shown(closest.difference, scale)
-        error = shown(closest.error, scale, closest.difference)
-        tolerated = f" with the tolerance of {shown(closest.tolerance, scale)}" if closest.tolerance else ""
+        hardest, decided = self.hardest, self.decided
+        behind = shown(hardest.difference, scale)
+        error = shown(hardest.error, scale, hardest.difference)
+        tolerated = f" with the tolerance of {shown(hardest.tolerance, scale)}" if hardest.tolerance else ""
         said = [
-            f"Hardest to rule out: {closest.generator}, worse than {self.best} by {behind}, which is "
-            f"{closest.separation:.2f} standard errors of {error}{tolerated}; {closest.needed:.2f} "
+            f"Hardest to rule out: {hardest.generator}, worse than {self.best} by {behind}, which is "
+            f"{hardest.separation:.2f} standard errors of {error}{tolerated}; {hardest.needed:.2f} "
             f"{'were' if decided else 'are'} needed."
         ]
         if decided:
             return said[0]
-        if closest.more_samples is not None:
-            if closest.separation > closest.needed:
+        if hardest.more_samples is not None:
+            if hardest.separation > hardest.needed:
                 said.insert(0, f"{self.reason[:1].upper()}{self.reason[1:]}.")
-            said.append(f"Next: {lowered(about(closest.more_samples))} more samples of this run would decide it.")
-        elif closest.separation <= closest.needed:
+            said.append(f"Next: {lowered(about(hardest.more_samples))} more samples of this run would decide it.")
+        elif hardest.separation <= hardest.needed:
             said.append("How many more samples would decide it cannot be said yet.")
         return " ".join(said)
 
@@ -204,7 +204,7 @@ class DecisionInfo(Answer):
 
     def _verdict_sentence(self, code: VerdictCode, names: list[str], scale: Scale, apart: Mapping[str, str]) -> str:
         words = WORDS[code]
-        tolerance = "" if self.closest is None else f" of {shown(self.closest.tolerance, scale)}"
+        tolerance = "" if self.hardest is None else f" of {shown(self.hardest.tolerance, scale)}"
         if code == "equal":
             words = words.replace("tolerance", f"tolerance{tolerance}")
         elif code == "close" and self.decided:
@@ -224,7 +224,7 @@ def confidence_text(confidence: float | None) -> str:
 
 
 def recipe(weights: Mapping[str, float], most: int = _NAMED) -> str:
-    """The weights of a blend, the largest first, such as "62% a + 38% b"; those below 0.5 % are left out."""
+    """The weights of a mixture, the largest first, such as "62% a + 38% b"; those below 0.5 % are left out."""
     parts = sorted(weights.items(), key=lambda part: -part[1])
     shown = [f"{weight:.0%} {name}" for name, weight in parts[:most] if weight >= 0.005]
     more = sum(weight >= 0.005 for _, weight in parts) - len(shown)

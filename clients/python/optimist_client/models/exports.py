@@ -1,8 +1,9 @@
 """All the models, which `optimist_client.models` exports."""
 
 from optimist_client.config import ExperimentConfig
+from optimist_client.models.anomalies import AnomalousBatch
 from optimist_client.models.contrasts import Contrast
-from optimist_client.models.decisions import AnomalousBatches, ClosestRival, DecisionInfo, Verdict
+from optimist_client.models.decisions import AnomalousBatches, DecisionInfo, HardestRival, Verdict
 from optimist_client.models.experiments import (
     Experiment,
     ExperimentChange,
@@ -32,7 +33,6 @@ from optimist_client.models.retractions import (
 from optimist_client.models.routes import RoutePace, Routes, RouteSavings, RouteScore, RouteShare, RouteType
 from optimist_client.models.service import Problem, Role, Session
 from optimist_client.models.standings import AnswersChanged, Standing
-from optimist_client.models.suspects import SuspectBatch
 from optimist_client.models.watched import WatchedReport
 from optimist_client.wire import Identifier
 
@@ -40,13 +40,13 @@ __all__ = [
     "AcceptReply",
     "Acceptance",
     "AcceptanceRequest",
+    "AnomalousBatch",
     "AnomalousBatches",
     "AnswersChanged",
     "AskReply",
     "AskRequest",
     "Blend",
     "BlendRequest",
-    "ClosestRival",
     "Contrast",
     "Curve",
     "DecisionInfo",
@@ -58,6 +58,7 @@ __all__ = [
     "GeneratorProgress",
     "GeneratorRequest",
     "GeneratorState",
+    "HardestRival",
     "Identifier",
     "Mixture",
     "MixtureCurve",
@@ -96,7 +97,6 @@ __all__ = [
     "Standing",
     "State",
     "Summary",
-    "SuspectBatch",
     "TellReply",
     "UploadRequest",
     "UploadState",

@@ -1,4 +1,4 @@
-"""The best blend of an experiment's generators: weights, score, gain over the best single generator."""
+"""The best mixture of an experiment's generators: weights, score, gain over the best single generator."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from optimist_client.models.decisions import confidence_text, recipe, shown, sho
 from optimist_client.wire import Answer, GeneratorName, Identifier, RequestId, Wire, optional
 
 ONE = 0.995
-"""Weight from which on a blend is called one generator alone."""
-STALE = "More samples, or generators, have come since the blend was made."
+"""Weight from which on a mixture is called one generator alone."""
+STALE = "More samples, or generators, have come since the mixture was made."
 
 
 class MixtureWeight(Answer):
-    """One generator in a blend."""
+    """One generator in a mixture."""
 
     generator: GeneratorName
     weight: float
-    """Share of the blend's samples, at least 0."""
+    """Share of the mixture's samples, at least 0."""
     samples: int
     """Its samples that the weights were made from."""
     contribution: float
-    """By how much the best blend without it is worse, on `Mixture.scale`."""
+    """By how much the best mixture without it is worse, on `Mixture.scale`."""
 
 
 class Mixture(Answer):
-    """The best blend by one metric. `score`, `lower` and `upper` are on the metric's natural scale; `gain`, `gap` and
+    """The best mixture by one metric. `score`, `lower` and `upper` are on the metric's natural scale; `gain`, `gap` and
     their errors are differences on `scale`, as in `Contrast`."""
 
     experiment: Identifier | None = optional()
@@ -50,12 +50,12 @@ class Mixture(Answer):
     """The best single generator."""
     best_score: float
     gain: float
-    """By how much the blend is better than the best single generator; below 0 if it is not."""
+    """By how much the mixture is better than the best single generator; below 0 if it is not."""
     gain_error: float
     confidence: float
-    """That the blend is better than the best single generator: of a one-sided test of `gain`."""
+    """That the mixture is better than the best single generator: of a one-sided test of `gain`."""
     gap: float
-    """No other blend is better than this one by more than that, as far as the samples show."""
+    """No other mixture is better than this one by more than that, as far as the samples show."""
     gap_bound: float
     """Upper bound of the gap with the confidence of the experiment."""
     samples: int
@@ -70,22 +70,22 @@ class Mixture(Answer):
     @computed_field
     @property
     def gain_text(self) -> str:
-        """What the blend gains over the best single generator, as it is shown everywhere."""
+        """What the mixture gains over the best single generator, as it is shown everywhere."""
         if self.is_one_alone:
-            return f"No blend is better than {self.best} alone, as far as the samples show."
+            return f"No mixture is better than {self.best} alone, as far as the samples show."
         gain = shown_with(self.gain, self.gain_error, self.scale)
-        return f"The blend is {gain} better than {self.best} alone ({confidence_text(self.confidence)} confidence)."
+        return f"The mixture is {gain} better than {self.best} alone ({confidence_text(self.confidence)} confidence)."
 
     @computed_field
     @property
     def gap_text(self) -> str:
-        """What is known of better blends, as it is shown everywhere."""
+        """What is known of better mixtures, as it is shown everywhere."""
         bound = shown(self.gap_bound, self.scale)
-        return f"No blend of these generators is better than this one by more than {bound}."
+        return f"No mixture of these generators is better than this one by more than {bound}."
 
     @property
     def is_one_alone(self) -> bool:
-        """Whether no blend is better than the best single generator alone, as far as the samples show."""
+        """Whether no mixture is better than the best single generator alone, as far as the samples show."""
         return self.gain <= 0.0 or any(one.generator == self.best and one.weight >= ONE for one in self.weights)
 
     @property
@@ -95,19 +95,19 @@ class Mixture(Answer):
 
     @property
     def sentences(self) -> list[str]:
-        """The best blend with its score and gain, or that none is better than a single generator; what is known of
+        """The best mixture with its score and gain, or that none is better than a single generator; what is known of
         better ones; warnings."""
         if self.is_one_alone:
             claim = f"{self.gain_text[:-1]}: {self.title} {self._shown(self.best_score)}."
         else:
             _, _, gained = self.gain_text.partition(" is ")
             interval = f"(interval {self._shown(self.lower)} to {self._shown(self.upper)})"
-            claim = f"The best blend is {self.recipe}: {self.title} {self._shown(self.score)} {interval}, {gained}"
+            claim = f"The best mixture is {self.recipe}: {self.title} {self._shown(self.score)} {interval}, {gained}"
         old = [STALE] if self.stale else []
         return [claim, self.gap_text, *old, *(f"Warning: {warning}." for warning in self.warnings)]
 
     def repeats(self, sentence: str, reason: str) -> bool:
-        """Whether a sentence says only what the reason of a decision says: the bound of what other blends gain."""
+        """Whether a sentence says only what the reason of a decision says: the bound of what other mixtures gain."""
         return sentence == self.gap_text and shown(self.gap_bound, self.scale) in reason
 
     @property
@@ -144,7 +144,7 @@ class BlendRequest(Wire):
 
 
 class Blend(Answer):
-    """How many samples of each generator to take next, so that all that were handed out make the blend."""
+    """How many samples of each generator to take next, so that all that were handed out make the mixture."""
 
     counts: dict[GeneratorName, int]
     """They sum to the size asked for; generators without samples are left out."""

@@ -38,10 +38,10 @@ class Summary(Answer):
     prompts_digest: str | None = optional()
     """SHA-256 of the prompts as a JSON list: experiments with equal ones have the same prompts in the same order."""
     state: State
-    damaged: bool
+    incomplete: bool
     """Whether a generator cannot be scored, or some batches cannot be read."""
     decision: DecisionInfo
-    """As in the report, without warnings and verdicts, and of a blend the weights of at least 0.5 %."""
+    """As in the report, without warnings and verdicts, and of a mixture the weights of at least 0.5 %."""
     score: float | None
     """Score of the best generator so far."""
     standard_error: float | None

@@ -129,6 +129,6 @@ class TellReply(Answer):
     uncounted: int = 0
     """How many of its rows do not count, because their indices were told before."""
     findings: list[str] = optional([])
-    """What is odd about the batch: "repeats the batch at position 3", "is about 255 times larger than its others:
+    """What is anomalous about the batch: "repeats the batch at position 3", "is about 255 times larger than its others:
     pixels 0–255 instead of 0–1?". It counts until somebody retracts it. A repeat says nothing."""
     next: AskReply | None = None

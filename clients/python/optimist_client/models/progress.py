@@ -33,7 +33,7 @@ class GeneratorProgress(Answer):
 
 
 class MixtureCurve(Answer):
-    """The best blend each time that it was made, in order. Scores are on the natural scale, gains and gaps on
+    """The best mixture each time that it was made, in order. Scores are on the natural scale, gains and gaps on
     `Report.scale`, as in `Mixture`; None if unknown or infinite."""
 
     told: list[int]
@@ -41,7 +41,7 @@ class MixtureCurve(Answer):
     samples: list[int]
     """Samples of all generators behind each."""
     weights: dict[GeneratorName, list[float]]
-    """The weight of each generator of the experiment, in its order; 0 where it was no part of the blend."""
+    """The weight of each generator of the experiment, in its order; 0 where it was no part of the mixture."""
     scores: list[float | None]
     lower: list[float | None]
     upper: list[float | None]
@@ -51,7 +51,7 @@ class MixtureCurve(Answer):
     gains: list[float | None]
     gain_errors: list[float | None]
     gaps: list[float | None]
-    """By how much another blend may be better than each, as far as the samples show."""
+    """By how much another mixture may be better than each, as far as the samples show."""
 
 
 class RouteCurve(Answer):
@@ -104,8 +104,8 @@ class Progress(Answer):
     """Total samples told, by checkpoint."""
     generators: list[GeneratorProgress]
     mixture: MixtureCurve | None = optional()
-    """The best blend by the metric that decides; only with the goal "mixture". The points are those after the requested
-    number of batches, and the last one before it."""
+    """The best mixture by the metric that decides; only with the goal "mixture". The points are those after the
+    requested number of batches, and the last one before it."""
     routes: RouteCurve | None = optional()
     """What routing gains; only with the goal "route". The points are as those of `mixture`."""
     picks: list[OpenPickInfo]

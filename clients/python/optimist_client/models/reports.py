@@ -10,6 +10,7 @@ from pydantic import Field, computed_field
 from optimist_client import charts, display, tables
 from optimist_client.goals import Goal
 from optimist_client.metrics import Scale
+from optimist_client.models.anomalies import AnomalousBatch
 from optimist_client.models.contrasts import Contrast
 from optimist_client.models.decisions import DecisionInfo, listed
 from optimist_client.models.experiments import State
@@ -18,7 +19,6 @@ from optimist_client.models.progress import Progress
 from optimist_client.models.retractions import Acceptance, Retraction
 from optimist_client.models.routes import Routes
 from optimist_client.models.standings import Standing, ranked
-from optimist_client.models.suspects import SuspectBatch
 from optimist_client.models.watched import WatchedReport, disagreement
 from optimist_client.wire import Answer, Identifier, optional
 
@@ -35,8 +35,8 @@ class Report(Answer):
 
     experiment: Identifier
     goal: Goal = optional("best")
-    """What the decision is about: the best generator, or with "mixture" the best blend (`mixture`). With "route" there
-    is none, and `routes` says what routing gains."""
+    """What the decision is about: the best generator, or with "mixture" the best mixture (`mixture`). With "route"
+    there is none, and `routes` says what routing gains."""
     metric: str
     title: str
     """The metric's name for display."""
@@ -75,8 +75,9 @@ class Report(Answer):
     decision, if it is unknown, and if it is not above the samples told."""
     scored: bool
     """Whether every estimate that is due has been made."""
-    suspects: list[SuspectBatch] = Field(default_factory=list)
-    """The odd batches, newest first, of all generators that are not retired: copies, and batches on another scale."""
+    anomalies: list[AnomalousBatch] = Field(default_factory=list)
+    """The anomalous batches, newest first, of all generators that are not retired: copies, and batches on
+    another scale."""
     retractions: Annotated[list[Retraction], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
     """Accepted batches that count no longer, the newest last."""
     acceptances: Annotated[list[Acceptance], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
@@ -88,7 +89,7 @@ class Report(Answer):
     )
     """The standings by the watched metrics, by their labels."""
     mixture: Mixture | None = optional()
-    """The best blend, as it was made last: with the goal "mixture" whenever the samples have grown by a quarter, else
+    """The best mixture, as it was made last: with the goal "mixture" whenever the samples have grown by a quarter, else
     when somebody asked for it."""
     routes: Routes | None = optional()
     """With the goal "route", which generator is the best one for which prompts, as the table was made last: when
@@ -198,7 +199,7 @@ class Report(Answer):
         return self.contrasts[0].against if self.contrasts else self.decision.best
 
     @property
-    def behind(self) -> dict[str, str]:
+    def worse_by(self) -> dict[str, str]:
         """How much worse than the best each generator is, as text; empty if nothing is known of the differences."""
         if not self.contrasts:
             return {}
@@ -214,18 +215,18 @@ class Report(Answer):
     @property
     def sentences(self) -> list[str]:
         """The result so far, why it was or was not decided, the verdicts, where metrics disagree, and what uniform
-        sampling would have taken if that is known. With the goal "mixture" the result is the best blend, with "route"
+        sampling would have taken if that is known. With the goal "mixture" the result is the best mixture, with "route"
         what a router gains."""
         warnings = [f"Warning: {warning}." for warning in self.decision.warnings]
-        odd = [one.text for one in self.decision.anomalies]
-        warnings = [f"Warning: {text}{'' if text.endswith('?') else '.'}" for text in odd] + warnings
+        anomalous = [one.text for one in self.decision.anomalies]
+        warnings = [f"Warning: {text}{'' if text.endswith('?') else '.'}" for text in anomalous] + warnings
         warnings += [
             f"Warning: {row.generator}: {row.change.text}." for row in self.standings if row.change is not None
         ]
         if self.goal == "route":
             return [*(["No table of routes yet."] if self.routes is None else self.routes.sentences), *warnings]
         if self.goal == "mixture":
-            blend = ["No blend yet."] if self.mixture is None else self.mixture.sentences
+            blend = ["No mixture yet."] if self.mixture is None else self.mixture.sentences
             until = " at the budget" if self.state == "out of budget" else ""
             verdict = "Decided" if self.decision.decided else f"Undecided{until}"
             why = f"{verdict} after {self.samples:,} samples: {self.decision.reason}{self._unless}."

@@ -56,7 +56,7 @@ class Standing(Answer):
     scored_samples: int
     """Number of samples behind the score."""
     warnings: tuple[str, ...] = ()
-    damaged: bool = False
+    incomplete: bool = False
     """Whether it cannot be scored, or unreadable batches are left out; `warnings` says which."""
     change: AnswersChanged | None = optional()
     """Only with the goal "route": that its answers have changed, once a test says so; `warnings` says it, too."""

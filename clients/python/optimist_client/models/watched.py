@@ -39,7 +39,7 @@ class WatchedReport(Answer):
     @property
     def is_settled(self) -> bool:
         """Whether nothing more is to be waited for: all that is due has been made, or cannot be made."""
-        return self.scored or any(row.damaged for row in self.standings)
+        return self.scored or any(row.incomplete for row in self.standings)
 
     @computed_field
     @property

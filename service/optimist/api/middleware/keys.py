@@ -36,7 +36,7 @@ _WORK = {
     "DELETE": re.compile(r"/picks/[^/]+"),
 }
 """What workers may change, by method: they tell batches and bring previews of them, give up picks, and are shared out
-what the blend consists of; they cannot retract anything."""
+what the mixture consists of; they cannot retract anything."""
 ROLES: tuple[Role, ...] = get_args(Role)
 """In ascending order: each role includes the permissions of those before it."""
 _KEY = re.compile(r"optimist_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")

@@ -60,7 +60,7 @@ async def export_experiment(name: Identifier, context: ContextDep) -> StreamingR
             with ArchiveWriter(file) as writer:
                 await Exporter(context.store, experiment, writer).run()
         except CorruptData as error:
-            raise ApiError(500, "damaged", "Part of the experiment is damaged", str(error), action="stop") from None
+            raise ApiError(500, "corrupt", "Part of the experiment cannot be read", str(error), action="stop") from None
         except FixError as error:
             raise invalid(str(error)) from None
         stack.pop_all()

@@ -17,7 +17,7 @@ from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, check_rows_kept, stored_reference
 from optimist.dispatch.report import contrast_of, with_decision_latched
 from optimist.experiments.admission import check_maps, columns_of, fits_contexts, kernels_of, too_wide
-from optimist.experiments.anomalies import suspects_among
+from optimist.experiments.anomalies import anomalies_among
 from optimist.experiments.outlines import label_controls, labelled
 from optimist.policies import check_policy
 from optimist.records import Conflict
@@ -25,6 +25,7 @@ from optimist_client import tensors
 from optimist_client.config import RULES
 from optimist_client.differences import differences, refusal
 from optimist_client.models import (
+    AnomalousBatch,
     Contrast,
     Experiment,
     ExperimentChange,
@@ -33,7 +34,6 @@ from optimist_client.models import (
     Identifier,
     ReferenceInfo,
     Report,
-    SuspectBatch,
 )
 
 router = APIRouter(prefix="/v1/experiments", tags=["experiments"], route_class=LongRoute)
@@ -246,12 +246,12 @@ async def get_contrast(
         raise invalid(str(error)) from None
 
 
-@router.get("/{name}/suspects")
-async def get_suspects(name: Identifier, context: ContextDep) -> list[SuspectBatch]:
-    """The batches that count although they are odd: they repeat earlier ones, or are on another scale than others.
+@router.get("/{name}/anomalies")
+async def get_anomalies(name: Identifier, context: ContextDep) -> list[AnomalousBatch]:
+    """The batches that repeat earlier ones, or are on another scale than others.
 
     Newest first. They count unless `retracted`. At most 256 copies of an experiment are listed, and 256 batches of a
     generator on another scale; those that were accepted are left out.
     """
     state = await context.state(await context.experiment(name))
-    return suspects_among(state.contenders, await context.anomalous(state))
+    return anomalies_among(state.contenders, await context.anomalous(state))

@@ -83,24 +83,24 @@ async def get_mixture(
     context: ContextDep,
     metric: Annotated[str, Query(description="Label of a watched metric; by default the one that decides")] = "",
 ) -> Mixture:
-    """The best blend of the generators: weights, score, and what it gains over the best single generator.
+    """The best mixture of the generators: weights, score, and what it gains over the best single generator.
 
     With the goal "mixture" it is the one that picks are made from; in other experiments, and by watched metrics, it is
     made now. If no scorer makes it within 10 seconds, an earlier one is returned, which `stale` may mark. Without an
     earlier one it is 503, of the type `being-made` while a scorer is at work: with many generators it takes minutes,
     whatever is asked meanwhile; ask again until it is there. 422 for metrics
-    without a score of blends, and while there are too few samples.
+    without a score of mixtures, and while there are too few samples.
     """
     experiment = await context.experiment(name)
     asked, label = metric_called(experiment, metric)
     if "mixture" not in asked.offers:
-        raise invalid(f"the metric {asked.shown_label!r}, with these settings, has no score of blends")
+        raise invalid(f"the metric {asked.shown_label!r}, with these settings, has no score of mixtures")
     return await _awaited_mixture(context, _WantedMixture(experiment, asked, label))
 
 
 @router.post("/blend", tags=["experiments"])
 async def blend(name: Identifier, request: BlendRequest, context: ContextDep) -> Blend:
-    """How many of the next `size` samples to take from each generator, to serve users with the best blend.
+    """How many of the next `size` samples to take from each generator, to serve users with the best mixture.
 
     By the weights of the newest mixture of the metric that decides. What rounding leaves over is credited to the next
     requests, whoever sends them. 409 while there is no mixture.

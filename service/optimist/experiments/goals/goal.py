@@ -71,7 +71,7 @@ class Goal(Protocol):
         ...
 
     def explain(self, arms: Sequence[Arm], told: int) -> Decision:
-        """The decision with verdicts and the closest rival, where the goal has these."""
+        """The decision with verdicts and the hardest rival, where the goal has these."""
         ...
 
     def deciding_tolerance(self, arms: Sequence[Arm], told: int) -> tuple[float, float] | None:

@@ -42,7 +42,7 @@ class GeneratorMoments:
         if rows is not None:
             rows = rows if half is None else rows[half::2]
             if len(rows) < 2:
-                raise FixError("a part of a blend needs at least 2 samples")
+                raise FixError("a part of a mixture needs at least 2 samples")
             mean, centred = centre(rows)
             return cls(reference, len(rows), mean, centred, None)
         if half is None:

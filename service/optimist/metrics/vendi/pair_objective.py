@@ -292,4 +292,4 @@ def places_in(samples: int, rows: int, half: int | None, device: torch.device) -
 def checked(samples: Sequence[int]) -> None:
     """Raise FixError unless each generator has at least 4 samples."""
     if not samples or min(samples) < 4:
-        raise FixError("a blend needs generators with at least 4 samples each")
+        raise FixError("a mixture needs generators with at least 4 samples each")

@@ -284,7 +284,7 @@ class VendiScore(BaseScore):
     ) -> Objective:
         """The loss of mixtures: at order 2 by means over pairs, otherwise by spectra. Raises as `Score.objective`."""
         if not self.offers_mixture:
-            raise FixError("a truncated Vendi score, or one of infinite order, has no score of blends")
+            raise FixError("a truncated Vendi score, or one of infinite order, has no score of mixtures")
         if self.order == 2.0:
             return renyi_objective(self, statistics, half, common)
         return EntropyObjective(self, statistics, half, common)

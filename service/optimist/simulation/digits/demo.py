@@ -193,7 +193,7 @@ def standings(report: Report) -> Table:
     """A table of the generators, best first."""
     table = Table(title=f"{report.experiment}: {report.samples:,} samples, {report.state}", title_justify="left")
     table.add_column("generator", overflow="fold")
-    behind = report.behind
+    behind = report.worse_by
     # Broken where a line may end, so that the table is narrow; nothing is cut off in a narrower terminal.
     heads = (["worse than\nthe best by"] if behind else []) + [report.title, "interval", "samples", "share"]
     for head in heads:

@@ -4,7 +4,7 @@
 -- Whether a script did more than count whole batches and end their picks, which is what callers foresee.
 local was_unforeseen = false
 
--- Logs and counts a batch. Answers the answer as JSON, the version that this made, and what is suspicious about the
+-- Logs and counts a batch. Answers the answer as JSON, the version that this made, and what is anomalous about the
 -- batch. `number` is 0 and `record` '' for a batch without a pick; `part`: what of it counts, as `part_of` answers;
 -- `found` is what `check` answered; `context`: that of its pick, if any.
 local function accept(g, number, digest, part, body, record, late, channel, experiment, found, context)

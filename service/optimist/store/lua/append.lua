@@ -4,7 +4,7 @@
 
 -- Accepts a batch without a pick. key: idempotency key. start: index of the first row in the generator's sequence, or ''
 -- for rows without indices. remembered, seconds: how many keys are remembered, and for how long. Answers {answer, 1 if
--- it was appended before, else 0; 0 and what is suspicious about it if it was not}.
+-- it was appended before, else 0; 0 and what is anomalous about it if it was not}.
 
 -- The same key for another generator is another batch.
 key = generator .. '\t' .. key
@@ -30,7 +30,7 @@ elseif start ~= '' and is_seedless(generator) then
   return {'refused', 'start: expected none, as the generator ignores seeds, so that its samples have no indices'}
 end
 local part = part_of(generator, start ~= '' and start .. ' ' .. rows or '', rows)
-local answer, suspicion, _
+local answer, oddity, _
 if part.rows == 0 then
   answer = uncounted_answer(generator, '0', rows, false)
 else
@@ -38,7 +38,7 @@ else
   if refusal then
     return refusal
   end
-  answer, _, suspicion = accept(generator, '0', digest, part, body, '', false, channel, experiment, found)
+  answer, _, oddity = accept(generator, '0', digest, part, body, '', false, channel, experiment, found)
 end
 -- Picks go on behind these indices, where its samples have any, at a multiple of the batch size.
 if start ~= '' and start + rows > tonumber(handed) then
@@ -58,4 +58,4 @@ end
 if part.rows == 0 then
   return {'ok', answer, 1}
 end
-return {'ok', answer, 0, 0, suspicion}
+return {'ok', answer, 0, 0, oddity}

@@ -2,7 +2,7 @@
 -- keys: blended generators
 -- args: request size remembered shares*(generator share)
 
--- How many of the next `size` samples each generator makes, so that all that were ever shared out make the blend: the
+-- How many of the next `size` samples each generator makes, so that all that were ever shared out make the mixture: the
 -- arithmetic of policies/mixture_policy.py, operation by operation, whose credits `blended` holds by ordinal. The shares
 -- sum to 1.
 -- request: a repeat gets the same answer, as long as `remembered` newer ones have not come. They stand there as

@@ -1,5 +1,5 @@
 -- uses: prelude retracted levels
--- keys: generators checks counts suspects
+-- keys: generators checks counts named_copies
 
 -- Checks batches for values of absurd size and for copies of earlier batches, and keeps their levels.
 --
@@ -160,24 +160,24 @@ local function check(g, rows, measures, record)
   return found
 end
 
--- Removes a retracted batch from the suspects. Answers whether there was one. Every odd batch comes here once there are
+-- Removes a retracted batch from the named copies. Answers whether there was one. Every anomalous batch comes here once there are
 -- `NAMED`, so most are not looked up.
 local function makes_room()
   local has_any = {}
-  for _, name in ipairs(redis.call('HKEYS', suspects)) do
+  for _, name in ipairs(redis.call('HKEYS', named_copies)) do
     local g, position = name:match('^(%d+):(%d+)$')
     if has_any[g] == nil then
       has_any[g] = redis.call('HEXISTS', counts, g .. ':retracted') == 1
     end
     if has_any[g] and is_retracted(g, position) then
-      return redis.call('HDEL', suspects, name) == 1
+      return redis.call('HDEL', named_copies, name) == 1
     end
   end
   return false
 end
 
 -- Stores what `check` found of the batch at position `seq`. `number`: its pick, '0' without one. Answers what is
--- suspicious about it as text, '' for nothing: "<1 if its scale might be anomalous>\t<position that it repeats>\t<pick>
+-- anomalous about it as text, '' for nothing: "<1 if its scale might be anomalous>\t<position that it repeats>\t<pick>
 -- <rows> <time>".
 local function note(g, seq, found, number, rows)
   local fields = {}
@@ -211,10 +211,10 @@ local function note(g, seq, found, number, rows)
   if not found.copy then
     return doubt ~= '' and doubt .. '\t\t' .. origin or ''
   end
-  local suspicion = found.copy .. '\t' .. origin
-  if redis.call('HLEN', suspects) < NAMED or makes_room() then
-    redis.call('HSET', suspects, g .. ':' .. seq, suspicion)
+  local oddity = found.copy .. '\t' .. origin
+  if redis.call('HLEN', named_copies) < NAMED or makes_room() then
+    redis.call('HSET', named_copies, g .. ':' .. seq, oddity)
   end
   redis.call('HINCRBY', counts, g .. ':copies', 1)
-  return doubt .. '\t' .. suspicion
+  return doubt .. '\t' .. oddity
 end

@@ -1,6 +1,6 @@
 -- uses: prelude picks
 -- keys: opening_lock counts leases picks terms expired_order decision
--- keys: generators states controls estimates scoring_errors quarantined returned snapshots suspects mixtures routes
+-- keys: generators states controls estimates scoring_errors quarantined returned snapshots named_copies mixtures routes
 -- args: held_mixture held_routes held*
 
 -- Whether `who` has the opening lock now, for `milliseconds`. One that lasts longer than that means
@@ -90,7 +90,7 @@ local function read_state(remembered)
   end
   local state = {redis.call('GET', decision), open}
   for i, hash in ipairs({counts, generators, states, controls, estimates, scoring_errors, quarantined, returned, snapshots,
-                          suspects}) do
+                          named_copies}) do
     state[2 + i] = (hash == scoring_errors or hash == snapshots) and of_primary(hash) or redis.call('HGETALL', hash)
   end
   leave_out_held(state[7])

@@ -1,5 +1,5 @@
 -- uses: prelude units chunks retracted named_batch levels told forgetting
--- keys: log told decision snapshots uploads claims checks suspects quarantined fitted generators states returned counts
+-- keys: log told decision snapshots uploads claims checks named_copies quarantined fitted generators states returned counts
 -- args: until_then who reason kernels most channel experiment
 
 -- Retracts the named batch, or everything that the generator was told, with until_then only up to that position. The
@@ -272,14 +272,14 @@ for h = 0, all - 1 do
   end
 end
 
--- The counts of batches that are odd, or cannot be read.
+-- The counts of batches that are anomalous, or cannot be read.
 local function less(count, by)
   local left = tonumber(redis.call('HGET', counts, g .. ':' .. count) or 0) - by
   redis.call('HSET', counts, g .. ':' .. count, math.max(0, left))
 end
 if is_one then
   redis.call('HINCRBY', counts, 'retractions', 1)
-  less('copies', redis.call('HEXISTS', suspects, g .. ':' .. at))
+  less('copies', redis.call('HEXISTS', named_copies, g .. ':' .. at))
   less('quarantined', redis.call('HDEL', quarantined, g .. ':' .. at))
 else
   local function is_gone(field)
@@ -292,7 +292,7 @@ else
     end
   end
   if is_part then
-    for _, field in ipairs(redis.call('HKEYS', suspects)) do
+    for _, field in ipairs(redis.call('HKEYS', named_copies)) do
       less('copies', is_gone(field) and 1 or 0)
     end
   else

@@ -28,7 +28,7 @@ local function repeated(number, pick, g, digest, rows, late, limit)
 end
 
 -- Accepts a batch for a pick. Answers {answer, 1 if it was told before, else 0, the version that this made, what is
--- suspicious about it}. `recall` answers for a pick that is no longer open, as for a repeated tell.
+-- anomalous about it}. `recall` answers for a pick that is no longer open, as for a repeated tell.
 local function settle(number, digest, rows, body, nonce, measures, channel, experiment, limit)
   local pick = redis.call('HGET', picks, number)
   if not pick then
@@ -50,7 +50,7 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
   if refused then
     return refused
   end
-  local answer, version, suspicion =
+  local answer, version, oddity =
     accept(g, number, digest, part, body, record, late, channel, experiment, found,
       redis.call('HGET', contexts, number))
   -- A late batch takes its slice back, unless another pick has it by now. The indices that it has no rows for are handed
@@ -60,5 +60,5 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
     was_unforeseen = hand_back(number, pick, rows) or was_unforeseen
   end
   conclude(number, digest, answer, tonumber(limit))
-  return {'ok', answer, 0, version, suspicion}
+  return {'ok', answer, 0, version, oddity}
 end

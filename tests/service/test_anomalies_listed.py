@@ -88,17 +88,17 @@ def test_odd_batches_are_listed_newest_first(client: Optimist, service: Service,
     for seed, factor in enumerate((*[1] * 12, 255)):
         pick = experiment.ask(generators=["y"])
         pick.tell(factor * rows(seed))
-    assert pick.tell(factor * rows(seed)).findings == []  # told again, it is still one suspect
+    assert pick.tell(factor * rows(seed)).findings == []  # told again, it is still one anomaly
     append(service, name, "y", "copy", rows(0))
-    copy, large = experiment.suspects()
-    assert experiment.report().suspects == [copy, large]
+    copy, large = experiment.anomalies()
+    assert experiment.report().anomalies == [copy, large]
     assert (copy.generator, copy.position, copy.pick, copy.samples) == ("y", 14, None, 20)
     assert copy.findings == ["repeats the batch at position 1"]
     assert (large.position, large.pick, large.samples, large.retracted) == (13, pick.number, 20, False)
     assert large.findings[0].startswith("is about 2")
     assert began - 60 < large.told <= copy.told < time.time() + 60
     experiment.set_state("y", "retired")
-    assert experiment.suspects() == []
+    assert experiment.anomalies() == []
 
 
 def test_of_two_generators_the_absurd_one_is_refused_though_it_came_first(
@@ -163,9 +163,9 @@ def test_single_rows_may_repeat_now_and_then(client: Optimist, service: Service,
     for key, seed in enumerate((1, 2, 1, 2)):
         append(service, name, "x", f"{key}", rows(seed, 1))
     assert "earlier" not in " ".join(standing(experiment.report(), "x").warnings)
-    assert experiment.suspects() == []
+    assert experiment.anomalies() == []
     append(service, name, "x", "third", rows(1, 1))
-    assert [suspect.position for suspect in experiment.suspects()] == [5, 4, 3]
+    assert [anomaly.position for anomaly in experiment.anomalies()] == [5, 4, 3]
     assert "3 batches repeat earlier ones, as at position 3, 4, 5" in standing(experiment.report(), "x").warnings
 
 
@@ -210,8 +210,8 @@ def test_what_is_known_goes_along_with_an_archive(client: Optimist, service: Ser
     experiment.export(file)
     copy = client.import_experiment(file, name=f"{name}-copy")
     said = {"1 batch repeats earlier ones, as at position 14"}
-    assert copy.suspects() == experiment.suspects()
-    assert len(copy.suspects()) == 2
+    assert copy.anomalies() == experiment.anomalies()
+    assert len(copy.anomalies()) == 2
     (accepted,) = copy.report().acceptances
     assert (accepted.generator, accepted.position, accepted.reason) == ("y", 1, "they are so")
     for one in (experiment, copy):

@@ -1,4 +1,4 @@
-"""The best blend of what was told to an evaluation, and the goal "mixture"."""
+"""The best mixture of what was told to an evaluation, and the goal "mixture"."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def told() -> Evaluation:
     return evaluation
 
 
-def test_samples_are_spent_as_the_blend_needs_them(told: Evaluation):
+def test_samples_are_spent_as_the_mixture_needs_them(told: Evaluation):
     found = told.mixture()
     weights = {one.generator: one.weight for one in found.weights}
     assert weights["middle"] < 0.1
@@ -51,7 +51,7 @@ def test_samples_are_spent_as_the_blend_needs_them(told: Evaluation):
     assert found.confidence > 0.99
 
 
-def test_the_decision_is_about_the_blend(told: Evaluation):
+def test_the_decision_is_about_the_mixture(told: Evaluation):
     decision = told.decision()
     assert decision.decided
     assert decision.best in ("left", "right")
@@ -78,7 +78,7 @@ def test_other_policies(policy: str):
     assert run(again, 18) == picks
 
 
-def test_counts_of_a_blend_make_up_for_what_was_rounded(told: Evaluation):
+def test_counts_of_a_mixture_make_up_for_what_was_rounded(told: Evaluation):
     totals = dict.fromkeys(NAMES, 0)
     for size in (1, 1, 3, 10, 7, 1):
         found = told.blend(size)
@@ -118,7 +118,7 @@ def test_open_kernels_come_first():
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"metric": "is", "goal": "mixture"}, "no score of blends"),
+        ({"metric": "is", "goal": "mixture"}, "no score of mixtures"),
         ({"metric": "rke", "kernel": KERNEL, "policy": "ogd"}, "goal 'mixture'"),
         ({"metric": "rke", "kernel": KERNEL, "goal": "mixture", "policy": "top-two"}, "has the policies"),
         ({"metric": "rke", "kernel": KERNEL, "goal": "mixture", "bound": "theorem"}, "bound"),
@@ -132,11 +132,11 @@ def test_refused(settings: dict[str, object], match: str):
         Evaluation(NAMES, **settings)  # pyright: ignore[reportArgumentType]
 
 
-def test_metrics_without_blends_have_no_mixture():
+def test_metrics_without_mixtures_have_no_mixture():
     evaluation = Evaluation(NAMES, metric="vendi", kernel=KERNEL, truncation=3)
     for name in NAMES:
         evaluation.tell(name, rows(name, 20, 0))
-    with pytest.raises(ValueError, match="no score of blends"):
+    with pytest.raises(ValueError, match="no score of mixtures"):
         evaluation.mixture()
 
 

@@ -1,4 +1,4 @@
-"""Blends by FID: parity, derivatives, and whether de-biased losses and their errors are true of known Gaussians."""
+"""Mixtures by FID: parity, derivatives, and whether de-biased losses and their errors are true of known Gaussians."""
 
 import math
 from pathlib import Path
@@ -35,7 +35,7 @@ def taken(metric: FrechetDistance, rows: Tensor) -> GaussianStatistic:
 
 
 class Problem:
-    """Generators with independent Gaussian coordinates, whose blends have a known FID."""
+    """Generators with independent Gaussian coordinates, whose mixtures have a known FID."""
 
     def __init__(self, spreads: Tensor, shifts: Tensor) -> None:
         self.metric = metric_of()
@@ -43,7 +43,7 @@ class Problem:
 
     @classmethod
     def inside(cls, count: int = 3) -> "Problem":
-        """The best blend has all generators."""
+        """The best mixture has all generators."""
         noise = torch.Generator().manual_seed(5)
         spreads = (0.8 * torch.randn(count, WIDTH, generator=noise, dtype=torch.float64)).exp()
         return cls(spreads, 0.3 * torch.randn(count, WIDTH, generator=noise, dtype=torch.float64))
@@ -86,33 +86,33 @@ def parity() -> tuple[FrechetObjective, dict[str, Floats]]:
 
 
 def test_parity_of_values_and_gradient(parity):
-    blends, file = parity
+    mixtures, file = parity
     for vertex, value in zip(np.eye(3), file["fid_single"], strict=True):
-        assert blends.model(vertex, published=True).value(vertex) == pytest.approx(value, rel=1e-6)
+        assert mixtures.model(vertex, published=True).value(vertex) == pytest.approx(value, rel=1e-6)
     uniform = np.full(3, 1.0 / 3.0)
-    model = blends.model(uniform, published=True)
+    model = mixtures.model(uniform, published=True)
     assert model.value(uniform) == pytest.approx(float(file["fid_uniform"]), rel=1e-9)
     gradient, expected = model.gradient(uniform), file["fid_gradient_uniform"]
     np.testing.assert_allclose(gradient - gradient.mean(), expected - expected.mean(), rtol=1e-8, atol=1e-8)
 
 
 def test_parity_of_the_best_weights(parity):
-    blends, file = parity
-    weights = minimise(blends, published=True)
+    mixtures, file = parity
+    weights = minimise(mixtures, published=True)
     np.testing.assert_allclose(weights, file["fid_alpha"], atol=1e-5)
-    assert blends.model(weights, published=True).value(weights) == pytest.approx(float(file["fid_value"]), rel=1e-6)
+    assert mixtures.model(weights, published=True).value(weights) == pytest.approx(float(file["fid_value"]), rel=1e-6)
 
 
 @pytest.mark.parametrize("count", [5, 90], ids=["by the rows' Gram matrix", "by the covariance"])
 def test_gradient_and_hessian_are_finite_differences(count):
     problem = Problem.inside()
-    blends = problem.metric.objective(problem.statistics(count, 0))
+    mixtures = problem.metric.objective(problem.statistics(count, 0))
     weights, ways = np.array([0.5, 0.2, 0.3]), np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
-    model, step = blends.model(weights, published=True), 1e-4
+    model, step = mixtures.model(weights, published=True), 1e-4
 
     def there(by: float, way: Floats):
         moved = weights + by * way
-        found = blends.model(moved, published=True)
+        found = mixtures.model(moved, published=True)
         return found.value(moved), found.gradient(moved)
 
     for way in ways:
@@ -127,11 +127,11 @@ def test_gradient_and_hessian_are_finite_differences(count):
 def test_at_a_vertex_the_value_is_that_of_the_generator_alone(count):
     problem = Problem.inside()
     statistics = problem.statistics(count, 1)
-    blends = problem.metric.objective(statistics)
+    mixtures = problem.metric.objective(statistics)
     for vertex, statistic in zip(np.eye(3), statistics, strict=True):
         expected = problem.metric.analyse(statistic).estimate
         for slopes in (False, True):
-            assert blends.analyse(vertex, slopes=slopes).loss == pytest.approx(expected, rel=1e-8, abs=1e-8)
+            assert mixtures.analyse(vertex, slopes=slopes).loss == pytest.approx(expected, rel=1e-8, abs=1e-8)
 
 
 @pytest.mark.parametrize("count", [20, 40, 61, 200], ids=["rows", "one half below the rank", "above", "far above"])
@@ -153,7 +153,7 @@ def test_a_half_is_that_of_its_rows(count, half):
         assert model.value(weights) == pytest.approx(same.value(weights), rel=1e-4)
 
 
-def test_a_blend_is_the_pooled_sample_that_its_weights_draw():
+def test_a_mixture_is_the_pooled_sample_that_its_weights_draw():
     problem = Problem.inside()
     counts, differences, errors = (100, 60, 40), [], []
     weights = np.array(counts) / sum(counts)
@@ -179,11 +179,11 @@ def test_losses_and_slopes_are_without_bias_and_their_errors_true(count, weights
     ways = np.eye(3) - alpha
     true_slacks = np.array([(problem.loss(alpha) - problem.loss(alpha + step * way)) / step for way in ways])
     for seed in range(30):
-        blends = problem.metric.objective(problem.statistics(count, seed))
-        found = blends.analyse(alpha, slopes=True)
+        mixtures = problem.metric.objective(problem.statistics(count, seed))
+        found = mixtures.analyse(alpha, slopes=True)
         variance = sum(float(rows.var()) / count for rows in found.rows) + float(found.extra @ found.extra)
         losses.append((found.loss - true) / math.sqrt(variance))
-        plug_in.append((blends.model(alpha, published=True).value(alpha) - true) / math.sqrt(variance))
+        plug_in.append((mixtures.model(alpha, published=True).value(alpha) - true) / math.sqrt(variance))
         moved = [(rows @ rows.new_tensor(alpha)[:, None] - rows).var(0) / count for rows in found.slope_rows]
         errors = torch.stack(moved).sum(0).sqrt().numpy()
         slacks.append((alpha @ found.slopes - found.slopes - true_slacks) / errors)
@@ -222,14 +222,14 @@ def test_common_rows_have_the_influence_of_the_same_rows():
     for count in (7, 60):
         rows = problem.draw(count, 4)
         common = [{"features": each[:5]} for each in rows]
-        blends = problem.metric.objective([taken(problem.metric, each) for each in rows], None, [*common[:2], None])
-        found = blends.analyse(np.array([0.5, 0.3, 0.2]), slopes=True)
+        mixtures = problem.metric.objective([taken(problem.metric, each) for each in rows], None, [*common[:2], None])
+        found = mixtures.analyse(np.array([0.5, 0.3, 0.2]), slopes=True)
         assert found.common[2] is None
         assert found.common_slopes[2] is None
         for place in range(2):
             torch.testing.assert_close(found.common[place], found.rows[place][:5], rtol=1e-6, atol=1e-6)
             torch.testing.assert_close(found.common_slopes[place], found.slope_rows[place][:5], rtol=1e-6, atol=1e-6)
-        lean = blends.analyse(np.array([0.5, 0.5, 0.0]))
+        lean = mixtures.analyse(np.array([0.5, 0.5, 0.0]))
         assert not bool(lean.rows[2].any())
         assert np.isnan(lean.slopes).all()
 
@@ -266,24 +266,24 @@ def test_where_one_generator_is_best_the_model_mixes_less_than_the_published_one
     problem = Problem.single()
     losses = {published: [] for published in (False, True)}
     for seed in range(12):
-        blends = problem.metric.objective(problem.statistics(40, seed))
+        mixtures = problem.metric.objective(problem.statistics(40, seed))
         for published in losses:
-            losses[published].append(problem.loss(minimise(blends, published=published)))
+            losses[published].append(problem.loss(minimise(mixtures, published=published)))
     assert np.mean(losses[False]) < 0.6 * np.mean(losses[True])
 
 
 def test_the_best_weights_are_those_of_the_model():
     problem = Problem.inside()
-    blends = problem.metric.objective(problem.statistics(200, 6))
-    weights = minimise(blends)
-    model = blends.model(weights)
+    mixtures = problem.metric.objective(problem.statistics(200, 6))
+    weights = minimise(mixtures)
+    model = mixtures.model(weights)
     gradient = model.gradient(weights)
     assert weights @ gradient - gradient.min() < 1e-9
     assert np.linalg.eigvalsh(model.matrix)[0] > -1e-9 * np.abs(model.matrix).max()
     assert problem.loss(weights) < 1.05 * min(problem.loss(np.full(3, 1.0 / 3.0)), *map(problem.loss, np.eye(3)))
 
 
-def test_a_mixture_finds_the_gain_of_the_blend():
+def test_a_mixture_finds_the_gain_of_the_mixture():
     problem = Problem.inside()
     mixture = cross_fitted(problem.metric, problem.statistics(200, 7), ["a", "b", "c"])
     true = min(map(problem.loss, np.eye(3))) - problem.loss(np.array(mixture.weights))
@@ -310,7 +310,7 @@ def test_where_one_generator_is_best_the_gain_is_not_flattered():
     assert claims <= 2
 
 
-def test_identical_samples_have_a_blend():
+def test_identical_samples_have_a_mixture():
     metric = metric_of()
     point = torch.ones(6, WIDTH, dtype=torch.float64)
     for others in (point, 2.0 * point, Problem.inside().draw(6, 0)[0]):

@@ -1,4 +1,4 @@
-"""Vendi scores of blends: the programme, the de-biased score, influences, and that errors are right."""
+"""Vendi scores of mixtures: the programme, the de-biased score, influences, and that errors are right."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_gradient_and_hessian_are_those_of_the_value(order: float, published: bo
 
 @pytest.mark.parametrize("counts", [(30, 20, 25), (300, 500, 60)])
 @pytest.mark.parametrize("order", [0.5, 1.0, 1.5])
-def test_a_blend_of_one_is_the_metrics_own_estimate(order: float, counts: tuple[int, int, int]):
+def test_a_mixture_of_one_is_the_metrics_own_estimate(order: float, counts: tuple[int, int, int]):
     metric, rows = score(order), drawn(1, counts)
     found = objective(metric, rows)
     for place, each in enumerate(rows):
@@ -122,7 +122,7 @@ def test_a_blend_of_one_is_the_metrics_own_estimate(order: float, counts: tuple[
         assert error == pytest.approx(expected.stopping_error, rel=1e-3)
 
 
-def test_above_order_2_a_blend_of_one_is_near_the_metrics_own_estimate():
+def test_above_order_2_a_mixture_of_one_is_near_the_metrics_own_estimate():
     metric, rows = score(3.0), drawn(2, (200, 100, 150))
     found = objective(metric, rows)
     for place, each in enumerate(rows):
@@ -142,7 +142,7 @@ def test_a_half_is_every_other_sample(order: float):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_the_score_of_a_blend_is_that_of_samples_drawn_by_its_weights(order: float):
+def test_the_score_of_a_mixture_is_that_of_samples_drawn_by_its_weights(order: float):
     metric, rows = score(order), drawn(4, (400, 300, 350))
     blend = objective(metric, rows).analyse(WEIGHTS)
     pooled = torch.cat(drawn(5, (10_000, 4_000, 6_000)))
@@ -188,7 +188,7 @@ def test_common_rows_have_the_influence_of_the_same_rows(order: float, counts: t
 @pytest.mark.parametrize("count", [30, 90])
 @pytest.mark.parametrize("order", ORDERS)
 def test_samples_that_are_the_same_at_each_index_count_once(order: float, count: int):
-    """A blend of copies is the generator alone, by score, slopes and errors beyond the first order."""
+    """A mixture of copies is the generator alone, by score, slopes and errors beyond the first order."""
     metric, (rows, *_) = score(order), drawn(12, (count,) * 3)
     common = ({"features": rows},) * 3
     for half in (None, 0):
@@ -231,7 +231,7 @@ def test_the_correction_takes_back_weight_from_what_only_looks_new():
 
 
 @pytest.mark.long
-def test_errors_of_blends_are_right():
+def test_errors_of_mixtures_are_right():
     """Root-mean-square z of the loss, of the gain and of the slacks, over repeats."""
     metric, weights, repeats, count = score(1.0, 48), WEIGHTS, 24, 60
     large = objective(metric, drawn(10, (10_000,) * 3))
@@ -268,11 +268,11 @@ def test_identical_samples_few_samples_and_tiny_weights_are_sound():
     assert np.abs(tiny.slopes).max() < 100.0
 
 
-def test_what_has_no_blends_says_so():
+def test_what_has_no_mixtures_says_so():
     rows = drawn(13, (100, 100, 100))
     for metric in (VendiScore(GaussianFourier.draw(3, 32, 2.0), 1.0, 8), score(math.inf)):
         assert not metric.offers_mixture
-        with pytest.raises(ValueError, match="no score of blends"):
+        with pytest.raises(ValueError, match="no score of mixtures"):
             objective(metric, rows)
     metric = VendiScore(GaussianFourier.draw(3, 16, 2.0), 1.0)
     without = [metric.statistic(halves=False) for _ in range(3)]

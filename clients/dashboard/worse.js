@@ -20,16 +20,16 @@ export function differences({ contrasts, scale }, standings) {
   return { known, unit, axis: axis(inOrder, unit) };
 }
 
-export function behindCell() {
+export function worseCell() {
   const apart = h("span", { class: "apart" });
   const drawn = h("div", { class: "wide" });
-  const cell = h("td", { class: "behind", role: "cell", "data-head": "Worse than the best by" }, apart, drawn);
-  cell.draw = (generator, called, behind, color) => {
-    const one = behind?.known.get(generator);
+  const cell = h("td", { class: "worse", role: "cell", "data-head": "Worse than the best by" }, apart, drawn);
+  cell.draw = (generator, called, worse, color) => {
+    const one = worse?.known.get(generator);
     say(apart, called || (one ? one.text ?? "leads" : "–"));
     apart.classList.toggle("quiet", !one?.text);
     cell.title = one?.text ? basis(one) : "";
-    fill(drawn, one ? bar(one, behind.axis, color, one.text ? label(one, behind.unit) : "The best", true) : null);
+    fill(drawn, one ? bar(one, worse.axis, color, one.text ? label(one, worse.unit) : "The best", true) : null);
   };
   return cell;
 }

@@ -1,4 +1,4 @@
-"""Losses of blends by pairs of samples, RKE and MMD: stored numbers, single generators, halves, pairs, influences."""
+"""Losses of mixtures by pairs of samples, RKE and MMD: stored numbers, single generators, halves, pairs, influences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suspicious batches on the page of an experiment."""
+"""Anomalous batches on the page of an experiment."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from processes import Service
 from optimist_client import Optimist
 
 expect.set_options(timeout=WAIT)
-NAME = "suspicious"
+NAME = "anomalous"
 
 
 @pytest.fixture(scope="module")
-def suspicious(service: Service) -> str:
+def anomalous(service: Service) -> str:
     """The name of an experiment with a batch of `good` on another scale, and one of `bad` that was told twice."""
     with Optimist(service.url) as client:
         experiment = client.create_experiment(
@@ -33,9 +33,9 @@ def suspicious(service: Service) -> str:
 
 
 @pytest.mark.long
-def test_suspicious_batches_are_listed_with_what_is_odd(open_page: OpenPage, client: Optimist, suspicious: str):
-    page = open_page(f"/#/e/{suspicious}", viewport={"width": 390, "height": 844})
-    table = page.get_by_role("region", name="Suspicious batches table")
+def test_anomalous_batches_are_listed_with_what_is_odd(open_page: OpenPage, client: Optimist, anomalous: str):
+    page = open_page(f"/#/e/{anomalous}", viewport={"width": 390, "height": 844})
+    table = page.get_by_role("region", name="Anomalous batches table")
     rows = table.locator("tbody tr")
     expect(rows).to_have_count(3)
     expect(rows.first).to_contain_text("repeats the batch at position")
@@ -56,8 +56,8 @@ def test_suspicious_batches_are_listed_with_what_is_odd(open_page: OpenPage, cli
     expect(dialog).to_be_visible()  # a reason is required
     dialog.get_by_role("button", name="Cancel").click()
     expect(dialog).to_be_hidden()
-    experiment = client.experiment(suspicious)
-    assert not any(suspect.retracted for suspect in experiment.suspects())
+    experiment = client.experiment(anomalous)
+    assert not any(anomaly.retracted for anomaly in experiment.anomalies())
     page.get_by_role("button", name="Retract batch 2 of good").click()
     dialog.get_by_label("Reason").fill("<b>overflow</b>")
     page.keyboard.press("Enter")
@@ -75,8 +75,8 @@ def test_suspicious_batches_are_listed_with_what_is_odd(open_page: OpenPage, cli
     assert [one.reason for one in experiment.report().retractions] == ["<b>overflow</b>"]
 
 
-def test_without_suspects_there_is_no_list(open_page: OpenPage, client: Optimist):
-    client.create_experiment("unsuspicious", ["a", "b"], reference=(np.zeros(4), np.eye(4)))
-    page = open_page("/#/e/unsuspicious")
+def test_without_anomalies_there_is_no_list(open_page: OpenPage, client: Optimist):
+    client.create_experiment("plain", ["a", "b"], reference=(np.zeros(4), np.eye(4)))
+    page = open_page("/#/e/plain")
     expect(page.locator(".answer")).to_contain_text("Waiting for the first samples.")
-    expect(page.get_by_role("heading", name="Suspicious batches")).to_be_hidden()
+    expect(page.get_by_role("heading", name="Anomalous batches")).to_be_hidden()

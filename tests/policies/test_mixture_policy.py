@@ -131,14 +131,14 @@ class TestOurs:
         arms[0] = replace(arms[0], pending_samples=50, pending_batches=10)
         assert policy().pick(arms, mixture, 60, 1) == 1
 
-    def test_a_paused_generator_keeps_its_share_of_the_blend(self):
+    def test_a_paused_generator_keeps_its_share_of_the_mixture(self):
         # a and c are alike. While the paused c has many samples, b is what lacks.
         matrix = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0]])
         mixture = made(matrix, (50, 60, 100), deviations=(0.0, 0.0, 0.0))
         arms = arms_of((50, 60, 100))
         arms[2] = replace(arms[2], active=False)
         assert policy().pick(arms, mixture, 60, 1) == 1
-        # Retired, it is no arm, and no part of the blend.
+        # Retired, it is no arm, and no part of the mixture.
         assert policy().pick(arms[:2], mixture, 60, 1) == 0
 
     def test_costs(self):
@@ -151,7 +151,7 @@ class TestOurs:
         assert policy().pick(same, mixture, 60, 1) == 0
 
     def test_what_still_prevents_the_stop_is_sampled(self):
-        # c has no part in the blend, but too few samples to say so.
+        # c has no part in the mixture, but too few samples to say so.
         mixture = made(np.diag([1.0, 1.0, 1.5]), (400, 400, 30), (0.0, 0.0, -0.5), (0.001, 0.001, 0.2),
                        weights=(0.5, 0.5, 0.0), deviations=(0.1, 0.1, 2.0))  # fmt: skip
         arms = arms_of((400, 400, 30))
