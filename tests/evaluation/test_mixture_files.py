@@ -1,4 +1,4 @@
-"""`optimist.mixture` and `optimist score --mixture FILE…`: the best blend of samples that are there."""
+"""`optimist.mixture` and `optimist score --mixture FILE…`: the best mixture of samples that are there."""
 
 from __future__ import annotations
 

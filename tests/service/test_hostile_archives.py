@@ -244,7 +244,7 @@ def test_after_a_large_one_was_refused_its_sender_waits_for_the_next(client: Opt
 def test_an_upload_that_breaks_off_leaves_nothing_and_lets_the_next_one_in(tmp_path: Path):
     with guarded(tmp_path, "--no-scoring") as (service, key), client_of(service, key) as http:
         other = new_key(service.directory, "admin", "elsewhere")
-        before, open_before = set(everything(service, name)), len(temporary(service))
+        before, open_before = set(everything(service, "none")), len(temporary(service))
         connection = begun(service, 2**22, key)
         until(lambda: len(temporary(service)) > open_before)
         refused = http.post("/v1/import", content=b"")
@@ -254,7 +254,7 @@ def test_an_upload_that_breaks_off_leaves_nothing_and_lets_the_next_one_in(tmp_p
             assert elsewhere.post("/v1/import", content=b"").status_code == 422, "of another key one at a time, too"
         connection.close()
         until(lambda: len(temporary(service)) == open_before)
-        assert set(everything(service, name)) == before
+        assert set(everything(service, "none")) == before
         until(lambda: http.post("/v1/import", content=b"").status_code == 422)
 
 
