@@ -55,11 +55,11 @@ def test_two_halves_are_better_than_one(metric: str):
     assert "left" in found._repr_html_()
 
 
-def test_no_blend_is_better_than_one_that_has_all():
+def test_no_mixture_is_better_than_one_that_has_all():
     sets = {"all": 10.0 * SETS["middle"], "few": SETS["middle"]}
     found = optimist.mixture(sets, "rke", kernel=KERNEL)
     assert found.weights[0].weight == pytest.approx(1.0, abs=1e-9)
-    assert "No blend is better than all alone" in f"{found}"
+    assert "No mixture is better than all alone" in f"{found}"
     assert found.gap_bound == 0.0
 
 
