@@ -83,11 +83,11 @@ def test_files(files: list[Path]):
     ]
     assert told["mixture"] == json.loads(known.model_dump_json())
     said = " ".join(run(*files, *options, "--mixture")[0].split())
-    assert "Best blend by RKE, 900 samples" in said
+    assert "Best mixture by RKE, 900 samples" in said
     assert f"{known.gain_text.partition(' is ')[2]} {known.gap_text}" in said
 
 
-def test_samples_that_cannot_be_blended_are_refused(files: list[Path]):
+def test_samples_that_cannot_be_mixed_are_refused(files: list[Path]):
     with pytest.raises(ValueError, match="fewer of few"):
         optimist.mixture({"few": SETS["left"][:3], "b": SETS["right"]}, "rke", kernel=KERNEL)
     with pytest.raises(ValueError, match="two or more sets"):
