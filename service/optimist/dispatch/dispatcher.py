@@ -26,7 +26,7 @@ from optimist.experiments.goals import MANY, AskedContexts
 from optimist.experiments.goals.route import ForRouting
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_ask
-from optimist.records import Batch, Exchanged, ExperimentState, NotFound, Opened, Settled, StoreError, Unavailable
+from optimist.records import Batch, Exchanged, ExperimentState, NotFound, Settled, StoreError, Unavailable
 from optimist.store import Store
 from optimist.turns import charged
 from optimist_client.models import AskReply, AskRequest, Experiment
@@ -50,37 +50,31 @@ class Dispatcher:
     """Serves one experiment. `wake` it when its estimates may have changed."""
 
     def __init__(self, store: Store, experiment: Experiment, most_open: MostOpen) -> None:
-        self._store = store
-        self._most_open = most_open
         self.info = experiment
         self.called = 0.0
         """When it was last asked for, on the clock of `time.monotonic`; kept by whoever asks for it."""
+        self._store = store
+        self._most_open = most_open
         self._config = experiment.config
         self._tells: list[Tell] = []
         self._waiting: list[Ask] = []
         self._changed = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
         self._who = uuid.uuid4().hex
-        self._refused: float | None = None
-        """Since when other replicas have had the opening lock; None: they do not."""
         self._models = RouteModels(store)
+        self._state: PolicyState | None = None
+        self._known_in: int | None = None
+        """The incarnation of the store in which `_state` equals its state, as far as is known; None: it differs."""
+        self._locked_out_since: float | None = None
+        """Since when other replicas have had the opening lock; None: they do not."""
+        self._refusing_until = 0.0
+        """Until when asks that a budget, or a limit on open picks, refuses by the kept state are refused by it."""
         self._wanted: tuple[str | None, float] = None, 0.0
         """The mixture that the scorers were last told to make again, by its name, and when."""
-        self._incarnation = store.incarnation
-        self._state: PolicyState | None = None
-        self._is_known = False
-        """Whether `_state` equals the state in the store, as far as the dispatcher knows."""
-        self._announced = False
-        """Whether an announcement came since the last exchange began."""
-        self._full_until = 0.0
-        """Until when asks that a budget, or a limit on open picks, refuses by the kept state are refused by it."""
-        self._fresh: list[Ask] | None = None
-        """The asks that the state was just read for, to be answered first. A later ask must wait for the next state:
-        a pick that its worker has told through another replica meanwhile is still open in this one."""
 
     def wake(self) -> None:
         """Read the state again, because something was announced."""
-        self._announced = True
+        self._known_in = None
         self._changed.set()
 
     async def ask(self, request: AskRequest, key: str = "", contexts: AskedContexts | None = None) -> AskReply:
@@ -119,13 +113,10 @@ class Dispatcher:
     async def _serve(self) -> None:
         try:
             while self._tells or self._waiting:
-                # Drop what clients have cancelled.
-                self._tells = [tell for tell in self._tells if not tell.answer.done()]
-                self._waiting = [ask for ask in self._waiting if not ask.answer.done()]
                 await self._round()
         except Exception as error:  # all waiting requests get the error; the next request starts a new coroutine
             left = [*self._tells, *self._waiting]
-            self._tells, self._waiting, self._is_known, self._fresh = [], [], False, None
+            self._tells, self._waiting, self._known_in = [], [], None
             for one in left:
                 resolve(one.answer, error=error)
 
@@ -133,127 +124,158 @@ class Dispatcher:
         """Gather waiting requests, plan, exchange and reply; or sleep if there is nothing to do."""
         # Before anything is gathered: what comes from now on wakes the next round.
         self._changed.clear()
-        fresh, self._fresh = self._fresh, None
-        if self._store.incarnation != self._incarnation:
-            self._incarnation, self._is_known, fresh = self._store.incarnation, False, None
-        if fresh is None:
-            self._is_known = self._is_known and not self._announced
-            tells = self._gathered()
-            asks = [*self._waiting, *(tell.then for tell in tells if tell.then is not None)]
-        else:  # first the asks that the state was read for
-            tells, asks = [], [ask for ask in fresh if not ask.answer.done()]
-        new = [ask for ask in asks if not ask.is_planned]
-        plan = await self._plan(tells, asks, is_fresh=fresh is not None)
-        if plan is not None and plan.opening is None:
-            await self._finish(plan)
-        elif plan is None and self._is_known and not tells:
-            if fresh is None:
-                await self._sleep()
-        elif not await self._exchange(tells, asks, plan):
+        tells, asks = self._gathered()
+        if not tells and not asks:
+            return
+        new = [ask for ask in asks if not ask.is_noted]
+        plan = self._foreseen(tells, asks)
+        if plan is None and self._is_known and not tells:
+            await self._sleep()
+            return
+        is_read = await self._step(tells, asks, plan)
+        if is_read or not self._is_known:
             for ask in new:  # they noted it from a planned state that did not come about
-                ask.is_planned = False
+                ask.is_noted = False
+        while is_read:
+            # First the asks that the state was read for. A later ask must wait for the next state: a pick that its
+            # worker has told through another replica meanwhile is still open in this one.
+            asks = [ask for ask in asks if not ask.answer.done()]
+            plan = await self._planned_afresh(asks)
+            is_read = plan is not None and await self._step([], asks, plan)
 
-    def _gathered(self) -> list[Tell]:
-        """The tells that are sent together, in order."""
-        size = 0
-        for count, tell in enumerate(self._tells):
+    def _gathered(self) -> tuple[list[Tell], list[Ask]]:
+        """The tells that are sent together, in order, and all asks, those that came with these tells last.
+
+        What clients have cancelled is dropped.
+        """
+        self._tells = [tell for tell in self._tells if not tell.answer.done()]
+        self._waiting = [ask for ask in self._waiting if not ask.answer.done()]
+        tells, asks, size = list[Tell](), list(self._waiting), 0
+        for tell in self._tells:
             size += len(tell.batch.body)
-            if count and size > GATHERED_BYTES:
-                return self._tells[:count]
-        return list(self._tells)
+            if tells and size > GATHERED_BYTES:
+                break
+            tells.append(tell)
+            if tell.then is not None:
+                asks.append(tell.then)
+        return tells, asks
 
-    async def _plan(self, tells: Sequence[Tell], asks: Sequence[Ask], is_fresh: bool) -> PlannedAnswers | None:
-        """Apply the tells to the state in place, and plan the answers of the asks that need not wait any longer.
+    @property
+    def _is_known(self) -> bool:
+        """Whether `_state` equals the state in the store, as far as the dispatcher knows."""
+        return self._known_in == self._store.incarnation
 
-        None if all asks must wait, or if the state must be read first; `_is_known` is then False. From a state that is
-        not fresh only new picks are given, never an end or picks that were open before; and asks are refused as
-        those just before were, so that reading the state costs no more the more of them come.
+    def _foreseen(self, tells: Sequence[Tell], asks: Sequence[Ask]) -> PlannedAnswers | None:
+        """Apply the tells to the kept state in place, and plan the answers of the asks that need not wait any longer.
+
+        None if all asks must wait, or if the state must be read first; it is then not known. From a state that was not
+        just read only new picks are given, never an end or picks that were open before. Asks are refused as those just
+        before were, so that reading the state costs no more the more of them come.
         """
         state = self._state
         if state is None or not self._is_known:
             return None
-        self._is_known = all(state.settle(tell.batch) for tell in tells)
+        is_applied = all(state.settle(tell.batch) for tell in tells)
         self._models.watch(state)
-        if not self._is_known or not asks:
+        ready = [ask for ask in asks if ask.may_go(state)]
+        if is_applied and not ready:
             return None
+        if is_applied and not state.has_ended and not state.would_stop:
+            if not tells and time.monotonic() < self._refusing_until:
+                full = Assignment(state, self._most_open)
+                if refused := [ask for ask in ready if full.refuses(ask.request, ask.key, ask.contexts)]:
+                    return PlannedAnswers({ask: [] for ask in refused})
+            plan = planned(state, ready, self._most_open, exactly=True)
+            if not plan.returned and all(plan.replies.values()):
+                return plan
+        self._known_in = None
+        return None
+
+    async def _planned_afresh(self, asks: Sequence[Ask]) -> PlannedAnswers | None:
+        """Plan the answers of these asks by the state that was just read; None if all of them must wait."""
+        assert self._state is not None
+        state = self._state
+        self._models.watch(state)
         # Called for every ask, because it notes what the ask waits for.
         are_pending = [ask.is_pending(state) for ask in asks]
-        if is_fresh and not all(are_pending):
+        if not all(are_pending):
             # Not if every ask lacks an estimate: outdated estimates may lead to picks, but never to a decision.
             state = self._state = await with_decision_latched(self._store, state)
             if state.stored.instance != self.info.instance:
                 raise NotFound(f"experiment {self._config.name!r} was made again since")
-        ready = asks if state.has_ended else [ask for ask in asks if ask.may_go(state)]
-        if is_fresh:
-            return planned(state, ready, self._most_open, exactly=False) if ready else None
-        self._is_known = not (state.has_ended or (ready and state.would_stop))
-        if not self._is_known or not ready:
-            return None
-        if not tells and time.monotonic() < self._full_until:
-            full = Assignment(state, self._most_open)
-            if refused := [ask for ask in ready if full.refuses(ask.request, ask.key, ask.contexts)]:
-                return PlannedAnswers({ask: [] for ask in refused})
-        plan = planned(state, ready, self._most_open, exactly=True)
-        self._is_known = not plan.returned and all(plan.replies.values())
-        return plan if self._is_known else None
+        ready = [ask for ask in asks if ask.may_go(state)]
+        return planned(state, ready, self._most_open, exactly=False) if ready else None
 
-    async def _exchange(self, tells: Sequence[Tell], asks: Sequence[Ask], plan: PlannedAnswers | None) -> bool:
+    async def _step(self, tells: Sequence[Tell], asks: Sequence[Ask], plan: PlannedAnswers | None) -> bool:
         """Settle the tells and open the planned picks, or else read the state; answer what is settled or opened.
 
-        Returns whether everything happened as planned.
+        Returns whether the state was read. If it was not, it is known only where everything happened as planned.
         """
-        self._announced = False
-        wants_state = bool(asks) and (plan is not None or not self._is_known)
+        if plan is not None and plan.opening is None:
+            await self._finish(plan)
+            return False
+        is_planned = plan is not None or self._is_known
+        wants_state = bool(asks) and (plan is not None or not is_planned)
+        # Until an announcement comes; what was announced before is in the answer to this call.
+        incarnation = self._known_in = self._store.incarnation
         done = await self._store.exchange(
             self._config.name,
             [tell.batch for tell in tells],
             None if plan is None else plan.opening,
             wants_state=wants_state,
             # If the picks are not opened, another replica was faster: the opening lock makes the next attempt succeed.
-            who=self._who if plan is not None or self._refused is not None else "",
+            who=self._who if plan is not None or self._locked_out_since is not None else "",
             known=None if self._state is None else self._state.stored,
             instance=self.info.instance,
         )
-        # Only now: had the exchange failed, these tells would get its error from `_serve`.
+        version = self._answer_tells(tells, done, is_planned)
+        if done.state is not None:
+            self._state, self._locked_out_since = PolicyState(self.info, done.state, self._state), None
+            await self._models.renew(self._state)
+            return self._store.incarnation == incarnation
+        if not (is_planned and self._is_as_planned(done, version)):
+            self._known_in = None
+        if plan is not None and done.has_opened:
+            await self._finish(plan)
+        elif wants_state:
+            await self._wait_for_lock()
+        return False
+
+    def _answer_tells(self, tells: Sequence[Tell], done: Exchanged, is_planned: bool) -> int | None:
+        """Answer these tells, which are the first ones. Returns the version after the last of them; None: none counts.
+
+        is_planned: whether they were applied to the state.
+        """
         del self._tells[: len(tells)]
+        version = None
         for tell, outcome in zip(tells, done.settled, strict=True):
             if isinstance(outcome, StoreError):
                 resolve(tell.answer, error=outcome)
+                if tell.then is not None:
+                    tell.then.answer.cancel()
                 continue
             resolve(tell.answer, outcome)
-            if self._state is not None and self._is_known:
-                # `_plan` has applied the batch; only the store knows whether it repeats another one.
-                self._state.note(outcome)
+            version = outcome.version
+            if is_planned and self._state is not None:
+                self._state.note(outcome)  # only the store knows whether it repeats another batch
             if tell.then is not None:
                 self._waiting.append(tell.then)
-        is_opened = isinstance(done.opened, Opened) and not done.opened.repeated
-        self._is_known = self._is_known and self._is_as_planned(done, is_opened)
-        is_as_planned = self._is_known
-        if plan is not None and is_opened:
-            await self._finish(plan)
-        elif done.state is not None:
-            self._state, self._is_known = PolicyState(self.info, done.state, self._state), True
-            await self._models.renew(self._state)
-            waiting = set(self._waiting)
-            self._fresh, self._refused = [ask for ask in asks if ask in waiting], None
-        elif wants_state:
-            await self._wait_for_lock()
-        return is_as_planned
+        return version
 
-    def _is_as_planned(self, done: Exchanged, is_opened: bool) -> bool:
+    def _is_as_planned(self, done: Exchanged, version: int | None) -> bool:
         """Whether the store's state equals `_state`: all of these steps were taken, and nobody else took one."""
         assert self._state is not None
-        stored, settled = self._state.stored, [one for one in done.settled if isinstance(one, Settled)]
+        stored = self._state.stored
         if done.before != stored.state_token or not done.is_foreseen:
             return False
         stored.state_token = done.after
-        return is_opened or (bool(settled) and settled[-1].version == stored.version)
+        return done.has_opened or version == stored.version
 
     async def _wait_for_lock(self) -> None:
         """Pause while another replica has the opening lock. Raises Unavailable if that lasts too long."""
-        self._refused = self._refused or time.monotonic()
-        if time.monotonic() - self._refused > LOCK_PATIENCE:
-            self._refused = None
+        self._locked_out_since = self._locked_out_since or time.monotonic()
+        if time.monotonic() - self._locked_out_since > LOCK_PATIENCE:
+            self._locked_out_since = None
             raise Unavailable("other replicas have kept the opening lock for too long: ask again")
         await asyncio.sleep(LOCK_POLL)
 
@@ -267,7 +289,7 @@ class Dispatcher:
             async with asyncio.timeout(min(left, POLL)):
                 await self._changed.wait()
         except TimeoutError:
-            self._is_known = False
+            self._known_in = None
 
     async def _want_mixture(self, stored: ExperimentState) -> None:
         """Tell the scorers that asks wait for the mixture to be made again: once, and again after `WANTED_AGAIN`."""
@@ -288,7 +310,7 @@ class Dispatcher:
         for ask, picks in plan.replies.items():
             waits = DRAINING if len(picks) < ask.least and not ended else None
             if not picks and not ended and plan.is_fresh:
-                self._full_until = time.monotonic() + DRAINING
+                self._refusing_until = time.monotonic() + DRAINING
             reply = AskReply(picks=picks, state=state.phase, ended=ended, decision=state.decision, retry_after=waits)
             resolve(ask.answer, reply)
             count_ask(reply)

@@ -65,8 +65,8 @@ class Ask:
     """Those of the request."""
     came: float = field(default_factory=time.monotonic)
     answer: asyncio.Future[AskReply] = field(default_factory=_future)
-    is_planned: bool = False
-    """Whether it is known what it waits for."""
+    is_noted: bool = False
+    """Whether `pending` says what it waits for."""
     pending: Pending = None
     """What was due when this ask was first planned; later tells never make it wait longer."""
 
@@ -82,13 +82,13 @@ class Ask:
 
     def is_pending(self, state: PolicyState) -> bool:
         """Whether something that the ask waits for has not been made yet."""
-        if state.can_be_scored and not self.is_planned:
-            self.is_planned, self.pending = True, state.pending
+        if state.can_be_scored and not self.is_noted:
+            self.is_noted, self.pending = True, state.pending
         return state.is_pending(self.pending)
 
     def may_go(self, state: PolicyState) -> bool:
-        """Whether the ask need not wait any longer: nothing is pending, or `max_wait` is over."""
-        return not self.is_pending(state) or self.came <= time.monotonic() - state.max_wait
+        """Whether it need not wait any longer: nothing is pending, `max_wait` is over, or the experiment has ended."""
+        return not self.is_pending(state) or self.came <= time.monotonic() - state.max_wait or state.has_ended
 
 
 @dataclass(eq=False)

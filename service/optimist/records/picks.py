@@ -213,3 +213,8 @@ class Exchanged:
     is_foreseen: bool = True
     """Whether the batches changed no more than that each counts whole, and its pick ends; False, too, where one counts
     in part, or not at all, because its indices were told before."""
+
+    @property
+    def has_opened(self) -> bool:
+        """Whether picks were opened now."""
+        return isinstance(self.opened, Opened) and not self.opened.repeated
