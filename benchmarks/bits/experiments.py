@@ -129,8 +129,10 @@ IN_MEMORY: dict[str, Asked | Made] = {
     "fid-ucb": fid(W8, 50, policy="fid-ucb"),
     "fd-ucb": fid(W8, 50, policy="fd-ucb"),
     "naive-ucb": fid(policy="naive-ucb"),
-    "fid theorem with options": fid(bound="theorem", sigma2=1.5, tau=3.0, mean_gap=0.5, delta=0.1),
-    "fid authors with options": fid(bound="authors", M=3.0, kappa=1.2, seed=2),
+    "fid theorem with options": fid(
+        bound="theorem", bound_options={"sigma2": 1.5, "tau": 3.0, "mean_gap": 0.5}, delta=0.1
+    ),
+    "fid authors with options": fid(bound="authors", bound_options={"M": 3.0, "kappa": 1.2}, seed=2),
     "fid with costs, saved": Asked(INDEPENDENT, {"metric": FID(reference=REAL), "costs": PRICES}, saved_after=15),
     "fid, four generators": Asked(W4, {"metric": FID(reference=W4.real()), "tolerance": 0.3}, 70, generators=[*"abcd"]),
     "is": of("probabilities", InceptionScore(), policy="top-two"),

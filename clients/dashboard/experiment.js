@@ -89,7 +89,7 @@ function page(main, experiment, report, refresh) {
   const anomalous = batches(config, refresh);
   const offering = (what) => metricsOf(report).filter(({ offers }) => offers.includes(what));
   const shows = offering("modes").length ? modes(config.name, offering("modes")) : null;
-  const mixtures = offering("mixture").length ? new Mixture(config.name, palette, offering("mixture"), isMixture) : null;
+  const mixtures = offering("mixtures").length ? new Mixture(config.name, palette, offering("mixtures"), isMixture) : null;
   const gallery = config.previews ? new Gallery(config, palette) : null;
   fill(
     main,

@@ -52,10 +52,10 @@ def reason_against(kind: str, bound: str, policy: str) -> str | None:
     """A word of the reason why this combination cannot be, None if it can."""
     if bound not in BOUNDS.get(metric_of(kind), {"influence", "theorem"}):
         return bound
-    if policy in ("top-two", "thompson") and bound != "influence":
-        return "standard errors"
     if kind == "vendi of order 0.5" and bound == "theorem":
         return "order"
+    if policy in ("top-two", "thompson") and bound != "influence":
+        return "standard errors"
     return None
 
 

@@ -484,7 +484,7 @@ def test_a_start_that_is_none_is_refused_and_changes_nothing(start: Any):
 
 
 def test_paired_is_true_or_false():
-    with pytest.raises(ValueError, match="paired: expected True or False, got 1"):
+    with pytest.raises(ValueError, match="paired: expected true or false, got 1"):
         Evaluation(["a"], **METRICS["fid"], paired=1)  # pyright: ignore[reportArgumentType]
 
 

@@ -65,7 +65,7 @@ def test_options_reach_their_bound():
     assert score(features, reference=REFERENCE, bound="authors", kappa=2.0).optimistic < authors.optimistic
     with pytest.raises(ValueError, match="kappa"):
         score(features, reference=REFERENCE, bound="theorem", kappa=2.0)
-    evaluation = Evaluation(["a"], reference=REFERENCE, bound="theorem", sigma2=2.0)
+    evaluation = Evaluation(["a"], reference=REFERENCE, bound="theorem", bound_options={"sigma2": 2.0})
     evaluation.tell("a", features)
     assert evaluation.estimates()["a"].optimistic < plain.optimistic
 

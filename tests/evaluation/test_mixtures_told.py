@@ -119,7 +119,7 @@ def test_open_kernels_come_first():
     ("settings", "match"),
     [
         ({"metric": "is", "goal": "mixture"}, "no score of mixtures"),
-        ({"metric": "rke", "kernel": KERNEL, "policy": "ogd"}, "goal 'mixture'"),
+        ({"metric": "rke", "kernel": KERNEL, "policy": "ogd"}, "the goal 'best' has the policies"),
         ({"metric": "rke", "kernel": KERNEL, "goal": "mixture", "policy": "top-two"}, "has the policies"),
         ({"metric": "rke", "kernel": KERNEL, "goal": "mixture", "bound": "theorem"}, "bound"),
         ({"metric": "rke", "kernel": KERNEL, "goal": "blend"}, "goal"),

@@ -20,7 +20,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "several": {"metric": FID(reference=REAL), "watch": [KID(reference=REAL), RKE(kernel=OPEN)], "seed": 3},
     "thompson": {"metric": "rke", "kernel": {"sigma": "median", "features": 16}, "policy": "thompson"},
     "exactly given": {"metric": "vendi", "order": np.inf, "kernel": {"omegas": RNG.standard_normal((4, 9))}},
-    "published": {"metric": "fid", "reference": REAL, "bound": "theorem", "rescore_growth": 0.0, "sigma2": 2.0},
+    "published": {
+        "metric": "fid",
+        "reference": REAL,
+        "bound": "theorem",
+        "rescore_growth": 0.0,
+        "bound_options": {"sigma2": 2.0},
+    },
     "blend": {"metric": "rke", "kernel": {"sigma": 2.0, "features": 16}, "goal": "mixture", "costs": {"a": 1.0}},
     "list": {"metric": "rke", "kernel": {"sigma": 2.0, "features": 16}, "prompts": ["p", "q"], "prompts_are": "list"},
 }
@@ -32,7 +38,7 @@ def played(evaluation: Evaluation, rounds: int) -> None:
         name = evaluation.ask()
         start = evaluation.next_start(name)
         rows = [np.random.default_rng(start + row).standard_normal(4) for row in range(5)]
-        listed = {"prompt_indices": [0, 1, 0, 1, 0]} if evaluation._list_length else {}
+        listed = {"prompt_indices": [0, 1, 0, 1, 0]} if evaluation.settings.get("prompts_are") == "list" else {}
         evaluation.tell(name, np.stack(rows) + SHIFTS[name], **listed)
 
 

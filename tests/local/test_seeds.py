@@ -27,5 +27,5 @@ def test_a_run_takes_seeds_and_refuses_unknown_names():
     assert report.samples == 40
     with pytest.raises(ValueError, match="seeds: no generator is called c"):
         run(generators, metric="mean", seeds={"c": False}, progress=False)
-    with pytest.raises(ValueError, match="seeds: expected True, False"):
+    with pytest.raises(ValueError, match="expected true or false, got 'no'"):
         run(generators, metric="mean", seeds="no", progress=False)

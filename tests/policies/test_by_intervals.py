@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from configs import config_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from optimist.numerics.estimate import Estimate
-from optimist.policies import Arm, Policy, Stopping, check_policy, deciding_tolerance, explained, warmup_batches
-from optimist_client.metrics import FID, WinRate
+from optimist.policies import Arm, Policy, Stopping, deciding_tolerance, explained, warmup_batches
+from optimist_client.goals import Best
+from optimist_client.metrics import WinRate
 
 
 def arm(name: str, lower: float, upper: float, *, lower_is_better: bool = False, samples: int = 9) -> Arm:
@@ -81,7 +83,7 @@ def test_a_decision_is_true_of_all_means_within_the_intervals(ends: list[tuple[f
 
 def test_strict_bounds_have_the_errors_that_policies_need():
     for bound in WinRate.strict:
-        check_policy("top-two", bound, WinRate)
+        assert config_of(name="x", generators=["a"], metric=WinRate(), bound=bound).policy == "top-two"
         assert warmup_batches(WinRate, bound) == 2
     with pytest.raises(ValueError, match="needs standard errors"):
-        check_policy("top-two", "betting", FID)
+        Best.check(config_of(name="x", generators=["a"]).model_copy(update={"bound": "theorem"}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.programme import Quadratic
-from optimist.policies import Arm, MixturePolicy, Ranges, Stopping, is_mixture_due
+from optimist.policies import Arm, MixturePolicy, Ranges, Stopping
 from optimist.policies.mixture_policy import MIXTURE_NAMES, drawn, optimistic_weights, steepest
+from optimist.records import ExperimentState, GeneratorState, LogExtent, StoredMixture
 from optimist_client.metrics import CMMD, FID, MMD, RKE
 
 DATA = Path(__file__).parents[1] / "data" / "mixture_online.npz"
@@ -273,25 +275,32 @@ def test_many_open_picks_spread(state: tuple[list[Arm], Mixture | None, int], wo
     assert all(arm.samples + arm.pending_samples >= 4 for arm in arms)
 
 
+def is_due(
+    samples: Sequence[int], mixed: Sequence[int] | None, growth: float = 0.25, paused: Sequence[int] = ()
+) -> bool:
+    """Whether generators with these samples need a new mixture; mixed: the samples that the last one was made of."""
+    generators = [
+        GeneratorState(place, f"{place}", count, 1, count, 0, 0, state="paused" if place in paused else "active")
+        for place, count in enumerate(samples)
+    ]
+    parts = None if mixed is None else {place: LogExtent(count, count) for place, count in enumerate(mixed)}
+    made = None if parts is None else StoredMixture("", parts, "")
+    return ExperimentState(0, 0, generators, mixture_growth=growth, mixture=made).is_mixture_due
+
+
 class TestDue:
     def test_by_growth_of_all_together(self):
-        mixture = made(np.eye(3))
-        assert not is_mixture_due(arms_of((120, 130, 124)), mixture, 0.25)
-        assert is_mixture_due(arms_of((120, 130, 125)), mixture, 0.25)
-        assert not is_mixture_due(arms_of((100, 100, 100)), mixture, 0.0)
-        assert is_mixture_due(arms_of((100, 101, 100)), mixture, 0.0)
+        assert not is_due((120, 130, 124), (100, 100, 100))
+        assert is_due((120, 130, 125), (100, 100, 100))
+        assert not is_due((100, 100, 100), (100, 100, 100), growth=0.0)
+        assert is_due((100, 101, 100), (100, 100, 100), growth=0.0)
 
     def test_not_before_every_active_generator_has_enough(self):
-        assert not is_mixture_due(arms_of((100, 3, 100)), None, 0.25)
-        assert is_mixture_due(arms_of((100, 4, 100)), None, 0.25)
-        assert not is_mixture_due(arms_of((100, 40, 100)), None, 0.25, needed=41)
-        arms = arms_of((100, 3, 100))
-        arms[1] = replace(arms[1], active=False)
-        assert is_mixture_due(arms, None, 0.25)
-        assert not is_mixture_due([replace(arm, active=False) for arm in arms], None, 0.25)
+        assert not is_due((100, 3, 100), None)
+        assert is_due((100, 4, 100), None)
+        assert is_due((100, 3, 100), None, paused=[1])
 
     def test_at_once_where_other_generators_are_blended(self):
-        mixture = made(np.eye(3))
-        assert is_mixture_due(arms_of((100, 100, 100, 4), "abcd"), mixture, 0.25)
-        assert is_mixture_due(arms_of((100, 100), "ab"), mixture, 0.25)
-        assert not is_mixture_due(arms_of((100, 100, 100)), mixture, 0.25)
+        assert is_due((100, 100, 100, 4), (100, 100, 100))
+        assert is_due((100, 100), (100, 100, 100))
+        assert not is_due((100, 100, 100), (100, 100, 100))

@@ -6,12 +6,14 @@ import json
 import math
 from dataclasses import replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
+from configs import config_of
 
 from optimist.numerics.estimate import Estimate, is_due
-from optimist.policies import Arm, Policy, Stopping, check_policy, warmup_batches
+from optimist.policies import Arm, Policy, Stopping, warmup_batches
 from optimist_client.metrics import FID, InceptionScore
 
 
@@ -260,14 +262,21 @@ class TestStopping:
         assert rule.decide(even, told).confidence == pytest.approx(0.95, abs=2e-3)
 
 
+KNOWN: dict[str, Any] = {"name": "x", "generators": ["a", "b"]}
+
+
 def test_policies_that_need_errors_refuse_bounds_without():
     for name in ("top-two", "thompson"):
-        check_policy(name, "influence", FID)
+        assert config_of(**KNOWN, policy=name).policy == name
         for bound in ("theorem", "authors", "naive"):
-            with pytest.raises(ValueError, match="influence"):
-                check_policy(name, bound, FID)
-    with pytest.raises(ValueError, match="expected one of"):
-        check_policy("best", "influence", FID)
+            with pytest.raises(ValueError, match="needs standard errors"):
+                config_of(**KNOWN, policy=name, bound=bound)
+    with pytest.raises(ValueError, match="policy"):
+        config_of(**KNOWN, policy="best")
+
+
+def test_the_default_policy_is_one_that_the_bound_serves():
+    assert [config_of(**KNOWN, bound=bound).policy for bound in ("influence", "theorem")] == ["top-two", "ucb"]
 
 
 def test_estimates_are_due_first_at_two_samples_then_by_growth():

@@ -15,9 +15,9 @@ from made import Made, scoring, settled, until
 from redis.asyncio import Redis
 
 from optimist import score
-from optimist.dispatch.report import report_of
 from optimist.estimation.question import Question
-from optimist.experiments.goals.goal import ForBest
+from optimist.experiments.goals.best import ForBest
+from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.records import ExperimentState, Snapshot, Unavailable
 from optimist.scoring.cached import SMALLEST_TAIL, CachedStatistic

@@ -11,7 +11,7 @@ from configs import config_of
 from optimist import Evaluation
 from optimist_client import ExperimentConfig, FixError, Optimist, tensors
 from optimist_client.contexts import asked
-from optimist_client.goals import ROUTING
+from optimist_client.goals import BestRoutes
 from optimist_client.metrics import Mean, WinRate
 
 ROUTE: dict[str, Any] = {"name": "a", "generators": ["x", "y"], "metric": "win-rate", "goal": "route", "context": 3}
@@ -49,7 +49,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"tolerance": "1%"}, "tolerance: the goal 'route' decides nothing; expected none, got '1%'"),
     ({"batch_size": 5}, "batch_size: .* a pick is for one prompt, and has `tries` samples; expected 1, got 5"),
     ({"paired": True}, "paired: .* do not get the same prompts; expected false"),
-    ({"policy": "top-two"}, "policy: the goal 'route' has the policies ucb, .*optimistic.*; got 'top-two'"),
+    ({"policy": "top-two"}, "policy: the goal 'route' has the policies optimistic, .*ucb.*; got 'top-two'"),
     ({"policy": "pak-ucb"}, "policy: expected 'top-two', .*'promptwise' or 'best-single', got 'pak-ucb'"),
     ({"policy": "promptwise"}, "policy: 'promptwise' weighs what a call costs; expected costs, and a price above 0"),
     (
@@ -58,7 +58,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"metric": "fid", "reference": "r"}, "goal: prompts are routed by a score of each sample, as of mean, win-rate;"),
     ({"bound": "betting"}, "bound: the goal 'route' has the bound 'influence'; got 'betting'"),
-    ({"goal": "best", "policy": "rff-ucb", "context": None}, "policy: 'rff-ucb' is a policy of the goal 'route'"),
+    (
+        {"goal": "best", "policy": "rff-ucb", "context": None},
+        "policy: the goal 'best' has the policies top-two, .*; got 'rff-ucb'",
+    ),
 ]
 
 
@@ -78,7 +81,7 @@ def test_defaults_of_a_router():
     assert list(watched.metrics) == ["win-rate", "mean-seconds"]
 
 
-@pytest.mark.parametrize("policy", ROUTING)
+@pytest.mark.parametrize("policy", BestRoutes.policies)
 def test_every_policy_of_the_goal_is_taken(policy: str):
     config = config_of(**ROUTE, policy=policy, costs=COSTS, price=0.1)  # pyright: ignore[reportArgumentType]
     assert config.policy == policy
@@ -91,7 +94,7 @@ def test_fields_of_routing_are_sent_only_by_routers():
 
 def test_an_evaluation_in_memory_does_not_route():
     with pytest.raises(ValueError, match="goal: prompts are routed by the service, not in memory; `optimist route`"):
-        Evaluation(["x", "y"], metric="mean", goal="route")
+        Evaluation(["x", "y"], metric="mean", goal="route", context=3)
 
 
 def test_contexts_are_arrays_lists_or_tensors():

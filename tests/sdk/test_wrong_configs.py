@@ -87,7 +87,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"watch": [{"name": "rke", "kernel": {"name": "cosine"}, "label": "a b"}]}, "expected at most 64 letters"),
     ({"watch": [Vendi(kernel=Cosine())]}, "watch: expected a label of its own for each metric; vendi is given twice"),
     ({"policy": "best"}, "policy: expected 'top-two', 'ucb'"),
-    ({"policy": "ogd"}, "policy: 'ogd' is a policy of the goal 'mixture'; the goal is 'best'"),
+    ({"policy": "ogd"}, "policy: the goal 'best' has the policies top-two, .*, uniform; got 'ogd'"),
     ({"goal": "blend"}, "goal: expected 'best', 'mixture' or 'route', got 'blend'"),
     ({"goal": 5}, "goal: expected 'best', 'mixture' or 'route', got 5"),
     *[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -12,11 +12,12 @@ from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.question import Question
 from optimist.estimation.stored import Logged, take
 from optimist.estimation.streaming import StreamingEstimator
-from optimist.experiments.goals.goal import policy_of
-from optimist.experiments.state import needed_to_fit
+from optimist.experiments.goals.mixture import ForMixture
+from optimist.experiments.goals.registry import goal_named
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
-from optimist.policies import Arm, MixturePolicy
+from optimist.policies import Arm
+from optimist.records import ExperimentState
 from optimist.simulation.sources.files import question_in
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment, Pick
@@ -109,7 +110,8 @@ def estimator_of(experiment: Experiment, question: Question) -> StreamingEstimat
 
 def _chosen(pick: Pick, estimators: dict[str, _Replayed], experiment: Experiment, mixtures: ReplayedMixtures) -> str:
     contenders = generators_of(pick, list(estimators))
-    is_best = experiment.config.goal == "best"
+    goal = goal_named(experiment.config.goal)
+    is_best = not issubclass(goal, ForMixture)
     costs = pick.costs or [None] * len(contenders)
     counts = (pick.positions, pick.batches, pick.pending_samples, pick.pending_batches, costs)
     arms = [
@@ -126,12 +128,11 @@ def _chosen(pick: Pick, estimators: dict[str, _Replayed], experiment: Experiment
         for name, position, batches, pending_samples, pending_batches, cost in zip(contenders, *counts, strict=True)
     ]
     active = sum(arm.active for arm in arms)
-    needed = 0 if any(pick.positions) else needed_to_fit(experiment.config.metric, active)
-    policy = policy_of(experiment, needed)
-    if isinstance(policy, MixturePolicy):
-        made = mixtures.of(pick, published=policy.goes_by_published)
-        return contenders[policy.pick(arms, made, pick.told, pick.number)]
-    return contenders[policy.pick(arms, pick.told, pick.number)]
+    needed = 0 if any(pick.positions) else goal.needed(experiment.config, active)
+    now = goal.from_state(experiment, ExperimentState(0, 0, []), needed, None)
+    if isinstance(now, ForMixture):
+        now = replace(now, made=mixtures.of(pick, published=now.policy.goes_by_published))
+    return contenders[now.pick(arms, pick.told, pick.number).place]
 
 
 def generators_of(pick: Pick, names: Sequence[str]) -> list[str]:

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.dispatch.report import report_of
 from optimist.experiments.assignment import MostOpen
+from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.records import Batch, ExperimentState, Measures, StoreError
 from optimist.store import Store, connect, start_embedded

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from configs import config_of, experiment_of
 
-from optimist.dispatch.report import report_of
+from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.records import ExperimentState, GeneratorState

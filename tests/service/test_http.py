@@ -169,7 +169,7 @@ def test_unknown_names_are_not_found(http: httpx.Client, experiment):
         ({"generators": ["..", "a"]}, "'..' cannot be used in a URL"),
         ({"metric": "beauty"}, "fid"),
         ({"policy": "best"}, "top-two"),
-        ({"bound": "theorem"}, "needs standard errors"),
+        ({"bound": "theorem", "policy": "top-two"}, "needs standard errors"),
         ({"bound": "theorem", "policy": "ucb", "bound_options": {"M": 1}}, "sigma2"),
         ({"bound_options": {"sigma2": 1}}, "takes none"),
         ({"delta": 0}, "delta"),

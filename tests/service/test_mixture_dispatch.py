@@ -10,8 +10,9 @@ from configs import config_of, experiment_of
 from mixed import put_mixture
 
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.dispatch.report import report_of, with_decision_latched
+from optimist.dispatch.latching import with_decision_latched
 from optimist.experiments.assignment import MostOpen
+from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.records import Batch
 from optimist.store import MIXTURES, Store

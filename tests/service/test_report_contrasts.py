@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from configs import config_of, experiment_of
 
-from optimist.dispatch.report import contrast_of, report_of
+from optimist.experiments.report import contrast_of, report_of
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, Pairing

@@ -14,9 +14,9 @@ from published_routes import WIDTH, model, put_model
 
 from optimist.dispatch import route_models
 from optimist.dispatch.dispatcher import DRAINING, Dispatcher
-from optimist.dispatch.report import report_of
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.goals import AskedContexts
+from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import RoutePolicy

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from configs import config_of, experiment_of
 
-from optimist.dispatch.report import report_of
 from optimist.experiments.decision import decision_cost
+from optimist.experiments.report import report_of
 from optimist.experiments.standings import WatchedEstimates
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate

@@ -273,7 +273,7 @@ def test_policies_as_they_are_written():
     assert (two.settings, three.settings) == ({"policy": "greedy"}, {"policy": "fd-ucb", "M": 0.3})
     assert contenders({"ours": "ucb:warmup=3"})[0].settings == {"policy": "ucb", "warmup": 3}
     for text, message in (
-        ("ucbb", "expected one of ucb, top-two, .*fid-ucb, .* got 'ucbb'"),
+        ("ucbb", "expected one of top-two, ucb, .*fid-ucb, .* got 'ucbb'"),
         ("ucb:gamma=1", "expected option=value with one of bound, delta, .*kappa.*; got 'gamma=1'"),
         ("ucb:warmup=x", "expected a whole number for warmup, got 'x'"),
         ("ucb,ucb", "without duplicates"),

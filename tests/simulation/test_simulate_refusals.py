@@ -123,13 +123,13 @@ def test_samples_and_options_that_do_not_go_together(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--policy=best"], "policy 'best': expected one of ucb, top-two"),
+        (["--policy=best"], "policy 'best': expected one of top-two, ucb"),
         (["--policy=ucb:gamma=1"], "policy 'ucb:gamma=1': expected option=value with one of bound, delta"),
         (["--policy=ucb:delta=x"], "policy 'ucb:delta=x': expected a number for delta, got 'x'"),
-        (["--policy=ucb:delta=nan"], "policy 'ucb:delta=nan': delta must lie between 1e-12 and 1, not nan"),
+        (["--policy=ucb:delta=nan"], "policy 'ucb:delta=nan': delta: expected a number below 1, got nan"),
         (["--policy=ucb:delta=0.1,delta=0.2"], "expected each option once, got delta twice"),
-        (["--policy=ucb", "--policy=ucb:rescore_growth=-1"], "growth=-1': rescore_growth must be finite and not"),
-        (["--policy=ucb:warmup=0"], "policy 'ucb:warmup=0': warmup: expected a whole number, at least 1, got 0"),
+        (["--policy=ucb", "--policy=ucb:rescore_growth=-1"], "growth=-1': rescore_growth: expected at least 0"),
+        (["--policy=ucb:warmup=0"], "policy 'ucb:warmup=0': warmup: expected at least 1, got 0"),
         (["--tolerance=nan"], "tolerance: expected a number of at least 0, or a share below 100%"),
         (["--policy=ucb:tolerance=x"], "expected a number or a share such as 1% for tolerance, got 'x'"),
         (["--delta=1"], "delta must lie between 1e-12 and 1, not 1.0"),
@@ -158,7 +158,7 @@ def test_more_than_memory_can_hold(samples, real: Path):
             ["--rounds=1000000000000"],
             "rounds, trials: expected at most 10,000,000 rounds in total, got 1,000,000,000,000",
         ),
-        (["--rounds=2", "--trials=1", "--batch=1000000000000000"], "Unable to allocate"),
+        (["--rounds=2", "--trials=1", "--batch=1000000000000000"], "batch_size: expected at most 10,000"),
     ):
         done = CliRunner().invoke(app, [*told, *size])
         assert (done.exit_code, type(done.exception)) == (1, SystemExit)

@@ -9,20 +9,18 @@ from pydantic import Field, model_validator
 
 from optimist_client.embeddings import spelled_out
 from optimist_client.errors import FixError
-from optimist_client.goals import Goal, MixturePolicy, RoutePolicy, check_goal, of_mixture, of_routes
+from optimist_client.goals import BestPolicy, DeclaredGoal, Goal, MixturePolicy, RoutePolicy, declared_goals, find_goal
 from optimist_client.labels import Note, Tags
-from optimist_client.metric_fields import MetricField, check_placed, check_watched, kind_of
+from optimist_client.metric_fields import MetricField, check_labels, check_placed, check_watched, kind_of
 from optimist_client.metrics import Metric
 from optimist_client.metrics.base import ArrayName, Dimension
-from optimist_client.presets import resolve_preset
 from optimist_client.previews import MOST_KEPT, check_previews
-from optimist_client.route_fields import check_route_fields
 from optimist_client.tolerance import Tolerance
 from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Prompt, Wire, flag, optional
 
 BoundName = str
 """A name of `Metric.bounds`; `check_bound` checks it."""
-PolicyName = Literal["top-two", "ucb", "thompson", "greedy", "uniform", MixturePolicy, RoutePolicy]
+PolicyName = Literal[BestPolicy, MixturePolicy, RoutePolicy]
 
 RULES = 1
 """The version of the defaults and formulas, which an experiment keeps from its creation.
@@ -99,7 +97,8 @@ class ExperimentConfig(Wire):
     """With the goal "route": how often a worker may call a generator for one prompt until it succeeds. It is the size
     of every pick, which may be told fewer rows."""
     policy: PolicyName = "top-two"
-    """By default "ogd" for the goal "mixture", and "optimistic" for the goal "route"."""
+    """By default "ogd" for the goal "mixture", and "optimistic" for the goal "route"; else "ucb" under bounds without
+    standard errors."""
     bound: BoundName = "influence"
     bound_options: BoundOptions = Field(default_factory=BoundOptions)
     delta: Annotated[float, Field(ge=1e-12, lt=1)] = 0.05
@@ -171,16 +170,10 @@ class ExperimentConfig(Wire):
         if not isinstance(data, Mapping):
             return data
         check_placed(data, cls.model_fields)
-        policy, metric, bound = data.get("policy"), kind_of(data.get("metric")), data.get("bound")
-        if data.get("goal") == "mixture":
-            return of_mixture(data)
-        if data.get("goal") == "route":
-            return of_routes(data)
-        # Values of another type are refused by the validation of the fields.
-        if not isinstance(policy, str) or not isinstance(bound, str | None) or metric is None:
-            return data
-        settings = resolve_preset(policy, metric, bound)
-        return {**settings, **data, **({"policy": settings["policy"]} if settings else {})}
+        goal = data.get("goal", cls.model_fields["goal"].default)
+        # Another one is refused by the validation of the field.
+        asks = declared_goals().get(goal) if isinstance(goal, str) else None
+        return data if asks is None else asks.with_defaults(data, kind_of(data.get("metric")))
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -194,21 +187,32 @@ class ExperimentConfig(Wire):
         metric = self.metric
         if self.prompts is not None and not any(one.takes_prompts for one in (metric, *self.watch)):
             raise FixError(f"metric {metric.name!r} does not take prompts")
-        settings = {name: getattr(self if name == "prompts" else metric, name) for name in metric.needs}
-        if missing := sorted(name for name, value in settings.items() if value is None):
-            raise FixError(f"metric {metric.name!r} needs {', '.join(missing)}")
+        metric.check_decides()
+        check_labels([metric, *self.watch])
+        self.check_stored()
         metric.check_bound(self.bound)
         metric.check_tolerance(self.tolerance)
         metric.check_options(self.bound, self.bound_options.given())
-        check_goal(self.goal, self.policy, metric, self.bound, self.prompts_are)
-        check_route_fields(self)
+        self.asks.check(self)
         check_previews(self.previews, len(self.generators))
         check_prompts_are(self.prompts_are, self.prompts is not None, self.bound)
-        check_watched(metric, self.watch, has_prompts=self.prompts is not None)
         embedding, embeddings = spelled_out(self.embedding, self.embeddings, self.metrics.values())
         object.__setattr__(self, "embedding", embedding)
         object.__setattr__(self, "embeddings", embeddings)
         return self
+
+    def check_stored(self) -> None:
+        """Raise FixError unless each metric says what a service must know of it before there are samples."""
+        metric = self.metric
+        settings = {name: getattr(self if name == "prompts" else metric, name) for name in metric.needs}
+        if missing := sorted(name for name, value in settings.items() if value is None):
+            raise FixError(f"metric {metric.name!r} needs {', '.join(missing)}")
+        check_watched(metric, self.watch, has_prompts=self.prompts is not None)
+
+    @property
+    def asks(self) -> type[DeclaredGoal]:
+        """The goal."""
+        return find_goal(self.goal)
 
     @property
     def seedless(self) -> frozenset[str]:

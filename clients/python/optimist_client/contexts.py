@@ -25,7 +25,7 @@ def asked(
     Raises `FixError` if contexts are given where nothing is routed, or none where prompts are, and unless they are
     finite numbers (n, `config.context`), with a text for each if there are texts.
     """
-    if config.goal != "route":
+    if not config.asks.has_contexts:
         if contexts is None and prompts is None:
             return None
         raise FixError(f"{config.name!r} has the goal {config.goal!r}: an ask has a context only with the goal 'route'")

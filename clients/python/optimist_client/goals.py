@@ -1,22 +1,31 @@
-"""What an experiment asks for: the best generator, the best mixture of all, or the best generator for each prompt."""
+"""What an experiment can ask for: the best generator, the best mixture of all, or the best generator for each prompt.
+
+Each goal is a class, which is registered by `declare_goal`. What it is for the service stands in `experiments/goals/`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
+
+from pydantic import PlainValidator, WithJsonSchema
 
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, declared
+from optimist_client.presets import resolve_preset
 
-Goal = Literal["best", "mixture", "route"]
+if TYPE_CHECKING:
+    from optimist_client.config import ExperimentConfig
+    from optimist_client.models import Report
+
+BestPolicy = Literal["top-two", "ucb", "thompson", "greedy", "uniform"]
+"""The policies of the goal "best"."""
 MixturePolicy = Literal["ogd", "mixture-ucb-cab", "mixture-ucb-ogd", "mixture-greedy"]
 """The policies of the goal "mixture": the default, and three as published. `uniform` serves all goals."""
 RoutePolicy = Literal["optimistic", "rff-ucb", "promptwise", "best-single"]
 """The policies that only the goal "route" has: its default, two as published, and the best generator for all prompts.
 It also has `ucb`, `greedy` and `uniform`."""
-ROUTING: tuple[str, ...] = ("ucb", "greedy", "uniform", *get_args(RoutePolicy))
-"""All policies of the goal "route"."""
 PACED = ("optimistic", "ucb", "greedy")
 """Those that compare generators by score less price times cost, and so can keep a budget."""
 COMPONENTS = 32
@@ -28,63 +37,227 @@ MOST_ROUTE_NUMBERS = 5_000_000
 """The largest (r + 32)²·G: numbers of a model that routes contexts with r features among G generators."""
 
 
-def of_mixture(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A config of the goal "mixture" with its default policy, and the settings of a published one."""
-    policy = data.get("policy", "ogd")
-    published = {"warmup": 1, "rescore_growth": 0.0} if str(policy).startswith("mixture-") else {}
-    return {**published, **data, "policy": policy}
+NEEDS_ERRORS = frozenset({"top-two", "thompson"})
+"""The policies that need standard errors."""
+ROUTE_FIELDS = ("context", "context_features", "context_bandwidth", "price", "ceiling", "at_least", "tries")
+"""The fields of a config that only goals with contexts have."""
 
 
-def of_routes(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A config of the goal "route" with its defaults: one sample a pick, and samples without seeds in common."""
-    return {"policy": "optimistic", "batch_size": 1, "warmup": 3, "paired": False, **data}
+class DeclaredGoal:
+    """A goal: the policies that serve it, the defaults and checks of a config that has it, and what a report says."""
+
+    name: ClassVar[str]
+    """The name in configs and on the wire."""
+    policies: ClassVar[tuple[str, ...]]
+    """Its policies, the default one first."""
+    names_one: ClassVar[bool] = True
+    """Whether the answer is one generator, so that there are rivals, regret and what even sampling would have taken."""
+    has_contexts: ClassVar[bool] = False
+    """Whether each pick is for a prompt, whose embedding the ask brings."""
+
+    @classmethod
+    def with_defaults(cls, data: Mapping[str, Any], metric: type[Metric] | None) -> dict[str, Any]:
+        """The data of a config of this goal, with defaults that differ from those of the fields.
+
+        metric: of the config, None where it is not valid.
+        """
+        del metric
+        return {"policy": cls.policies[0], **data}
+
+    @classmethod
+    def check(cls, config: ExperimentConfig) -> None:
+        """Raise FixError unless the fields of a config of this goal go together."""
+        if config.policy not in cls.policies:
+            known = ", ".join(cls.policies)
+            raise FixError(f"policy: the goal {cls.name!r} has the policies {known}; got {config.policy!r}")
+        if not cls.has_contexts:
+            fields = type(config).model_fields
+            if given := [name for name in ROUTE_FIELDS if getattr(config, name) != fields[name].default]:
+                raise FixError(f"{', '.join(given)}: only with the goal 'route'; the goal is {cls.name!r}")
+
+    @classmethod
+    def mixture_growth(cls, policy: str) -> float | None:
+        """By which part the samples of all generators together grow until the mixture is made again under this policy.
+        None: only when somebody asks."""
+        del policy
+        return None
+
+    @classmethod
+    def sentences(cls, report: Report, warnings: list[str]) -> list[str]:
+        """What a report says, with these warnings."""
+        return report.sentences_on_best(warnings)
 
 
-def mixture_growth(policy: str) -> float:
-    """By which part the samples of all generators together grow until the mixture is made again, under this policy of
-    the goal "mixture": 0 for the published ones, after every batch."""
-    return 0.0 if policy.startswith("mixture-") else 0.25
+AnyGoal = TypeVar("AnyGoal", bound=type[DeclaredGoal])
+_DECLARED: dict[str, type[DeclaredGoal]] = {}
 
 
-def check_goal(goal: str, policy: str, metric: Metric, bound: str, prompts_are: str) -> None:
-    """Raise FixError unless metric, policy and bound serve the goal."""
-    if goal not in get_args(Goal):
-        *others, last = map(repr, get_args(Goal))
-        raise FixError(f"goal: expected {', '.join(others)} or {last}, got {goal!r}")
-    of_mixtures = get_args(MixturePolicy)
-    if goal == "route":
-        check_route(policy, metric, bound)
-        return
-    if goal == "best":
-        if policy in of_mixtures:
-            raise FixError(f"policy: {policy!r} is a policy of the goal 'mixture'; the goal is 'best'")
-        if policy in get_args(RoutePolicy):
-            raise FixError(f"policy: {policy!r} is a policy of the goal 'route'; the goal is 'best'")
-        return
-    if policy not in (*of_mixtures, "uniform"):
-        known = ", ".join((*of_mixtures, "uniform"))
-        raise FixError(f"policy: the goal 'mixture' has the policies {known}; got {policy!r}")
-    if "mixture" not in metric.offers:
-        known = ", ".join(kind.name for kind in declared().values() if "mixture" in kind().offers)
-        why = ", with these settings," if "mixture" in type(metric)().offers else ""
-        raise FixError(f"goal: the metric {metric.name!r}{why} has no score of mixtures; those of {known} have one")
-    if policy.startswith("mixture-ucb") and metric.name not in ("rke", "mmd", "cmmd"):
-        raise FixError(f"policy: {policy!r} is published for rke, mmd and cmmd; the metric is {metric.name!r}")
-    if bound != "influence":
-        raise FixError(f"bound: the goal 'mixture' has the bound 'influence'; got {bound!r}")
-    if prompts_are != "sample":
-        raise FixError("prompts_are: a mixture is scored on prompts like these; expected 'sample'")
+def declare_goal(goal: AnyGoal) -> AnyGoal:
+    """Register a goal under its name."""
+    _DECLARED[goal.name] = goal
+    return goal
 
 
-def check_route(policy: str, metric: Metric, bound: str) -> None:
-    """Raise FixError unless metric, policy and bound serve the goal "route"."""
-    if policy not in ROUTING:
-        raise FixError(f"policy: the goal 'route' has the policies {', '.join(ROUTING)}; got {policy!r}")
-    if "routes" not in metric.offers:
-        known = ", ".join(kind.name for kind in declared().values() if "routes" in kind().offers)
-        raise FixError(f"goal: prompts are routed by a score of each sample, as of {known}; got {metric.name!r}")
-    if bound != "influence":
-        raise FixError(f"bound: the goal 'route' has the bound 'influence'; got {bound!r}")
+def declared_goals() -> dict[str, type[DeclaredGoal]]:
+    """All goals by name, those of the project first."""
+    return dict(_DECLARED)
+
+
+def find_goal(name: object) -> type[DeclaredGoal]:
+    """The goal of this name. Raises FixError with the names that there are."""
+    if not isinstance(name, str) or name not in _DECLARED:
+        *others, last = map(repr, _DECLARED)
+        raise FixError(f"expected {', '.join(others)} or {last}, got {name!r}")
+    return _DECLARED[name]
+
+
+@declare_goal
+class Best(DeclaredGoal):
+    """Which generator is the best one. A policy may be a preset, which sets bound, warm-up and growth, too."""
+
+    name = "best"
+    policies = get_args(BestPolicy)
+
+    @classmethod
+    def with_defaults(cls, data: Mapping[str, Any], metric: type[Metric] | None) -> dict[str, Any]:
+        policy, bound = data.get("policy"), data.get("bound")
+        # Values of another type are refused by the validation of the fields.
+        if metric is None or not isinstance(policy, str | None) or not isinstance(bound, str | None):
+            return dict(data)
+        if policy is None:  # the papers' bounds have no standard errors
+            return {**data, "policy": "top-two" if metric.has_errors(bound or "influence") else "ucb"}
+        settings = resolve_preset(policy, metric, bound)
+        return {**settings, **data, **({"policy": settings["policy"]} if settings else {})}
+
+    @classmethod
+    def check(cls, config: ExperimentConfig) -> None:
+        super().check(config)
+        if config.policy in NEEDS_ERRORS and not config.metric.has_errors(config.bound):
+            raise FixError(
+                f"policy: {config.policy!r} needs standard errors, which bound {config.bound!r} does not have; "
+                "use bound 'influence', or policy 'ucb', 'greedy' or 'uniform'"
+            )
+
+
+@declare_goal
+class BestMixture(DeclaredGoal):
+    """Which weights make the best mixture of the generators."""
+
+    name = "mixture"
+    policies = (*get_args(MixturePolicy), "uniform")
+    names_one = False
+
+    @classmethod
+    def with_defaults(cls, data: Mapping[str, Any], metric: type[Metric] | None) -> dict[str, Any]:
+        """With the settings of a published policy."""
+        published = {"warmup": 1, "rescore_growth": 0.0} if str(data.get("policy")).startswith("mixture-") else {}
+        return {**published, **super().with_defaults(data, metric)}
+
+    @classmethod
+    def check(cls, config: ExperimentConfig) -> None:
+        super().check(config)
+        metric = config.metric
+        if "mixtures" not in metric.offers:
+            known = ", ".join(kind.name for kind in declared().values() if "mixtures" in kind().offers)
+            why = ", with these settings," if "mixtures" in type(metric)().offers else ""
+            raise FixError(f"goal: the metric {metric.name!r}{why} has no score of mixtures; those of {known} have one")
+        if config.policy.startswith("mixture-ucb") and metric.name not in ("rke", "mmd", "cmmd"):
+            raise FixError(
+                f"policy: {config.policy!r} is published for rke, mmd and cmmd; the metric is {metric.name!r}"
+            )
+        if config.bound != "influence":
+            raise FixError(f"bound: the goal 'mixture' has the bound 'influence'; got {config.bound!r}")
+        if config.prompts_are != "sample":
+            raise FixError("prompts_are: a mixture is scored on prompts like these; expected 'sample'")
+
+    @classmethod
+    def mixture_growth(cls, policy: str) -> float | None:
+        """0 for the published policies, after every batch."""
+        return 0.0 if policy.startswith("mixture-") else 0.25
+
+    @classmethod
+    def sentences(cls, report: Report, warnings: list[str]) -> list[str]:
+        return report.sentences_on_mixture(warnings)
+
+
+@declare_goal
+class BestRoutes(DeclaredGoal):
+    """Which generator is the best one for each prompt."""
+
+    name = "route"
+    policies = (*get_args(RoutePolicy), "ucb", "greedy", "uniform")
+    names_one = False
+    has_contexts = True
+
+    @classmethod
+    def with_defaults(cls, data: Mapping[str, Any], metric: type[Metric] | None) -> dict[str, Any]:
+        """One sample a pick, and samples without seeds in common."""
+        return {"batch_size": 1, "warmup": 3, "paired": False, **super().with_defaults(data, metric)}
+
+    @classmethod
+    def check(cls, config: ExperimentConfig) -> None:
+        super().check(config)
+        metric = config.metric
+        if "routes" not in metric.offers:
+            known = ", ".join(kind.name for kind in declared().values() if "routes" in kind().offers)
+            raise FixError(f"goal: prompts are routed by a score of each sample, as of {known}; got {metric.name!r}")
+        if config.bound != "influence":
+            raise FixError(f"bound: the goal 'route' has the bound 'influence'; got {config.bound!r}")
+        if config.context is None:
+            raise FixError("goal: 'route' needs context, the number of columns of the prompts' embeddings")
+        check_route_size(config.context_features, len(config.generators))
+        cls._check_refused(config)
+        cls._check_costs(config)
+
+    @staticmethod
+    def _check_refused(config: ExperimentConfig) -> None:
+        if config.prompts is not None:
+            raise FixError("prompts: with the goal 'route' every ask brings its own prompt, so that there is no list")
+        if config.tolerance != 0.0:
+            raise FixError(f"tolerance: the goal 'route' decides nothing; expected none, got {config.tolerance!r}")
+        if config.batch_size != 1:
+            raise FixError(
+                "batch_size: with the goal 'route' a pick is for one prompt, and has `tries` samples; "
+                f"expected 1, got {config.batch_size}"
+            )
+        if config.paired:
+            raise FixError("paired: with the goal 'route' generators do not get the same prompts; expected false")
+
+    @staticmethod
+    def _check_costs(config: ExperimentConfig) -> None:
+        check_pace(config.policy, config.ceiling, config.at_least, config.price)
+        unpriced = [g for g in config.generators if g not in (config.costs or {})]
+        if (name := priced_by(config)) and unpriced:
+            raise FixError(f"{name}: every generator needs a cost; {', '.join(unpriced)} have none")
+        check_ceiling(config.ceiling, (config.costs or {}).values())
+        if config.at_least is not None and not (config.metric.positive and not config.metric.lower_is_better):
+            raise FixError(
+                "at_least: is a part of scores that are never negative: expected 'win-rate', or 'mean' with a range "
+                "from 0 on and higher values better"
+            )
+        if config.policy == "promptwise":
+            if config.price == 0.0:
+                raise FixError("policy: 'promptwise' weighs what a call costs; expected costs, and a price above 0")
+            if config.metric.limits.get("values") != (0.0, 1.0) or config.metric.lower_is_better:
+                raise FixError(
+                    "policy: 'promptwise' is for successes: expected 'win-rate', or 'mean' with range (0, 1) and "
+                    "higher values better"
+                )
+
+    @classmethod
+    def sentences(cls, report: Report, warnings: list[str]) -> list[str]:
+        return report.sentences_on_routes(warnings)
+
+
+Goal = Annotated[
+    str, PlainValidator(lambda name: find_goal(name).name), WithJsonSchema({"type": "string", "enum": [*_DECLARED]})
+]
+"""The name of a goal."""
+
+
+def priced_by(config: ExperimentConfig) -> str | None:
+    """The field for which a router needs the cost of every generator, if any."""
+    return next((name for name in ("price", "ceiling", "at_least") if getattr(config, name)), None)
 
 
 def check_pace(policy: str, ceiling: float | None, at_least: float | None, price: float) -> None:

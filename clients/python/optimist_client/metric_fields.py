@@ -67,8 +67,7 @@ MetricField = Annotated[
 
 
 def check_watched(primary: Metric, watch: Sequence[Metric], *, has_prompts: bool) -> None:
-    """Raise FixError if the primary metric cannot decide, if a watched one lacks a setting, or if labels repeat."""
-    primary.check_decides()
+    """Raise FixError if a metric does not name its reference, or a watched one lacks a setting."""
     for metric in (primary, *watch):
         reference = metric.setting("reference")
         if reference is not None and not (isinstance(reference, str) and re.fullmatch(IDENTIFIER, reference)):
@@ -80,6 +79,10 @@ def check_watched(primary: Metric, watch: Sequence[Metric], *, has_prompts: bool
         given |= {"prompts", *metric.arrays.values()} if has_prompts else {*metric.arrays.values()}
         if missing := metric.needs - given:
             raise FixError(f"watch: metric {metric.shown_label!r} needs {', '.join(sorted(missing))}")
-    labels = [metric.shown_label for metric in (primary, *watch)]
+
+
+def check_labels(metrics: Sequence[Metric]) -> None:
+    """Raise FixError if two metrics have the same label."""
+    labels = [metric.shown_label for metric in metrics]
     if twice := sorted({label for label in labels if labels.count(label) > 1}):
         raise FixError(f"watch: expected a label of its own for each metric; {', '.join(twice)} is given twice")

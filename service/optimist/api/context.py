@@ -20,10 +20,11 @@ from optimist.api.polls import Polls
 from optimist.api.problems import ApiError, invalid
 from optimist.api.redis_health import RedisHealth
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.dispatch.report import read_anomalous, report_of
+from optimist.dispatch.latching import read_anomalous
 from optimist.experiments.anomalies import NOTHING, Anomalous, AnomalyLog, repeats
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.outlines import Outline
+from optimist.experiments.report import report_of
 from optimist.experiments.standings import KnownMixture, WatchedEstimates, format_routing_table, mixture_of
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_tell
@@ -167,7 +168,7 @@ class Context:
         if state.goal.mixture is not None and not label:
             return mixture_of(state)
         metric = state.config.metrics[label] if label else state.config.metric
-        if "mixture" not in metric.offers:
+        if "mixtures" not in metric.offers:
             return None
         place = (state.config.name, label)
         stored = await self.store.mixture(state.config.name, label)
@@ -178,7 +179,7 @@ class Context:
 
     async def routing_table(self, state: PolicyState) -> Routes | None:
         """The newest routing table; None before the first, and with another goal."""
-        if state.config.goal != "route":
+        if not state.config.asks.has_contexts:
             return None
         found = await self.store.route_table(state.config.name)
         return None if found is None else format_routing_table(state, *found)

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from optimist.api.pages import Body, Cache, page_of
-from optimist.dispatch.report import report_of, with_decision_latched
+from optimist.dispatch.latching import with_decision_latched
 from optimist.experiments.anomalies import Anomalous
 from optimist.experiments.curves import PRIMARY, ProgressCurve, mixture_curve, route_curve
 from optimist.experiments.outlines import Outline
+from optimist.experiments.report import report_of
 from optimist.experiments.standings import WatchedEstimates
 from optimist.experiments.state import PolicyState
 from optimist.records import HISTORY, ExperimentState, MixturePoint, NotFound, RoutePoint, Unavailable
 from optimist.store import Store
 from optimist.store.index import Indexed
+from optimist_client.goals import find_goal
 from optimist_client.models import (
     Experiment,
     ExperimentPage,
@@ -116,18 +118,24 @@ class Poll:
 
 
 class CachedPoints(Generic[Point]):
-    """A cache of the points of experiments with one goal: only the new ones are read."""
+    """A cache of the points of what is made again as samples grow: only the new ones are read."""
 
-    def __init__(self, store: Store, goal: str, read: Callable[[str, int], Awaitable[list[Point]]]) -> None:
-        """read: the points of the experiment of a name, from an index on."""
+    def __init__(
+        self,
+        store: Store,
+        growth: Callable[[Experiment], float | None],
+        read: Callable[[str, int], Awaitable[list[Point]]],
+    ) -> None:
+        """growth: None of an experiment without such points. read: the points of the experiment of a name, from an
+        index on."""
         self._store = store
-        self._goal = goal
+        self._growth = growth
         self._read = read
         self._known = Cache[str, tuple[tuple[str, int], list[Point]]](REMEMBERED)
 
     async def points(self, experiment: Experiment) -> list[Point] | None:
-        """All points of an experiment; None where its goal is another one."""
-        if experiment.config.goal != self._goal:
+        """All points of an experiment; None where it has none."""
+        if self._growth(experiment) is None:
             return None
         name, origin = experiment.config.name, (experiment.instance, self._store.incarnation)
         made, known = self._known.pop(name) or (origin, list[Point]())
@@ -184,8 +192,8 @@ class Polls:
         self._summaries = Cache[str, tuple[bytes, Summary]](SUMMARIES)
         self._polls = Cache[str, tuple[bytes, Poll]](KEPT)
         """Summaries and polls are kept with the fingerprint of their experiment, read just before."""
-        self._mixtures = CachedPoints(store, "mixture", store.mixture_curve)
-        self._gains = CachedPoints(store, "route", store.route_curve)
+        self._mixtures = CachedPoints(store, lambda one: one.mixture_growth, store.mixture_curve)
+        self._gains = CachedPoints(store, lambda one: one.route_growth, store.route_curve)
 
     async def report(self, name: str, after: int) -> Body:
         """The report as of at most a second ago, with its charts from `after` batches on. Raises NotFound, Replaced."""
@@ -338,7 +346,7 @@ def _summary(outline: Outline, report: Report) -> Summary:
 def _rival(report: Report) -> Rival | None:
     """The generator with the second best score. None where no best one is asked for."""
     others = [one for one in report.standings if one.generator != report.decision.best and one.score is not None]
-    if not others or report.decision.best is None or report.goal != "best":
+    if not others or report.decision.best is None or not find_goal(report.goal).names_one:
         return None
     sign = 1.0 if report.lower_is_better else -1.0
     near = min(others, key=lambda one: sign * (one.score or 0.0))

@@ -14,14 +14,13 @@ from pydantic import TypeAdapter, ValidationError
 from optimist.archive.contents import RESTARTS
 from optimist.archive.exporting import references_of
 from optimist.archive.file import Archive
-from optimist.dispatch.report import report_of
 from optimist.experiments.admission import check_fitted, check_maps, columns_of, too_wide
 from optimist.experiments.outlines import labels_of
+from optimist.experiments.report import report_of
 from optimist.experiments.standings import WatchedEstimates
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.real_data import RealData, moments_of_features
-from optimist.policies import check_policy
 from optimist.records import (
     COST,
     NAMED_COPIES,
@@ -206,8 +205,6 @@ def _check(experiment: Experiment, stored: ExperimentState, watched: Mapping[Uni
         raise FixError("the generators do not match the config")
     experiment.check_rules()
     try:
-        if config.goal == "best":  # the policies of mixtures are checked with the config
-            check_policy(config.policy, config.bound, type(config.metric))
         if set(watched) != {(generator.ordinal, label) for generator in stored.generators for label in stored.labels}:
             raise FixError("the watched metrics do not match the config")
         for generator in stored.generators:

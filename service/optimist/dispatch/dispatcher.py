@@ -18,7 +18,7 @@ import time
 import uuid
 from collections.abc import Sequence
 
-from optimist.dispatch.report import with_decision_latched
+from optimist.dispatch.latching import with_decision_latched
 from optimist.dispatch.route_models import RouteModels
 from optimist.dispatch.waiting import Ask, PlannedAnswers, Tell, planned, resolve
 from optimist.experiments.assignment import Assignment, MostOpen

@@ -13,7 +13,7 @@ from typing import Any
 
 from optimist.experiments.assignment import Assignment, MostOpen
 from optimist.experiments.goals import AskedContexts
-from optimist.experiments.goals.goal import Pending
+from optimist.experiments.goals.base import Pending
 from optimist.experiments.state import PolicyState
 from optimist.records import Batch, Opening, Settled
 from optimist_client.models import AskReply, AskRequest, Pick

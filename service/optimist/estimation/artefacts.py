@@ -22,8 +22,8 @@ from optimist_client.errors import FixError
 def check_mixtures(question: Question) -> None:
     """Raise FixError unless mixtures of generators have a score."""
     metric = question.metric
-    if "mixture" not in metric.offers:
-        with_these = ", with these settings," if "mixture" in type(metric).offers else ""
+    if "mixtures" not in metric.offers:
+        with_these = ", with these settings," if "mixtures" in type(metric).offers else ""
         raise FixError(f"the metric {metric.name!r}{with_these} has no score of mixtures")
     if question.prompts is not None:
         raise FixError("a mixture is scored on prompts like these; expected prompts_are='sample'")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from numbers import Integral
@@ -19,7 +18,6 @@ from optimist.estimation.paired import Indices
 from optimist.estimation.question import Question
 from optimist.estimation.stored import pack_kernels, unpack_kernels
 from optimist.estimation.streaming import StreamingEstimator, first_rows
-from optimist.numerics.batches import check_number
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.pairing import LARGEST_INDEX
@@ -80,16 +78,6 @@ def names_of(generators: Any) -> tuple[str, ...]:
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise FixError(f"expected at least one generator and distinct names, got {generators!r}")
     return names
-
-
-def checked_costs(costs: Mapping[str, float] | None, generators: Sequence[str]) -> dict[str, float]:
-    """The costs by generator. Raises FixError for unknown names, and for costs that are not finite or below 0."""
-    found = {name: check_number(f"costs: {name}", cost) for name, cost in (costs or {}).items()}
-    if unknown := sorted(found.keys() - set(generators)):
-        raise FixError(f"costs: no generator is called {', '.join(unknown)}")
-    if wrong := next((name for name, cost in found.items() if not 0 <= cost < math.inf), None):
-        raise FixError(f"costs: expected finite costs of at least 0, got {found[wrong]} of {wrong!r}")
-    return found
 
 
 Arrays = dict[str, NDArray[Any]]

@@ -118,7 +118,7 @@ def question_of(
 
 def contexts_of(config: ExperimentConfig) -> ContextSettings | None:
     """The settings by which contexts become features; None where the goal is not to route prompts."""
-    if config.goal != "route" or config.context is None:
+    if config.context is None:
         return None
     return ContextSettings(config.context, config.context_features, config.context_bandwidth)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from optimist.numerics.open_kernels import map_size
+from optimist.numerics.open_kernels import map_size, rows_to_fit
 from optimist_client import tensors
 from optimist_client.errors import FixError
 from optimist_client.goals import COMPONENTS
@@ -74,10 +74,19 @@ def kernels_of(metric: Metric) -> dict[str, Kernel]:
     return {name: kernel for name in metric.kernels if (kernel := metric.setting(name)) is not None}
 
 
+def needed_to_fit(metric: Metric, active: int) -> int:
+    """Samples that each of `active` generators must have before open kernels of the metric can be fixed."""
+    return rows_to_fit(kernels_of(metric).values(), active)
+
+
+def has_open_contexts(config: ExperimentConfig) -> bool:
+    """True if the first contexts fix how they become columns."""
+    return config.asks.has_contexts and config.context_bandwidth == "median"
+
+
 def fits_contexts(config: ExperimentConfig, metric: Metric) -> bool:
     """True if the first contexts fix how they become columns, and this metric is the one they are stored with."""
-    is_first = metric.shown_label == config.metric.shown_label
-    return is_first and config.goal == "route" and config.context_bandwidth == "median"
+    return has_open_contexts(config) and metric.shown_label == config.metric.shown_label
 
 
 def check_fitted(experiment: Experiment, metric: Metric, fitted: bytes) -> None:

@@ -184,7 +184,7 @@ class Assignment:
         """`batch_size`, or `tries`, or less where the budgets leave less; cost may exceed its budget by less than one
         sample."""
         config, left = self._state.config, self._cost_left
-        size = config.tries if config.goal == "route" else config.batch_size
+        size = config.batch_size * config.tries  # one of them is 1
         size = size if self._samples_left is None else min(size, self._samples_left)
         return math.ceil(left / cost) if left is not None and size * cost > left else size
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from optimist.experiments.anomalies import Anomalous
-from optimist.experiments.goals.goal import ForBest
 from optimist.experiments.state import PolicyState
 from optimist.numerics.anomalies import Anomaly, Level, Levels
 from optimist.numerics.plausibility import levelled, reference_level, sized
-from optimist.policies import explained, rivals
+from optimist.policies import rivals
 from optimist.policies.reports import finding, found_among, grouped
 from optimist.records import KeptLevel
 from optimist_client.models import DecisionInfo
@@ -57,7 +55,7 @@ def anomalous_among(
 
     def matters(one: Anomaly) -> bool:
         generator = generators[one.generator]
-        is_used = not of_decision or state.config.goal != "best" or one.position <= generator.estimate_seq
+        is_used = not of_decision or state.goal.rests_on(generator, one.position)
         return generator.ordinal in contenders and is_used
 
     found = {name: [*filter(matters, those)] for name, those in found_among(arrays, references).items()}
@@ -116,11 +114,10 @@ def _more(hardest: HardestRival) -> str:
 
 def _with_tolerance(state: PolicyState) -> list[str]:
     """A sentence, or none: the samples that a decision among many generators would take with the usual tolerance."""
-    goal, contenders = state.goal, rivals(state.arms)
-    if not isinstance(goal, ForBest) or goal.stopping.tolerance or not state.config.metric.positive:
+    tolerant = state.goal.with_tolerance("1%")
+    if tolerant is None or not state.config.metric.positive or len(rivals(state.arms)) < MANY:
         return []
-    tolerant = replace(goal.policy, stopping=replace(goal.stopping, tolerance="1%"))
-    hardest = explained(tolerant, contenders, state.stored.told).hardest if len(contenders) >= MANY else None
+    hardest = tolerant.explain(state.arms, state.stored.told).hardest
     if hardest is None or hardest.more_samples is None:
         return []
     more = about(hardest.more_samples).lower()

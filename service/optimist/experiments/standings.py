@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from optimist.experiments.state import PolicyState, needed_to_fit
+from optimist.experiments.admission import needed_to_fit
+from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.policies import Arm, reports, shown_mixture
@@ -36,6 +37,15 @@ class WatchedEstimates:
                 self._parsed[unit] = known._parsed[unit]
             else:
                 self._parsed[unit] = Estimate.from_dict(json.loads(state.estimate))
+
+    @classmethod
+    def from_estimates(
+        cls, estimates: Mapping[Unit, Estimate], generators: Sequence[GeneratorState]
+    ) -> WatchedEstimates:
+        """Those that this process has made itself, each at the newest due position of its generator."""
+        found = cls({unit: WatchedState(estimate_seq=generators[unit[0]].due_seq) for unit in estimates})
+        found._parsed |= estimates
+        return found
 
     def of(self, generator: int, label: str) -> tuple[WatchedState, Estimate | None]:
         """The stored state of a generator by a metric, and its estimate."""

@@ -10,10 +10,9 @@ from dataclasses import replace
 from operator import attrgetter
 
 from optimist.experiments.anomalies import decision_warnings
-from optimist.experiments.goals.goal import Goal, Pending, goal_of, shares_of
+from optimist.experiments.goals.base import Goal, Pending
+from optimist.experiments.goals.registry import goal_named
 from optimist.numerics.estimate import Estimate, is_due
-from optimist.numerics.open_kernels import rows_to_fit
-from optimist.numerics.routing.features import contexts_to_fit
 from optimist.policies import Arm, rivals
 from optimist.records import (
     COST,
@@ -26,9 +25,7 @@ from optimist.records import (
     Returned,
     Settled,
 )
-from optimist_client.metrics import Metric
 from optimist_client.models import AnomalousBatches, AskRequest, DecisionInfo, Experiment, ExperimentConfig, Pick, State
-from optimist_client.route_fields import priced_by
 
 
 class OpenPicks:
@@ -55,6 +52,9 @@ class OpenPicks:
 
     def __len__(self) -> int:
         return len(self._picks)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._picks
 
     def __getitem__(self, number: int) -> Pick:
         return self._picks[number][0]
@@ -105,18 +105,6 @@ _SLACK = 1e-12
 """Relative rounding error allowed for a limit on costs."""
 
 
-def needed_to_fit(metric: Metric, active: int) -> int:
-    """Samples that each of `active` generators must have before open kernels of the metric can be fixed."""
-    kernels = (metric.setting(name) for name in metric.kernels)
-    return rows_to_fit([kernel for kernel in kernels if kernel is not None], active)
-
-
-def _needed(config: ExperimentConfig, active: int) -> int:
-    """As `needed_to_fit` for the metric that decides; with the goal "route" batches, as each brings one context."""
-    needed = needed_to_fit(config.metric, active)
-    return max(needed, contexts_to_fit(config.context_bandwidth, active)) if config.goal == "route" else needed
-
-
 class PolicyState:
     """The config of an experiment, and its stored state at one moment.
 
@@ -141,13 +129,14 @@ class PolicyState:
         changed = {name.removeprefix(COST): float(cost) for name, cost in controls.items() if name.startswith(COST)}
         self.costs: dict[str, float] = {**(self.config.costs or {}), **changed}
         """Known cost of a sample by generator; a changed cost applies to all samples, earlier ones too."""
-        routes = self.config.goal == "route"
-        self._weighs_costs = priced_by(self.config) is not None if routes else self.config.weigh_costs
+        goal = goal_named(self.config.goal)
+        self._weighs_costs = goal.weighs_costs(self.config)
         self.arms: list[Arm] = [self._arm(generator) for generator in self.contenders]
         """Each contender with its estimate, counts and open picks, and its cost if costs are weighed."""
-        self.needed_to_fit = 0 if any(self.estimates) else _needed(self.config, len(stored.active))
-        """Samples that each active generator must have before open kernels can be fixed; 0 once they are."""
-        self.goal: Goal = goal_of(experiment, stored, self.needed_to_fit, None if known is None else known.goal)
+        self.needed_to_fit = 0 if any(self.estimates) else goal.needed(self.config, len(stored.active))
+        """How much each active generator must bring before open kernels can be fixed; 0 once they are."""
+        before = None if known is None else known.goal
+        self.goal: Goal = goal.from_state(experiment, stored, self.needed_to_fit, before)
         """What is different between goals. The warm-up of its policy lasts until the kernels can be fixed."""
         self.samples = sum(generator.samples + generator.retracted for generator in stored.generators)
         """Samples told in all, those retracted since included: the budget has paid for them."""
@@ -173,20 +162,48 @@ class PolicyState:
         pick, leased = removed
         stored, generator = self.stored, self.stored.generators[leased.generator]
         del stored.open_picks[bisect_left(stored.open_picks, batch.pick, key=attrgetter("number"))]
-        generator.samples += batch.rows
+        if pick.start is not None and batch.rows < pick.size and generator.state != "retired":
+            _hand_back(generator, Returned(pick.number, pick.start + batch.rows, pick.size - batch.rows))
+        self.count(generator, batch.rows)
+        return True
+
+    def count(self, generator: GeneratorState, rows: int) -> None:
+        """Count a batch of so many rows as recorded."""
+        generator.samples += rows
         generator.batches += 1
         generator.seq += 1
         if is_due(generator.samples, generator.due_samples, self.config.rescore_growth):
             generator.due_samples, generator.due_seq = generator.samples, generator.seq
-        if pick.start is not None and batch.rows < pick.size and generator.state != "retired":
-            _hand_back(generator, Returned(pick.number, pick.start + batch.rows, pick.size - batch.rows))
-        stored.told += 1
+        self.stored.told += 1
         # The scripts count a tell as one change, so that the store's version tells whether anything else has changed.
-        stored.version += 1
-        self.samples += batch.rows
+        self.stored.version += 1
+        self.samples += rows
         self._renew_arm(generator)
         self._live_decision = None
-        return True
+
+    def give_up(self, number: int) -> None:
+        """Stop counting a pick as open, if it was, and hand out its indices again."""
+        removed = self.open_picks.remove(number)
+        if removed is None:
+            return
+        pick, leased = removed
+        stored, generator = self.stored, self.stored.generators[leased.generator]
+        del stored.open_picks[bisect_left(stored.open_picks, number, key=attrgetter("number"))]
+        if pick.start is not None:
+            _hand_back(generator, Returned(number, pick.start, pick.size))
+        self._renew_arm(generator)
+
+    def put_estimate(self, ordinal: int, estimate: Estimate) -> None:
+        """Take an estimate that was made at the generator's due position."""
+        generator = self.stored.generators[ordinal]
+        generator.estimate_seq, self.estimates[ordinal] = generator.due_seq, estimate
+        self._renew_arm(generator)
+        self._live_decision = None
+
+    def put_goal(self, goal: Goal) -> None:
+        """Go on with this goal, for which something was made anew."""
+        self.goal = goal
+        self._live_decision = None
 
     def note(self, settled: Settled) -> None:
         """Add what the store found anomalous about a settled batch; only the store can know it."""
@@ -286,9 +303,7 @@ class PolicyState:
     def can_be_scored(self) -> bool:
         """True if there are enough samples to fix the kernels; before that, asks do not wait for estimates."""
         needed = self.needed_to_fit
-        if needed and self.config.goal == "route":
-            return all(generator.batches >= needed for generator in self.stored.active)
-        return not needed or all(generator.samples >= needed for generator in self.stored.active)
+        return not needed or all(self.goal.brought(generator) >= needed for generator in self.stored.active)
 
     @property
     def is_scored(self) -> bool:
@@ -310,16 +325,14 @@ class PolicyState:
     def live_decision(self) -> DecisionInfo:
         """The decision of the stopping rule now, which is not latched."""
         if self._live_decision is None:
-            now, warnings = self.goal.decide(self.arms, self.stored.told), decision_warnings(self.contenders)
-            if self.config.goal == "mixture" and self.stored.mixture_error is not None:
-                warnings = (*warnings, f"the mixture cannot be scored: {self.stored.mixture_error}")
+            now, mixture = self.goal.decide(self.arms, self.stored.told), self.goal.mixture
             self._live_decision = DecisionInfo(
                 best=now.best,
                 confidence=now.confidence,
                 decided=now.decided,
                 reason=now.reason,
-                warnings=warnings,
-                weights=shares_of(self.goal.mixture),
+                warnings=(*decision_warnings(self.contenders), *self.goal.warnings(self.stored)),
+                weights={} if mixture is None else mixture.shares,
             )
         return self._live_decision
 

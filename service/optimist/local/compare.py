@@ -17,16 +17,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from optimist.estimation.arrays import real_data_of
 from optimist.local.compared import Compared, loaded, place_of, save
+from optimist.local.config import experiment_of
 from optimist.local.embedding import BYTES, Embedding, EmbeddingCache, embedder_of, kind_of
 from optimist.local.evaluation import Evaluation
 from optimist.local.offline import read_reference
 from optimist.local.question import kind_of as metric_kind
 from optimist.local.question import of_samples, real_data
 from optimist.local.sources import Kind, Source, name_of, source_of
-from optimist.numerics.batches import check_number
 from optimist.numerics.real_data import RealData
 from optimist.places import cache_directory
-from optimist.policies import check_policy
 from optimist_client.callbacks import Callback
 from optimist_client.embedders import Embedder
 from optimist_client.errors import FixError
@@ -37,7 +36,6 @@ from optimist_client.models import Report
 from optimist_client.progress import Progress, shown
 from optimist_client.run import Reporting
 from optimist_client.tensors import IDS, LONGEST_ID, digest
-from optimist_client.tolerance import checked
 from optimist_client.validation import in_words
 from optimist_client.wire import GeneratorName
 
@@ -173,7 +171,10 @@ def compare(
     sources = _sources(generators, kind)
     watched = split(watch) if isinstance(watch, str) and watch else list(watch)
     kinds = [metric_kind(one) for one in (metric, *watched)]
-    _check(kinds[0], **settings)
+    own = {name: settings.pop(name) for name in ("order", "truncation", "kernel") if name in settings}
+    settings |= {"batch_size": batch_size, "seed": seed}
+    # What is wrong is said before anything is embedded.
+    experiment_of("compare", [source.name for source in sources], [kinds[0]()], settings)
     embedder = embedder_of(embed, weights, device)
     home = cache_directory() if cache is None else Path(cache)
     order = order_of({source.name: source.names for source in sources}, seed)
@@ -185,11 +186,10 @@ def compare(
         ends = math.inf if timeout is None else time.monotonic() + timeout
         shows = display or stack.enter_context(Bar(progress, order.total if budget is None else budget))
         real, count, origin = _real(reference, kind, embedding, [metric, *watched], shows)
-        own = {name: settings.pop(name) for name in ("order", "truncation", "kernel") if name in settings}
         metrics = [of_samples(metric, own, real), *(of_samples(one, {}, real) for one in watched)]
-        paired = order.common > 0 and settings.pop("paired", True)
-        how = {"metric": metrics[0], "watch": metrics[1:], "batch_size": batch_size, "seed": seed, "paired": paired}
-        evaluation = Evaluation([source.name for source in sources], **how, **settings)
+        settings["paired"] = order.common > 0 and settings.get("paired", True)
+        how: dict[str, Any] = {"metric": metrics[0], "watch": metrics[1:], **settings}
+        evaluation = Evaluation([source.name for source in sources], **how)
         file = place_of(home, evaluation, metrics, embedding, sources, origin)
         resumed = loaded(file, evaluation) if resume and file is not None else None
         run = _Run(resumed or evaluation, embedding, {source.name: source for source in sources}, order, budget, stop)
@@ -275,25 +275,6 @@ class _Run:
         ids = [one.encode()[-LONGEST_ID:].decode(errors="ignore") for one in part]
         evaluation.tell(name, {**batch, IDS: ids}, start=start)
         return True
-
-
-def _check(
-    kind: type[Metric],
-    *,
-    policy: str = "top-two",
-    bound: str = "influence",
-    delta: float = 0.05,
-    tolerance: float | str = 0.0,
-    **others: Any,
-) -> None:
-    """Raise FixError for what `Evaluation` would refuse, before anything is embedded for it."""
-    del others
-    if not kind.presets.get(policy):  # a preset brings its own bound
-        check_policy(policy, bound, kind)
-    checked(tolerance)
-    check_number("delta", delta)
-    if not 0.0 < delta < 1.0:
-        raise FixError(f"delta: expected a number between 0 and 1, got {delta}")
 
 
 def _sources(generators: Any, kind: Kind) -> list[Source]:

@@ -5,40 +5,35 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Unpack
 
 from optimist.estimation.arrays import Batch, arrays_of, check_arrays, columns_of, reference_scales, tensors_of
 from optimist.estimation.metric_estimators import (
     MetricEstimators,
     Start,
     StreamBatch,
-    checked_costs,
     checked_prompts,
     checked_start,
     names_of,
     score_due,
 )
-from optimist.estimation.question import Question, by_label, prepared, with_real_data
-from optimist.local.goals import GoalSettings
+from optimist.estimation.question import Question, prepared, with_real_data
+from optimist.experiments.state import PolicyState
+from optimist.local.config import ExperimentSettings, experiment_of
 from optimist.local.scales import Scales
 from optimist.local.session import Session
 from optimist.metrics.devices import find_device
-from optimist.numerics.batches import check_number, check_whole
+from optimist.numerics.batches import check_whole
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility, levelled, magnitudes, sized
-from optimist.policies import Stopping, blend_counts
-from optimist_client.config import MAX_MAGNITUDE, check_prompts_are, check_seeds, seedless_of
+from optimist.policies import blend_counts
+from optimist.records import Batch as Settling
+from optimist.records import ExperimentState, GeneratorState, LogExtent
+from optimist_client import models
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.models import Blend
 from optimist_client.tensors import IDS, unpack_ids
-from optimist_client.tolerance import checked as checked_tolerance
-
-_GIVEN = (
-    *("goal", "policy", "bound", "batch_size", "warmup", "rescore_growth", "delta", "tolerance", "seed"),
-    *("max_magnitude", "on_anomaly", "prompts", "prompts_are", "paired", "seeds", "costs", "options"),
-)
-"""The arguments that a saved evaluation is made with again, beside generators and metrics."""
 
 
 class Evaluation(Session):
@@ -88,28 +83,11 @@ class Evaluation(Session):
         truncation: int | None = None,
         kernel: Mapping[str, Any] | None = None,
         prompt_kernel: Mapping[str, Any] | None = None,
-        goal: str = "best",
-        policy: str | None = None,
-        bound: str | None = None,
-        batch_size: int = 5,
-        warmup: int | None = None,
-        rescore_growth: float | None = None,
-        delta: float = 0.05,
-        tolerance: float | str = 0.0,
-        seed: int = 0,
-        device: str = "cpu",
-        max_magnitude: float = MAX_MAGNITUDE,
-        on_anomaly: Literal["hold", "ignore"] = "hold",
-        prompts: Sequence[str] | None = None,
-        prompts_are: str = "sample",
-        paired: bool = True,
-        seeds: bool | Mapping[str, bool] = True,
-        costs: Mapping[str, float] | None = None,
         direction: str | None = None,
-        **options: float,
+        device: str = "cpu",
+        **settings: Unpack[ExperimentSettings],
     ) -> None:
         names, place = names_of(generators), find_device(device)
-        self._given = {name: value for name, value in locals().items() if name in _GIVEN}  # what `save` writes
         directed = with_real_data(
             metric,
             reference=reference,
@@ -118,45 +96,41 @@ class Evaluation(Session):
             kernel=kernel,
             prompt_kernel=prompt_kernel,
         )
-        declared = directed.in_direction(direction)
-        goal_settings = GoalSettings.from_arguments(
-            goal, policy, bound, declared, prompts_are, warmup=warmup, growth=rescore_growth
-        )
-        tolerance = checked_tolerance(tolerance)
-        declared.check_decides()
-        declared.check_tolerance(tolerance)
-        check_whole("batch_size", batch_size, 1)
-        check_whole("seed", seed, 0)
-        self.batch_size = batch_size
-        self._costs = checked_costs(costs, names)
-        check_prompts_are(prompts_are, bool(prompts), goal_settings.bound)
-        metrics = by_label([declared, *map(with_real_data, watch)])
-        if prompts is not None and not any(metric.takes_prompts for metric in metrics.values()):
-            raise FixError(f"metric {declared.name!r} does not take prompts")
-        if not isinstance(paired, bool):
-            raise FixError(f"paired: expected True or False, got {paired!r}")
-        check_seeds(seeds, names)
-        self._seedless = seedless_of(seeds, names)
-        paired = paired and seeds is not False
-        self._list_length = len(prompts or ()) if prompts_are == "list" else None
-        self._declared = metrics
+        metrics = [directed.in_direction(direction), *map(with_real_data, watch)]
+        experiment = experiment_of("evaluation", names, metrics, settings)
+        config = experiment.config
+        if config.asks.has_contexts:
+            raise FixError(
+                "goal: prompts are routed by the service, not in memory; `optimist route` says what routing would "
+                "gain, and `optimist simulate --goal route` plays its policies"
+            )
+        self._declared = config.metrics
         estimators: dict[str, MetricEstimators] = {}  # by label, the one that decides first
-        for label, metric in metrics.items():
-            how = {"bound": goal_settings.bound, "options": options} if metric is declared else {}
-            how["prompts"] = (self._list_length or None) if metric.scores_lists else None
-            how |= {"device": place, "paired": paired, "generators": len(names)}
-            question = Question(prepared(metric, place), delta=delta, **how)
-            estimators[label] = MetricEstimators(question, names, goal_settings.growth)
-        super().__init__(names, estimators, Stopping(delta, tolerance))
+        for label, metric in config.metrics.items():
+            how: dict[str, Any] = {"delta": config.delta, "device": place, "paired": experiment.is_paired}
+            if metric is config.metric:
+                how |= {"bound": config.bound, "options": config.bound_options.given()}
+            how |= {"prompts": config.list_length(metric), "generators": len(names)}
+            estimators[label] = MetricEstimators(Question(prepared(metric, place), **how), names, config.rescore_growth)
+        generator_states = [
+            GeneratorState(ordinal, name, 0, 0, 0, 0, 0, is_seedless=name in config.seedless)
+            for ordinal, name in enumerate(names)
+        ]
+        stored = ExperimentState(
+            0,
+            0,
+            generator_states,
+            instance=experiment.instance,
+            mixture_growth=experiment.mixture_growth,
+            route_growth=experiment.route_growth,
+        )
+        super().__init__(PolicyState(experiment, stored), estimators)
         columns_of(self._questions)  # raises where metrics cannot read the same array
-        if on_anomaly not in ("hold", "ignore"):
-            raise FixError(f'on_anomaly: expected "hold" or "ignore", got {on_anomaly!r}')
-        scales = reference_scales(metrics.values())
-        self._plausibility = Plausibility(scales, check_number("max_magnitude", max_magnitude))
-        self._scales = Scales(self.generators, scales, ignored=on_anomaly == "ignore")
-        self._widths: dict[str, int] | None = None  # of the batches: the first one tells
-        needed = self._primary.question.rows_to_fit(len(names))
-        self._aim = goal_settings.aim(declared, self._stopping, seed, batch_size, needed)
+        scales = reference_scales(config.metrics.values())
+        self._plausibility = Plausibility(scales, config.max_magnitude)
+        self._scales = Scales(self.generators, scales, ignored=config.on_anomaly == "ignore")
+        self._widths = None  # of the batches: the first one tells
+        self._ends = dict.fromkeys(names, 0)
         self._credits = [0.0] * len(names)
 
     def ask(self, *, among: Collection[str] | None = None, pending: Mapping[str, int] | None = None) -> str:
@@ -166,15 +140,16 @@ class Evaluation(Session):
         asked for and have not been recorded. Raises NotFoundError for an unknown name, FixError if none can be sampled.
         """
         for name in (*(among or ()), *(pending or ())):
-            self._check_name(name)
+            self._generator(name)
         arms = self._arms(pending)
         if among is not None:
             arms = [replace(arm, active=arm.name in among) for arm in arms]
-        return self.generators[self._aim.pick(arms, self.told)]
+        number = self.told + sum(arm.pending_batches for arm in arms) + 1
+        return self.generators[self.state.goal.pick(arms, self.told, number).place]
 
     def next_start(self, generator: str) -> int:
         """1 + the largest index of `generator`, where "next" starts. Raises NotFoundError for an unknown name."""
-        self._check_name(generator)
+        self._generator(generator)
         return self._ends[generator]
 
     def tell(
@@ -193,7 +168,21 @@ class Evaluation(Session):
         start: the index of the batch's first sample, by which paired generators are compared; the others follow it.
         "next" is the index after the largest one told. With None the samples have no index, and are not compared.
         """
-        self._check_name(generator)
+        self._tell(generator, batch, prompt_indices, start)
+
+    def settle(self, pick: models.Pick, batch: Batch) -> None:
+        """Add a batch for a pick that was opened on the `state`. Raises FixError for a bad batch."""
+        self._tell(pick.generator, batch, pick.prompt_indices, pick.start, pick.number)
+
+    def _tell(
+        self,
+        generator: str,
+        batch: Batch,
+        prompt_indices: Sequence[int] | None,
+        start: Start,
+        pick: int | None = None,
+    ) -> None:
+        told_of = self._generator(generator)
         arrays = check_arrays(arrays_of(batch, columns_of(self._questions)), self._questions, self._widths)
         declared = [question.metric for question in self._questions]
         widths = {name: array.shape[1] for name, array in arrays.items()}
@@ -201,11 +190,13 @@ class Evaluation(Session):
         is_usual = self._plausibility.check(sizes)
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))
-        listed = checked_prompts(prompt_indices, rows, self._list_length)
+        config = self.state.config
+        length = len(config.prompts or ()) if config.prompts_are == "list" else None
+        listed = checked_prompts(prompt_indices, rows, length)
         indices = checked_start(start, rows, self._ends[generator])
-        first = self._samples[generator]
+        first = told_of.samples
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]
-        told = StreamBatch(tensors, ids, listed, None if generator in self._seedless else indices)
+        told = StreamBatch(tensors, ids, listed, None if told_of.is_seedless else indices)
         # What may be refused comes first, for all metrics.
         begun = {label: estimators.begun(generator, told) for label, estimators in self._metrics.items()}
         for label, estimators in self._metrics.items():
@@ -213,14 +204,28 @@ class Evaluation(Session):
         self._widths = {name: tensor.shape[1] for name, tensor in tensors.items()}
         if is_usual:
             self._plausibility.add(generator, sizes, rows)
-        self._samples[generator] += rows
-        self._batches[generator] += 1
-        self._scales.add(generator, self._batches[generator], sizes, rows)
-        if findings := self.findings(generator, self._batches[generator]):
-            warnings.warn(f"batch {self._batches[generator]} of {generator} {'; '.join(findings)}", stacklevel=2)
+        if pick is None:
+            self.state.count(told_of, rows)
+        else:
+            self.state.settle(Settling(pick, "in memory", rows, b"", ""))
+        position = told_of.batches
+        self._scales.add(generator, position, sizes, rows)
+        if findings := self.findings(generator, position):
+            warnings.warn(f"batch {position} of {generator} {'; '.join(findings)}", stacklevel=3)
         self._ends[generator] = max(self._ends[generator], 0 if indices is None else sum(indices))
         score_due(self._metrics)
-        self._aim.follow(self._primary, self._arms())
+        self._follow()
+
+    def _follow(self) -> None:
+        """Take what is new of the estimates into the state, and make the mixture that is due."""
+        state = self.state
+        for ordinal, estimate in enumerate(self._primary.estimates.values()):
+            if estimate is not None and estimate is not state.estimates[ordinal]:
+                state.put_estimate(ordinal, estimate)
+        stored = state.stored
+        if state.can_be_scored and stored.is_mixture_due:
+            parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in stored.mixable}
+            self._put_mixture(self._primary.mixture(published=stored.mixture_growth == 0.0), parts)
 
     def findings(self, generator: str, position: int) -> list[str]:
         """Phrases that say what is anomalous about a batch, by all recorded batches. position: as of `accept`."""
@@ -233,8 +238,7 @@ class Evaluation(Session):
         from 1. Returns False if it had been accepted. Raises NotFoundError for an unknown name, FixError for a position
         without a batch.
         """
-        self._check_name(generator)
-        told = self._batches[generator]
+        told = self._generator(generator).batches
         if position is not None and not 1 <= check_whole("position", position, 1) <= told:
             raise FixError(f"position: {generator!r} has {told} batches, got {position}")
         return self._scales.accept(generator, position, told)
@@ -247,16 +251,15 @@ class Evaluation(Session):
         the weights are the same. Raises FixError before there is a mixture, as `mixture` does.
         """
         check_whole("size", size, 1)
-        found = self._aim.mixture or self._primary.mixture()
+        found = self.state.goal.mixture or self._primary.mixture()
         counts, self._credits = blend_counts(found.weights, self._credits, size)
         shared = zip(self.generators, counts, strict=True)
-        weights = dict(zip(self.generators, found.weights, strict=True))
-        return Blend(counts={name: count for name, count in shared if count}, weights=weights)
+        return Blend(counts={name: count for name, count in shared if count}, weights=found.shares)
 
     @property
     def latest_mixture(self) -> Mixture | None:
         """With the goal "mixture" the newest mixture, by which picks are made; None before the first."""
-        return self._aim.mixture
+        return self.state.goal.mixture
 
     @property
     def _questions(self) -> list[Question]:

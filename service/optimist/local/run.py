@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-import time
-from bisect import insort
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from optimist.experiments.slices import first_seed, prompt_order
+from optimist.experiments.assignment import Assignment, MostOpen
 from optimist.local.evaluation import Evaluation
 from optimist.local.offline import read_reference
 from optimist_client import models, tensors
@@ -28,8 +25,6 @@ from optimist_client.run import Allowance, Makers, Reporting, Run, check_functio
 
 _AGAIN = 0.05
 """Seconds after which to ask again while open picks use up the budget."""
-_SEQUENCE = 2**22
-"""Seeds of a generator where generators are not paired, as in the service."""
 
 
 class LocalService:
@@ -38,53 +33,34 @@ class LocalService:
     Sample i of every generator has the seed and the prompt that it has in a service with the same `seed`.
     """
 
-    def __init__(
-        self,
-        evaluation: Evaluation,
-        name: str,
-        *,
-        budget: int | None = None,
-        stop: bool = True,
-    ) -> None:
-        """budget: recorded samples after which there are no more picks. stop: whether a decision ends them, too."""
+    def __init__(self, evaluation: Evaluation, name: str) -> None:
         self.evaluation = evaluation
         self.name = name
-        settings = evaluation.settings
-        self._seed: int = settings["seed"]
-        self._paired: bool = settings["paired"]
-        self._prompts: list[str] = list(settings["prompts"] or ())
-        self._is_list = settings["prompts_are"] == "list"
-        self._budget, self._stop = budget, stop
         self._lock = threading.RLock()
-        self._open: dict[int, models.Pick] = {}
+        state = evaluation.state
         # An evaluation that goes on has picks behind it, whose numbers must not come again.
-        self._rounds = evaluation.told
-        names, size = evaluation.generators, evaluation.batch_size
-        # As in the service, picks begin at multiples of the batch size.
-        self._handed = {generator: -(-evaluation.next_start(generator) // size) * size for generator in names}
-        self._returned: dict[str, list[tuple[int, int]]] = {generator: [] for generator in names}
+        state.stored.rounds = max(state.stored.rounds, state.stored.told)
+        size = evaluation.batch_size
+        for generator in state.stored.generators:
+            # As in the service, picks begin at multiples of the batch size.
+            generator.handed = max(generator.handed, -(-evaluation.next_start(generator.name) // size) * size)
 
     def report(self) -> models.Report:
         """The report at this moment."""
         with self._lock:
-            return self.evaluation.report(self.name, budget=self._budget, pending=self._pending())
+            return self.evaluation.report(self.name)
 
     def ask(self, worker: str | None, generators: Sequence[str] | None) -> models.AskReply:
         """A new pick among these generators (None: all), or none after the end and while the budget is on its way."""
         with self._lock:
-            now = self.evaluation.decision(explain=False)
-            known = {field: getattr(now, field) for field in ("best", "confidence", "decided", "reason")}
-            decision = models.DecisionInfo(**known)
-            left = None if self._budget is None else self._budget - self.evaluation.samples
-            ended = (now.decided and self._stop) or (left is not None and left <= 0)
-            state = "running" if not ended else "decided" if now.decided and self._stop else "out of budget"
-            on_the_way = sum(pick.size for pick in self._open.values())
-            if ended or (left is not None and left <= on_the_way):
-                again = None if ended else _AGAIN
-                return models.AskReply(picks=[], state=state, ended=ended, decision=decision, retry_after=again)
-            most = self.evaluation.batch_size if left is None else min(self.evaluation.batch_size, left - on_the_way)
-            pick = self._next(worker, generators, most)
-            return models.AskReply(picks=[pick], state=state, ended=False, decision=decision)
+            now, picks = self.evaluation.now(), list[models.Pick]()
+            if not now.has_ended:
+                request = models.AskRequest(worker=worker, generators=None if generators is None else [*generators])
+                picks = Assignment(self.evaluation.state, _NO_LIMIT).answer(request, stale=False)
+            again = None if picks or now.has_ended else _AGAIN
+            return models.AskReply(
+                picks=picks, state=now.phase, ended=now.has_ended, decision=now.decision, retry_after=again
+            )
 
     def tell(self, number: int, arrays: Mapping[str, NDArray[Any]]) -> models.TellReply:
         """Tell a batch for an open pick.
@@ -92,87 +68,29 @@ class LocalService:
         Raises `FixError` for a bad batch, `ConflictError` for a pick that is not open.
         """
         with self._lock:
-            pick = self._open.get(number)
-            if pick is None:
+            evaluation = self.evaluation
+            if number not in evaluation.state.open_picks:
                 raise ConflictError(f"pick {number} is not open")
+            pick = evaluation.state.open_picks[number]
             batch: dict[str, Any] = dict(arrays)
             if tensors.IDS in batch:
                 batch[tensors.IDS] = tensors.unpack_ids(batch[tensors.IDS])
             rows = min((len(array) for array in batch.values()), default=0)
-            if rows > pick.size or (self._prompts and rows != pick.size):
+            if rows > pick.size or (pick.prompts and rows != pick.size):
                 raise FixError(f"pick {number}: expected {pick.size} rows, got {rows}")
-            indices = None if pick.prompt_indices is None else np.array(pick.prompt_indices[:rows])
-            listed = None if indices is None else indices.tolist()
-            self.evaluation.tell(pick.generator, batch, start=pick.start, prompt_indices=listed)
-            del self._open[number]
-            assert pick.start is not None
-            self._hand_back(pick.generator, pick.start + rows, pick.size - rows)
-            samples, batches = self.evaluation.counts(pick.generator)
+            evaluation.settle(pick, batch)
+            samples, batches = evaluation.counts(pick.generator)
             known: dict[str, Any] = {"samples": samples, "batches": batches, "position": batches, "late": False}
-            known["findings"] = self.evaluation.findings(pick.generator, batches)
+            known["findings"] = evaluation.findings(pick.generator, batches)
             return models.TellReply(pick=number, generator=pick.generator, **known)
 
     def give_up(self, number: int) -> None:
         """Give up a pick, whose indices are handed out again."""
         with self._lock:
-            pick = self._open.pop(number, None)
-            if pick is not None:
-                assert pick.start is not None
-                self._hand_back(pick.generator, pick.start, pick.size)
+            self.evaluation.state.give_up(number)
 
-    def _next(self, worker: str | None, generators: Sequence[str] | None, most: int) -> models.Pick:
-        pending = self._pending()
-        name = self.evaluation.ask(among=generators, pending=pending)
-        start, size = self._slice(name, most)
-        ordinal = self.evaluation.generators.index(name)
-        first = first_seed(self._seed) + (0 if self._paired else _SEQUENCE * ordinal)
-        order: list[int] = []
-        if self._prompts:
-            order = prompt_order(len(self._prompts), self._seed, start, size, passes=self._is_list)
-        self._rounds += 1
-        pick = models.Pick(
-            experiment=self.name,
-            instance="memory",
-            number=self._rounds,
-            generator=name,
-            size=size,
-            prompts=[self._prompts[index] for index in order] or None,
-            prompts_start=start if order else None,
-            prompt_indices=order if self._is_list else None,
-            start=start,
-            seed=(first + start) % 2**32,
-            positions=[],
-            batches=[],
-            pending_samples=[],
-            pending_batches=[pending.get(each, 0) for each in self.evaluation.generators],
-            told=self.evaluation.told,
-            stale=False,
-            worker=worker,
-            request_id="",
-            opened=time.time(),
-            nonce=f"{self._rounds:x}",  # nothing here loses a pick
-        )
-        self._open[pick.number] = pick
-        return pick
 
-    def _slice(self, name: str, most: int) -> tuple[int, int]:
-        """The indices of the next pick, those that were returned first."""
-        if self._returned[name]:
-            start, size = self._returned[name].pop(0)
-            taken = min(most, size)
-            self._hand_back(name, start + taken, size - taken)
-            return start, taken
-        start = self._handed[name]
-        self._handed[name] += self.evaluation.batch_size
-        self._hand_back(name, start + most, self.evaluation.batch_size - most)
-        return start, most
-
-    def _hand_back(self, name: str, start: int, size: int) -> None:
-        if size > 0:
-            insort(self._returned[name], (start, size))
-
-    def _pending(self) -> dict[str, int]:
-        return Counter(pick.generator for pick in self._open.values())
+_NO_LIMIT = MostOpen(sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 _OF_SERVICES = frozenset({"dimension", "prompt_dimension"})
@@ -194,9 +112,8 @@ def run(
     name: str = "run",
     metric: str | Metric = "fid",
     reference: Any = None,
-    prompts: list[str] | None = None,
     budget: int | None = None,
-    stop: bool = True,
+    stop: bool | None = None,
     **settings: Any,
 ) -> models.Report:
     """Sample the generators until it is sure which is the best one, in this process. Returns the report.
@@ -210,8 +127,7 @@ def run(
     evaluation: one to go on with, which then has the batches of this run; it brings its own metrics,
     prompts and settings. Raises as `Experiment.run` does, and FixError for wrong settings.
 
-    >>> import numpy as np
-    >>> def model(mean):
+    >>>     >>> def model(mean):
     ...     return lambda size, seed: np.random.default_rng(seed).normal(mean, 1.0, (size, 4))
     >>> real = np.random.default_rng(0).standard_normal((500, 4))
     >>> run({"good": model(0.0), "bad": model(1.0)}, reference=real, progress=False).decision.best
@@ -221,14 +137,20 @@ def run(
     if workers < 1:
         raise FixError(f"workers: expected at least 1, got {workers}")
     if evaluation is None:
-        evaluation = _evaluation(generators, metric, reference, prompts, settings)
+        if isinstance(reference, str | Path):
+            reference = read_reference(Path(reference))
+        known: dict[str, Any] = {name: value for name, value in settings.items() if name not in _OF_SERVICES}
+        evaluation = Evaluation([*generators], metric=metric, reference=reference, **known)
     else:
-        asked = {"metric": metric != "fid", "reference": reference is not None, "prompts": prompts is not None}
+        asked = {"metric": metric != "fid", "reference": reference is not None}
         if given := [*settings, *(setting for setting, is_given in asked.items() if is_given)]:
             raise FixError(f"{', '.join(given)}: the evaluation brings its own settings")
     if unknown := [one for one in generators if one not in evaluation.generators] or ["none"] * (not generators):
         raise FixError(f"generators: expected some of {', '.join(evaluation.generators)}; got {', '.join(unknown)}")
-    service = LocalService(evaluation, name, budget=budget, stop=stop)
+    state = evaluation.state
+    state.budget = state.budget if budget is None else budget
+    state.stops = state.stops if stop is None else stop
+    service = LocalService(evaluation, name)
     transport = InMemory(service)
     costs = {row.generator: row.cost_per_sample for row in service.report().standings if row.generator in generators}
     allowance = Allowance(max_samples, max_cost, costs, timeout)
@@ -283,17 +205,3 @@ class InMemory(BlockingTransport):
 
     async def close(self) -> None:
         """Do nothing: there is no connection."""
-
-
-def _evaluation(
-    generators: Mapping[str, Any],
-    metric: str | Metric,
-    reference: Any,
-    prompts: list[str] | None,
-    settings: Mapping[str, Any],
-) -> Evaluation:
-    known = {name: value for name, value in settings.items() if name not in _OF_SERVICES and name != "bound_options"}
-    if isinstance(reference, str | Path):
-        reference = read_reference(Path(reference))
-    options = dict(settings.get("bound_options") or {})
-    return Evaluation([*generators], metric=metric, reference=reference, prompts=prompts, **known, **options)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -10,7 +11,13 @@ from typing import Any, Self
 from optimist.estimation.arrays import columns_of
 from optimist.estimation.metric_estimators import Arrays, MetricEstimators
 from optimist.estimation.streaming import StreamingEstimator
-from optimist.local.goals import Aim
+from optimist.experiments.anomalies import Anomalous
+from optimist.experiments.decision import latched_text
+from optimist.experiments.goals.mixture import ForMixture
+from optimist.experiments.report import report_of
+from optimist.experiments.standings import WatchedEstimates
+from optimist.experiments.state import PolicyState
+from optimist.local.config import NAMES
 from optimist.local.saving import metric_from, metric_parts, read, write
 from optimist.local.scales import Scales
 from optimist.metrics.modes import Mode, PromptGroup
@@ -18,43 +25,41 @@ from optimist.numerics.batches import check_whole
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility
-from optimist.policies import Arm, Decision, Stopping, contrast, optimistic, shown_mixture
-from optimist.policies.reports import report_on, standing_of, watched_report
+from optimist.policies import Arm, Decision, contrast, optimistic, shown_mixture
 from optimist.policies.stopping import FEWEST_SAMPLES
+from optimist.records import GeneratorState, LogExtent, StoredMixture
 from optimist_client import models
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.metrics import Metric
-from optimist_client.models import Contrast, DecisionInfo
-from optimist_client.models.experiments import State
+from optimist_client.models import Contrast
 
 
 class Readings:
     """The estimators of generators by each metric, and what they say. The base of `Evaluation`, which tells them."""
 
-    def __init__(
-        self, generators: tuple[str, ...], metrics: Mapping[str, MetricEstimators], stopping: Stopping
-    ) -> None:
+    def __init__(self, state: PolicyState, metrics: Mapping[str, MetricEstimators]) -> None:
         """metrics: by label, the one that decides first."""
-        self.generators = generators
+        self.state = state
+        """Counts, estimates, open picks and goal, as a service has them."""
+        self.generators: tuple[str, ...] = tuple(state.config.generators)
+        self._ordinals = {name: ordinal for ordinal, name in enumerate(self.generators)}
         self._metrics = dict(metrics)
         self._primary = next(iter(self._metrics.values()))
-        self._stopping = stopping
-        self._samples, self._batches, self._ends = (dict.fromkeys(generators, 0) for _ in range(3))
 
     @property
     def told(self) -> int:
         """Batches recorded so far, the t of decisions.md §3."""
-        return sum(self._batches.values())
+        return self.state.stored.told
 
     @property
     def samples(self) -> int:
         """Samples recorded so far, of all generators together."""
-        return sum(self._samples.values())
+        return self.state.samples
 
     def counts(self, generator: str) -> tuple[int, int]:
         """Samples and batches of a generator. Raises NotFoundError for an unknown name."""
-        self._check_name(generator)
-        return self._samples[generator], self._batches[generator]
+        found = self._generator(generator)
+        return found.samples, found.batches
 
     def estimates(self, metric: str | None = None) -> dict[str, Estimate | None]:
         """The latest estimate of each generator, None before its first; `optimistic` is what `ucb` ranks by now.
@@ -78,10 +83,10 @@ class Readings:
         or one of them has no estimate.
         """
         for name in (generator, against):
-            self._check_name(name)
+            self._generator(name)
         found = self._of(metric).estimates
         one, other = (Arm(name, found[name]) for name in (generator, against))
-        return contrast(one, other, self._stopping.threshold(len(found), self.told), FEWEST_SAMPLES)
+        return contrast(one, other, self.state.goal.stopping.threshold(len(found), self.told), FEWEST_SAMPLES)
 
     def modes(self, generator: str, count: int = 5, samples: int = 8, *, metric: str | None = None) -> list[Mode]:
         """The generator's largest modes, each with the ids of the samples that show it most (equations.md §3c).
@@ -109,51 +114,12 @@ class Readings:
         no score, and while a generator has fewer than 4 samples, or too few to fix open kernels.
         """
         estimators = self._of(metric)
-        return shown_mixture(estimators.mixture(), estimators.question.metric, self._stopping, self.told)
+        return shown_mixture(estimators.mixture(), estimators.question.metric, self.state.goal.stopping, self.told)
 
-    def _report(
-        self,
-        name: str,
-        arms: Sequence[Arm],
-        decision: DecisionInfo,
-        *,
-        state: State,
-        costs: Mapping[str, float],
-        budget: int | None = None,
-        **known: Any,
-    ) -> models.Report:
-        """The report on these arms in this state; known: further fields of `Report`."""
-        told, delta = self.told, self._stopping.delta
-        watched: dict[str, models.WatchedReport] = {}
-        for label, estimators in list(self._metrics.items())[1:]:
-            own = [replace(arm, estimate=estimators.estimates[arm.name]) for arm in arms]
-            rows = [standing_of(arm, told) for arm in own]
-            how: dict[str, Any] = {"delta": delta, "told": told, "scored": True}
-            watched[label] = watched_report(label, estimators.question.metric, own, rows, **how)
-        return report_on(
-            name,
-            self._primary.question.metric,
-            arms,
-            [standing_of(arm, told, cost=costs.get(arm.name)) for arm in arms],
-            decision,
-            stopping=self._stopping,
-            told=told,
-            counted=told,
-            samples=self.samples,
-            costs=costs,
-            cost=sum(costs.get(generator, 0.0) * count for generator, count in self._samples.items()),
-            state=state,
-            ended=state in ("decided", "out of budget"),
-            open_picks=sum(arm.pending_batches for arm in arms),
-            budget=budget,
-            scored=True,
-            watched=watched,
-            **known,
-        )
-
-    def _check_name(self, generator: str) -> None:
-        if generator not in self._batches:
-            raise NotFoundError(f"unknown generator {generator!r}; expected one of {', '.join(self.generators)}")
+    def _generator(self, name: str) -> GeneratorState:
+        if name not in self._ordinals:
+            raise NotFoundError(f"unknown generator {name!r}; expected one of {', '.join(self.generators)}")
+        return self.state.stored.generators[self._ordinals[name]]
 
     def _of(self, metric: str | None) -> MetricEstimators:
         if metric is not None and metric not in self._metrics:
@@ -161,10 +127,12 @@ class Readings:
         return self._primary if metric is None else self._metrics[metric]
 
     def _estimator(self, generator: str, metric: str | None) -> StreamingEstimator:
-        self._check_name(generator)
+        self._generator(generator)
         return self._of(metric).estimator(generator)
 
 
+_COUNTS = ("samples", "batches", "seq", "due_samples", "due_seq")
+"""What a saved evaluation keeps of the state of a generator."""
 REMEDY = "leave {it} out, or accept {it}"
 """What can be done about batches on another scale: nothing is kept that could be retracted."""
 
@@ -175,17 +143,19 @@ class Session(Readings):
     `Evaluation` sets the attributes, and tells the batches.
     """
 
-    batch_size: int
-    _given: dict[str, Any]
-    """The arguments that a saved evaluation is made with again, beside generators and metrics."""
     _declared: dict[str, Metric]
     """The metrics with their real data, by label."""
-    _costs: dict[str, float]
-    _aim: Aim
+    _ends: dict[str, int]
+    """By generator the index after the largest one told."""
     _credits: list[float]
     _widths: dict[str, int] | None
     _plausibility: Plausibility
     _scales: Scales
+
+    @property
+    def batch_size(self) -> int:
+        """The samples of a pick."""
+        return self.state.config.batch_size
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -194,8 +164,8 @@ class Session(Readings):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments that it was made with, beside generators and metrics."""
-        return dict(self._given)
+        """The settings that it was made with, beside generators and metrics."""
+        return self.state.config.model_dump(mode="json", include=NAMES, exclude_unset=True)
 
     @property
     def best(self) -> str | None:
@@ -208,33 +178,47 @@ class Session(Readings):
         `explain` adds a verdict for each rival and the comparison with the hardest one, which takes half a millisecond.
         With the goal "mixture" it is decided that the best mixture is known; the confidence is that it beats `best`.
         """
-        return self._aim.decide(self._arms(), self.told, explain)
+        goal = self.state.goal
+        return (goal.explain if explain else goal.decide)(self.state.arms, self.told)
 
     def report(
-        self, name: str = "evaluation", *, budget: int | None = None, pending: Mapping[str, int] | None = None
+        self, name: str | None = None, *, budget: int | None = None, pending: Mapping[str, int] | None = None
     ) -> models.Report:
         """Standings, contrasts, regret, pick ratio and decision: the same class as the report of a service.
 
         name: what the report calls the evaluation. budget: samples after which the caller ends: an evaluation that has
         as many and is undecided is "out of budget". pending: as of `ask`. The decision is the one of this moment.
         """
-        arms, decision = self._arms(pending), self.decision()
-        spent = budget is not None and self.samples >= budget
-        state = "running" if self._aim.has_begun(arms) else "warming up"
-        mixture, questioned = self._aim.mixture, self._primary.question.metric
-        weights = {} if mixture is None else dict(zip(mixture.generators, mixture.weights, strict=True))
-        known = {field: getattr(decision, field) for field in decision.__slots__}
-        return self._report(
-            name,
-            arms,
-            models.DecisionInfo(**known, weights=weights, anomalies=self._scales.anomalous, remedy=REMEDY),
-            state="decided" if decision.decided else "out of budget" if spent else state,
-            costs=self._costs,
-            budget=budget,
-            max_cost=None,
-            goal=self._given["goal"],
-            mixture=None if mixture is None else shown_mixture(mixture, questioned, self._stopping, self.told),
+        now = self.now()
+        now.budget = now.budget if budget is None else budget
+        now.arms = self._arms(pending)
+        now.config = now.config if name is None else now.config.model_copy(update={"name": name})
+        estimates = {
+            (ordinal, label): estimate
+            for label, estimators in list(self._metrics.items())[1:]
+            for ordinal, estimate in enumerate(estimators.estimates.values())
+            if estimate is not None
+        }
+        watched = WatchedEstimates.from_estimates(estimates, now.stored.generators)
+        found = report_of(now, watched=watched, anomalous=self._anomalous)
+        changed = {"remedy": REMEDY, "anomalies": self._scales.anomalous}
+        return found.model_copy(
+            update={
+                "decision": found.decision.model_copy(update=changed),
+                "open_picks": sum(arm.pending_batches for arm in now.arms),
+            }
         )
+
+    def now(self) -> PolicyState:
+        """The state, with the decision of this moment if there is one. Later samples may undo it."""
+        now = copy(self.state)
+        if now.would_stop:
+            now.stored = replace(now.stored, decision=latched_text(now, self._anomalous))
+        return now
+
+    @property
+    def _anomalous(self) -> Anomalous:
+        return Anomalous(self._scales.anomalous)
 
     def plot(self, axes: Any = None, *, metric: str | None = None) -> Any:
         """Draw scores and intervals with matplotlib, as `Report.plot` does."""
@@ -253,17 +237,19 @@ class Session(Readings):
             estimator, state = self._metrics[label].state()
             metrics[label] = {"settings": settings, "estimators": estimator}
             arrays |= own | {f"estimators/{place}/{name}": array for name, array in state.items()}
-        mixture, counts = self._aim.mixture, (self._samples, self._batches, self._ends)
+        stored, mixture = self.state.stored, self.state.goal.mixture
         known: dict[str, Any] = {
             "generators": self.generators,
-            "given": self._given,
+            "settings": self.settings,
             "metrics": metrics,
-            "counts": [list(one.values()) for one in counts],
+            "counts": {name: [getattr(one, name) for one in stored.generators] for name in _COUNTS},
+            "ends": self._ends,
             "credits": self._credits,
             "widths": self._widths,
             "plausibility": self._plausibility.state(),
             "scales": self._scales.state(),
-            "mixture": None if mixture is None else mixture.to_dict(),
+            "mixture": mixture and mixture.to_dict(),
+            "mixed": stored.mixture and [[ordinal, *part] for ordinal, part in stored.mixture.parts.items()],
         }
         write(Path(file), known, arrays)
 
@@ -283,33 +269,45 @@ class Session(Readings):
     def _restored(cls, known: Mapping[str, Any], arrays: Arrays, device: str) -> Self:
         saved = list(enumerate(known["metrics"].values()))
         first, *watch = (metric_from(one["settings"], arrays, f"metric/{place}") for place, one in saved)
-        given = dict(known["given"])
-        names, options = known["generators"], given.pop("options")
         make: Any = cls  # Evaluation, whose arguments these are
-        found = make(names, metric=first, watch=watch, device=device, **given, **options)
-        for counts, values in zip((found._samples, found._batches, found._ends), known["counts"], strict=True):
-            counts.update(zip(names, values, strict=True))
-        found._widths, found._credits = known["widths"], known["credits"]
+        found = make(known["generators"], metric=first, watch=watch, device=device, **known["settings"])
+        found._widths, found._credits, found._ends = known["widths"], known["credits"], known["ends"]
         for estimators, (place, one) in zip(found._metrics.values(), saved, strict=True):
             begin = f"estimators/{place}/"
             own = {name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)}
             estimators.restore(one["estimators"], own, found._widths or {})
         found._plausibility.restore(known["plausibility"])
         found._scales.restore(known["scales"])
-        found._aim.mixture = None if known["mixture"] is None else Mixture.from_dict(known["mixture"])
+        found._restore_state(known)
         return found
 
+    def _restore_state(self, known: Mapping[str, Any]) -> None:
+        stored, counts = self.state.stored, known["counts"]
+        for name in _COUNTS:
+            for generator, value in zip(stored.generators, counts[name], strict=True):
+                setattr(generator, name, value)
+        stored.told = sum(counts["batches"])
+        self.state = PolicyState(self.state.experiment, stored)
+        for ordinal, estimate in enumerate(self._primary.estimates.values()):
+            if estimate is not None:
+                self.state.put_estimate(ordinal, estimate)
+        if known["mixture"] is not None:
+            parts = {ordinal: LogExtent(seq, samples) for ordinal, seq, samples in known["mixed"]}
+            self._put_mixture(Mixture.from_dict(known["mixture"]), parts)
+
+    def _put_mixture(self, mixture: Mixture, parts: Mapping[int, LogExtent]) -> None:
+        stored, goal = self.state.stored, self.state.goal
+        assert isinstance(goal, ForMixture)
+        stored.mixture = StoredMixture(f"{stored.told}", parts, "")
+        self.state.put_goal(replace(goal, stored=stored.mixture, made=mixture))
+
     def _arms(self, pending: Mapping[str, int] | None = None) -> list[Arm]:
-        found, picks = self._primary.estimates, pending or {}
+        """The arms, with so many open picks of each in place of those of the state."""
+        if pending is None:
+            return list(self.state.arms)
+        size = self.batch_size
+        counts = [pending.get(arm.name, 0) for arm in self.state.arms]
         return [
-            Arm(
-                name,
-                found[name],
-                self._samples[name],
-                self._batches[name],
-                self.batch_size * picks.get(name, 0),
-                picks.get(name, 0),
-                cost=self._costs.get(name),
-            )
-            for name in self.generators
+            replace(arm, pending_samples=size * count, pending_batches=count)
+            for arm, count in zip(self.state.arms, counts, strict=True)
         ]

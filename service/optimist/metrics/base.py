@@ -265,7 +265,7 @@ class BaseScore:
 
     @property
     def offers_mixture(self) -> bool:
-        return "mixture" in self.declared.offers
+        return "mixtures" in self.declared.offers
 
     def objective(
         self, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()

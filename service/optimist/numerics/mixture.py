@@ -165,6 +165,11 @@ class Mixture:
         return sum(self.samples)
 
     @property
+    def shares(self) -> dict[str, float]:
+        """The weights by generator."""
+        return dict(zip(self.generators, self.weights, strict=True))
+
+    @property
     def score(self) -> float:
         """`value` on the natural scale."""
         return natural(self.value, self.scale, self.floor)

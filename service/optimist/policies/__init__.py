@@ -2,9 +2,9 @@
 
 from optimist.policies.arms import Arm, optimistic, rivals
 from optimist.policies.contrasts import contrast, described
-from optimist.policies.mixture_policy import LEAST_SAMPLES, MixturePolicy, Ranges, blend_counts, is_mixture_due
+from optimist.policies.mixture_policy import LEAST_SAMPLES, MixturePolicy, Ranges, blend_counts
 from optimist.policies.mixture_stopping import decide_mixture, shown_mixture
-from optimist.policies.policy import NAMES, Policy, check_policy, warmup_batches
+from optimist.policies.policy import NAMES, Policy, warmup_batches
 from optimist.policies.routing import RoutePolicy
 from optimist.policies.stopping import Decision, Stopping
 from optimist.policies.verdicts import deciding_tolerance, explained
@@ -20,13 +20,11 @@ __all__ = [
     "RoutePolicy",
     "Stopping",
     "blend_counts",
-    "check_policy",
     "contrast",
     "decide_mixture",
     "deciding_tolerance",
     "described",
     "explained",
-    "is_mixture_due",
     "optimistic",
     "rivals",
     "shown_mixture",

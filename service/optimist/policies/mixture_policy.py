@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from optimist.policies.arms import Arm, prices
 from optimist.policies.policy import Draws, fewest_samples
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 from optimist_client.errors import FixError
-from optimist_client.goals import MixturePolicy as PolicyName
+from optimist_client.goals import BestMixture
 from optimist_client.metrics import Metric
 
 
@@ -119,25 +118,8 @@ def blend_counts(weights: Sequence[float], credits: Sequence[float], size: int) 
     return counts, [credit - count for credit, count in zip(owed, counts, strict=True)]
 
 
-MIXTURE_NAMES = (*get_args(PolicyName), "uniform")
+MIXTURE_NAMES = BestMixture.policies
 _WITH_RANGES = ("mixture-ucb-cab", "mixture-ucb-ogd")
-
-
-def is_mixture_due(arms: Sequence[Arm], mixture: Mixture | None, growth: float, needed: int = LEAST_SAMPLES) -> bool:
-    """True if the mixture of these contenders, the generators that are not retired, is to be made again.
-
-    It is when it is of other generators than one made now, or the samples of all together have grown by `growth`. Not
-    while an active generator has fewer samples than are `needed`, which are more than the default where kernels are
-    open. `ExperimentState.is_mixture_due` has the same rule.
-    """
-    active = [arm for arm in arms if arm.active]
-    if not active or any(arm.samples < max(needed, LEAST_SAMPLES) for arm in active):
-        return False
-    mixed = {arm.name: arm.samples for arm in arms if arm.samples >= LEAST_SAMPLES}
-    if mixture is None or mixed.keys() != set(mixture.generators):
-        return True
-    total = sum(mixed.values())
-    return total > mixture.total and total >= (1.0 + growth) * mixture.total
 
 
 @dataclass(frozen=True, slots=True)

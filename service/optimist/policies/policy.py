@@ -21,6 +21,7 @@ from optimist.policies.contrasts import Contrasts, contrasts_among
 from optimist.policies.paired import Errors
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
 from optimist_client.errors import FixError
+from optimist_client.goals import Best
 
 if TYPE_CHECKING:
     from optimist_client.metrics import Metric
@@ -197,8 +198,7 @@ def gains(arms: Sequence[Arm], contrasts: Contrasts, leader: int, challenger: in
     return gain(0), gain(1)
 
 
-NAMES = ("ucb", "top-two", "thompson", "greedy", "uniform")
-NEEDS_ERRORS = frozenset({"top-two", "thompson"})
+NAMES = Best.policies
 
 
 def warmup_batches(
@@ -252,14 +252,3 @@ class Policy:
     def _rule(self) -> Callable[[Sequence[Arm], int, Draws], int]:
         rules = {"ucb": ucb, "greedy": greedy, "uniform": uniform, "thompson": thompson}
         return rules.get(self.name) or partial(top_two, stopping=self.stopping)
-
-
-def check_policy(policy: str, bound: str, metric: type[Metric]) -> None:
-    """Raise FixError if `policy` is unknown, or needs standard errors that the metric's `bound` does not provide."""
-    if policy not in NAMES:
-        raise FixError(f"unknown policy {policy!r}; expected one of {', '.join(NAMES)}")
-    if policy in NEEDS_ERRORS and not metric.has_errors(bound):
-        raise FixError(
-            f"policy {policy!r} needs standard errors, which bound {bound!r} does not have; "
-            "use bound 'influence', or policy 'ucb', 'greedy' or 'uniform'"
-        )

@@ -12,6 +12,7 @@ from optimist.numerics.anomalies import Anomaly, Levels, anomalies, in_words
 from optimist.policies.arms import Arm, rivals
 from optimist.policies.contrasts import described
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
+from optimist_client.goals import find_goal
 from optimist_client.models import (
     AnomalousBatches,
     AnswersChanged,
@@ -25,7 +26,6 @@ from optimist_client.models import (
 from optimist_client.models.experiments import GeneratorState
 
 if TYPE_CHECKING:
-    from optimist_client.goals import Goal
     from optimist_client.metrics import Metric
 
 
@@ -156,7 +156,7 @@ def report_on(
     standings: Sequence[Standing],
     decision: DecisionInfo,
     *,
-    goal: Goal,
+    goal: str,
     stopping: Stopping,
     told: int,
     counted: int,
@@ -171,7 +171,7 @@ def report_on(
     told: batches recorded in all, of which `counted` count. samples: recorded in all. costs: of a sample by generator.
     cost: of all samples. Without `explain` there are no contrasts. known: the other fields of `Report`.
     """
-    is_best, best = goal == "best", decision.best
+    is_best, best = find_goal(goal).names_one, decision.best
     even = stopping.uniform_samples(rivals(arms), told) if decision.decided and is_best else None
     even_cost = _even_cost(rivals(arms), even, costs)
     chosen = next((arm.batches for arm in arms if arm.name == best and is_best), None)

@@ -142,7 +142,8 @@ class Trial:
     def evaluation(self) -> Evaluation:
         """A new `Evaluation` for this trial. Raises FixError for invalid settings."""
         settings = {**self.settings, **self.contender.settings, "paired": self.paired}
-        return Evaluation(list(self.sources), **settings, seed=self.seed + self.number)
+        options = {name: settings.pop(name) for name in BoundOptions.model_fields if name in settings}
+        return Evaluation(list(self.sources), **settings, bound_options=options, seed=self.seed + self.number)
 
     def play(self, advance: Callable[[], None] = lambda: None) -> TrialResult:
         """Ask, draw and tell until the last round, the decision, or a generator without a full batch left.

@@ -25,7 +25,7 @@ class FID(Metric):
     }
     presets = {"fid-ucb": "theorem", "fd-ucb": "authors"}
     needs = frozenset({"reference"})
-    offers = frozenset({"mixture"})
+    offers = frozenset({"mixtures"})
 
     reference: Any = None
     """The name of an uploaded reference, or real data in a form that `create_experiment` and `Evaluation` accept."""

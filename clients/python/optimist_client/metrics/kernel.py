@@ -114,7 +114,7 @@ class OneKernel(Metric):
     bounds = {"influence": frozenset(), "theorem": frozenset()}
     needs = frozenset({"dimension", "kernel"})
     kernels = {"kernel": "features"}
-    offers = frozenset({"modes", "mixture"})
+    offers = frozenset({"modes", "mixtures"})
     takes_prompts = True
 
     dimension: Dimension | None = None
@@ -142,7 +142,7 @@ class _Offered:
 
     def __get__(self, metric: Vendi | None, kind: type[Vendi]) -> frozenset[str]:
         is_smooth = metric is None or (metric.truncation is None and metric.order < math.inf)
-        return OneKernel.offers if is_smooth else OneKernel.offers - {"mixture"}
+        return OneKernel.offers if is_smooth else OneKernel.offers - {"mixtures"}
 
 
 @declare

@@ -21,7 +21,7 @@ class MMD(AgainstRows):
     name = "mmd"
     title = "MMD²"
     lower_is_better = True
-    offers = frozenset({"mixture"})
+    offers = frozenset({"mixtures"})
 
     kernel: Kernel = Gaussian(MEDIAN)
     """Kernel of the features. The real data fixes what is open: the bandwidth "median" is its median distance,

@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 
 from optimist_client.config import RULES, ExperimentConfig
 from optimist_client.errors import FixError
-from optimist_client.goals import mixture_growth
 from optimist_client.labels import Note, Tags
 from optimist_client.metrics import Metric
 from optimist_client.wire import Answer, Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Wire, optional
@@ -67,7 +66,7 @@ class Experiment(Answer):
     def is_indexed(self) -> bool:
         """Whether its samples have indices: every pick names its `start`. Not with the goal "route", where samples are
         of prompts that users bring."""
-        return self.config.goal != "route"
+        return not self.config.asks.has_contexts
 
     @property
     def is_paired(self) -> bool:
@@ -82,15 +81,13 @@ class Experiment(Answer):
     def mixture_growth(self) -> float | None:
         """By which part the samples of all generators together grow until the mixture is made again; None: only when
         somebody asks. 0 for the published policies: it is made after every batch."""
-        if self.config.goal != "mixture":
-            return None
-        return mixture_growth(self.config.policy)
+        return self.config.asks.mixture_growth(self.config.policy)
 
     @property
     def route_growth(self) -> float | None:
         """By which part the samples of all generators together grow until the model that routes prompts is made again;
         None: the goal is another."""
-        return self.config.rescore_growth if self.config.goal == "route" else None
+        return self.config.rescore_growth if self.config.asks.has_contexts else None
 
 
 class GeneratorRequest(Wire):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optimist_client.goals import Goal
+from optimist_client.goals import Best
 from optimist_client.models.decisions import DecisionInfo
 from optimist_client.models.experiments import ReferenceInfo, State
 from optimist_client.wire import Answer, GeneratorName, Identifier, optional
@@ -21,7 +21,7 @@ class Summary(Answer):
     """An experiment in the list of experiments."""
 
     name: Identifier
-    goal: Goal = optional("best")
+    goal: str = optional(Best.name)
     metric: str
     title: str
     """The metric's name for display."""

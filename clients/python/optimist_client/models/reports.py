@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, computed_field
 
 from optimist_client import charts, display, tables
-from optimist_client.goals import Goal
+from optimist_client.goals import Best, declared_goals
 from optimist_client.metrics import Scale
 from optimist_client.models.anomalies import AnomalousBatch
 from optimist_client.models.contrasts import Contrast
@@ -34,7 +34,7 @@ class Report(Answer):
     """The standings, the regret, the pick ratio and the decision, as the dashboard shows them."""
 
     experiment: Identifier
-    goal: Goal = optional("best")
+    goal: str = optional(Best.name)
     """What the decision is about: the best generator, or with "mixture" the best mixture (`mixture`). With "route"
     there is none, and `routes` says what routing gains."""
     metric: str
@@ -44,7 +44,7 @@ class Report(Answer):
     scale: Scale = "linear"
     """The scale on which scores are compared: by differences (linear) or ratios (log)."""
     offers: list[str] = Field(default_factory=list)
-    """What the service can show besides the score: "modes", "prompt groups", "mixture", "routes"."""
+    """What the service can show besides the score: "modes", "prompt groups", "mixtures", "routes"."""
     tags: list[str] = optional([])
     note: str = optional("")
     state: State
@@ -223,15 +223,23 @@ class Report(Answer):
         warnings += [
             f"Warning: {row.generator}: {row.change.text}." for row in self.standings if row.change is not None
         ]
-        if self.goal == "route":
-            return [*(["No table of routes yet."] if self.routes is None else self.routes.sentences), *warnings]
-        if self.goal == "mixture":
-            blend = ["No mixture yet."] if self.mixture is None else self.mixture.sentences
-            until = " at the budget" if self.state == "out of budget" else ""
-            verdict = "Decided" if self.decision.decided else f"Undecided{until}"
-            why = f"{verdict} after {self.samples:,} samples: {self.decision.reason}{self._unless}."
-            said = [text for text in blend[1:] if not (self.mixture and self.mixture.repeats(text, why))]
-            return [blend[0], why, *said, *warnings, *([] if self.hint is None else [self.hint])]
+        return declared_goals().get(self.goal, Best).sentences(self, warnings)
+
+    def sentences_on_routes(self, warnings: list[str]) -> list[str]:
+        """The sentences about what a router gains, with these warnings."""
+        return [*(["No table of routes yet."] if self.routes is None else self.routes.sentences), *warnings]
+
+    def sentences_on_mixture(self, warnings: list[str]) -> list[str]:
+        """The sentences about the best mixture, with these warnings."""
+        blend = ["No mixture yet."] if self.mixture is None else self.mixture.sentences
+        until = " at the budget" if self.state == "out of budget" else ""
+        verdict = "Decided" if self.decision.decided else f"Undecided{until}"
+        why = f"{verdict} after {self.samples:,} samples: {self.decision.reason}{self._unless}."
+        said = [text for text in blend[1:] if not (self.mixture and self.mixture.repeats(text, why))]
+        return [blend[0], why, *said, *warnings, *([] if self.hint is None else [self.hint])]
+
+    def sentences_on_best(self, warnings: list[str]) -> list[str]:
+        """The sentences about the best generator, with these warnings."""
         said = [self.answer]
         if self._winner is None or len(self.standings) < 2:
             return [*said, *warnings]

@@ -15,11 +15,11 @@ from optimist.api.middleware.access import CallerDep
 from optimist.api.pages import Body, CursorQuery, LimitQuery, count_answer, place_of, respond
 from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, check_rows_kept, stored_reference
-from optimist.dispatch.report import contrast_of, with_decision_latched
+from optimist.dispatch.latching import with_decision_latched
 from optimist.experiments.admission import check_maps, columns_of, fits_contexts, kernels_of, too_wide
 from optimist.experiments.anomalies import anomalies_among
 from optimist.experiments.outlines import label_controls, labelled
-from optimist.policies import check_policy
+from optimist.experiments.report import contrast_of
 from optimist.records import Conflict
 from optimist_client import tensors
 from optimist_client.config import RULES
@@ -67,11 +67,6 @@ async def list_experiments(
 @router.post("")
 async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Experiment:
     """Create an experiment. The same config under the same name again returns the existing one; another one: 409."""
-    if config.goal == "best":  # the policies of mixtures are checked with the config
-        try:
-            check_policy(config.policy, config.bound, type(config.metric))
-        except ValueError as error:
-            raise invalid(f"policy: {error}") from None
     if len(config.generators) > context.settings.max_generators:
         raise invalid(f"generators: expected at most {context.settings.max_generators}")
     if await context.store.config(config.name) is None:

@@ -15,10 +15,10 @@ from optimist.api.context import Context, ContextDep
 from optimist.api.middleware.access import CallerDep
 from optimist.api.middleware.keys import Caller
 from optimist.api.problems import invalid
-from optimist.experiments.admission import kernels_of
+from optimist.experiments.admission import has_open_contexts, kernels_of
 from optimist.experiments.anomalies import acceptance, retracted_batch
 from optimist.records import COST
-from optimist_client.goals import check_route_size
+from optimist_client.goals import check_route_size, priced_by
 from optimist_client.models import (
     AcceptanceRequest,
     AcceptReply,
@@ -32,7 +32,6 @@ from optimist_client.models import (
     TellReply,
 )
 from optimist_client.previews import check_previews
-from optimist_client.route_fields import priced_by
 
 router = APIRouter(prefix="/v1/experiments/{name}", route_class=ModelRoute)
 logger = logging.getLogger(__name__)
@@ -149,12 +148,11 @@ async def _retract(
 ) -> RetractReply:
     experiment = await context.experiment(name)
     ordinal = None if generator is None else await context.ordinal(experiment, generator)
-    if what.get("until") is not None and experiment.config.goal != "route":
+    if what.get("until") is not None and not experiment.config.asks.has_contexts:
         raise invalid("until: only an experiment that routes prompts can retract the first batches of a generator")
     reason = (request or RetractionRequest()).reason
     kernels = [kernel for metric in experiment.config.metrics.values() for kernel in kernels_of(metric).values()]
-    has_open_contexts = experiment.config.goal == "route" and experiment.config.context_bandwidth == "median"
-    fits_kernels = has_open_contexts or any(kernel.is_open for kernel in kernels)
+    fits_kernels = has_open_contexts(experiment.config) or any(kernel.is_open for kernel in kernels)
     async with context.redis_health.room_for(len(reason), reserve=0.5):
         retraction, already = await context.store.retract(
             name,
@@ -183,7 +181,7 @@ async def add_generator(name: Identifier, wanted: GeneratorRequest, context: Con
     is_new = all(generator.name != wanted.name for generator in state.stored.generators)
     if is_new and wanted.cost is None and state.max_cost is not None:
         raise invalid("cost: expected a number, as an experiment with `max_cost` needs it for every generator")
-    if is_new and experiment.config.goal == "route":
+    if is_new and experiment.config.asks.has_contexts:
         _check_routed(experiment, wanted, 1 + len(state.stored.generators))
     if is_new:
         _refusing(check_previews, experiment.config.previews, 1 + len(state.stored.generators))
@@ -231,7 +229,7 @@ async def append(
     with `start`.
     """
     experiment = await context.experiment(name)
-    if experiment.config.goal == "route":
+    if experiment.config.asks.has_contexts:
         raise invalid("with the goal 'route' every batch is told for a pick, which has the context of its prompt")
     ordinal = await context.ordinal(experiment, generator)
     encoded = await EncodedArrays.from_request(request)

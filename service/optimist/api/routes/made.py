@@ -14,8 +14,9 @@ from fastapi import APIRouter, Query
 from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep, metric_called
 from optimist.api.problems import ApiError, invalid
+from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.standings import has_other_costs
-from optimist.experiments.state import PolicyState, needed_to_fit
+from optimist.experiments.state import PolicyState
 from optimist.records import LEAST_MIXED, LEAST_ROUTED, Conflict, ExperimentState, NotFound
 from optimist_client.errors import BEING_MADE
 from optimist_client.metrics import Metric
@@ -93,7 +94,7 @@ async def get_mixture(
     """
     experiment = await context.experiment(name)
     asked, label = metric_called(experiment, metric)
-    if "mixture" not in asked.offers:
+    if "mixtures" not in asked.offers:
         raise invalid(f"the metric {asked.shown_label!r}, with these settings, has no score of mixtures")
     return await _awaited_mixture(context, _WantedMixture(experiment, asked, label))
 
@@ -110,7 +111,7 @@ async def blend(name: Identifier, request: BlendRequest, context: ContextDep) ->
     made = await context.mixture(state)
     if made is None:
         how = "is made once every generator has some samples"
-        if state.config.goal == "best":
+        if experiment.mixture_growth is None:
             how = f"is made when somebody asks for it: GET /v1/experiments/{name}/mixture"
         raise Conflict(f"experiment {name!r} has no mixture yet; it {how}")
     known = {generator.name: generator.ordinal for generator in state.contenders}
@@ -141,7 +142,7 @@ class _WantedMixture:
     def is_made(self, begun: PolicyState, state: PolicyState, made: Mixture) -> bool:
         """Whether the mixture was made of all samples that there were at the beginning; or, where picks are made from
         it, whether it is not due to be made again now."""
-        if state.config.goal == "mixture" and not self.label and not state.has_ended:
+        if state.stored.mixture_growth is not None and not self.label and not state.has_ended:
             return not state.stored.is_mixture_due
         mixable = {generator.ordinal for generator in begun.stored.mixable}
         # Generators that were added since are the last ones.
@@ -194,7 +195,7 @@ async def get_routes(name: Identifier, context: ContextDep) -> Routes:
     than "route", 409 while there are too few samples.
     """
     experiment = await context.experiment(name)
-    if experiment.config.goal != "route":
+    if not experiment.config.asks.has_contexts:
         raise invalid(f"only experiments with the goal 'route' have routes; the goal is {experiment.config.goal!r}")
     begun = await _routed_state(context, experiment)
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
+from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.goals import AskedContext, Basis, Choice, positions_of
-from optimist.numerics.mixture import Mixture
-from optimist.numerics.routing.features import Floats
+from optimist.experiments.goals.base import Goal, Pending, leader
+from optimist.numerics.routing.features import Floats, contexts_to_fit
 from optimist.numerics.routing.model import RouteModel
-from optimist.policies import Arm, Decision, RoutePolicy, Stopping, rivals
-from optimist.policies.arms import losses
+from optimist.policies import Arm, Decision, RoutePolicy, Stopping
 from optimist.policies.routing import Frontier
 from optimist.records import ExperimentState, GeneratorState, StoredRoutes
 from optimist_client.errors import FixError
-from optimist_client.models import Experiment
+from optimist_client.goals import priced_by
+from optimist_client.models import Experiment, ExperimentConfig
 
 MOST_FRONTIERS = 64
 """Frontiers that are kept of a model: workers may ask for different generators, whose costs may change."""
@@ -52,7 +54,7 @@ class LoadedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class ForRouting:
+class ForRouting(Goal):
     """The goal "route": each pick is chosen for a context, by the loaded model.
 
     First, active generators with fewer than `warmup` batches take turns. Later, such a generator, which was added or
@@ -62,18 +64,48 @@ class ForRouting:
 
     policy: RoutePolicy
     warmup: int
-    stopping: Stopping
+    rule: Stopping
     ordinals: tuple[int, ...]
     """The ordinals of the contenders."""
     loaded: LoadedModel | None = field(default=None, compare=False)
     """The newest model that has been read, perhaps not the newest one; None before the first."""
-    is_stale: bool = field(default=False, compare=False)
+    overdue: bool = field(default=False, compare=False)
     """Whether a newer model has been due for too long."""
 
     @property
-    def mixture(self) -> Mixture | None:
-        """None: nothing is made from a mixture."""
-        return None
+    def stopping(self) -> Stopping:
+        return self.rule
+
+    @property
+    def is_stale(self) -> bool:
+        return self.overdue
+
+    @classmethod
+    def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None) -> Self:
+        """The loaded model is that of the earlier state until a newer one has been read, unless it was forgotten: then
+        it was made of batches that were retracted since."""
+        config, earlier = experiment.config, known if isinstance(known, cls) else None
+        return cls(
+            RoutePolicy.from_config(config),
+            max(config.warmup or 1, needed),
+            Stopping(config.delta, config.tolerance),
+            tuple(generator.ordinal for generator in stored.generators if generator.state != "retired"),
+            None if earlier is None or stored.routes is None else earlier.loaded,
+            earlier is not None and earlier.overdue,
+        )
+
+    @classmethod
+    def needed(cls, config: ExperimentConfig, active: int) -> int:
+        """Batches, as each brings one context."""
+        return max(needed_to_fit(config.metric, active), contexts_to_fit(config.context_bandwidth, active))
+
+    @classmethod
+    def brought(cls, generator: GeneratorState) -> int:
+        return generator.batches
+
+    @classmethod
+    def weighs_costs(cls, config: ExperimentConfig) -> bool:
+        return priced_by(config) is not None
 
     def pick(
         self,
@@ -136,20 +168,7 @@ class ForRouting:
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:
         """Never decided; the best single generator so far, if every rival has an estimate."""
-        compared = rivals(arms)
-        best = None
-        if compared and all(arm.estimate is not None for arm in compared):
-            values = losses(compared)
-            best = compared[values.index(min(values))].name
-        return Decision(best, None, False, GOES_ON)
-
-    def explain(self, arms: Sequence[Arm], told: int) -> Decision:
-        """The decision, whose reason says all."""
-        return self.decide(arms, told)
-
-    def deciding_tolerance(self, arms: Sequence[Arm], told: int) -> tuple[float, float] | None:
-        """None: no tolerance would decide it."""
-        return None
+        return Decision(leader(arms), None, False, GOES_ON)
 
     def has_begun(self, arms: Sequence[Arm]) -> bool:
         """True if every active arm has had its warm-up."""
@@ -161,29 +180,13 @@ class ForRouting:
             return Basis([0] * len(contenders))
         return Basis(positions_of(self.loaded.stored.parts, contenders), model=self.loaded.stored.made)
 
-    def pending(self, stored: ExperimentState) -> None:
+    def pending(self, stored: ExperimentState) -> Pending:
         """None: no ask waits."""
+        return None
 
-    def is_pending(self, stored: ExperimentState, pending: object) -> bool:
+    def is_pending(self, stored: ExperimentState, pending: Pending) -> bool:
         """False: no ask waits."""
         return False
-
-
-def route_goal(experiment: Experiment, stored: ExperimentState, needed: int, known: ForRouting | None) -> ForRouting:
-    """The goal, with its policy. needed: batches of each generator that fix how contexts become columns.
-
-    known: of an earlier state, whose model is kept until a newer one has been read, unless it was forgotten: then it
-    was made of batches that were retracted since.
-    """
-    config = experiment.config
-    return ForRouting(
-        RoutePolicy.from_config(config),
-        max(config.warmup or 1, needed),
-        Stopping(config.delta, config.tolerance),
-        tuple(generator.ordinal for generator in stored.generators if generator.state != "retired"),
-        None if known is None or stored.routes is None else known.loaded,
-        known is not None and known.is_stale,
-    )
 
 
 def _batches(arm: Arm) -> int:

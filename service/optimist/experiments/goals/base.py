@@ -1,0 +1,137 @@
+"""What differs between goals: how an experiment chooses its next pick, decides, and what its asks wait for. No I/O."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Protocol, Self
+
+from optimist.experiments.admission import needed_to_fit
+from optimist.experiments.goals import AskedContext, Basis, Choice
+from optimist.numerics.mixture import Mixture
+from optimist.policies import Arm, Decision, Stopping, rivals
+from optimist.policies.arms import losses
+from optimist.records import ExperimentState, GeneratorState
+from optimist_client.models import Experiment, ExperimentConfig
+
+Pending = tuple[int, ...] | str | None
+"""What an ask waits for: the log positions of due estimates by ordinal; or the name of the mixture that is due to be
+made again, "" for the first one, None where none is due."""
+
+
+class Goal(Protocol):
+    """What an experiment is after, at one moment. `arms` are all contenders.
+
+    Picks and decisions are pure functions of the config, the counts and what was made of the samples. The defaults are
+    those of a goal that goes by the estimates.
+    """
+
+    @property
+    @abstractmethod
+    def stopping(self) -> Stopping:
+        """The stopping rule."""
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """The mixture that picks are made from; None where they are not made from one, and before the first."""
+        return None
+
+    @property
+    def is_stale(self) -> bool:
+        """True if picks made now rest on what is too old, although no ask waits for anything newer."""
+        return False
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None) -> Self:
+        """The goal with its policy, whose warm-up brings what is `needed`.
+
+        known: of an earlier state, of which what still stands is taken. Raises ValueError, KeyError or TypeError if
+        the stored state cannot be read.
+        """
+
+    @classmethod
+    def needed(cls, config: ExperimentConfig, active: int) -> int:
+        """How much each of so many active generators must bring, as of `brought`, before kernels can be fixed."""
+        return needed_to_fit(config.metric, active)
+
+    @classmethod
+    def brought(cls, generator: GeneratorState) -> int:
+        """How much a generator has brought: its samples."""
+        return generator.samples
+
+    @classmethod
+    def weighs_costs(cls, config: ExperimentConfig) -> bool:
+        """Whether costs matter to the picks."""
+        return config.weigh_costs
+
+    @abstractmethod
+    def pick(
+        self,
+        arms: Sequence[Arm],
+        told: int,
+        round_: int,
+        context: AskedContext | None = None,
+        overspent: float = 0.0,
+    ) -> Choice:
+        """The generator to sample next. Raises FixError if no arm is active.
+
+        context: of the prompt that the pick is for, where asks bring some; overspent: `PolicyState.overspent`.
+        """
+
+    @abstractmethod
+    def decide(self, arms: Sequence[Arm], told: int) -> Decision:
+        """The decision of the stopping rule now."""
+
+    def explain(self, arms: Sequence[Arm], told: int) -> Decision:
+        """The decision with verdicts and the hardest rival, where the goal has these."""
+        return self.decide(arms, told)
+
+    def deciding_tolerance(self, arms: Sequence[Arm], told: int) -> tuple[float, float] | None:
+        """The tolerance above which the decision would be made now, and the value that a share of it is of."""
+        del arms, told
+        return None
+
+    def with_tolerance(self, tolerance: str) -> Goal | None:
+        """The same goal with this tolerance; None where it has one, or would not decide sooner by one."""
+        del tolerance
+        return None
+
+    @abstractmethod
+    def has_begun(self, arms: Sequence[Arm]) -> bool:
+        """True if the warm-up is over."""
+
+    def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
+        """What this choice, made now, rests on."""
+        del choice
+        return Basis([generator.estimate_seq for generator in contenders])
+
+    def rests_on(self, generator: GeneratorState, position: int) -> bool:
+        """True if a decision made now rests on the generator's batch at this log position."""
+        return position <= generator.estimate_seq
+
+    def warnings(self, stored: ExperimentState) -> tuple[str, ...]:
+        """What is to be said with a decision."""
+        del stored
+        return ()
+
+    def pending(self, stored: ExperimentState) -> Pending:
+        """What an ask waits for if it comes now: the positions at which estimates are due."""
+        return tuple(generator.due_seq for generator in stored.generators)
+
+    def is_pending(self, stored: ExperimentState, pending: Pending) -> bool:
+        """True if something of that has not been made yet, and is still to be waited for."""
+        assert isinstance(pending, tuple)
+        # zip leaves out generators that were added since, which are the last ones. An ask does not wait for retired
+        # generators, nor for estimates of batches that Redis has lost.
+        generators = zip(stored.generators, pending, strict=False)
+        return any(g.estimate_seq < min(due, g.due_seq) and g.state != "retired" for g, due in generators)
+
+
+def leader(arms: Sequence[Arm]) -> str | None:
+    """The name of the arm with the best estimate; None unless every rival has one."""
+    compared = rivals(arms)
+    if not compared or any(arm.estimate is None for arm in compared):
+        return None
+    values = losses(compared)
+    return compared[values.index(min(values))].name

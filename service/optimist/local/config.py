@@ -1,0 +1,98 @@
+"""The settings of an evaluation in memory, which are those of an experiment, with the same names and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, TypedDict
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from optimist_client.config import RULES, ExperimentConfig
+from optimist_client.errors import FixError
+from optimist_client.metrics import Metric
+from optimist_client.models import Experiment
+from optimist_client.validation import in_words
+
+OF_SERVICES = frozenset(
+    {"embedding", "embeddings", "allow_extra", "max_wait", "keep_log", "lease", "previews", "refuse_copies"}
+)
+"""The fields of a config that mean something to a service only."""
+
+
+class ExperimentSettings(TypedDict, total=False):
+    """The settings of an experiment beside its generators and metrics; `ExperimentConfig` describes each."""
+
+    prompts: Sequence[str] | None
+    prompts_are: Literal["sample", "list"]
+    goal: str
+    context: int | None
+    context_features: int
+    context_bandwidth: float | Literal["median"]
+    price: float
+    ceiling: float | None
+    at_least: float | None
+    tries: int
+    policy: str | None
+    bound: str | None
+    bound_options: Mapping[str, float]
+    delta: float
+    tolerance: float | str
+    batch_size: int
+    warmup: int | None
+    rescore_growth: float | None
+    budget: int | None
+    costs: Mapping[str, float] | None
+    max_cost: float | None
+    stop: bool
+    seed: int
+    tags: Sequence[str]
+    note: str
+    max_magnitude: float
+    on_anomaly: Literal["hold", "ignore"]
+    paired: bool
+    seeds: bool | Mapping[str, bool]
+    weigh_costs: bool
+
+
+NAMES = set(ExperimentSettings.__annotations__)
+
+
+class MemoryConfig(ExperimentConfig):
+    """The config of an experiment in memory: its metrics hold their real data, and batches tell their columns."""
+
+    generators: Annotated[list[str], Field(min_length=1)]
+    """Any names, as they stand in no URL."""
+
+    def check_stored(self) -> None:
+        """Nothing has to be known before there are samples."""
+
+
+def experiment_of(
+    name: str, generators: Sequence[str], metrics: Sequence[Metric], settings: Mapping[str, Any]
+) -> Experiment:
+    """The experiment in memory with these settings, where None means not given; the first metric decides.
+
+    Raises FixError as the config of a service does, and for settings that only a service has.
+    """
+    if foreign := sorted(settings.keys() - NAMES):
+        why = "only a service has it" if OF_SERVICES.issuperset(foreign) else "unknown"
+        raise FixError(f"{', '.join(foreign)}: {why}; expected some of {', '.join(sorted(NAMES))}")
+    given = {setting: _plain(value) for setting, value in settings.items() if value is not None}
+    primary, *watch = metrics
+    fields = {"name": name, "generators": list(generators), "metric": primary, "watch": watch, **given}
+    try:
+        config = MemoryConfig.model_validate(fields, strict=True)
+    except ValidationError as error:
+        raise FixError(in_words(error)) from None
+    known: dict[str, Any] = {"config": config, "columns": {}, "scales": {}, "references": {}}
+    return Experiment.model_construct(**known, created=0.0, instance="memory", rules=RULES)
+
+
+def _plain(value: Any) -> Any:
+    """A setting in Python's own types."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    return [*value] if isinstance(value, Sequence) and not isinstance(value, str) else value
