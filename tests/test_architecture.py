@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from optimist.local.config import OF_SERVICES, SETTINGS
 from optimist.metrics.implementations import implementation
 from optimist.policies import NAMES
 from optimist.policies.mixture_policy import MIXTURE_NAMES
@@ -95,6 +98,69 @@ def test_what_a_metric_declares_is_implemented_and_can_be_asked_for():
         assert not metric.settings() & set(ExperimentConfig.model_fields), "a setting beside its metric is recognised"
         assert metric.needs <= metric.settings() | {"prompts"}
         assert {field for field in metric.arrays.values() if field} | set(metric.kernels) <= metric.settings()
+
+
+GOALS = {"best", "mixture", "route"}
+OF_GOALS = ("experiments/goals/", "optimist_client/goals.py")
+"""Where goals may be compared: by their own classes."""
+OF_THE_LABORATORY = ("simulation/", "commands/simulate.py")
+
+
+def _is_goal(node: ast.expr | ast.pattern) -> bool:
+    """Whether an expression is a goal, or the name of one, or holds such names."""
+    if isinstance(node, ast.Tuple | ast.Set | ast.List):
+        return any(map(_is_goal, node.elts))
+    if isinstance(node, ast.MatchValue):
+        return _is_goal(node.value)
+    if isinstance(node, ast.Constant):
+        return node.value in GOALS
+    if isinstance(node, ast.Call):  # data.get("goal")
+        return any(isinstance(one, ast.Constant) and one.value == "goal" for one in node.args)
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, ast.Constant) and node.slice.value == "goal"
+    return getattr(node, "attr", getattr(node, "id", "")).strip("_") == "goal"
+
+
+def _compared_goals(tree: ast.AST) -> Iterator[int]:
+    """The lines in which goals are compared."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and any(map(_is_goal, (node.left, *node.comparators))):
+            yield node.lineno
+        if isinstance(node, ast.match_case) and _is_goal(node.pattern):
+            yield node.pattern.lineno
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "config.goal == 'route'",
+        "goal not in known",
+        "data.get('goal') != what",
+        "given['goal'] == it",
+        "name in ('best', 'x')",
+        "match it:\n case 'mixture': pass",
+    ],
+)
+def test_a_compared_goal_is_found(code: str):
+    assert [*_compared_goals(ast.parse(code))]
+
+
+def test_goals_differ_in_one_place():
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for folder in ("service/optimist", "clients/python")
+        for path in (ROOT / folder).rglob("*.py")
+        if not any(place in str(path) for place in (*OF_GOALS, *OF_THE_LABORATORY))
+        for line in _compared_goals(ast.parse(path.read_text()))
+    ]
+    assert not found, "ask the goal: experiments/goals/base.py, or DeclaredGoal in optimist_client/goals.py"
+
+
+def test_an_evaluation_has_the_settings_of_an_experiment():
+    """All but those that only a service has; generators and metrics are arguments of their own."""
+    fields = set(ExperimentConfig.model_fields) - {"name", "generators", "metric", "watch"}
+    assert fields == SETTINGS | OF_SERVICES
+    assert not SETTINGS & OF_SERVICES
 
 
 def test_the_readme_in_memory_example_runs(capsys: pytest.CaptureFixture[str]):

@@ -144,9 +144,10 @@ class Settings(BaseSettings):
     The dashboard loads images from other hosts only when the user requests them.
     """
     metrics: Annotated[tuple[str, ...], NoDecode] = ()
-    """Modules, separated by commas, that register metrics of your own; API and scorers import them when they start.
+    """Modules, separated by commas, that register metrics or goals of your own.
 
-    They must be installed, or be on PYTHONPATH: `OPTIMIST_METRICS=acme.metrics`.
+    API and scorers import them when they start. They must be installed, or be on PYTHONPATH:
+    `OPTIMIST_METRICS=acme.metrics`.
     """
     log_format: Literal["text", "json"] = "text"
     """Log format: readable lines (text) or one JSON object per line (json)."""

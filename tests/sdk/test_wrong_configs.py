@@ -88,8 +88,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"watch": [Vendi(kernel=Cosine())]}, "watch: expected a label of its own for each metric; vendi is given twice"),
     ({"policy": "best"}, "policy: expected 'top-two', 'ucb'"),
     ({"policy": "ogd"}, "policy: the goal 'best' has the policies top-two, .*, uniform; got 'ogd'"),
-    ({"goal": "blend"}, "goal: expected 'best', 'mixture' or 'route', got 'blend'"),
-    ({"goal": 5}, "goal: expected 'best', 'mixture' or 'route', got 5"),
+    ({"goal": "blend"}, "goal: expected 'best', 'mixture'.* 'route'.*, got 'blend'"),
+    ({"goal": 5}, "goal: expected 'best', 'mixture'.* 'route'.*, got 5"),
     *[
         ({field: value}, f"^{field}: only with the goal 'route'; the goal is 'best'")
         for field, value in {

@@ -55,7 +55,7 @@ class ExperimentSettings(TypedDict, total=False):
     weigh_costs: bool
 
 
-NAMES = set(ExperimentSettings.__annotations__)
+SETTINGS = set(ExperimentSettings.__annotations__)
 
 
 class MemoryConfig(ExperimentConfig):
@@ -75,9 +75,9 @@ def experiment_of(
 
     Raises FixError as the config of a service does, and for settings that only a service has.
     """
-    if foreign := sorted(settings.keys() - NAMES):
+    if foreign := sorted(settings.keys() - SETTINGS):
         why = "only a service has it" if OF_SERVICES.issuperset(foreign) else "unknown"
-        raise FixError(f"{', '.join(foreign)}: {why}; expected some of {', '.join(sorted(NAMES))}")
+        raise FixError(f"{', '.join(foreign)}: {why}; expected some of {', '.join(sorted(SETTINGS))}")
     given = {setting: _plain(value) for setting, value in settings.items() if value is not None}
     primary, *watch = metrics
     fields = {"name": name, "generators": list(generators), "metric": primary, "watch": watch, **given}

@@ -17,7 +17,7 @@ from optimist.experiments.goals.mixture import ForMixture
 from optimist.experiments.report import report_of
 from optimist.experiments.standings import WatchedEstimates
 from optimist.experiments.state import PolicyState
-from optimist.local.config import NAMES
+from optimist.local.config import SETTINGS
 from optimist.local.saving import metric_from, metric_parts, read, write
 from optimist.local.scales import Scales
 from optimist.metrics.modes import Mode, PromptGroup
@@ -165,7 +165,7 @@ class Session(Readings):
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that it was made with, beside generators and metrics."""
-        return self.state.config.model_dump(mode="json", include=NAMES, exclude_unset=True)
+        return self.state.config.model_dump(mode="json", include=SETTINGS, exclude_unset=True)
 
     @property
     def best(self) -> str | None:
