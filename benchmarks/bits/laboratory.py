@@ -14,7 +14,6 @@ from world import World
 import optimist
 from memory import GENERATORS, samples
 from optimist.routing_gain.outcomes import ScoredPrompts
-from optimist.simulation.routing_results import played
 
 
 def simulated(world: World, sizes: tuple[int, ...] = (90, 75, 120), **settings: Any) -> Iterator[Step]:
@@ -33,4 +32,5 @@ def routed(world: World, policies: tuple[str, ...], **settings: Any) -> Iterator
     table = np.column_stack([batch["values"][:, 0] for batch in batches])
     costs = np.array([1.0, 4.0, 0.5]) if {"price", "ceiling", "at_least"} & settings.keys() else None
     known = ScoredPrompts.from_table(batches[0]["other"], table, GENERATORS, costs)
-    yield from words.routing(played(known, policies, rounds=130, trials=2, seed=3, **settings))
+    result = optimist.simulate(known, goal="route", policies=policies, rounds=130, trials=2, seed=3, **settings)
+    yield from words.routing(result)

@@ -7,7 +7,6 @@ with those of the SDK, and texts for people (reasons, warnings) are left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -220,39 +219,40 @@ def simulation(found: Any) -> Iterator[Step]:
             f"trials of {policy}",
             {"picks": run.picks, "samples": run.samples, "decided": run.decided.tolist(), "exhausted": run.exhausted},
         )
-        curves = {name: getattr(run, name) for name in (*BEST, *MIXTURE) if hasattr(run, name)}
-        yield f"curves of {policy}", curves
-    for label, one in getattr(found, "watched", {}).items():
+        known = {**run.arrays, **run.curves, "marks": run.marks, "gains": run.totals.get("gain", [])}
+        yield f"curves of {policy}", {name: known[name] for name in (BEST if "regret" in known else MIXTURE)}
+    for label, one in found.watched.items():
         for policy, run in one.runs.items():
-            yield f"regret of {policy} by {label}", {"regret": run.regret, "accuracy": run.accuracy}
+            yield f"regret of {policy} by {label}", {"regret": run["regret"], "accuracy": run["accuracy"]}
     for summary in found.summaries:
-        fields = asdict(summary)
-        yield f"summary of {summary.policy}", {name: fields[name] for name in sorted(fields)}
+        yield f"summary of {summary['policy']}", {name: summary[name] for name in sorted(summary)}
 
 
 def routing(found: Any) -> Iterator[Step]:
     """What routing policies get."""
+    known, plan = found.judge.document(), found.plan
     yield (
         "prompts",
         {
-            "prompts": found.prompts,
-            "best": found.best,
-            "ideal": found.ideal,
-            "single cost": found.single_cost,
-            "dearest cost": found.dearest_cost,
-            "mixture": found.mixture,
+            "prompts": plan.rounds,
+            "best": known["best"],
+            "ideal": known["ideal"],
+            "single cost": known["single_cost"],
+            "dearest cost": known["dearest_cost"],
+            "mixture": known["mixture"],
         },
     )
-    for row in found.rows:
+    for row in found.summaries:
+        drawn = found[row["policy"]].samples.sum(axis=0)
         yield (
-            f"summary of {row.policy}",
+            f"summary of {row['policy']}",
             {
-                "mean": row.mean,
-                "error": row.error,
-                "share of ideal": row.share_of_ideal,
-                "picks": row.picks,
-                "cost": row.cost,
-                "saved": row.saved,
-                "saved of the dearest": row.saved_dearest,
+                "mean": row["mean"],
+                "error": row["mean_se"],
+                "share of ideal": row["share_of_ideal"],
+                "picks": dict(zip(found.generators, (drawn / drawn.sum()).tolist(), strict=True)),
+                "cost": row.get("cost"),
+                "saved": row.get("saved"),
+                "saved of the dearest": row.get("saved_dearest"),
             },
         )

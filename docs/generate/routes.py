@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from notes import cell, field_notes
+from notes import cell
 from pydantic import BaseModel
 
 import optimist_client.config
 import optimist_client.models
 from optimist.api.app import create_app
+from optimist.commands.options import field_notes
 from optimist.settings import Settings
 
 INTRODUCTION = """# HTTP

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from notes import cell, field_notes
+from notes import cell
 
+from optimist.commands.options import field_notes
 from optimist.settings import Settings
 
 INTRODUCTION = """# Settings

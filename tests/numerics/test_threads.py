@@ -11,7 +11,7 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from optimist.metrics.threads import one_thread
-from optimist.simulation.plan import Runner
+from optimist.simulation.runner import Runner
 
 
 @pytest.fixture(autouse=True)

@@ -16,13 +16,12 @@ from optimist.estimation.question import Question, by_label, prepared, with_real
 from optimist.estimation.streaming import first_rows
 from optimist.local.offline import read_reference
 from optimist.numerics.batches import as_matrices
+from optimist.simulation.judges.judge import Asked
+from optimist.simulation.plan import Plan
 from optimist.simulation.sources import ArraySource, Draw, Source, SourceSet, experiment, files
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
 from optimist_client.metrics.texts import parsed
-from optimist_client.tolerance import checked as checked_tolerance
-
-DEFAULTS: dict[str, Any] = {"delta": 0.05, "tolerance": 0.0}
 
 
 class SimulationWarning(UserWarning):
@@ -33,67 +32,46 @@ class SimulationWarning(UserWarning):
 class SimulationInputs:
     """The sources of a simulation, checked, and the question that policies answer, its open kernels fitted."""
 
-    everything: Mapping[str, Source]
-    """The sources with the arrays of all metrics."""
     sources: Mapping[str, Source]
-    """The same with those of the metric that decides."""
+    """The sources with the arrays of the metric that decides."""
     question: Question
     metric: Metric
     """The metric of the question with its real data as it was given: joblib shares arrays, but would copy tensors."""
-    settings: dict[str, Any]
-    """δ and tolerance."""
+    plan: Plan
+    """With δ and tolerance of the sources where the caller gave none, and whether samples are paired."""
     watched: dict[str, tuple[Question, dict[str, Source]]]
     """Question and sources of each further metric, by label."""
-    paired: bool
 
     @classmethod
-    def from_arguments(
-        cls,
-        sources: SourceSet | Mapping[str, Any] | str | Path,
-        metric: str | Metric | None,
-        watch: Sequence[Metric],
-        of_metric: Mapping[str, Any],
-        given: Mapping[str, Any],
-        paired: bool | None,
-        seed: int,
-    ) -> SimulationInputs:
-        """The arguments of `simulate`. `of_metric`: the settings of a metric given by name. Raises as it does."""
-        further = list(map(with_real_data, watch))
-        source_set = _source_set(sources, metric, of_metric["reference"], further)
+    def from_asked(cls, asked: Asked, plan: Plan) -> SimulationInputs:
+        """The samples and the metrics of a simulation. Raises FixError as `simulate` does."""
+        metric, further = asked.metric, list(map(with_real_data, asked.watch))
+        source_set = _source_set(asked, further)
         same = _name(metric) in (None, _name(source_set.settings.get("metric", metric)))
         brought = source_set.settings if same else {}
-        settings = {**DEFAULTS, **brought} | _not_none(given)
-        settings["tolerance"] = checked_tolerance(settings["tolerance"])
-        declared = _declared(metric, brought, of_metric)
-        declared.check_tolerance(settings["tolerance"])
-        question = Question(prepared(declared), delta=settings["delta"])
+        own = {name: brought[name] for name in {"delta", "tolerance"} & brought.keys() - plan.model_fields_set}
+        declared = _declared(metric, brought, asked.settings)
+        plan = plan.model_copy(update={**own, "paired": source_set.is_paired(plan.paired)})
+        declared.check_tolerance(plan.tolerance)
+        question = Question(prepared(declared), delta=plan.delta)
         everything = source_set.sources
-        if further or declared.reads is not None:
-            source_set = replace(source_set, sources=parts_for(declared, everything))
-        _check_sources(source_set.sources, question)
+        sources = parts_for(declared, everything) if further or declared.reads is not None else everything
+        _check_sources(sources, question)
         watched: dict[str, tuple[Question, dict[str, Source]]] = {}
         for label, one in list(by_label([declared, *further]).items())[1:]:
-            asked, parts = Question(prepared(one)), parts_for(one, everything)
-            _check_sources(parts, asked)
-            watched[label] = _fitted(asked, parts, seed), parts
-        is_paired = source_set.is_paired(paired)
-        question = _fitted(question, source_set.sources, seed)
-        return cls(
-            everything,
-            source_set.sources,
-            question,
-            _portable(question.metric, declared),
-            {name: settings[name] for name in DEFAULTS},
-            watched,
-            is_paired,
-        )
+            other, parts = Question(prepared(one)), parts_for(one, everything)
+            _check_sources(parts, other)
+            watched[label] = _fitted(other, parts, plan.seed), parts
+        question = _fitted(question, sources, plan.seed)
+        return cls(sources, question, _portable(question.metric, declared), plan, watched)
 
 
-def _source_set(sources: Any, metric: str | Metric | None, reference: Any, watch: Sequence[Metric]) -> SourceSet:
+def _source_set(asked: Asked, watch: Sequence[Metric]) -> SourceSet:
     """The `sources` argument of `simulate` as a `SourceSet`, with the arrays of all metrics."""
+    sources, reference = asked.sources, asked.settings.get("reference")
     if isinstance(sources, SourceSet):
         return sources
-    arrays = arrays_read(metric or "fid", watch)
+    arrays = arrays_read(asked.metric or "fid", watch)
     if isinstance(sources, str | Path):
         if Path(sources).suffix == ".zip":
             return experiment(sources)
@@ -149,8 +127,9 @@ def _declared(metric: str | Metric | None, brought: Mapping[str, Any], given: Ma
         raise FixError(
             f"reference: expected real features or their moments, which the metric {name!r} compares with; found none"
         )
+    samples = settings.pop("reference_samples", None)
     if isinstance(settings.get("reference"), str | Path):
-        settings["reference"] = read_reference(Path(settings["reference"]))
+        settings["reference"] = read_reference(Path(settings["reference"]), samples)
     return with_real_data(name, **_not_none(settings))
 
 
@@ -195,20 +174,20 @@ def _fitted(question: Question, sources: Mapping[str, Source], seed: int) -> Que
     return question.fitted(first_rows(logs, needed))
 
 
-def check_amounts(sources: Mapping[str, Source], batch_size: int, rounds: int) -> None:
+def check_amounts(sources: Mapping[str, Source], plan: Plan) -> None:
     """Raise FixError if a source has less than one batch; warn if one has fewer samples than a policy may draw."""
     amounts = [(source.origin, source.samples) for source in sources.values() if source.samples is not None]
     for origin, samples in amounts:
-        if samples < batch_size:
-            raise FixError(f"{origin}: expected at least one batch of {batch_size} samples, found {samples}")
-    needed = rounds * batch_size
+        if samples < plan.batch_size:
+            raise FixError(f"{origin}: expected at least one batch of {plan.batch_size} samples, found {samples}")
+    needed = plan.rounds * plan.batch_size
     short = [f"{samples:,} in {origin}" for origin, samples in amounts if samples < needed]
     if short:
         warnings.warn(
-            f"expected {needed:,} samples of each generator, as many as {rounds:,} rounds may draw; found "
+            f"expected {needed:,} samples of each generator, as many as {plan.rounds:,} rounds may draw; found "
             f"{', '.join(short)}. A trial ends early when the samples of a generator are used up",
             SimulationWarning,
-            stacklevel=3,
+            stacklevel=5,
         )
 
 

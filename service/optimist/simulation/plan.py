@@ -1,106 +1,56 @@
-"""What is played in a simulation, every policy in every trial under the same settings, and the processes for it."""
+"""What is played in a simulation, under the same settings for every policy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Annotated, Self
 
-from joblib import Parallel, delayed
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from pydantic import Field, model_validator
 
-from optimist.metrics.threads import one_thread
-from optimist.simulation.inputs import SimulationInputs
-from optimist.simulation.trial import Contender, Trial
-from optimist_client.config import Goal
 from optimist_client.errors import FixError
+from optimist_client.tolerance import Tolerance
+from optimist_client.wire import Wire
 
-Done = TypeVar("Done")
+MOST_ROUNDS = 10_000_000
+"""Maximum rounds in all trials of a policy together. They are kept in memory and take about 500 MB."""
 
 
-class Runner:
-    """Runs work in parallel and shows its progress on stderr."""
+class Plan(Wire):
+    """How many trials there are, and the settings that all policies share."""
 
-    def __init__(self, jobs: int | None, progress: bool) -> None:
-        self._jobs = jobs
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-        times = TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn()
-        self._progress = Progress(*columns, *times, console=Console(stderr=True), disable=not progress)
+    rounds: Annotated[int, Field(ge=1)] = 1000
+    """Batches per trial; prompts per trial with the goal "route"."""
+    batch_size: Annotated[int, Field(ge=1)] = 5
+    """Samples per batch."""
+    trials: Annotated[int, Field(ge=1)] = 20
+    """Trials per policy, each with its own random draw."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of all random draws."""
+    shuffle: bool = True
+    """Whether samples are drawn in a random order. Otherwise all trials see the same ones in their given order."""
+    paired: bool | None = None
+    """Whether row i of every generator has the same seed or prompt, so that their scores are compared by row; by
+    default as the samples are known to be, for files unpaired."""
+    stop: bool = False
+    """Whether a trial ends when the stopping rule decides."""
+    delta: float = 0.05
+    """Accepted probability of a wrong decision; samples may bring another default."""
+    tolerance: Tolerance = 0.0
+    """A difference that does not matter: a number on the metric's scale, or a share as 1%; samples may bring another
+    default."""
+    price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """With the goal "route": what a unit of cost is worth in units of the score."""
+    tries: Annotated[int, Field(ge=1, le=100)] = 1
+    """With the goal "route": a generator is called for its prompt until it succeeds, at most so often; scores are the
+    probabilities of it."""
+    ceiling: float | None = None
+    """With the goal "route": what a prompt may cost on average, in the unit of the costs."""
+    at_least: float | None = None
+    """With the goal "route": the part of the best single generator's mean score that is kept, such as 0.95, at the
+    least cost."""
 
-    def __enter__(self) -> Self:
-        self._progress.start()
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.rounds * self.trials > MOST_ROUNDS:
+            expected = f"rounds, trials: expected at most {MOST_ROUNDS:,} rounds in total"
+            raise FixError(f"{expected}, got {self.rounds:,} × {self.trials:,}")
         return self
-
-    def __exit__(self, *error: object) -> None:
-        self._progress.stop()
-
-    def run(self, what: str, work: Sequence[Callable[[], Done]]) -> list[Done]:
-        """The results of all pieces of work, in their order. The pieces run in any order."""
-        shown = self._progress.add_task(what, total=len(work))
-        done: dict[int, Done] = {}
-        parallel: Any = Parallel(n_jobs=self._jobs, return_as="generator_unordered")
-        # Each piece computes on one thread. Where joblib runs them in threads of this process, the end of one must not
-        # give more to the others.
-        with one_thread():
-            for place, found in parallel(delayed(_numbered)(place, piece) for place, piece in enumerate(work)):
-                done[place] = found
-                self._progress.advance(shown)
-        return [done[place] for place in range(len(work))]
-
-
-def _numbered(place: int, piece: Callable[[], Done]) -> tuple[int, Done]:
-    return place, piece()
-
-
-Played = TypeVar("Played")
-Kind = TypeVar("Kind", bound=Trial)
-
-
-@dataclass(frozen=True)
-class SimulationPlan:
-    """The policies that compete, and the settings that all of them share."""
-
-    inputs: SimulationInputs
-    contenders: Sequence[Contender]
-    goal: Goal
-    rounds: int
-    batch_size: int
-    trials: int
-    seed: int
-    stop: bool
-    shuffle: bool
-
-    def check(self) -> None:
-        """Raise FixError, naming the policy, if an `Evaluation` does not take its settings."""
-        for contender in self.contenders:
-            try:
-                self._trial(Trial, contender, 0).evaluation()
-            except ValueError as error:
-                raise FixError(f"policy {contender.label!r}: {error}") from None
-
-    def trials_of(self, kind: type[Kind]) -> list[Kind]:
-        """Every trial of every policy: the policies of one trial stand together."""
-        return [self._trial(kind, each, number) for number in range(self.trials) for each in self.contenders]
-
-    def sorted(self, played: Sequence[Played]) -> dict[str, list[Played]]:
-        """The results of `trials_of`, given in that order, by policy."""
-        count = len(self.contenders)
-        return {each.label: list(played[place::count]) for place, each in enumerate(self.contenders)}
-
-    def _trial(self, kind: type[Kind], contender: Contender, number: int) -> Kind:
-        inputs = self.inputs
-        shared: dict[str, Any] = {**inputs.settings, "metric": inputs.metric, "batch_size": self.batch_size}
-        if self.goal != "best":
-            shared["goal"] = self.goal
-        return kind(
-            inputs.sources,
-            contender,
-            shared,
-            number,
-            self.rounds,
-            self.seed,
-            self.stop,
-            self.shuffle,
-            inputs.paired,
-        )

@@ -5,31 +5,31 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from html import escape
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Console, Group
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from optimist_client.metrics import find
 
 if TYPE_CHECKING:
-    from optimist.simulation.mixture_run import MixtureSummary
+    from optimist.simulation.judges.judge import Column
     from optimist.simulation.result import Result
-    from optimist.simulation.run import Summary
-
-    Ended = Summary | MixtureSummary
 
 WIDE = 200
 """Width in columns of text that is not written to a terminal."""
-CURVES = ("regret", "average_regret", "optimal_pick_ratio", "accuracy")
+GAP = 2
+"""Columns of text between two columns of a table."""
+Rows = list[list[str]]
+"""The rows of a table, the first one its headers."""
 
 
 def format_metric(metric: str) -> str:
@@ -37,182 +37,185 @@ def format_metric(metric: str) -> str:
     return find(metric).title
 
 
-def rendered(result: Result) -> Group:
-    """The result for a terminal."""
-    return group(title(result), _tables(result), notes(result))
+@dataclass(frozen=True)
+class Report:
+    """The tables and notes of a result for a terminal, as wide as it is."""
+
+    result: Result
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(title(self.result))
+        for rows in tables(self.result):
+            yield from as_tables(rows, options.max_width)
+        for note in notes(self.result):
+            yield Text(note)
 
 
-def text(result: Result) -> str:
-    """The result as plain text, up to `WIDE` columns."""
-    return plain(rendered(result))
-
-
-def html(result: Result) -> str:
-    """The result for a notebook."""
-    return as_html(title(result), _tables(result), notes(result))
-
-
-def group(title: str, tables: Iterable[list[list[str]]], notes: Iterable[str]) -> Group:
-    """Tables for a terminal, with a title above and notes below."""
-    made = [as_table(table) for table in tables]
-    made[0].title = title
-    return Group(*made, *map(Text, notes))
-
-
-def plain(shown: Group) -> str:
-    """The text of a rich group without colours, up to `WIDE` columns."""
+def plain(shown: Report, width: int | None = None) -> str:
+    """The text of a report without colours, up to `width` columns, by default `WIDE`."""
     out = StringIO()
-    Console(file=out, width=WIDE, color_system=None).print(shown)
+    Console(file=out, width=width or WIDE, color_system=None).print(shown)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
-def as_html(title: str, tables: Iterable[list[list[str]]], notes: Iterable[str]) -> str:
+def as_html(result: Result) -> str:
     """The title, tables and notes as HTML for a notebook."""
-    below = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    shown = "".join(f"<table>{''.join(map(html_row, table))}</table>" for table in tables)
-    return f"<p><b>{escape(title)}</b></p>{shown}{below}"
+    shown = "".join(f"<table>{''.join(map(_html_row, table))}</table>" for table in tables(result))
+    below = "".join(f"<p>{escape(note)}</p>" for note in notes(result))
+    return f"<p><b>{escape(title(result))}</b></p>{shown}{below}"
 
 
 def to_json(result: Result) -> str:
     """The result as a JSON list with one object per policy."""
+    judge, plan = result.judge, result.plan
     common: dict[str, Any] = {
-        "metric": result.metric,
-        "rounds": result.rounds,
-        "batch_size": result.batch_size,
-        "seed": result.seed,
-        "paired": result.paired,
-        "best": list(result.best),
-        "truth": {name: known.score for name, known in result.truth.items()},
-        "truth_origin": {name: known.origin for name, known in result.truth.items()},
+        "goal": judge.goal,
+        "rounds": plan.rounds,
+        "batch_size": plan.batch_size,
+        "seed": plan.seed,
+        "paired": bool(plan.paired),
+        **judge.document(),
     }
-    for label, one in result.watched.items():
-        common.setdefault("watched", {})[label] = {
-            "best": list(one.best),
-            "truth": {name: known.score for name, known in one.truth.items()},
-            "policies": {policy: asdict(run.summary(policy)) for policy, run in one.runs.items()},
-        }
-    return json.dumps([asdict(summary) | common for summary in result.summaries], indent=2, allow_nan=False)
+    for label, other in result.watched.items():
+        by_policy = {one["policy"]: one for one in other.summaries}
+        common.setdefault("watched", {})[label] = {**other.judge.document(), "policies": by_policy}
+    rows = [{**summary, "shares": shares(result, summary["policy"]), **common} for summary in result.summaries]
+    return json.dumps(rows, indent=2, allow_nan=False)
+
+
+def shares(result: Result, policy: str) -> dict[str, float]:
+    """The part of all samples of a policy that each generator made."""
+    drawn = result[policy].samples.sum(axis=0)
+    return dict(zip(result.generators, (drawn / max(drawn.sum(), 1)).tolist(), strict=True))
 
 
 def write_csv(result: Result, path: Path) -> None:
-    """Write one row per policy and round: mean and standard error of every curve."""
-    columns = [column for curve in CURVES for column in (curve, f"{curve}_se")]
+    """Write one row per policy and known round: mean and standard error of every curve."""
+    names = list(next(iter(result.runs.values())).curves)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
+        columns = [column for name in names for column in (name, f"{name}_se")]
         writer.writerow(["policy", "round", "samples", "trials", *columns])
-        writer.writerows(_rows(result))
+        for policy, run in result.runs.items():
+            curves = [run.curve(name) for name in names]
+            for place, mark in enumerate(run.marks.tolist()):
+                if trials := int(curves[0].trials[place]):
+                    ends = [number for curve in curves for number in (curve.mean[place], curve.error[place])]
+                    cells = (f"{number:.10g}" if math.isfinite(number) else "" for number in ends)
+                    writer.writerow([policy, mark, mark * run.batch_size, trials, *cells])
 
 
 def write_picks(result: Result, path: Path) -> None:
-    """Write one row per policy, trial and round: the picked generator, and the one then named best, if any."""
+    """Write one row per policy, trial and round: the picked generator, and the one then named best, where one is."""
     names = [*result.generators, ""]  # the last name is for the index −1
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["policy", "trial", "round", "generator", "named"])
-        for policy, run in result.runs.items():
+        for number, (policy, run) in enumerate(result.runs.items()):
+            told = [run.picks, *([run["named"]] if "named" in run.arrays else [])]
+            if not number:
+                writer.writerow(["policy", "trial", "round", "generator", "named"][: 3 + len(told)])
             for trial, length in enumerate(run.lengths.tolist()):
-                pairs = zip(run.picks[trial, :length].tolist(), run.named[trial, :length].tolist(), strict=True)
-                writer.writerows(
-                    [policy, trial, place, names[pick], names[named]] for place, (pick, named) in enumerate(pairs, 1)
-                )
+                for place in range(length):
+                    writer.writerow([policy, trial, place + 1, *(names[each[trial, place]] for each in told)])
 
 
 def title(result: Result) -> str:
-    """A title: metric, generators, trials, batches, seed, and whether samples were paired."""
-    played = f"{result.trials} trial{'s' * (result.trials > 1)} of {result.rounds:,} batches of {result.batch_size}"
-    return f"{subject(result)}, {played}, seed {result.seed}"
-
-
-def subject(result: Result) -> str:
-    """A text that names metric and number of generators, and says whether samples were paired."""
-    return f"{format_metric(result.metric)} of {len(result.generators)} generators{', paired' * result.paired}"
+    """A title: what is compared, trials, batches and seed."""
+    plan = result.plan
+    played = f"{plan.trials} trial{'s' * (plan.trials > 1)} of {plan.rounds:,} batches of {plan.batch_size}"
+    return f"{result.judge.subject}, {played}, seed {plan.seed}"
 
 
 def notes(result: Result) -> Iterator[str]:
-    """Notes on the numbers: the best generators, the origin of the true scores, and trials that ended early."""
-    best = " and ".join(f"{name} ({result.truth[name].score:.4g})" for name in result.best)
-    origins = Counter(known.origin for known in result.truth.values())
-    truth = ", ".join(origin if len(origins) == 1 else f"{origin} ({count})" for origin, count in origins.items())
-    yield f"Best: {best}. Truth: {truth}. Mean ± standard error over trials."
-    for label, one in result.watched.items():
-        yield f"Best by {label}: {' and '.join(f'{name} ({one.truth[name].score:.4g})' for name in one.best)}."
-    if result.paired:
-        yield "Paired: sample i of every generator had the same seed or prompt, and scores were compared by sample."
+    """Notes on the numbers: the truth, and trials that ended early because a generator ran out of samples."""
+    yield from result.judge.notes()
     for summary in result.summaries:
-        yield from ended_early(summary, result[summary.policy].exhausted)
+        if summary["exhausted"]:
+            names = sorted({name for name in result[summary["policy"]].exhausted if name is not None})
+            yield (
+                f"{summary['policy']}: {summary['exhausted']} of {summary['trials']} trials ended early, the first "
+                f"after {summary['first_exhausted']:,} batches, because no samples of {', '.join(names)} were left."
+            )
 
 
-def ended_early(summary: Ended, exhausted: Iterable[str | None]) -> Iterator[str]:
-    """A note on the trials of a policy that ended because a generator ran out of samples, if there are any."""
-    if summary.exhausted:
-        names = sorted({name for name in exhausted if name is not None})
-        yield (
-            f"{summary.policy}: {summary.exhausted} of {summary.trials} trials ended early, the first after "
-            f"{summary.first_exhausted:,} batches, because no samples of {', '.join(names)} were left."
-        )
+def tables(result: Result) -> Iterator[Rows]:
+    """What each policy costs, by further metrics, too; the shares of the generators; with stopping, the stops."""
+    yield _costs(result, "policy")
+    for label, other in result.watched.items():
+        yield _costs(other, f"by {label}")
+    if result.judge.shows_shares:
+        drawn = {policy: shares(result, policy) for policy in result.policies}
+        if result.judge.best_shares:
+            drawn["best shares"] = result.judge.best_shares
+        parts = ([policy, *(f"{share:.2f}" for share in own.values())] for policy, own in drawn.items())
+        yield [["samples drawn", *result.generators], *parts]
+    if result.plan.stop:
+        yield [
+            ["policy", "stopped", "samples to stop", "wrong stops"],
+            *(
+                [
+                    one["policy"],
+                    f"{one['decided']} of {one['trials']}",
+                    measured(one["stop_samples"], one["stop_samples_se"]),
+                    f"{one['wrong_stops']}",
+                ]
+                for one in result.summaries
+            ),
+        ]
 
 
-def _tables(result: Result) -> Iterator[list[list[str]]]:
-    """Tables as rows of cells with headers: regret and accuracy of every policy and, with stopping, its stops."""
-    headers = ["policy", "total regret", "average regret", "optimal pick ratio", "accuracy", "samples to 95 %"]
-    yield [headers, *map(_paid, result.summaries)]
-    for label, one in result.watched.items():
-        headers = ["policy", f"total regret by {label}", "average regret", "picks of its best", "names its best"]
-        yield [headers, *(_paid(run.summary(policy))[:5] for policy, run in one.runs.items())]
-    if result.stop:
-        yield [["policy", "stopped", "samples to stop", "wrong stops"], *map(_stopped, result.summaries)]
-
-
-def _paid(summary: Summary) -> list[str]:
+def _costs(result: Result, heading: str) -> Rows:
+    columns = [column for column in result.judge.columns if column.number in result.summaries[0]]
     return [
-        summary.policy,
-        measured(summary.regret, summary.regret_se),
-        measured(summary.average_regret, summary.average_regret_se),
-        measured(summary.optimal_pick_ratio, summary.optimal_pick_ratio_se),
-        measured(summary.accuracy, summary.accuracy_se),
-        measured(summary.samples_to_95, summary.samples_to_95_se),
+        [heading, *(column.header for column in columns)],
+        *([one["policy"], *(_cell(one, column) for column in columns)] for one in result.summaries),
     ]
 
 
-def _stopped(summary: Summary) -> list[str]:
-    return [
-        summary.policy,
-        f"{summary.decided} of {summary.trials}",
-        measured(summary.stop_samples, summary.stop_samples_se),
-        f"{summary.wrong_stops}",
-    ]
-
-
-def as_table(rows: list[list[str]]) -> Table:
-    """Rows of cells, the first one the headers, for a terminal."""
-    table = Table(title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for place, header in enumerate(rows[0]):
-        table.add_column(header, justify="right" if place else "left", overflow="fold")
-    for row in rows[1:]:
-        table.add_row(*map(Text, row))
-    return table
-
-
-def html_row(cells: list[str]) -> str:
-    """Cells as a row of a table in HTML."""
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+def _cell(summary: dict[str, Any], column: Column) -> str:
+    value, error = summary[column.number], summary.get(f"{column.number}_se")
+    if not column.is_percent or value is None:
+        return measured(value, error)
+    return f"{measured(100.0 * value, None if error is None else 100.0 * error)} %"
 
 
 def measured(value: float | None, error: float | None) -> str:
     """A mean with its standard error, rounded to the error's significant digits."""
     if value is None:
         return "—"
+    if max(abs(value), error or 0.0) < 1e-12:
+        return "0"
     if error is None or error <= 1e-9 * abs(value):  # zero up to rounding
         return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     digits = max(0, 1 - math.floor(math.log10(error)))
     return f"{value:,.{digits}f} ± {error:,.{digits}f}"
 
 
-def _rows(result: Result) -> Iterator[list[object]]:
-    for policy, run in result.runs.items():
-        curves = [run.curve(name) for name in CURVES]
-        for place, trials in enumerate(curves[0].trials.tolist()):
-            if trials:
-                ends = [number for curve in curves for number in (curve.mean[place], curve.error[place])]
-                played = [policy, place + 1, (place + 1) * result.batch_size, trials]
-                yield [*played, *(f"{number:.10g}" if math.isfinite(number) else "" for number in ends)]
+def as_tables(rows: Rows, width: int) -> Iterator[Table]:
+    """Tables that are at most so wide, each with the first column and as many of the others as there is room for."""
+    head, *body = rows
+
+    def room(column: int) -> int:
+        words = head[column].split() + [row[column] for row in body]
+        return max(map(cell_len, words)) + GAP
+
+    first = min(room(0), max(width // 3, len(max(head[0].split(), key=len)) + GAP))
+    parts, left = [list[int]()], width - first
+    for column in range(1, len(head)):
+        if parts[-1] and room(column) > left:
+            parts.append([])
+            left = width - first
+        parts[-1].append(column)
+        left -= room(column)
+    for part in parts:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+        table.add_column(head[0], overflow="fold", max_width=width - sum(map(room, part)) - GAP)
+        for column in part:
+            table.add_column(head[column], justify="right", overflow="fold", min_width=room(column) - GAP)
+        for row in body:
+            table.add_row(*(Text(row[column]) for column in (0, *part)))
+        yield table
+
+
+def _html_row(cells: list[str]) -> str:
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"

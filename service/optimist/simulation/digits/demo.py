@@ -27,8 +27,11 @@ from rich.text import Text
 
 from optimist.simulation.digits.generators import TEXTS
 from optimist.simulation.digits.world import KERNEL, PROMPT_KERNEL, Digits, load
+from optimist.simulation.judges.best import NamedBest
+from optimist.simulation.plan import Plan
+from optimist.simulation.run import Play
 from optimist.simulation.sources import digits
-from optimist.simulation.trial import Contender, Trial, TrialResult
+from optimist.simulation.trial import Contender, Trial
 from optimist.store import dies_with_parent
 from optimist_client import Experiment, Optimist, Report, RetryError
 from optimist_client.metrics import find
@@ -83,7 +86,9 @@ class Demo:
             if report.decision.decided:
                 config = experiment.info.config
                 common = "seeds" if config.prompts is None else "prompts and seeds"
-                console.print(saved_by_pairing(report.samples, play_unpaired(config, console), common), soft_wrap=True)
+                unpaired = play_unpaired(config, console)
+                drawn = len(unpaired.picks) * config.batch_size
+                console.print(saved_by_pairing(report.samples, drawn, unpaired.decided, common), soft_wrap=True)
             if keep:
                 console.print(f"The service keeps running on {url}: stop it with Ctrl-C.", soft_wrap=True)
                 with contextlib.suppress(KeyboardInterrupt):
@@ -157,16 +162,17 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def play_unpaired(config: ExperimentConfig, console: Console) -> TrialResult:
+def play_unpaired(config: ExperimentConfig, console: Console) -> Play:
     """Play the experiment until it is decided or its budget is spent, with unpaired samples and the same settings."""
     known = digits(config.metric.name)
     settings = {"metric": known.settings["metric"]} | {
-        name: getattr(config, name) for name in ("batch_size", "delta", "tolerance", "warmup", "rescore_growth")
+        name: getattr(config, name) for name in ("delta", "tolerance", "warmup", "rescore_growth")
     }
     assert config.budget is not None
-    rounds = -(-config.budget // config.batch_size)
+    rounds, size = -(-config.budget // config.batch_size), config.batch_size
+    plan = Plan(rounds=rounds, batch_size=size, seed=config.seed, stop=True, paired=False)
     contender = Contender(config.policy, {"policy": config.policy})
-    trial = Trial(known.sources, contender, settings, 0, rounds, config.seed, stop=True, shuffle=True, paired=False)
+    trial = Trial(known.sources, contender, settings, plan, 0, NamedBest)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -174,14 +180,16 @@ def play_unpaired(config: ExperimentConfig, console: Console) -> TrialResult:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        shown = progress.add_task("playing it again unpaired", total=rounds * config.batch_size)
-        return trial.play(lambda: progress.advance(shown, config.batch_size))
+        shown = progress.add_task("playing it again unpaired", total=rounds * size)
+        return trial.play(lambda: progress.advance(shown, size))
 
 
-def saved_by_pairing(took: int, unpaired: TrialResult, common: str = "seeds") -> str:
-    """The sentence that compares `took`, the paired samples until the decision. `common` is what they had in common."""
-    samples = int(unpaired.samples.sum())
-    more = "" if unpaired.decided else "more than "
+def saved_by_pairing(took: int, samples: int, decided: bool, common: str = "seeds") -> str:
+    """The sentence that compares `took`, the paired samples until the decision, with those without pairing.
+
+    `decided` says whether these sufficed, `common` what the paired ones had in common.
+    """
+    more = "" if decided else "more than "
     times = samples / took
     return (
         f"Sampled with the same {common} it took {took:,} samples; without (played again with seeds of their "

@@ -1,0 +1,79 @@
+"""Options of commands that are fields of a model: their names, types, limits, defaults and docstrings."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Annotated, Any, get_args
+
+import typer
+from annotated_types import Ge
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+Command = Callable[..., None]
+
+
+def takes(model: type[BaseModel], *fields: str) -> Callable[[Command], Command]:
+    """A decorator of a command that has options for these fields of a model, in the place of its parameter `settings`.
+
+    The command gets those that were given, by name. A model checks them; here only what click must know is checked.
+    """
+    notes = field_notes(model)
+    options = {name: _option(model.model_fields[name], notes.get(name, "")) for name in fields}
+
+    def decorate(command: Command) -> Command:
+        def called(**given: Any) -> None:
+            settings = {name: value for name in fields if (value := given.pop(name)) is not None}
+            command(**given, settings={name: _value(value, options[name]) for name, value in settings.items()})
+
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            if parameter.name == "settings":
+                keyword = inspect.Parameter.KEYWORD_ONLY
+                parameters += [
+                    inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in options.items()
+                ]
+            else:
+                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+        called.__name__, called.__doc__, called.__module__ = command.__name__, command.__doc__, command.__module__
+        called.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+        called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return called
+
+    return decorate
+
+
+def _option(field: FieldInfo, note: str) -> Any:
+    kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not type(None)]
+    kind: Any = kinds[0] if len(kinds) == 1 else str
+    least = next((limit.ge for limit in field.metadata if isinstance(limit, Ge)), None)
+    shown = False if field.default is None or kind is bool else f"{field.default}"
+    option = typer.Option(help=note, min=least, show_default=shown)  # pyright: ignore[reportArgumentType]
+    return Annotated[kind | None, option]
+
+
+def _value(value: Any, option: Any) -> Any:
+    """A text for a field that may also be a number as that number."""
+    if get_args(get_args(option)[0])[0] is not str:
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def field_notes(kind: type) -> dict[str, str]:
+    """For each field of a class of this project, and of its base classes, the docstring below it, on one line."""
+    found: dict[str, str] = {}
+    for home in reversed([one for one in kind.__mro__ if one.__module__.startswith("optimist")]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(home))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for field, following in pairwise(body.body):
+            match field, following:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    found[name] = " ".join(text.split())
+    return found

@@ -1,0 +1,51 @@
+"""Runs the trials of a simulation in processes, and shows how far they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self, TypeVar
+
+from joblib import Parallel, delayed
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from optimist.metrics.threads import one_thread
+from optimist_client.errors import FixError
+
+Done = TypeVar("Done")
+
+
+class Runner:
+    """Runs work in parallel and shows its progress on stderr."""
+
+    def __init__(self, jobs: int | None, progress: bool) -> None:
+        if jobs == 0:
+            raise FixError("jobs: expected a number of processes, or -1 for as many as there are cores; got 0")
+        self._jobs = jobs
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+        times = TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn()
+        self._progress = Progress(*columns, *times, console=Console(stderr=True), disable=not progress)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()
+
+    def run(self, what: str, work: Sequence[Callable[[], Done]]) -> list[Done]:
+        """The results of all pieces of work, in their order. The pieces run in any order."""
+        shown = self._progress.add_task(what, total=len(work))
+        done: dict[int, Done] = {}
+        parallel: Any = Parallel(n_jobs=self._jobs, return_as="generator_unordered")
+        # Each piece computes on one thread. Where joblib runs them in threads of this process, the end of one must not
+        # give more to the others.
+        with one_thread():
+            for place, found in parallel(delayed(_numbered)(place, piece) for place, piece in enumerate(work)):
+                done[place] = found
+                self._progress.advance(shown)
+        return [done[place] for place in range(len(work))]
+
+
+def _numbered(place: int, piece: Callable[[], Done]) -> tuple[int, Done]:
+    return place, piece()
