@@ -82,7 +82,7 @@ class FalseClaim:
     @property
     def wrong(self) -> tuple[int, int]:
         """Trials that stopped with a wrong generator, claimed and honest."""
-        return self.claimed.summaries[0].wrong_stops, self.honest.summaries[0].wrong_stops
+        return self.claimed.summaries[0]["wrong_stops"], self.honest.summaries[0]["wrong_stops"]
 
 
 def gaussians() -> SourceSet:
@@ -105,7 +105,7 @@ def play(problem: SourceSet, trials: int, rounds: int = 4000, jobs: int = 1, **s
 
 
 def _samples(result: Result) -> Any:
-    return (result["top-two"].lengths * result.batch_size).astype(np.float64)
+    return (result["top-two"].lengths * result.plan.batch_size).astype(np.float64)
 
 
 def main() -> None:
@@ -123,7 +123,7 @@ def main() -> None:
     for name in asked.problems:
         found = play(PROBLEMS[name](), asked.trials, asked.rounds, asked.jobs)
         (claimed, honest), (ratio, error) = found.stops, found.ratio
-        stopped = [result.summaries[0].decided for result in (found.claimed, found.honest)]
+        stopped = [result.summaries[0]["decided"] for result in (found.claimed, found.honest)]
         cells = f"{claimed:,.0f}", f"{honest:,.0f}", f"{ratio:.3f} ± {error:.3f}"
         table.add_row(name, *cells, "{}, {}".format(*stopped), "{}, {}".format(*found.wrong))
     Console(width=130).print(table)

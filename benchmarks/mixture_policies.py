@@ -35,7 +35,7 @@ from optimist.estimation.question import Question
 from optimist.metrics.threads import limit_threads
 from optimist.numerics.programme import Quadratic, least
 from optimist.policies.mixture_policy import Ranges, drawn, optimistic_weights, steepest
-from optimist.simulation.mixture_result import TrueMixtures
+from optimist.simulation.judges.mixture import TrueMixtures
 from optimist.simulation.sources import Draw
 
 AFTER = (50, 100, 200, 400)
@@ -219,7 +219,7 @@ def compared(name: str, metric: str, options: argparse.Namespace) -> None:
         jobs=options.jobs,
     )
     weights = " ".join(f"{each} {weight:.2f}" for each, weight in zip(problem.generators, truth.weights, strict=True))
-    single = f"{result.best_single} alone {100 * result.single_share:.3g} %"
+    single = f"{result.judge.best_single} alone {100 * result.judge.single_share:.3g} %"
     marks = result.runs[result.policies[0]].marks
     chosen = [
         int(np.abs(marks * options.batch - count).argmin()) for count in (100, 200, 400, options.rounds * options.batch)
@@ -227,10 +227,10 @@ def compared(name: str, metric: str, options: argparse.Namespace) -> None:
     heads = [f"drawn, {marks[place] * options.batch}" for place in chosen] + ["named, at the end", "gain", "holds"]
     table = Table("policy", *heads, title=f"{problem.name}, {metric}: {weights}; {single}", box=box.MARKDOWN)
     for summary in result.summaries:
-        shares = result[summary.policy].drawn_share
-        named = result[summary.policy].named_share[:, -1]
+        run = result[summary["policy"]]
+        shares, named = run["drawn_share"], run["named_share"][:, -1]
         cells = [percent(shares[:, place]) for place in chosen] + [percent(named)]
-        table.add_row(summary.policy, *cells, f"{summary.gain:.3f}", f"{summary.gain_holds:.0%}")
+        table.add_row(summary["policy"], *cells, f"{summary['gain']:.3f}", f"{summary['gain_holds']:.0%}")
     Console(width=220).print(table)
     Console(stderr=True).print(f"{time.perf_counter() - begun:.0f} s")
 

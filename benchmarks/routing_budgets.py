@@ -33,8 +33,8 @@ from rich.table import Table
 
 from optimist.numerics.routing.features import contexts_to_fit
 from optimist.policies.routing import RoutePolicy
+from optimist.simulation.judges.route import best_mixture
 from optimist.simulation.routing import RoutingProblem, RoutingTrial, play
-from optimist.simulation.routing_results import best_mixture
 
 CEILINGS = (0.0003, 0.0006, 0.001, 0.002, 0.004, 0.008)
 """Dollars a prompt. The models cost 0.00003, 0.0005 and 0.015."""

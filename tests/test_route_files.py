@@ -14,7 +14,7 @@ from optimist.commands import app
 from optimist.routing_gain.gain import route_gain, types_of
 from optimist.routing_gain.outcomes import ScoredPrompts
 from optimist.routing_gain.reports import route_file
-from optimist.simulation.routing_results import played
+from optimist.simulation.laboratory import simulate
 from optimist_client import FixError
 
 KINDS = ("python", "java to c++", "sql")
@@ -235,14 +235,14 @@ def test_policies_are_played_on_a_file(tmp_path: Path):
     shown = CliRunner().invoke(app, command)
     assert shown.exit_code == 0, shown.output
     answer = json.loads(to.read_text())
-    rows = {row["policy"]: row for row in answer["rows"]}
+    rows, answer = {row["policy"]: row for row in answer}, answer[0]
     assert set(rows) == {"optimistic", "rff-ucb", "uniform", "best-single"}
     assert rows["best-single"]["mean"] == pytest.approx(answer["best"]) == pytest.approx(scores.mean(0).max())
     assert answer["ideal"] == pytest.approx(scores.max(1).mean())
     assert rows["optimistic"]["mean"] > answer["best"] + 0.04 > rows["uniform"]["mean"]
-    assert sum(rows["optimistic"]["picks"].values()) == pytest.approx(1.0)
+    assert sum(rows["optimistic"]["shares"].values()) == pytest.approx(1.0)
     again = CliRunner().invoke(app, command)
-    assert again.output == shown.output
+    assert again.stdout == shown.stdout
 
 
 def test_prices_and_tries_are_played(tmp_path: Path):
@@ -253,14 +253,14 @@ def test_prices_and_tries_are_played(tmp_path: Path):
     command += ["--policy", "optimistic", "--policy", "promptwise", "--policy", "best-single"]
     shown = CliRunner().invoke(app, [*command, "--price", "0.05", "--tries", "3"])
     assert shown.exit_code == 0, shown.output
-    answer = json.loads(to.read_text())
+    listed = json.loads(to.read_text())
+    rows, answer = {row["policy"]: row for row in listed}, listed[0]
     q, costs = SUCCESS[kinds], np.array([4.0, 1.0])
     calls = (1.0 - (1.0 - q) ** 3) / q
     worth = 1.0 - (1.0 - q) ** 3 - 0.05 * calls * costs
     assert answer["best"] == pytest.approx(worth.mean(0).max())
     assert answer["ideal"] == pytest.approx(worth.max(1).mean())
     assert answer["dearest_cost"] == pytest.approx(4.0 * calls[:, 0].mean())
-    rows = {row["policy"]: row for row in answer["rows"]}
     assert rows["best-single"]["saved"] == pytest.approx(0.0)
     for row in rows.values():
         assert row["saved_dearest"] == pytest.approx(answer["dearest_cost"] - row["cost"])
@@ -299,16 +299,17 @@ def test_a_budget_is_kept_on_a_file(tmp_path: Path):
 def test_a_ceiling_is_kept_where_policies_are_played(tmp_path: Path):
     contexts, _, scores = tasks(8, 600)
     known = ScoredPrompts.from_table(contexts, scores, ["ada", "bob"], np.array([4.0, 1.0]))
-    found = played(known, ["optimistic", "uniform"], trials=3, ceiling=2.0)
-    ours, uniform = found.rows
-    assert ours.cost == pytest.approx(2.0, rel=0.05)
-    assert uniform.cost == pytest.approx(2.5, rel=0.05)
+    found = simulate(known, goal="route", policies=["optimistic", "uniform"], trials=3, ceiling=2.0)
+    ours, uniform = found.summaries
+    assert ours["cost"] == pytest.approx(2.0, rel=0.05)
+    assert uniform["cost"] == pytest.approx(2.5, rel=0.05)
     means = scores.mean(0)
     # A third of the prompts to "ada".
-    assert found.mixture == pytest.approx(max(means[1], (2.0 * means[1] + means[0]) / 3.0))
-    assert ours.mean > (found.mixture or 0.0)
+    mixture = found.judge.mixture
+    assert mixture == pytest.approx(max(means[1], (2.0 * means[1] + means[0]) / 3.0))
+    assert ours["mean"] > mixture
     with pytest.raises(FixError, match="expected one of the policies optimistic, ucb, greedy, which keep a budget"):
-        played(known, ["uniform"], ceiling=2.0)
+        simulate(known, goal="route", policies="uniform", ceiling=2.0)
 
 
 @pytest.mark.parametrize(
@@ -340,8 +341,8 @@ def test_a_budget_that_costs_or_scores_do_not_fit_is_said_in_words():
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--policy", "best"], "unknown policy 'best'"),
-        (["--metric", "fid"], "--goal route takes no --metric"),
+        (["--policy", "best"], "policy 'best': expected one of optimistic, "),
+        (["--metric", "fid"], "metric: the goal 'route' takes at_least, ceiling, price, tries"),
         (["--json", "/none/there.json"], "expected a file in an existing folder"),
     ],
 )

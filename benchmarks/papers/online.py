@@ -17,7 +17,6 @@ from settings import Settings
 import optimist
 from optimist.simulation.laboratory import SimulationWarning
 from optimist.simulation.plots import COLOURS, DASHES
-from optimist.simulation.reporting import format_metric
 from optimist.simulation.result import Result
 
 POOL = 20_000
@@ -53,10 +52,10 @@ def document(comparison: Comparison, result: Result) -> dict[str, Any]:
     return {
         "title": comparison.title,
         "metric": comparison.metric,
-        "rounds": result.rounds,
-        "batch": result.batch_size,
-        "trials": result.trials,
-        "best": result.best,
+        "rounds": result.plan.rounds,
+        "batch": result.plan.batch_size,
+        "trials": result.plan.trials,
+        "best": result.judge.best,
         "truth": {name: known.score for name, known in result.truth.items()},
         "policies": json.loads(result.to_json()),
     }
@@ -72,7 +71,7 @@ def figure(comparison: Comparison, result: Result) -> Figure:
             colour, dash = COLOURS[place], DASHES[place % len(DASHES)]
             curve = run.curve(measure)
             rounds = (
-                np.flatnonzero(curve.trials == result.trials) + 1
+                np.flatnonzero(curve.trials == result.plan.trials) + 1
             )  # a mean over fewer trials would jump when they end
             mean, error = curve.mean[rounds - 1], np.nan_to_num(curve.error[rounds - 1])
             name = f"{policy} (ours)" if policy == OURS else policy
@@ -82,8 +81,8 @@ def figure(comparison: Comparison, result: Result) -> Figure:
         is_share = measure == "optimal_pick_ratio"
         labelled(
             axes,
-            f"batches of {result.batch_size} samples",
-            label if is_share else f"{label} ({format_metric(result.metric)})",
+            f"batches of {result.plan.batch_size} samples",
+            label if is_share else f"{label} ({result.judge.unit})",
         )
         if is_share:
             axes.set_ylim(-0.02, 1.02)
@@ -93,10 +92,10 @@ def figure(comparison: Comparison, result: Result) -> Figure:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
             axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.set_xlim(0, result.rounds)
+        axes.set_xlim(0, result.plan.rounds)
     handles, labels = panels[0].get_legend_handles_labels()
     drawn.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize="small")
-    drawn.suptitle(f"{comparison.title}; mean of {result.trials} trials ± standard error", fontsize="medium")
+    drawn.suptitle(f"{comparison.title}; mean of {result.plan.trials} trials ± standard error", fontsize="medium")
     return drawn
 
 

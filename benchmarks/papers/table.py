@@ -8,7 +8,7 @@ from typing import Any
 
 from problems import OURS, POLICIES
 
-from optimist.simulation.reporting import format_metric
+from optimist_client.metrics import find
 
 
 def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
@@ -19,9 +19,9 @@ def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
         problems = {name: each for name, each in found.items() if each["metric"] == metric}
         if problems:
             parts += [
-                f"{format_metric(metric)}, regret:",
+                f"{find(metric).title}, regret:",
                 _regret(problems, others),
-                f"{format_metric(metric)}, samples:",
+                f"{find(metric).title}, samples:",
                 _samples(problems, others),
             ]
     return "\n\n".join(parts)

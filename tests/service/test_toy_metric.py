@@ -118,7 +118,7 @@ def test_over_http(service: Service):
 def test_simulated():
     sources = {name: rows(name, 400, place) for place, name in enumerate(MEANS)}
     result = simulate(sources, metric=ColumnMean(column=3), policies=["ucb", "uniform"], rounds=20, trials=2)
-    assert list(result.best) == ["low"]
+    assert list(result.judge.best) == ["low"]
     assert "Column mean of 3 generators" in str(result)
 
 

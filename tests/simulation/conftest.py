@@ -18,6 +18,7 @@ def draw_only(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def leave(*names: str) -> None:
         from optimist.simulation import plots
 
-        monkeypatch.setattr(plots, "FIGURES", {name: plots.FIGURES[name] for name in names})
+        every = plots.figures_of
+        monkeypatch.setattr(plots, "figures_of", lambda result: {name: every(result)[name] for name in names})
 
     return leave

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,12 +16,15 @@ from typer.testing import CliRunner
 
 import optimist
 from optimist.commands import app
+from optimist.simulation.judges.best import BestJudge, TrueScore
 from optimist.simulation.laboratory import SimulationWarning
+from optimist.simulation.plan import Plan
 from optimist.simulation.result import Result
-from optimist.simulation.run import Run
+from optimist.simulation.run import Play, Run
 from optimist.simulation.sources import ArraySource, Draw, GaussianSource, SourceSet
 from optimist.simulation.sources.base import ArrayStream
-from optimist.simulation.trial import TrialResult, contenders
+from optimist.simulation.trial import Contender, contenders
+from optimist_client.metrics import Mean
 
 DATA = Path(__file__).parent.parent / "data"
 REFERENCE = (np.zeros(4), np.eye(4))
@@ -46,8 +49,8 @@ def played() -> Result:
 
 
 def same(one: Run, other: Run) -> bool:
-    pairs = zip((one.picks, one.named, one.estimates), (other.picks, other.named, other.estimates), strict=True)
-    return all(np.array_equal(mine, theirs, equal_nan=True) for mine, theirs in pairs)
+    named = all(np.array_equal(one[what], other[what], equal_nan=True) for what in ("named", "estimates"))
+    return named and np.array_equal(one.picks, other.picks)
 
 
 @pytest.mark.parametrize(("file", "policy"), [("trajectory_fd_ucb", "fd-ucb"), ("trajectory_greedy", "greedy")])
@@ -63,7 +66,7 @@ def test_the_authors_picks_come_out_of_python_and_of_the_command(file: str, poli
 
     np.savez(tmp_path / "problem.npz", **samples)
     np.savez(tmp_path / "real.npz", **moments)
-    size = [f"--rounds={len(picks)}", f"--batch={streams.shape[2]}", "--trials=1", "--in-order"]
+    size = [f"--rounds={len(picks)}", f"--batch-size={streams.shape[2]}", "--trials=1", "--no-shuffle"]
     told = [
         f"--features={tmp_path / 'problem.npz'}",
         f"--reference={tmp_path / 'real.npz'}",
@@ -88,41 +91,43 @@ def test_every_policy_of_a_trial_sees_the_same_samples(played: Result):
     """All draw each generator's first batches alike: after one batch each, the estimates are the same."""
     once = simulated(problem(0.0, 0.8, 1.0), policies=["uniform", "greedy:bound=influence", "thompson"], rounds=3)
     for policy in ("greedy:bound=influence", "thompson"):
-        np.testing.assert_array_equal(once[policy].estimates, once["uniform"].estimates)
+        np.testing.assert_array_equal(once[policy]["estimates"], once["uniform"]["estimates"])
+
+
+def trial(picks: list[int], named: list[int], exhausted: str | None = None) -> Play:
+    return Play(np.array(picks, np.int32), (np.array(named, np.int32), np.zeros((3, 3))), False, exhausted)
+
+
+def judged(plays: list[Play], *gaps: float) -> Run:
+    """By generators that are so much worse than the best one."""
+    truth = {f"{place}": TrueScore(gap, "given") for place, gap in enumerate(gaps)}
+    plan, nowhere = Plan(rounds=max(len(play.picks) for play in plays)), cast("Any", None)
+    return BestJudge(tuple(truth), plan, nowhere, Mean(higher_is_better=False), truth).run(plays)
 
 
 def test_the_numbers_by_hand():
     """Two trials of three rounds; the second runs out of samples after two."""
-
-    def trial(picks: list[int], named: list[int], exhausted: str | None = None) -> TrialResult:
-        ends, drawn = np.zeros((3, 3)), np.bincount(picks, minlength=3) * 5
-        return TrialResult(np.array(picks, np.int32), np.array(named, np.int32), ends, drawn, False, exhausted)
-
-    gaps = np.array([0.0, 1.0, 3.0])
-    run = Run.from_plays([trial([2, 0, 1], [-1, 0, 0]), trial([1, 0], [1, 1], "b")], 3, 5, gaps, gaps == 0.0)
+    run = judged([trial([2, 0, 1], [-1, 0, 0]), trial([1, 0], [1, 1], "b")], 0.0, 1.0, 3.0)
     np.testing.assert_array_equal(run.picks, [[2, 0, 1], [1, 0, -1]])
-    np.testing.assert_array_equal(run.regret, [[3, 3, 4], [1, 1, math.nan]])
-    np.testing.assert_array_equal(run.average_regret, [[3, 1.5, 4 / 3], [1, 0.5, math.nan]])
-    np.testing.assert_array_equal(run.optimal_pick_ratio, [[0, 0.5, 1 / 3], [0, 0.5, math.nan]])
-    np.testing.assert_array_equal(run.accuracy, [[0, 1, 1], [0, 0, math.nan]])
+    np.testing.assert_array_equal(run["regret"], [[3, 3, 4], [1, 1, math.nan]])
+    np.testing.assert_array_equal(run["average_regret"], [[3, 1.5, 4 / 3], [1, 0.5, math.nan]])
+    np.testing.assert_array_equal(run["optimal_pick_ratio"], [[0, 0.5, 1 / 3], [0, 0.5, math.nan]])
+    np.testing.assert_array_equal(run["accuracy"], [[0, 1, 1], [0, 0, math.nan]])
     np.testing.assert_allclose(run.pick_shares, [[1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0]])
     curve = run.curve("regret")
     np.testing.assert_array_equal(curve.mean, [2, 2, 4])
     np.testing.assert_array_equal(curve.error, [1, 1, math.nan])
     np.testing.assert_array_equal(curve.trials, [2, 2, 1])
     summary = run.summary("x")
-    assert (summary.regret, summary.regret_se) == pytest.approx((2.5, 1.5))
-    assert (summary.accuracy, summary.samples, summary.exhausted, summary.first_exhausted) == (0.5, 12.5, 1, 2)
+    assert (summary["regret"], summary["regret_se"]) == pytest.approx((2.5, 1.5))
+    assert [summary[name] for name in ("accuracy", "samples", "exhausted", "first_exhausted")] == [0.5, 12.5, 1, 2]
     # Only the first trial is left in the third round, and it is right.
-    assert summary.samples_to_95 == 15.0
+    assert summary["samples_to_95"] == 15.0
 
 
 def test_samples_to_95_counts_from_when_it_stays_right():
-    gaps, ends, drawn = np.array([0.0, 1.0]), np.zeros((2, 3)), np.zeros(2, np.int64)
-
     def to_95(*named: list[int]) -> float | None:
-        plays = [TrialResult(np.zeros(4, np.int32), np.array(row, np.int32), ends, drawn, False, None) for row in named]
-        return Run.from_plays(plays, 4, 5, gaps, gaps == 0.0).summary("x").samples_to_95
+        return judged([trial([0] * 4, row) for row in named], 0.0, 1.0).summary("x")["samples_to_95"]
 
     assert to_95([0, 0, 0, 0]) == 5.0
     assert to_95([0, 1, 0, 0], [-1, 0, 0, 0]) == 15.0
@@ -137,7 +142,7 @@ def test_regret_is_counted_by_the_truth_that_is_given(played: Result):
     given = simulated(problem(0.0, 0.8, 1.0), truth=truth)
     assert same(given["ucb"], played["ucb"])
     counts = given["ucb"].samples / 5
-    np.testing.assert_allclose(given["ucb"].regret[:, -1], counts @ [0.0, 2.0, 10.0])
+    np.testing.assert_allclose(given["ucb"]["regret"][:, -1], counts @ [0.0, 2.0, 10.0])
     assert {known.origin for known in given.truth.values()} == {"given"}
 
 
@@ -145,7 +150,7 @@ def test_generators_within_the_tolerance_count_as_best():
     truth = {"g0.0": 1.0, "g0.8": 1.009, "g1.0": 1.02}
     for tolerance, best in (("1%", 2), (0.03, 3), (0.0, 1)):
         found = simulated(problem(0.0, 0.8, 1.0), truth=truth, tolerance=tolerance, rounds=5, trials=1)
-        assert list(found.is_best) == [place < best for place in range(3)]
+        assert list(found.judge.is_best) == [place < best for place in range(3)]
 
 
 def test_truth_is_of_all_samples_or_closed_and_gaps_are_on_the_natural_scale():
@@ -159,14 +164,14 @@ def test_truth_is_of_all_samples_or_closed_and_gaps_are_on_the_natural_scale():
     vendi = simulated(samples, metric="vendi", kernel=kernel, reference=None, rounds=5, trials=1)
     expected = [optimist.score(each, "vendi", kernel=kernel).score for each in samples.values()]
     assert [known.score for known in vendi.truth.values()] == pytest.approx(expected)
-    np.testing.assert_allclose(vendi.gaps, [0.0, expected[0] - expected[1]])
+    np.testing.assert_allclose(vendi.judge.gaps, [0.0, expected[0] - expected[1]])
     assert vendi.truth["g0.0"].origin == "de-biased, all 400 samples"
 
 
 def test_open_kernels_are_fixed_once_for_all():
     settings = {"metric": "rke", "kernel": {"sigma": "median", "features": 16}, "reference": None, "rounds": 12}
     result = simulated(problem(0.0, 0.5), policies=["ucb", "rke-ucb"], **settings)
-    assert (result["ucb"].named[:, 4:] >= 0).all(), "no warm-up to fix a kernel"
+    assert (result["ucb"]["named"][:, 4:] >= 0).all(), "no warm-up to fix a kernel"
 
 
 def test_a_trial_ends_where_a_generator_has_run_out():
@@ -188,12 +193,13 @@ def test_stopping_ends_trials_and_its_numbers_stand():
     assert not running.decided.any(), "a bound without errors runs on"
     assert (stopped.lengths < 40).all()
     ends = stopped.lengths - 1
-    np.testing.assert_array_equal(stopped.regret[:, -1], stopped.regret[range(3), ends])
-    np.testing.assert_array_equal(stopped.accuracy[:, -1], 1.0)
+    np.testing.assert_array_equal(stopped["regret"][:, -1], stopped["regret"][range(3), ends])
+    np.testing.assert_array_equal(stopped["accuracy"][:, -1], 1.0)
     summary = stopped.summary("x")
-    assert (summary.decided, summary.wrong_stops, summary.stop_samples) == (3, 0, float(stopped.lengths.mean() * 5))
+    assert (summary["decided"], summary["wrong_stops"]) == (3, 0)
+    assert summary["stop_samples"] == float(stopped.lengths.mean() * 5)
     wrong = simulated(problem(0.0, 2.0), policies="top-two", stop=True, truth={"g0.0": 5.0, "g2.0": 1.0})
-    assert wrong.summaries[0].wrong_stops == 3
+    assert wrong.summaries[0]["wrong_stops"] == 3
 
 
 def checkpoints(n: int = 300) -> dict[str, np.ndarray]:
@@ -206,10 +212,10 @@ def test_rows_that_are_aligned_are_compared_by_row():
     paired = simulated(checkpoints(), paired=True, **settings)
     run = paired["top-two"]
     assert run.decided.all()
-    assert paired.summaries[0].wrong_stops == 0
+    assert paired.summaries[0]["wrong_stops"] == 0
     unpaired = simulated(checkpoints(), **settings)
     assert run.samples.sum() * 2 < unpaired["top-two"].samples.sum()
-    assert (paired.paired, unpaired.paired) == (True, False)
+    assert (paired.plan.paired, unpaired.plan.paired) == (True, False)
     assert "FID of 3 generators, paired, 2 trials" in paired.table()
     assert "paired" not in unpaired.table()
     assert json.loads(paired.to_json())[0]["paired"] is True
@@ -229,7 +235,7 @@ def test_a_false_claim_changes_hardly_anything():
     settings: dict[str, Any] = {"policies": "top-two", "stop": True, "rounds": 60, "trials": 4}
     claimed, honest = (simulated(made, paired=paired, **settings) for paired in (True, False))
     assert claimed["top-two"].decided.all()
-    assert claimed.summaries[0].wrong_stops == 0
+    assert claimed.summaries[0]["wrong_stops"] == 0
     assert claimed["top-two"].samples.sum() == pytest.approx(honest["top-two"].samples.sum(), rel=0.1)
 
 
@@ -265,13 +271,16 @@ def test_nonsense_is_refused_before_anything_is_played(sources: Any, changes: di
 
 
 def test_policies_as_they_are_written():
-    (one, two, three) = contenders("ucb:bound=theorem,delta=0.1,greedy, fd-ucb:M=0.3")
+    def parsed(policies: Any) -> list[Contender]:
+        return contenders(policies, BestJudge.policies)
+
+    (one, two, three) = parsed("ucb:bound=theorem,delta=0.1,greedy, fd-ucb:M=0.3")
     assert (one.label, one.settings) == (
         "ucb:bound=theorem,delta=0.1",
         {"policy": "ucb", "bound": "theorem", "delta": 0.1},
     )
     assert (two.settings, three.settings) == ({"policy": "greedy"}, {"policy": "fd-ucb", "M": 0.3})
-    assert contenders({"ours": "ucb:warmup=3"})[0].settings == {"policy": "ucb", "warmup": 3}
+    assert parsed({"ours": "ucb:warmup=3"})[0].settings == {"policy": "ucb", "warmup": 3}
     for text, message in (
         ("ucbb", "expected one of top-two, ucb, .*fid-ucb, .* got 'ucbb'"),
         ("ucb:gamma=1", "expected option=value with one of bound, delta, .*kappa.*; got 'gamma=1'"),
@@ -279,14 +288,14 @@ def test_policies_as_they_are_written():
         ("ucb,ucb", "without duplicates"),
     ):
         with pytest.raises(ValueError, match=message):
-            contenders(text)
+            parsed(text)
 
 
 def test_a_problem_s_settings_hold_unless_others_are_given():
     made = SourceSet({"a": ArraySource({"features": rows(0)}), "b": ArraySource({"features": rows(1)})},
                {"metric": "rke", "kernel": {"sigma": 1.0, "features": 8}})  # fmt: skip
-    assert optimist.simulate(made, rounds=4, trials=1).metric == "rke"
-    assert simulated(made, metric="fid", rounds=4, trials=1).metric == "fid"
+    assert optimist.simulate(made, rounds=4, trials=1).judge.metric.name == "rke"
+    assert simulated(made, metric="fid", rounds=4, trials=1).judge.metric.name == "fid"
 
 
 def test_what_is_written(played: Result, tmp_path: Path):
@@ -295,7 +304,7 @@ def test_what_is_written(played: Result, tmp_path: Path):
     assert [each["policy"] for each in listed] == ["ucb", "top-two", "uniform", "fid-ucb"]
     wanted = ("regret", "average_regret", "optimal_pick_ratio", "accuracy", "samples_to_95")
     assert all({name, f"{name}_se"} <= set(each) for name in wanted for each in listed)
-    assert listed[0]["regret"] == pytest.approx(played["ucb"].regret[:, -1].mean())
+    assert listed[0]["regret"] == pytest.approx(played["ucb"]["regret"][:, -1].mean())
     assert listed[0]["best"] == ["g0.0"]
     played.to_csv(tmp_path / "out.csv")
     with (tmp_path / "out.csv").open() as file:

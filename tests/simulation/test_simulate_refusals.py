@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from optimist.commands import app
 
-SMALL = ("--rounds=4", "--trials=1", "--batch=2")
+SMALL = ("--rounds=4", "--trials=1", "--batch-size=2")
 PAIRS = ("--metric=conditional-vendi:kernel.sigma=1,kernel.features=4,prompt_kernel.sigma=1",)
 
 
@@ -158,7 +158,7 @@ def test_more_than_memory_can_hold(samples, real: Path):
             ["--rounds=1000000000000"],
             "rounds, trials: expected at most 10,000,000 rounds in total, got 1,000,000,000,000",
         ),
-        (["--rounds=2", "--trials=1", "--batch=1000000000000000"], "batch_size: expected at most 10,000"),
+        (["--rounds=2", "--trials=1", "--batch-size=1000000000000000"], "batch_size: expected at most 10,000"),
     ):
         done = CliRunner().invoke(app, [*told, *size])
         assert (done.exit_code, type(done.exception)) == (1, SystemExit)

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,8 +15,11 @@ from typer.testing import CliRunner
 
 import optimist
 from optimist.commands import app
-from optimist.simulation.mixture_result import MixtureResult, TrueMixtures
-from optimist.simulation.mixture_run import Judge, MixtureRun, Play, marks_of
+from optimist.simulation.judges.mixture import MixtureJudge, TrueMixtures, marks_of
+from optimist.simulation.plan import Plan
+from optimist.simulation.result import Result
+from optimist.simulation.run import Play, Run
+from optimist_client.metrics import FID
 
 KERNEL = {"name": "gaussian", "sigma": 1.5, "features": 16}
 LAWS = {"a": ((0.5, 1.0), 0.3), "b": ((2.5, 0.0), 0.7), "c": ((-1.5, 2.0), 0.9)}
@@ -28,14 +31,14 @@ def rows(n: int = 300) -> dict[str, np.ndarray]:
     return {name: deviation * own + mean for own, (name, (mean, deviation)) in zip(made, LAWS.items(), strict=True)}
 
 
-def simulated(**changes: Any) -> MixtureResult:
+def simulated(**changes: Any) -> Result:
     settings: dict[str, Any] = {"metric": "rke", "kernel": KERNEL, "rounds": 24, "trials": 2, "policies": "ogd,uniform"}
     settings |= {"sources": rows(), **changes}
     return optimist.simulate(settings.pop("sources"), goal="mixture", **settings)
 
 
 @pytest.fixture(scope="module")
-def played() -> MixtureResult:
+def played() -> Result:
     return simulated()
 
 
@@ -45,72 +48,65 @@ def squared_kernel(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.square(np.cos((one @ omegas)[:, None] - (other @ omegas)[None]).mean(axis=2))
 
 
-def test_the_truth_is_the_unbiased_loss_of_all_samples(played: MixtureResult):
+def test_the_truth_is_the_unbiased_loss_of_all_samples(played: Result):
     made, n = list(rows().values()), 300
     pairs = np.array([[squared_kernel(one, other).mean() for other in made] for one in made])
     pairs[np.diag_indices(3)] = [(own * n - 1.0) / (n - 1) for own in pairs.diagonal()]
     grid = [np.array([i, j, 100 - i - j]) / 100.0 for i in range(101) for j in range(101 - i)]
     least = min(math.log(weights @ pairs @ weights) for weights in grid)
-    assert played.least == pytest.approx(math.log(played.weights @ pairs @ played.weights), abs=1e-9)
-    assert least - 1e-3 < played.least <= least
-    np.testing.assert_allclose(played.singles, np.log(pairs.diagonal()), atol=1e-9)
+    assert played.judge.least == pytest.approx(math.log(played.truth.weights @ pairs @ played.truth.weights), abs=1e-9)
+    assert least - 1e-3 < played.judge.least <= least
+    np.testing.assert_allclose(played.judge.singles, np.log(pairs.diagonal()), atol=1e-9)
 
 
-def test_our_policy_draws_by_the_best_weights_and_uniform_does_not(played: MixtureResult):
+def test_our_policy_draws_by_the_best_weights_and_uniform_does_not(played: Result):
     ours, uniform = (played[policy] for policy in ("ogd", "uniform"))
-    assert ours.drawn_excess[:, -1].max() < uniform.drawn_excess[:, -1].min()
+    assert ours["drawn_excess"][:, -1].max() < uniform["drawn_excess"][:, -1].min()
     np.testing.assert_allclose(uniform.pick_shares, 1.0 / 3.0)
     assert (ours.pick_shares[:, 0] < 0.25).all()
-    assert np.abs(ours.weights - played.weights).max() < 0.2
+    assert np.abs(ours["weights"] - played.truth.weights).max() < 0.2
 
 
 @pytest.mark.long
-def test_company_changes_nothing(played: MixtureResult):
+def test_company_changes_nothing(played: Result):
     again = simulated(policies="uniform,ogd")
     for policy in again.policies:
         np.testing.assert_array_equal(again[policy].picks, played[policy].picks)
-        np.testing.assert_array_equal(again[policy].drawn_excess, played[policy].drawn_excess)
-        np.testing.assert_array_equal(again[policy].weights, played[policy].weights)
+        np.testing.assert_array_equal(again[policy]["drawn_excess"], played[policy]["drawn_excess"])
+        np.testing.assert_array_equal(again[policy]["weights"], played[policy]["weights"])
 
 
 def test_losses_are_judged_by_the_truth_that_is_given():
     truth = TrueMixtures(lambda weights: float(weights @ [1.0, 2.0, 3.0]), np.array([1.0, 0.0, 0.0]))
     found = simulated(truth=truth, rounds=12, trials=1)
     run = found["uniform"]
-    assert (found.least, found.best_single, found.origin) == (1.0, "a", "given")
-    assert run.drawn_excess[0, -1] == pytest.approx(1.0)
-    assert run.drawn_share[0, -1] == pytest.approx(math.e - 1.0)
-    assert run.named_excess[0, -1] == pytest.approx(run.weights[0] @ [0.0, 1.0, 2.0])
+    assert (found.judge.least, found.judge.best_single, found.truth.origin) == (1.0, "a", "given")
+    assert run["drawn_excess"][0, -1] == pytest.approx(1.0)
+    assert run["drawn_share"][0, -1] == pytest.approx(math.e - 1.0)
+    assert run["named_excess"][0, -1] == pytest.approx(run["weights"][0] @ [0.0, 1.0, 2.0])
 
 
-def judged(*picks: list[int], decided: bool = False) -> MixtureRun:
-    judge = Judge(
-        loss=lambda weights: float(weights @ [2.0, 4.0]),
-        least=2.0,
-        best_single=2.0,
-        is_log=False,
-        tolerated=0.0,
-        delta=0.05,
-    )
-    plays = [Play(np.array(own, np.int32), (), decided, None if decided else "b") for own in picks]
-    return judge.run_of(plays, 2, 4, 5)
+def judged(*picks: list[int], decided: bool = False) -> Run:
+    truth = TrueMixtures(lambda weights: float(weights @ [2.0, 4.0]), np.array([1.0, 0.0]))
+    judge = MixtureJudge(("a", "b"), Plan(rounds=4), cast("Any", None), FID(), truth)
+    return judge.run([Play(np.array(own, np.int32), (), decided, None if decided else "b") for own in picks])
 
 
 def test_the_numbers_by_hand():
     run = judged([0, 1, 1, 0], [1, 0])
     np.testing.assert_array_equal(run.marks, [2, 3, 4])
-    np.testing.assert_allclose(run.drawn_excess, [[1.0, 4 / 3, 1.0], [1.0, math.nan, math.nan]])
-    np.testing.assert_allclose(run.drawn_share, run.drawn_excess / 2.0)
-    assert np.isnan(run.named_excess).all()
+    np.testing.assert_allclose(run["drawn_excess"], [[1.0, 4 / 3, 1.0], [1.0, math.nan, math.nan]])
+    np.testing.assert_allclose(run["drawn_share"], run["drawn_excess"] / 2.0)
+    assert np.isnan(run["named_excess"]).all()
     curve = run.curve("drawn_excess")
     np.testing.assert_array_equal(curve.trials, [2, 1, 1])
     summary = run.summary("x")
-    assert (summary.drawn_excess, summary.drawn_share, summary.samples) == (1.0, 0.5, 15.0)
-    assert (summary.named_excess, summary.gain_holds, summary.stop_samples) == (None, None, None)
-    assert (summary.exhausted, summary.first_exhausted) == (2, 2)
+    assert [summary[name] for name in ("drawn_excess", "drawn_share", "samples")] == [1.0, 0.5, 15.0]
+    assert [summary[name] for name in ("named_excess", "gain_holds", "stop_samples")] == [None, None, None]
+    assert [summary[name] for name in ("exhausted", "first_exhausted")] == [2, 2]
     stopped = judged([0, 1], decided=True)
-    np.testing.assert_array_equal(stopped.drawn_excess, [[1.0, 1.0, 1.0]])
-    assert stopped.summary("x").stop_samples == 10.0
+    np.testing.assert_array_equal(stopped["drawn_excess"], [[1.0, 1.0, 1.0]])
+    assert stopped.summary("x")["stop_samples"] == 10.0
 
 
 def test_marks_are_within_the_rounds():
@@ -140,13 +136,13 @@ def test_the_command_says_what_python_says(tmp_path: Path, draw_only: Callable[.
     assert all(line in run.output for line in direct.table().splitlines() if "excess" in line or "truth" in line)
     with files["csv"].open() as table:
         last = [row for row in csv.DictReader(table) if row["policy"] == "uniform"][-1]
-    assert float(last["drawn_excess"]) == pytest.approx(direct["uniform"].drawn_excess[:, -1].mean())
+    assert float(last["drawn_excess"]) == pytest.approx(direct["uniform"]["drawn_excess"][:, -1].mean())
     with files["picks"].open() as table:
         assert sum(1 for _ in csv.DictReader(table)) == 2 * 2 * 24
     assert sorted(file.name for file in (tmp_path / "figures").glob("*.svg")) == [
         "drawn_excess.svg",
-        "drawn_shares.svg",
         "named_excess.svg",
+        "pick_share.svg",
     ]
 
 
@@ -169,7 +165,7 @@ def test_what_does_not_go_together_is_refused(changes: dict[str, Any], said: str
 
 def test_mixtures_have_no_truth_for_the_goal_best():
     truth: Any = TrueMixtures(lambda weights: 0.0, np.ones(3))
-    with pytest.raises(ValueError, match="is for the goal 'mixture'"):
+    with pytest.raises(ValueError, match="expected scores by generator for the goal 'best'"):
         optimist.simulate(rows(), metric="rke", kernel=KERNEL, truth=truth, rounds=10)
-    with pytest.raises(ValueError, match="expected 'best' or 'mixture'"):
-        optimist.simulate(rows(), goal="worst", metric="rke", kernel=KERNEL)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    with pytest.raises(ValueError, match="expected 'best', 'mixture' or 'route'"):
+        optimist.simulate(rows(), goal="worst", metric="rke", kernel=KERNEL)

@@ -33,11 +33,11 @@ def test_picks_are_those_without_and_regret_is_by_each_metric():
     assert (found["ucb"].picks == expected["ucb"].picks).all()
     assert [*found.watched] == ["mean-wit", "rke-dinov2"]
     by_wit = found.watched["mean-wit"]
-    assert (found.best, by_wit.best) == (("near",), ("far",))
+    assert (found.judge.best, by_wit.judge.best) == (("near",), ("far",))
     assert by_wit.truth["far"].score == score({"wit": SOURCES["far"]["wit"]}, WATCH[0]).score
     gap = by_wit.truth["far"].score - by_wit.truth["near"].score
-    assert by_wit.runs["uniform"].regret[0, -1] == pytest.approx(6 * gap)
-    assert "total regret by mean-wit" in str(found)
+    assert by_wit["uniform"]["regret"][0, -1] == pytest.approx(6 * gap)
+    assert "by mean-wit" in str(found)
     assert json.loads(found.to_json())[0]["watched"]["rke-dinov2"]["best"]
 
 

@@ -18,8 +18,6 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from optimist_client.metrics import find
-
 if TYPE_CHECKING:
     from optimist.simulation.judges.judge import Column
     from optimist.simulation.result import Result
@@ -30,11 +28,6 @@ GAP = 2
 """Columns of text between two columns of a table."""
 Rows = list[list[str]]
 """The rows of a table, the first one its headers."""
-
-
-def format_metric(metric: str) -> str:
-    """The title of a metric, by its name."""
-    return find(metric).title
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ Done = TypeVar("Done")
 
 
 class Runner:
-    """Runs work in parallel and shows its progress on stderr."""
+    """Runs work in parallel and shows its progress on stderr, from the first piece on."""
 
     def __init__(self, jobs: int | None, progress: bool) -> None:
         if jobs == 0:
@@ -27,14 +27,15 @@ class Runner:
         self._progress = Progress(*columns, *times, console=Console(stderr=True), disable=not progress)
 
     def __enter__(self) -> Self:
-        self._progress.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._progress.stop()
+        if self._progress.task_ids:
+            self._progress.stop()
 
     def run(self, what: str, work: Sequence[Callable[[], Done]]) -> list[Done]:
         """The results of all pieces of work, in their order. The pieces run in any order."""
+        self._progress.start()
         shown = self._progress.add_task(what, total=len(work))
         done: dict[int, Done] = {}
         parallel: Any = Parallel(n_jobs=self._jobs, return_as="generator_unordered")

@@ -181,6 +181,7 @@ class BestJudge(Sampled):
 
     def document(self) -> dict[str, Any]:
         return {
+            "metric": self.metric.name,
             "best": list(self.best),
             "truth": {name: known.score for name, known in self.truth.items()},
             "truth_origin": {name: known.origin for name, known in self.truth.items()},

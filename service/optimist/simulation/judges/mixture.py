@@ -232,6 +232,7 @@ class MixtureJudge(Sampled):
 
     def document(self) -> dict[str, Any]:
         return {
+            "metric": self.metric.name,
             "best_weights": self.best_shares,
             "least": self.least,
             "singles": dict(zip(self.generators, self.singles.tolist(), strict=True)),
