@@ -210,7 +210,7 @@ class MixtureJudge(Sampled):
 
     @property
     def subject(self) -> str:
-        return f"{self.unit} of blends of {len(self.generators)} generators{', paired' * bool(self.plan.paired)}"
+        return f"{self.unit} of mixtures of {len(self.generators)} generators{', paired' * bool(self.plan.paired)}"
 
     @property
     def best_shares(self) -> Mapping[str, float]:
