@@ -7,7 +7,7 @@ import re
 from types import ModuleType
 from typing import Any, Literal, get_args, get_origin
 
-from notes import cell, field_notes
+from notes import cell
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
@@ -15,6 +15,7 @@ import optimist
 import optimist_client
 import optimist_client.embedders
 import optimist_client.metrics
+from optimist.commands.options import field_notes
 from optimist_client.metrics import Metric
 
 INTRODUCTION = """# SDK reference
