@@ -17,7 +17,6 @@ from optimist.local.evaluation import Evaluation
 from optimist.local.single import score
 from optimist.metrics.threads import one_thread
 from optimist.numerics.estimate import natural
-from optimist.policies import NAMES
 from optimist.simulation.inputs import SimulationInputs
 from optimist.simulation.judges.judge import Column, Drawn
 from optimist.simulation.judges.sampled import Sampled, all_samples
@@ -26,6 +25,7 @@ from optimist.simulation.runner import Runner
 from optimist.simulation.sources import Source
 from optimist.simulation.trial import Recorder
 from optimist_client.errors import FixError
+from optimist_client.goals import Best
 from optimist_client.metrics import Metric
 from optimist_client.presets import presets
 from optimist_client.tolerance import share_of
@@ -71,7 +71,7 @@ class BestJudge(Sampled):
     """Judges by true scores: the regret of a pick is the gap of its generator to the best one (equations.md §5)."""
 
     goal = "best"
-    policies = (*NAMES, *(name for name in presets() if name not in NAMES))
+    policies = tuple(dict.fromkeys((*Best.policies, *presets())))
     default = ("ucb", "uniform")
     recorder = NamedBest
     columns = (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any, ClassVar, NamedTuple, get_args
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -25,8 +25,8 @@ from optimist.simulation.run import NO_GENERATOR, Run, last_known
 from optimist.simulation.runner import Runner
 from optimist.simulation.sources import Source
 from optimist.simulation.trial import Recorder
-from optimist_client.config import MixturePolicy
 from optimist_client.errors import FixError
+from optimist_client.goals import BestMixture
 from optimist_client.tolerance import share_of
 
 MARKS = 24
@@ -82,7 +82,7 @@ class MixtureJudge(Sampled):
     """Judges by the true loss of mixtures: an excess is by how much one is above the least. Shares are of the least."""
 
     goal = "mixture"
-    policies = (*get_args(MixturePolicy), "uniform")
+    policies = BestMixture.policies
     default = ("ogd", "mixture-greedy", "uniform")
     shows_shares = True
     recorder = NamedMixtures
