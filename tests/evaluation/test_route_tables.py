@@ -11,7 +11,7 @@ import pytest
 
 from optimist.numerics.routing.prompts import RoutedRows
 from optimist.policies.routing import RoutePolicy
-from optimist.routing_gain.reports import route_table
+from optimist.routing_gain.reports import Routing, route_table
 from optimist.simulation.routing import RoutingProblem, play
 from optimist_client.models.routes import Routes
 
@@ -44,8 +44,7 @@ def told(count: int = 800, *, seed: int = 0, sign: float = 1.0, policy: str = "o
 
 
 def table(rows: RoutedRows, **settings: Any) -> Routes:
-    names = settings.pop("names", NAMES)
-    return route_table(rows, **{"names": names, "lower_is_better": False, "policy": "optimistic"} | settings)
+    return route_table(rows, Routing(**{"names": NAMES, **settings}))
 
 
 def kind_of(text: str) -> int:

@@ -88,7 +88,7 @@ def test_files_of_several_arrays(files: Path):
     [
         (["--watch", "rke"], "metric 'rke' needs kernel"),
         (["--watch", "kit"], "unknown metric 'kit': expected one of fid"),
-        (["--watch", "mean:wit"], "expected a metric as name:setting=value,setting=value; got 'mean:wit'"),
+        (["--watch", "mean:wit"], "expected name:setting=value,setting=value; got 'mean:wit'"),
         (["--watch", "mean:reads=wit,best=low"], "it does not take best"),
         (["--watch", "mean:reads=humour"], "expected the arrays features, humour; found features, dinov2, wit"),
         (["--watch", "fid"], "fid is given twice"),

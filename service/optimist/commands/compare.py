@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from optimist.commands.options import takes
 from optimist.commands.shared import (
     FORM,
     AsJson,
@@ -26,9 +27,9 @@ from optimist.commands.shared import (
     format_errors,
     real_data,
 )
+from optimist_client.config import ExperimentConfig
 from optimist_client.models import Report
 from optimist_client.progress import Line
-from optimist_client.tolerance import parsed as parsed_tolerance
 
 PROVISIONAL = 3
 """The exit code where the decision rests on batches that may be wrong."""
@@ -36,6 +37,7 @@ PROVISIONAL = 3
 IGNORE = "--ignore-anomalies"
 
 
+@takes(ExperimentConfig, "budget", "delta", "tolerance")
 def compare(
     generators: Annotated[
         list[Path],
@@ -68,11 +70,7 @@ def compare(
     ] = None,
     device: Annotated[str | None, typer.Option(help="Device of the embedder; a GPU if there is one.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Samples that are embedded at a time.")] = 10,
-    budget: Annotated[int | None, typer.Option(min=1, help="Samples to use at most; by default all.")] = None,
-    delta: Annotated[float, typer.Option(help="Accepted probability of naming a wrong generator.")] = 0.05,
-    tolerance: Annotated[
-        str | None, typer.Option(help="A difference that does not matter: a number, or a share of the best score (1%).")
-    ] = None,
+    settings: dict[str, Any] | None = None,
     policy: Annotated[str | None, typer.Option(help="What chooses the next generator; by default top-two.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random order of the samples.")] = 0,
     unpaired: Annotated[
@@ -123,14 +121,12 @@ def compare(
                 weights=weights,
                 device=device,
                 batch_size=batch,
-                budget=budget,
                 seed=seed,
                 cache=cache,
                 cache_bytes=int(cache_size * 2**30),
                 resume=not fresh,
                 display=shows,
-                delta=delta,
-                tolerance=0.0 if tolerance is None else parsed_tolerance(tolerance),
+                **(settings or {}),
                 **({"paired": False} if unpaired else {}),
                 **({"on_anomaly": "ignore"} if ignore_anomalies else {}),
                 **how,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 from annotated_types import Ge
@@ -49,11 +49,19 @@ def takes(model: type[BaseModel], *fields: str) -> Callable[[Command], Command]:
 
 def _option(field: FieldInfo, note: str) -> Any:
     kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not type(None)]
-    kind: Any = kinds[0] if len(kinds) == 1 else str
-    least = next((limit.ge for limit in field.metadata if isinstance(limit, Ge)), None)
+    limits, kind = [*field.metadata], str if len(kinds) > 1 else kinds[0]
+    if get_origin(kind) is Annotated:
+        kind, *limits = get_args(kind)
+    least = next((limit.ge for limit in _spread(limits) if isinstance(limit, Ge)), None)
     shown = False if field.default is None or kind is bool else f"{field.default}"
     option = typer.Option(help=note, min=least, show_default=shown)  # pyright: ignore[reportArgumentType]
     return Annotated[kind | None, option]
+
+
+def _spread(limits: Iterable[Any]) -> Iterator[Any]:
+    """The limits of a type, those of pydantic's fields in it, too."""
+    for limit in limits:
+        yield from limit.metadata if isinstance(limit, FieldInfo) else (limit,)
 
 
 def _value(value: Any, option: Any) -> Any:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, AtLeast, Ceiling, extras, format_errors
+from optimist.commands.options import takes
+from optimist.commands.shared import AsJson, extras, format_errors
+from optimist_client.config import ExperimentConfig
 
 
+@takes(ExperimentConfig, "price", "ceiling", "at_least")
 def route(
     log: Annotated[
         Path,
@@ -22,9 +24,7 @@ def route(
             "where there is none; or generator, score and probability (m,) of a log. Optional: names, costs, prompts."
         ),
     ],
-    price: Annotated[float, typer.Option(help="What a unit of cost is worth in units of the score.")] = 0.0,
-    ceiling: Ceiling = None,
-    at_least: AtLeast = None,
+    settings: dict[str, Any] | None = None,
     features: Annotated[
         int, typer.Option(min=2, help="Entries of the contexts' random features, an even number.")
     ] = 256,
@@ -40,26 +40,23 @@ def route(
     with extras("server,scoring"):
         from optimist.routing_gain.gain import as_rows
         from optimist.routing_gain.reports import route_file
+        from optimist.simulation.reporting import as_tables
+    given = settings or {}
     with format_errors(ValueError):
-        budget = {"ceiling": ceiling, "at_least": at_least}
-        report = route_file(log, price=price, **budget, features=features, types=types, seed=seed)
+        report = route_file(log, **given, features=features, types=types, seed=seed)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=2, allow_nan=False))
         return
     console = Console()
     console.print(Text(report.sentence), soft_wrap=True)
-    table = Table(title="By type of prompt", title_justify="left", box=None, pad_edge=False)
-    for heading in ("share", "prompts such as", "winner", "its lead", "gain of routing", *report.names):
-        table.add_column(heading, overflow="fold")
-    for row in as_rows(report.types, report.texts):
-        table.add_row(*map(Text, row))
-    console.print(table)
+    for rows in as_rows(report.types, report.texts, report.names):
+        console.print(*as_tables(rows, console.width), sep="")
     shares = ", ".join(f"{share:.0%} {name}" for name, share in report.gain.shares.items())
     console.print(Text(f"A router would send prompts to: {shares}."), soft_wrap=True)
     if report.gain.cost is not None:
         spent = (
             f"Mean cost of a prompt: {report.gain.cost:.3g} routed, {report.gain.single_cost:.3g} by the best alone."
         )
-        if ceiling is not None or at_least is not None:
+        if given.keys() & {"ceiling", "at_least"}:
             spent += f" A unit of cost is priced at {report.gain.price:.3g} to keep the budget."
         console.print(Text(spent), soft_wrap=True)

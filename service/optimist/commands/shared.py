@@ -73,19 +73,6 @@ ReferenceSamples = Annotated[
         "samples: differences by fid then allow for the choice of these."
     ),
 ]
-Ceiling = Annotated[
-    float | None,
-    typer.Option(help="Of prompts that are routed: what one may cost on average, in the unit of the costs."),
-]
-
-AtLeast = Annotated[
-    float | None,
-    typer.Option(
-        help="Of prompts that are routed: the part of the best single generator's mean score that is kept, such as "
-        "0.95, at the least cost."
-    ),
-]
-
 Url = Annotated[str, typer.Option(help="URL of the service.")]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]

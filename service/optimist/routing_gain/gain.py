@@ -359,16 +359,18 @@ def _always(place: int, like: Some) -> NDArray[np.int64]:
     return np.full(len(like), place, dtype=np.int64)
 
 
-def as_rows(kinds: Sequence[PromptType], texts: Sequence[str] | None) -> list[tuple[str, ...]]:
-    """The types as rows of a table: share, examples, winner, its lead, the gain, and each generator's score."""
-    rows: list[tuple[str, ...]] = []
+def as_rows(
+    kinds: Sequence[PromptType], texts: Sequence[str] | None, names: Sequence[str]
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Rows, with headings, of two tables of types: share, winner, its lead, the gain; and each generator's score."""
+    said = [["prompts such as", "share", "winner", "its lead", "gain of routing"]]
+    scored = [["prompts such as", *names]]
     for kind in kinds:
-        shown = [texts[place] if texts is not None else f"prompt {place}" for place in kind.examples]
-        scores = [_number(score.score, score.error, 3) for score in kind.scores.values()]
+        shown = [_format_excerpt(f"prompt {place}" if texts is None else texts[place]) for place in kind.examples]
         lead, gain = _number(kind.lead, kind.lead_error, 2), _number(kind.gain, kind.gain_error, 2)
-        examples = "; ".join(_format_excerpt(text) for text in shown)
-        rows.append((f"{kind.share:.0%}", examples, kind.winner or "–", lead, gain, *scores))
-    return rows
+        said.append(["; ".join(shown), f"{kind.share:.0%}", kind.winner or "–", lead, gain])
+        scored.append([shown[0], *(_number(score.score, score.error, 3) for score in kind.scores.values())])
+    return said, scored
 
 
 def _number(value: float | None, error: float | None, digits: int) -> str:

@@ -28,6 +28,43 @@ LEAST_SUCCESS = 0.01
 
 
 @dataclass(frozen=True)
+class Routing:
+    """Among whom prompts are routed, and by what."""
+
+    names: Sequence[str]
+    """Of the generators (G,)."""
+    lower_is_better: bool = False
+    policy: str = "optimistic"
+    price: float = 0.0
+    costs: Sequence[float] | None = None
+    """Of a sample of each generator (G,)."""
+    retired: Collection[str] = ()
+    """Names of generators of which there are no rows any more."""
+    tries: int = 1
+    contexts: ContextSettings | None = None
+    """How contexts become columns; by default that is fixed by those of the rows."""
+    seed: int = 0
+    title: str = "Score"
+    scale: Scale = "linear"
+    types: int = TYPES
+
+    @property
+    def sign(self) -> float:
+        """1 where higher scores are better, else −1."""
+        return -1.0 if self.lower_is_better else 1.0
+
+    @property
+    def paid(self) -> Floats | None:
+        """The costs as an array (G,)."""
+        return None if self.costs is None else np.asarray(self.costs, dtype=np.float64)
+
+    @property
+    def has_chances(self) -> bool:
+        """Whether the policy gives prompts to generators by chance."""
+        return RoutePolicy.named(self.policy).has_chances
+
+
+@dataclass(frozen=True)
 class _Problem:
     """The rows as prompts: one for each pick."""
 
@@ -38,82 +75,95 @@ class _Problem:
     sign: float
 
 
-def route_table(
-    rows: RoutedRows,
-    *,
-    names: Sequence[str],
-    lower_is_better: bool,
-    policy: str,
-    price: float = 0.0,
-    costs: Sequence[float] | None = None,
-    retired: Collection[str] = (),
-    tries: int = 1,
-    contexts: ContextSettings | None = None,
-    seed: int = 0,
-    title: str = "Score",
-    scale: Scale = "linear",
-    types: int = TYPES,
-) -> Routes:
-    """The table of routing among the generators `names` (G,) from recorded rows; `positions` are left to the caller.
+def route_table(rows: RoutedRows, routing: Routing) -> Routes:
+    """The table of routing from recorded rows; `positions` are left to the caller.
 
-    retired: names of generators of which there are no rows any more.
-    contexts: how those of the experiment become columns; by default fixed by these. A pick of several rows counts by
-    its first one: the others are there only if the first ones failed, so that from them is learned, but no gain is
-    judged by them. Raises FixError without rows, and unless there is a name, and a cost, for each generator.
+    A pick of several rows counts by its first one: the others are there only if the first ones failed, so that from
+    them is learned, but no gain is judged by them. Raises FixError without rows, and unless there is a name, and a
+    cost, for each generator.
     """
-    count = len(rows.samples)
-    if len(names) != count or (costs is not None and len(costs) != count):
+    count, names = len(rows.samples), routing.names
+    if len(names) != count or (routing.costs is not None and len(routing.costs) != count):
         raise FixError(f"expected {count} names, and as many costs if any, got {len(names)} names")
     if not len(rows.score):
         raise FixError("a table needs at least one sample of a generator")
+    contexts = routing.contexts
     if contexts is None:
         contexts = ContextSettings(rows.contexts.shape[1], 256).fitted([rows.contexts.astype(np.float64)])
-    paid = None if costs is None else np.asarray(costs, dtype=np.float64)
-    has_chances = RoutePolicy.named(policy).has_chances
-    problem = _problem(rows, names, paid, -1.0 if lower_is_better else 1.0, has_chances)
-    prompts = len(np.unique(rows.pick))
-    warnings = _missing(rows, names, retired)
+    problem, prompts = _problem(rows, routing), len(np.unique(rows.pick))
+    warnings = _missing(rows, names, routing.retired)
     if problem is None:
         few = f"{prompts} prompts are too few: {FEWEST}, and two generators with {FEWEST_PICKS} each, are needed"
-        return _few(rows, names, paid, prompts, lower_is_better, title, scale, price, tries, (*warnings, few))
-    found = route_gain(problem.known, price=price, contexts=contexts, seed=seed)
-    sigma = float(contexts.bandwidth)
-    kinds = types_of(problem.known, found, count=types, examples=4 * EXAMPLES, bandwidth=sigma, seed=seed)
-    if found.error is None and has_chances:
-        warnings.append(
-            "too few prompts were given by chance to the generators that are compared, so that the gain is by the model"
-        )
-    single = names.index(found.best)
-    routed = np.zeros(count)
-    routed[problem.able] = list(found.shares.values())
+        found = _of_few(rows, routing)
+        warnings.append(few)
+    else:
+        found = _of_many(rows, routing, problem, contexts)
+        if found["error"] is None and routing.has_chances:
+            warnings.append(
+                "too few prompts were given by chance to the generators that are compared, so that the gain is by the "
+                "model"
+            )
     return Routes(
-        title=title,
-        lower_is_better=lower_is_better,
-        scale=scale,
-        best=found.best,
-        best_score=problem.sign * found.single_value,
-        score=problem.sign * found.value,
-        gain=found.gain,
-        error=found.error,
-        lower=found.lower,
-        upper=found.upper,
-        basis="model" if found.error is None else "doubly robust",
-        price=price,
-        costs=None if paid is None else paid.tolist(),
+        title=routing.title,
+        lower_is_better=routing.lower_is_better,
+        scale=routing.scale,
+        price=routing.price,
+        costs=None if routing.paid is None else routing.paid.tolist(),
         prompts=prompts,
-        types=[_type(kind, problem, names) for kind in kinds],
-        shares=_shares(rows, names, routed),
-        savings=None if paid is None else _savings(rows, paid, single, tries, _success(problem, found, count)),
         positions=[],
         samples=int(rows.samples.sum()),
         warnings=tuple(warnings),
+        **found,
     )
 
 
-def _problem(
-    rows: RoutedRows, names: Sequence[str], paid: Floats | None, sign: float, has_chances: bool
-) -> _Problem | None:
+def _of_many(rows: RoutedRows, routing: Routing, problem: _Problem, contexts: ContextSettings) -> dict[str, Any]:
+    """What the table says of generators that can be compared."""
+    seed, names, count = routing.seed, routing.names, len(routing.names)
+    found = route_gain(problem.known, price=routing.price, contexts=contexts, seed=seed)
+    sigma = float(contexts.bandwidth)
+    kinds = types_of(problem.known, found, count=routing.types, examples=4 * EXAMPLES, bandwidth=sigma, seed=seed)
+    routed = np.zeros(count)
+    routed[problem.able] = list(found.shares.values())
+    success = np.full((len(found.predicted), count), np.nan)  # NaN for generators that cannot be compared
+    success[:, problem.able] = problem.sign * found.predicted
+    return {
+        "best": found.best,
+        "best_score": problem.sign * found.single_value,
+        "score": problem.sign * found.value,
+        "gain": found.gain,
+        "error": found.error,
+        "lower": found.lower,
+        "upper": found.upper,
+        "basis": "model" if found.error is None else "doubly robust",
+        "types": [_type(kind, problem, names) for kind in kinds],
+        "shares": _shares(rows, names, routed),
+        "savings": _savings(rows, routing, list(names).index(found.best), success),
+    }
+
+
+def _of_few(rows: RoutedRows, routing: Routing) -> dict[str, Any]:
+    """What the table says of too few prompts: means of all samples."""
+    told, paid = rows.samples > 0, routing.paid
+    means = np.where(told, rows.sums / np.maximum(rows.samples, 1), np.nan)
+    worth = np.where(told, routing.sign * means - (0.0 if paid is None else routing.price * paid), -np.inf)
+    single = int(np.argmax(worth))
+    return {
+        "best": routing.names[single],
+        "best_score": float(means[single]),
+        "score": float(rows.sums.sum() / rows.samples.sum()),
+        "gain": None,
+        "error": None,
+        "basis": "model",
+        "types": [],
+        "shares": _shares(rows, routing.names, np.eye(len(routing.names))[single]),
+        "savings": _savings(rows, routing, single, None),
+    }
+
+
+def _problem(rows: RoutedRows, routing: Routing) -> _Problem | None:
     """The prompts of generators that can be compared; None where there are too few."""
+    names, paid = routing.names, routing.paid
     _, first, prompt = np.unique(rows.pick, return_index=True, return_inverse=True)
     picks = np.bincount(rows.generator[first], minlength=len(names))
     able = np.flatnonzero(picks >= FEWEST_PICKS)
@@ -124,17 +174,17 @@ def _problem(
     is_in = kept[prompt]
     is_first = np.zeros(len(rows.score), dtype=np.bool_)
     # Policies without chance draw by chance only until the first model: those few prompts would judge the gain of all.
-    is_first[first] = has_chances
+    is_first[first] = routing.has_chances
     known = ScoredPrompts(
         names=tuple(names[place] for place in able.tolist()),
         contexts=rows.contexts[first[kept]].astype(np.float64),
         prompt=places[prompt[is_in]],
         generator=np.searchsorted(able, rows.generator[is_in]),
-        scores=sign * rows.score[is_in],
+        scores=routing.sign * rows.score[is_in],
         probability=np.where(is_first, rows.probability, np.nan)[is_in],
         costs=None if paid is None else paid[able],
     )
-    return _Problem(known, able.tolist(), [rows.prompts[place] for place in first[kept]], sign)
+    return _Problem(known, able.tolist(), [rows.prompts[place] for place in first[kept]], routing.sign)
 
 
 def _type(kind: PromptType, problem: _Problem, names: Sequence[str]) -> RouteType:
@@ -173,15 +223,14 @@ def _shares(rows: RoutedRows, names: Sequence[str], routed: Floats) -> list[Rout
     ]
 
 
-def _success(problem: _Problem, found: RouteGain, count: int) -> Floats:
-    """The expected score (m, G) on each prompt; NaN for generators that cannot be compared."""
-    predicted = np.full((len(found.predicted), count), np.nan)
-    predicted[:, problem.able] = problem.sign * found.predicted
-    return predicted
+def _savings(rows: RoutedRows, routing: Routing, single: int, success: Floats | None) -> RouteSavings | None:
+    """The costs of prompts, each called until success, beside those of single generators; None without costs.
 
-
-def _savings(rows: RoutedRows, paid: Floats, single: int, tries: int, success: Floats | None) -> RouteSavings:
-    """The costs of prompts, each called until success, at most `tries` times, beside those of single generators."""
+    success: expected score (m, G) on each prompt; NaN for generators that cannot be compared.
+    """
+    paid, tries = routing.paid, routing.tries
+    if paid is None:
+        return None
     calls = len(rows.score) / len(np.unique(rows.pick))
     prompts = float(rows.samples.sum()) / calls
     cost = float(rows.samples @ paid) / prompts
@@ -224,46 +273,6 @@ def _missing(rows: RoutedRows, names: Sequence[str], retired: Collection[str]) -
 def _picks(rows: RoutedRows, count: int) -> NDArray[np.int64]:
     _, first = np.unique(rows.pick, return_index=True)
     return np.bincount(rows.generator[first], minlength=count)
-
-
-def _few(
-    rows: RoutedRows,
-    names: Sequence[str],
-    paid: Floats | None,
-    prompts: int,
-    lower_is_better: bool,
-    title: str,
-    scale: Scale,
-    price: float,
-    tries: int,
-    warnings: tuple[str, ...],
-) -> Routes:
-    """The table of too few prompts: means of all samples."""
-    sign = -1.0 if lower_is_better else 1.0
-    told = rows.samples > 0
-    means = np.where(told, rows.sums / np.maximum(rows.samples, 1), np.nan)
-    worth = np.where(told, sign * means - (0.0 if paid is None else price * paid), -np.inf)
-    single = int(np.argmax(worth))
-    return Routes(
-        title=title,
-        lower_is_better=lower_is_better,
-        scale=scale,
-        best=names[single],
-        best_score=float(means[single]),
-        score=float(rows.sums.sum() / rows.samples.sum()),
-        gain=None,
-        error=None,
-        basis="model",
-        price=price,
-        costs=None if paid is None else paid.tolist(),
-        prompts=prompts,
-        types=[],
-        shares=_shares(rows, names, np.eye(len(names))[single]),
-        savings=None if paid is None else _savings(rows, paid, single, tries, None),
-        positions=[],
-        samples=int(rows.samples.sum()),
-        warnings=warnings,
-    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from optimist.numerics.routing.features import ContextSettings
 from optimist.numerics.routing.model import RouteModel
 from optimist.numerics.routing.prompts import RoutedRows
 from optimist.records import COST, ChainedExtent, CorruptData, ExperimentState, LogExtent, is_outgrown
-from optimist.routing_gain.reports import route_table
+from optimist.routing_gain.reports import Routing, route_table
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
 from optimist.scoring.statistic_set import StatisticLock, StatisticSet, parts_of
@@ -59,11 +59,9 @@ def _table(
     model: tuple[str, bytes] | None,
 ) -> Routes:
     config, metric = experiment.config, metric_of(experiment)
-    names = [generator.name for generator in state.generators]
     pace = _pace(experiment, state, model)
-    made = route_table(
-        rows,
-        names=names,
+    routing = Routing(
+        names=[generator.name for generator in state.generators],
         lower_is_better=metric.lower_is_better,
         policy=config.policy,
         price=config.price if pace is None else pace.price,
@@ -75,8 +73,9 @@ def _table(
         title=metric.shown_title,
         scale=metric.scale,
     )
+    made = route_table(rows, routing)
     known = {part.generator: part.seq for part in parts}
-    positions = [known.get(ordinal, 0) for ordinal in range(len(names))]
+    positions = [known.get(ordinal, 0) for ordinal in range(len(state.generators))]
     samples = sum(part.samples for part in parts)
     return made.model_copy(update={"experiment": config.name, "positions": positions, "samples": samples, "pace": pace})
 

@@ -192,7 +192,7 @@ def as_tables(rows: Rows, width: int) -> Iterator[Table]:
         words = head[column].split() + [row[column] for row in body]
         return max(map(cell_len, words)) + GAP
 
-    first = min(room(0), max(width // 3, len(max(head[0].split(), key=len)) + GAP))
+    first = min(room(0), max(width // 4, len(max(head[0].split(), key=len)) + GAP))
     parts, left = [list[int]()], width - first
     for column in range(1, len(head)):
         if parts[-1] and room(column) > left:

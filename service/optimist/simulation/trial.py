@@ -19,17 +19,10 @@ from optimist.simulation.run import Play
 from optimist.simulation.sources.base import Draw, Source
 from optimist_client.config import BoundOptions
 from optimist_client.errors import FixError
-from optimist_client.tolerance import parsed as parsed_tolerance
+from optimist_client.metrics.texts import parts, split
 
-_KINDS: dict[str, Callable[[str], Any]] = {
-    "bound": str,
-    "delta": float,
-    "tolerance": parsed_tolerance,
-    "warmup": int,
-    "rescore_growth": float,
-    **dict.fromkeys(BoundOptions.model_fields, float),
-}
-_WORDS = {int: "a whole number", parsed_tolerance: "a number or a share such as 1%"}
+OPTIONS = ("bound", "delta", "tolerance", "warmup", "rescore_growth", *BoundOptions.model_fields)
+"""The options that may follow a name. They are parameters of `Evaluation`, which checks their values."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +43,7 @@ def contenders(policies: str | Sequence[str] | Mapping[str, str], names: Sequenc
         found = [Contender(label, settings(text, names)) for label, text in policies.items()]
     else:
         texts = [policies] if isinstance(policies, str) else policies
-        found = [Contender(part, settings(part, names)) for text in texts for part in _parts(text)]
+        found = [Contender(part, settings(part, names)) for text in texts for part in split(text)]
     labels = [contender.label for contender in found]
     if not labels or len(set(labels)) < len(labels):
         raise FixError(f"policies: expected at least one, without duplicates; got {', '.join(labels) or 'none'}")
@@ -59,35 +52,12 @@ def contenders(policies: str | Sequence[str] | Mapping[str, str], names: Sequenc
 
 def settings(text: str, names: Sequence[str]) -> dict[str, Any]:
     """Parse one specification as parameters of `Evaluation`. Raises FixError like `contenders`."""
-    name, _, rest = text.partition(":")
+    name, options = parts(text)
     if name not in names:
         raise FixError(f"policy {text!r}: expected one of {', '.join(names)}, got {name!r}")
-    found: dict[str, Any] = {"policy": name}
-    for pair in filter(None, rest.split(",")):
-        option, equals, value = pair.partition("=")
-        if option not in _KINDS or not equals:
-            raise FixError(f"policy {text!r}: expected option=value with one of {', '.join(_KINDS)}; got {pair!r}")
-        if option in found:
-            raise FixError(f"policy {text!r}: expected each option once, got {option} twice")
-        try:
-            found[option] = _KINDS[option](value)
-        except ValueError:
-            kind = _WORDS.get(_KINDS[option], "a number")
-            raise FixError(f"policy {text!r}: expected {kind} for {option}, got {value!r}") from None
-    return found
-
-
-def _parts(text: str) -> Iterator[str]:
-    """Split a list of specifications at its commas, except for the commas between options."""
-    part = ""
-    for piece in text.split(","):
-        if part and "=" in piece and ":" not in piece:
-            part = f"{part},{piece}"
-        else:
-            if part:
-                yield part
-            part = piece.strip()
-    yield part
+    if foreign := sorted(options.keys() - set(OPTIONS)):
+        raise FixError(f"policy {text!r}: expected options among {', '.join(OPTIONS)}; got {', '.join(foreign)}")
+    return {"policy": name, **options}
 
 
 class Recorder(ABC):

@@ -8,37 +8,45 @@ import re
 from typing import Any
 
 from optimist_client.errors import FixError
-from optimist_client.metrics.base import declared, find
+from optimist_client.metrics.base import find
 
 _COMMA = re.compile(r",(?![^\[{]*[\]}])")
 """A comma outside of brackets."""
 
 
 def parsed(text: str) -> tuple[str, dict[str, Any]]:
-    """The name and the settings of a metric given as text. Raises FixError for another form.
+    """The name and the settings of a metric given as text. Raises FixError as `parts`, and for an unknown metric."""
+    name, settings = parts(text)
+    find(name)
+    return name, settings
+
+
+def parts(text: str) -> tuple[str, dict[str, Any]]:
+    """The name and the settings in a text such as "ucb:bound=theorem,delta=0.1". Raises FixError for another form.
 
     Values are JSON, `inf`, or else text. A dot names a part of a setting, as in `kernel.sigma`.
     """
     name, _, rest = text.partition(":")
-    find(name)
     settings: dict[str, Any] = {}
     for pair in _COMMA.split(rest) if rest else ():
         path, equals, value = pair.partition("=")
         if not (path and equals):
-            raise FixError(f"expected a metric as name:setting=value,setting=value; got {text!r}")
+            raise FixError(f"expected name:setting=value,setting=value; got {text!r}")
         *parents, last = path.split(".")
         place = settings
         for parent in parents:
             place = place.setdefault(parent, {})
+        if last in place:
+            raise FixError(f"{text!r}: expected each setting once, got {path} twice")
         place[last] = _value(value)
     return name, settings
 
 
 def split(text: str) -> list[str]:
-    """The metrics in a text such as "kid,rke" or "kid,vendi:kernel.sigma=10,order=2", one text for each."""
+    """The texts in one such as "kid,rke" or "kid,vendi:kernel.sigma=10,order=2"."""
     found: list[str] = []
     for part in _COMMA.split(text):
-        if found and "=" in part and part.partition(":")[0] not in declared():
+        if found and "=" in part.partition(":")[0]:
             found[-1] += f",{part}"
         else:
             found.append(part.strip())
