@@ -103,7 +103,6 @@ def test_what_a_metric_declares_is_implemented_and_can_be_asked_for():
 GOALS = {"best", "mixture", "route"}
 OF_GOALS = ("experiments/goals/", "optimist_client/goals.py")
 """Where goals may be compared: by their own classes."""
-OF_THE_LABORATORY = ("simulation/", "commands/simulate.py")
 
 
 def _is_goal(node: ast.expr | ast.pattern) -> bool:
@@ -150,7 +149,7 @@ def test_goals_differ_in_one_place():
         f"{path.relative_to(ROOT)}:{line}"
         for folder in ("service/optimist", "clients/python")
         for path in (ROOT / folder).rglob("*.py")
-        if not any(place in str(path) for place in (*OF_GOALS, *OF_THE_LABORATORY))
+        if not any(place in str(path) for place in OF_GOALS)
         for line in _compared_goals(ast.parse(path.read_text()))
     ]
     assert not found, "ask the goal: experiments/goals/base.py, or DeclaredGoal in optimist_client/goals.py"

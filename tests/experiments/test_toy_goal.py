@@ -11,7 +11,7 @@ import pytest
 from processes import serving
 from worst_goal import Worst
 
-from optimist import Evaluation, run
+from optimist import Evaluation, run, simulate
 from optimist_client import FixError, Optimist
 from optimist_client.metrics import Mean
 
@@ -51,6 +51,14 @@ def test_its_config_is_checked_as_any():
         Evaluation(list(MEANS), metric="mean", goal="worst", policy="ogd")
     with pytest.raises(FixError, match="goal: expected 'best', 'mixture', 'route' or 'worst', got 'least'"):
         Evaluation(list(MEANS), metric="mean", goal="least")
+
+
+def test_simulated():
+    sources = {name: rows(name, 400, place) for place, name in enumerate(MEANS)}
+    result = simulate(sources, goal="worst", metric="mean", policies=["ucb", "uniform"], rounds=30, trials=2)
+    ours, even = result.summaries
+    assert ours["accuracy"] == 1.0
+    assert ours["regret"] < even["regret"]
 
 
 def test_in_the_service_as_in_memory(client: Optimist):

@@ -51,4 +51,4 @@ class ForWorst(ForBest):
         return super().explain(mirrored(arms), told)
 
 
-register(Worst, ForWorst)
+register(Worst, ForWorst, "worst_judge:WorstJudge")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from configs import config_of
 
-from optimist import Evaluation
 from optimist_client import ExperimentConfig, FixError, Optimist, tensors
 from optimist_client.contexts import asked
 from optimist_client.goals import BestRoutes
@@ -90,11 +89,6 @@ def test_every_policy_of_the_goal_is_taken(policy: str):
 def test_fields_of_routing_are_sent_only_by_routers():
     sent = config_of(name="a", generators=["x"], metric=WinRate()).model_dump()
     assert not {"goal", "context", "context_features", "context_bandwidth", "price", "tries"} & sent.keys()
-
-
-def test_an_evaluation_in_memory_does_not_route():
-    with pytest.raises(ValueError, match="goal: prompts are routed by the service, not in memory; `optimist route`"):
-        Evaluation(["x", "y"], metric="mean", goal="route", context=3)
 
 
 def test_contexts_are_arrays_lists_or_tensors():

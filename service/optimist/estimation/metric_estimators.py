@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.estimation.artefacts import check_mixtures, mixture_of
+from optimist.estimation.artefacts import check_mixtures, mixture_of, model_of
 from optimist.estimation.paired import Indices
 from optimist.estimation.question import Question
 from optimist.estimation.stored import pack_kernels, unpack_kernels
@@ -21,6 +21,8 @@ from optimist.estimation.streaming import StreamingEstimator, first_rows
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.pairing import LARGEST_INDEX
+from optimist.numerics.routing.model import RouteModel
+from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import LEAST_SAMPLES
 from optimist_client.errors import FixError
 
@@ -35,6 +37,7 @@ class StreamBatch(NamedTuple):
     ids: list[str]
     listed: Tensor | None
     indices: Indices | None
+    routed: RoutedPrompt | None = None
 
 
 def checked_prompts(prompt_indices: Sequence[int] | None, rows: int, length: int | None) -> Tensor | None:
@@ -140,11 +143,13 @@ class MetricEstimators:
             return None
         logs = {**self._logs, generator: [*self._logs[generator], told]}
         question = self._fitted(logs)
-        if question.open_kernels:
+        if question.is_open:
             return None
         bound = question.bound_for({own: rows.shape[1] for own, rows in question.own(told.tensors).items()})
+        settings = _settings_of(question)
         estimators = {
-            name: StreamingEstimator(bound, self._growth, question.is_paired, question.reads) for name in logs
+            name: StreamingEstimator(bound, self._growth, ordinal=ordinal, **settings)
+            for ordinal, name in enumerate(logs)
         }
         return Begun(question, estimators, {name: replayed(estimators[name], log) for name, log in logs.items()})
 
@@ -181,6 +186,12 @@ class MetricEstimators:
             raise FixError(f"a mixture needs at least {needed} samples of each generator")
         return mixture_of(self._estimators, published)
 
+    def model(self, ordinals: Sequence[int], policy: str, sampled: int) -> RouteModel:
+        """The model of contexts of these generators, for the policy of this name; `sampled` as of `model_of`."""
+        estimators = [*self._estimators.values()]
+        made = model_of({ordinal: estimators[ordinal] for ordinal in ordinals}, policy, sampled)
+        return RouteModel.unpack(made.pack())  # rounded as it is where it is stored
+
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """The whole state for `restore`: values for JSON, and arrays."""
         known: dict[str, Any] = {"begun": bool(self._estimators)}
@@ -197,6 +208,8 @@ class MetricEstimators:
                 arrays |= with_place(f"{place}/{number}/rows", told.tensors)
                 arrays[f"{place}/{number}/ids"] = texts(told.ids)
                 arrays |= {} if told.listed is None else {f"{place}/{number}/listed": told.listed.numpy()}
+                if told.routed is not None:
+                    arrays[f"{place}/{number}/routed"] = np.frombuffer(told.routed.pack(), np.uint8)
         return known, arrays
 
     def restore(self, known: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int]) -> None:
@@ -208,9 +221,10 @@ class MetricEstimators:
         self.estimates = dict(zip(self.estimates, estimates, strict=True))
         if known["begun"]:
             self.question = unpack_kernels(self._asked, arrays["fitted"].tobytes())
-            bound, made = self.question.bound_for(self.question.own(widths)), (self._growth, self.question.is_paired)
+            made = self.question.bound_for(self.question.own(widths)), self._growth
+            settings = _settings_of(self.question)
             self._estimators = {
-                name: StreamingEstimator.restore(tensors_at(f"{place}", arrays), bound, *made, self.question.reads)
+                name: StreamingEstimator.restore(tensors_at(f"{place}", arrays), *made, ordinal=place, **settings)
                 for place, name in enumerate(self.estimates)
             }
             self._logs.clear()
@@ -221,15 +235,32 @@ class MetricEstimators:
                 tensors = tensors_at(f"{place}/{number}/rows", arrays)
                 ids = texts_of(arrays[f"{place}/{number}/ids"])
                 one = None if found is None else (found[0], found[1])
-                log.append(StreamBatch(tensors, ids, None if listed is None else torch.tensor(listed), one))
+                routed = arrays.get(f"{place}/{number}/routed")
+                prompt = (
+                    routed if routed is None else replace(RoutedPrompt.unpack(routed.tobytes()), position=number + 1)
+                )
+                log.append(StreamBatch(tensors, ids, None if listed is None else torch.tensor(listed), one, prompt))
 
     def _fitted(self, logs: Logs) -> Question:
-        """The question; its open kernels are fixed once the logs have enough samples of every generator."""
-        needed = self.question.rows_to_fit(len(logs))
-        if not needed or any(sum(len(told.ids) for told in log) < needed for log in logs.values()):
-            return self.question
-        own = [[self.question.own(told.tensors) for told in log] for log in logs.values()]
-        return self.question.fitted(first_rows(own, needed))
+        """The question; what is open is fixed once the logs have enough samples, and contexts, of every generator."""
+        question, settings = self.question, self.question.contexts
+        rows, batches = question.rows_to_fit(len(logs)), question.contexts_to_fit(len(logs))
+        has_few = any(len(log) < batches or sum(len(told.ids) for told in log) < rows for log in logs.values())
+        if has_few or not question.is_open:
+            return question
+        own = [[question.own(told.tensors) for told in log] for log in logs.values()]
+        contexts = [
+            np.stack([settings.read(told.routed.context) for told in log[:batches] if told.routed is not None])
+            for log in logs.values()
+            if settings is not None and batches
+        ]
+        return question.fitted(first_rows(own, rows), contexts)
+
+
+def _settings_of(question: Question) -> dict[str, Any]:
+    """How estimators of a question differ beside bound and growth."""
+    contexts = None if question.contexts is None else question.contexts.made()
+    return {"paired": question.is_paired, "reads": question.reads, "contexts": contexts}
 
 
 def score_due(metrics: Mapping[str, MetricEstimators]) -> None:

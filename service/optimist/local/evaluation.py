@@ -7,6 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from optimist.estimation.arrays import Batch, arrays_of, check_arrays, columns_of, reference_scales, tensors_of
 from optimist.estimation.metric_estimators import (
     MetricEstimators,
@@ -18,6 +21,8 @@ from optimist.estimation.metric_estimators import (
     score_due,
 )
 from optimist.estimation.question import Question, prepared, with_real_data
+from optimist.estimation.stored import contexts_of
+from optimist.experiments.goals import AskedContext, AskedContexts
 from optimist.experiments.state import PolicyState
 from optimist.local.config import ExperimentSettings, experiment_of
 from optimist.local.scales import Scales
@@ -26,7 +31,10 @@ from optimist.metrics.devices import find_device
 from optimist.numerics.batches import check_whole
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility, levelled, magnitudes, sized
+from optimist.numerics.routing.features import checked_context
+from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import blend_counts
+from optimist.policies.routing import SAMPLED
 from optimist.records import Batch as Settling
 from optimist.records import ExperimentState, GeneratorState, LogExtent
 from optimist_client import models
@@ -39,31 +47,22 @@ from optimist_client.tensors import IDS, unpack_ids
 class Evaluation(Session):
     """Ask which generator to sample, tell the batch that came out, read estimates and decision at any time.
 
-    `generators` are names. `batch_size` is the number of samples that a caller plans per pick; `tell` takes batches of
-    any size, also without a pick. The first `warmup` batches of each generator are asked for in turn (None: 2, for "is"
-    4, for the papers' bounds 1; always as many as open kernels need). Estimates are due when a generator's samples have
-    grown by `rescore_growth` (None: 0.04; 0: every batch). `policy` is by default that of the service, "top-two" (under
-    bounds without standard errors "ucb"), and may be one of the papers' presets
-    (`fid-ucb`, `fd-ucb`, `is-ucb`, `rke-ucb`, `vendi-ucb`, `naive-ucb`, `greedy`), which set bound, warm-up and growth;
-    otherwise `bound` None is "influence". `delta` is that of the interval and of the stopping rule, `tolerance` the
-    difference that does not matter to the rule: a number on the estimates' scale, or a share of the best score ("1%"),
-    with the `goal` "mixture" of the mixture's. Samples are then spent to know the best mixture of all generators, by
-    the policy "ogd" (None), "uniform", or one as published: `mixture-ucb-cab`, `mixture-ucb-ogd`, `mixture-greedy`,
-    under which the mixture is made after every batch; otherwise whenever samples have grown by a quarter. `metric`, its
-    settings (`reference`, `order`, `truncation`, `kernel`, `prompt_kernel`) and `options` are as in `score`, but open
-    kernels are fixed by the first samples of all generators together; before that there are no estimates. The same
-    `seed` and the same tells give the same picks. Statistics live on the `device`, as in `score`. A batch is refused if
-    a value exceeds the usual size by the factor `max_magnitude`. A warning is issued for one that is on another scale
-    than others; unless `on_anomaly` is "ignore", a decision that rests on it is provisional until it is accepted. With
-    `prompts_are` "list" the score is that on exactly the `prompts`, a list of texts or ids; samples should go through
-    it in passes, and `tell` must be told which prompt each belongs to. `paired` says that sample i of every generator
-    was made with the same seed, or prompt: under the bound "influence", generators are then compared by index. It is
-    harmless where it is not true. `seeds` is False, for all generators or by name, where they ignore seeds: their
-    samples have no indices. `watch` are further metrics, as objects, of the same samples; a batch then holds the arrays
-    of all (`Metric.array_names`) by name. They have the bound "influence" and estimates of their own, which equal those
-    of an evaluation by that metric alone, and decide nothing. `direction` ("minimize", "maximize") is that of the
-    metric, or is refused; a `Mean` that was not given `higher_is_better` takes it. `next_start` gives the index from
-    which seeds can be made:
+    `generators` are names. `metric`, its settings (`reference`, `order`, `truncation`, `kernel`, `prompt_kernel`) and
+    the `device` are as in `score`, but open kernels are fixed by the first samples of all generators together; before
+    that there are no estimates. `watch` are further metrics, as objects, of the same samples: a batch then holds the
+    arrays of all (`Metric.array_names`) by name. Their estimates equal those of an evaluation by that metric alone, and
+    decide nothing. `direction` ("minimize", "maximize") is that of the metric, or is refused; a `Mean` that was not
+    given `higher_is_better` takes it.
+
+    `settings` are those of an experiment (`ExperimentConfig` describes each), with the same defaults, and are checked
+    as a service does; None is the default. Only what a service alone has is refused, such as `lease`. `batch_size` is
+    the number of samples that a caller plans per pick: `tell` takes batches of any size, also without a pick. With the
+    `goal` "mixture" samples are spent to know the best mixture of all generators. With "route" each pick is for a
+    prompt, whose embedding of `context` numbers is given to `ask` and to `tell`. With `prompts_are` "list" samples
+    should go through the `prompts` in passes, and `tell` must be told which prompt each belongs to. A warning is
+    issued for a batch that is on another scale than others; a decision that rests on it is provisional until it is
+    accepted. The same `seed` and the same tells give the same picks. `next_start` gives the index from which seeds can
+    be made:
 
         name = evaluation.ask()
         start = evaluation.next_start(name)
@@ -99,17 +98,13 @@ class Evaluation(Session):
         metrics = [directed.in_direction(direction), *map(with_real_data, watch)]
         experiment = experiment_of("evaluation", names, metrics, settings)
         config = experiment.config
-        if config.asks.has_contexts:
-            raise FixError(
-                "goal: prompts are routed by the service, not in memory; `optimist route` says what routing would "
-                "gain, and `optimist simulate --goal route` plays its policies"
-            )
         self._declared = config.metrics
         estimators: dict[str, MetricEstimators] = {}  # by label, the one that decides first
         for label, metric in config.metrics.items():
             how: dict[str, Any] = {"delta": config.delta, "device": place, "paired": experiment.is_paired}
             if metric is config.metric:
                 how |= {"bound": config.bound, "options": config.bound_options.given()}
+                how |= {"contexts": contexts_of(config)}
             how |= {"prompts": config.list_length(metric), "generators": len(names)}
             estimators[label] = MetricEstimators(Question(prepared(metric, place), **how), names, config.rescore_growth)
         generator_states = [
@@ -132,12 +127,22 @@ class Evaluation(Session):
         self._widths = None  # of the batches: the first one tells
         self._ends = dict.fromkeys(names, 0)
         self._credits = [0.0] * len(names)
+        self._drawn: tuple[bytes, str, float | None] = b"", "", None
+        """The last context that was asked for, the generator that it got, and the probability of that."""
 
-    def ask(self, *, among: Collection[str] | None = None, pending: Mapping[str, int] | None = None) -> str:
+    def ask(
+        self,
+        *,
+        among: Collection[str] | None = None,
+        pending: Mapping[str, int] | None = None,
+        context: ArrayLike | None = None,
+    ) -> str:
         """Name of the generator to sample next; with the same arguments the same until the next tell.
 
         among: the generators that can be sampled; None: all. pending: how many batches of `batch_size` of each were
-        asked for and have not been recorded. Raises NotFoundError for an unknown name, FixError if none can be sampled.
+        asked for and have not been recorded. context: with the goal "route", the embedding (d,) of the prompt that a
+        generator is wanted for. Raises NotFoundError for an unknown name, FixError if none can be sampled, or for a
+        context where there is to be none, or another one.
         """
         for name in (*(among or ()), *(pending or ())):
             self._generator(name)
@@ -145,7 +150,22 @@ class Evaluation(Session):
         if among is not None:
             arms = [replace(arm, active=arm.name in among) for arm in arms]
         number = self.told + sum(arm.pending_batches for arm in arms) + 1
-        return self.generators[self.state.goal.pick(arms, self.told, number).place]
+        asked = self._context(context)
+        choice = self.state.goal.pick(arms, self.told, number, asked, self.state.overspent)
+        name = self.generators[choice.place]
+        if asked is not None:
+            self._drawn = asked.row.tobytes(), name, choice.probability
+        return name
+
+    def _context(self, context: ArrayLike | None) -> AskedContext | None:
+        config = self.state.config
+        if config.context is None:
+            if context is not None:
+                raise FixError(f"context: only with the goal 'route'; the goal is {config.goal!r}")
+            return None
+        if context is None:
+            raise FixError(f"context: expected the embedding of the prompt, {config.context} numbers")
+        return AskedContexts(checked_context(np.asarray(context), config.context)[None])[0]
 
     def next_start(self, generator: str) -> int:
         """1 + the largest index of `generator`, where "next" starts. Raises NotFoundError for an unknown name."""
@@ -159,6 +179,8 @@ class Evaluation(Session):
         *,
         prompt_indices: Sequence[int] | None = None,
         start: Start = "next",
+        context: ArrayLike | None = None,
+        prompt: str = "",
     ) -> None:
         """Add a batch (n, d) of `generator`. Raises NotFoundError for an unknown name, FixError for a bad batch.
 
@@ -167,8 +189,15 @@ class Evaluation(Session):
         counts as one with prompts drawn at random.
         start: the index of the batch's first sample, by which paired generators are compared; the others follow it.
         "next" is the index after the largest one told. With None the samples have no index, and are not compared.
+        context: with the goal "route", as of `ask`: the prompt that the batch was made for, whose text is `prompt`.
         """
-        self._tell(generator, batch, prompt_indices, start)
+        asked = self._context(context)
+        routed = None
+        if asked is not None:
+            row, start = asked.row, None
+            drawn = self._drawn[2] if self._drawn[:2] == (row.tobytes(), generator) else None
+            routed = RoutedPrompt(row, drawn, prompt, self._generator(generator).seq + 1)
+        self._tell(generator, batch, prompt_indices, start, routed=routed)
 
     def settle(self, pick: models.Pick, batch: Batch) -> None:
         """Add a batch for a pick that was opened on the `state`. Raises FixError for a bad batch."""
@@ -181,6 +210,7 @@ class Evaluation(Session):
         prompt_indices: Sequence[int] | None,
         start: Start,
         pick: int | None = None,
+        routed: RoutedPrompt | None = None,
     ) -> None:
         told_of = self._generator(generator)
         arrays = check_arrays(arrays_of(batch, columns_of(self._questions)), self._questions, self._widths)
@@ -196,7 +226,7 @@ class Evaluation(Session):
         indices = checked_start(start, rows, self._ends[generator])
         first = told_of.samples
         ids = unpack_ids(arrays[IDS]) if IDS in arrays else [f"{row}" for row in range(first, first + rows)]
-        told = StreamBatch(tensors, ids, listed, None if told_of.is_seedless else indices)
+        told = StreamBatch(tensors, ids, listed, None if told_of.is_seedless else indices, routed)
         # What may be refused comes first, for all metrics.
         begun = {label: estimators.begun(generator, told) for label, estimators in self._metrics.items()}
         for label, estimators in self._metrics.items():
@@ -226,6 +256,10 @@ class Evaluation(Session):
         if state.can_be_scored and stored.is_mixture_due:
             parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in stored.mixable}
             self._put_mixture(self._primary.mixture(published=stored.mixture_growth == 0.0), parts)
+        if state.can_be_scored and stored.is_routing_due:
+            parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in stored.routable}
+            config = state.config
+            self._put_model(self._primary.model([*parts], config.policy, SAMPLED * config.keeps_budget), parts)
 
     def findings(self, generator: str, position: int) -> list[str]:
         """Phrases that say what is anomalous about a batch, by all recorded batches. position: as of `accept`."""

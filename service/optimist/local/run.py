@@ -148,6 +148,8 @@ def run(
     if unknown := [one for one in generators if one not in evaluation.generators] or ["none"] * (not generators):
         raise FixError(f"generators: expected some of {', '.join(evaluation.generators)}; got {', '.join(unknown)}")
     state = evaluation.state
+    if state.config.asks.has_contexts:
+        raise FixError("goal: a router is asked with the context of each prompt: use Evaluation.ask(context=…)")
     state.budget = state.budget if budget is None else budget
     state.stops = state.stops if stop is None else stop
     service = LocalService(evaluation, name)

@@ -8,12 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+
 from optimist.estimation.arrays import columns_of
 from optimist.estimation.metric_estimators import Arrays, MetricEstimators
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.anomalies import Anomalous
 from optimist.experiments.decision import latched_text
 from optimist.experiments.goals.mixture import ForMixture
+from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.report import report_of
 from optimist.experiments.standings import WatchedEstimates
 from optimist.experiments.state import PolicyState
@@ -25,9 +28,10 @@ from optimist.numerics.batches import check_whole
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.plausibility import Plausibility
+from optimist.numerics.routing.model import RouteModel
 from optimist.policies import Arm, Decision, contrast, optimistic, shown_mixture
 from optimist.policies.stopping import FEWEST_SAMPLES
-from optimist.records import GeneratorState, LogExtent, StoredMixture
+from optimist.records import GeneratorState, LogExtent, StoredMixture, StoredRoutes
 from optimist_client import models
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.metrics import Metric
@@ -250,7 +254,11 @@ class Session(Readings):
             "scales": self._scales.state(),
             "mixture": mixture and mixture.to_dict(),
             "mixed": stored.mixture and [[ordinal, *part] for ordinal, part in stored.mixture.parts.items()],
+            "routed": stored.routes and [[ordinal, *part] for ordinal, part in stored.routes.parts.items()],
         }
+        goal = self.state.goal
+        if isinstance(goal, ForRouting) and goal.loaded is not None:
+            arrays["model"] = np.frombuffer(goal.loaded.model.pack(), np.uint8)
         write(Path(file), known, arrays)
 
     @classmethod
@@ -278,10 +286,10 @@ class Session(Readings):
             estimators.restore(one["estimators"], own, found._widths or {})
         found._plausibility.restore(known["plausibility"])
         found._scales.restore(known["scales"])
-        found._restore_state(known)
+        found._restore_state(known, arrays)
         return found
 
-    def _restore_state(self, known: Mapping[str, Any]) -> None:
+    def _restore_state(self, known: Mapping[str, Any], arrays: Arrays) -> None:
         stored, counts = self.state.stored, known["counts"]
         for name in _COUNTS:
             for generator, value in zip(stored.generators, counts[name], strict=True):
@@ -294,12 +302,21 @@ class Session(Readings):
         if known["mixture"] is not None:
             parts = {ordinal: LogExtent(seq, samples) for ordinal, seq, samples in known["mixed"]}
             self._put_mixture(Mixture.from_dict(known["mixture"]), parts)
+        if known["routed"] is not None:
+            parts = {ordinal: LogExtent(seq, samples) for ordinal, seq, samples in known["routed"]}
+            self._put_model(RouteModel.unpack(arrays["model"].tobytes()), parts)
 
     def _put_mixture(self, mixture: Mixture, parts: Mapping[int, LogExtent]) -> None:
         stored, goal = self.state.stored, self.state.goal
         assert isinstance(goal, ForMixture)
         stored.mixture = StoredMixture(f"{stored.told}", parts, "")
         self.state.put_goal(replace(goal, stored=stored.mixture, made=mixture))
+
+    def _put_model(self, model: RouteModel, parts: Mapping[int, LogExtent]) -> None:
+        stored, goal = self.state.stored, self.state.goal
+        assert isinstance(goal, ForRouting)
+        stored.routes = StoredRoutes(f"{stored.told}", parts)
+        self.state.put_goal(replace(goal, loaded=LoadedModel.from_stored(stored.routes, model)))
 
     def _arms(self, pending: Mapping[str, int] | None = None) -> list[Arm]:
         """The arms, with so many open picks of each in place of those of the state."""

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
+from optimist.experiments.goals import registry
 from optimist.simulation.inputs import SimulationWarning
-from optimist.simulation.judges.best import BestJudge
 from optimist.simulation.judges.judge import Asked, Judge
-from optimist.simulation.judges.mixture import MixtureJudge
-from optimist.simulation.judges.route import RouteJudge
 from optimist.simulation.plan import Plan
 from optimist.simulation.result import Result
 from optimist.simulation.runner import Runner
 from optimist.simulation.trial import contenders
 from optimist_client.errors import FixError
+from optimist_client.goals import declared_goals, find_goal
 from optimist_client.metrics import Metric
 from optimist_client.validation import valid
 
-__all__ = ["JUDGES", "SimulationWarning", "simulate"]
-
-JUDGES: dict[str, type[Judge]] = {judge.goal: judge for judge in (BestJudge, MixtureJudge, RouteJudge)}
-"""By goal."""
+__all__ = ["SimulationWarning", "simulate"]
 
 
 def simulate(
@@ -78,14 +75,15 @@ def simulate(
 
 def judge_of(goal: str) -> type[Judge]:
     """Who judges a goal. Raises FixError for an unknown one."""
-    if goal not in JUDGES:
-        *others, last = map(repr, JUDGES)
-        raise FixError(f"goal: expected {', '.join(others)} or {last}, got {goal!r}")
-    return JUDGES[goal]
+    try:
+        module, _, name = registry.judge_of(find_goal(goal).name).partition(":")
+    except FixError as error:
+        raise FixError(f"goal: {error}") from None
+    return getattr(import_module(module), name)
 
 
 def check_taken(kind: type[Judge], given: set[str]) -> None:
     """Raise FixError if a goal does not take one of these settings, which others take."""
-    of_others = frozenset[str]().union(*(judge.takes for judge in JUDGES.values())) - kind.takes
+    of_others = frozenset[str]().union(*(judge_of(goal).takes for goal in declared_goals())) - kind.takes
     if foreign := sorted(given & of_others):
         raise FixError(f"{', '.join(foreign)}: the goal {kind.goal!r} takes {', '.join(sorted(kind.takes))}")

@@ -121,12 +121,17 @@ class BestJudge(Sampled):
     def gaps(self) -> Floats:
         """The difference between each generator's score and the best one (G,), ≥ 0, on the natural scale."""
         scores = self.scores
-        return scores - scores.min() if self.metric.lower_is_better else scores.max() - scores
+        return scores - scores.min() if self.lower_is_better else scores.max() - scores
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether what is asked for has the lowest score."""
+        return self.metric.lower_is_better
 
     @property
     def is_best(self) -> Bools:
         """Whether each generator counts as best (G,). A tolerance that is a number is on the estimates' scale."""
-        share, lower = share_of(self.tolerance), self.metric.lower_is_better
+        share, lower = share_of(self.tolerance), self.lower_is_better
         if self.metric.scale == "linear":
             best = self.scores.min() if lower else self.scores.max()
             return self.gaps <= (float(self.tolerance) if share is None else share * best)

@@ -1,0 +1,50 @@
+"""A router in the service gives every prompt the generator that an evaluation in memory gives it by the same model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from optimist import Evaluation
+from optimist.experiments.goals.route import ForRouting, LoadedModel
+from optimist.records import LogExtent, StoredRoutes
+from optimist_client import Optimist
+from optimist_client.metrics import Mean
+
+NAMES = ["left", "right", "middle"]
+SETTINGS = {"goal": "route", "context": 3, "context_features": 16, "seed": 4}
+
+
+def model_of(evaluation: Evaluation) -> LoadedModel:
+    """What a scorer would publish now."""
+    state = evaluation.state
+    parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in state.stored.routable}
+    model = evaluation._primary.model([*parts], state.config.policy, 0)
+    return LoadedModel.from_stored(StoredRoutes("", parts), model)
+
+
+def test_pick_for_pick(client: Optimist, name: str):
+    router = client.create_experiment(name, NAMES, metric=Mean(), **SETTINGS)
+    evaluation = Evaluation(NAMES, metric=Mean(), **SETTINGS)
+    rng = np.random.default_rng(0)
+    models: dict[str, LoadedModel] = {}  # by the samples that they are made of
+    by_model = 0
+    while by_model < 60:
+        context = rng.standard_normal(3).astype(np.float32)
+        pick = router.ask(context=context)
+        assert pick is not None
+        # A scorer publishes when it comes to it: which model a pick is made by is a matter of time.
+        goal = evaluation.state.goal
+        assert isinstance(goal, ForRouting)
+        used = pick.info.model
+        loaded = None if used is None else models[used.partition(":")[0]]
+        evaluation.state.put_goal(replace(goal, loaded=loaded))
+        by_model += loaded is not None
+        assert pick.generator == evaluation.ask(context=context)
+        assert pick.info.probability == evaluation._drawn[2]
+        value = [[float(context[NAMES.index(pick.generator)]) + rng.standard_normal()]]
+        pick.tell(value)
+        evaluation.tell(pick.generator, value, context=context)
+        if evaluation.state.stored.routes is not None:
+            models[f"{evaluation.samples}"] = model_of(evaluation)
