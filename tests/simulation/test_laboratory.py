@@ -25,7 +25,7 @@ from optimist.simulation.run import Play, Run
 from optimist.simulation.sources import ArraySource, Draw, GaussianSource, SourceSet
 from optimist.simulation.sources.base import ArrayStream
 from optimist.simulation.trial import Contender, contenders
-from optimist_client.metrics import Mean
+from optimist_client.metrics import RKE, Gaussian, Mean
 
 DATA = Path(__file__).parent.parent / "data"
 REFERENCE = (np.zeros(4), np.eye(4))
@@ -297,6 +297,10 @@ def test_a_problem_s_settings_hold_unless_others_are_given():
                {"metric": "rke", "kernel": {"sigma": 1.0, "features": 8}})  # fmt: skip
     assert optimist.simulate(made, rounds=4, trials=1).judge.metric.name == "rke"
     assert simulated(made, metric="fid", rounds=4, trials=1).judge.metric.name == "fid"
+    declared = SourceSet(made.sources, {"metric": RKE(kernel=Gaussian(1.0, features=8))})
+    for text, order in (("rke", 8), ("rke:kernel.sigma=2,kernel.features=4", 4)):
+        named = optimist.simulate(declared, metric=text, rounds=4, trials=1).judge.metric
+        assert named.kernel.features == order
 
 
 def test_what_is_written(played: Result, tmp_path: Path):

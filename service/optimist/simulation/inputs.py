@@ -119,9 +119,11 @@ def source_of(name: str, made: Any, arrays: Mapping[str, int | None]) -> Source:
 
 def _declared(metric: str | Metric | None, brought: Mapping[str, Any], given: Mapping[str, Any]) -> Metric:
     """The metric asked for, by default that of the sources. Settings that are not `given` are taken from there, too."""
-    chosen = brought.get("metric", "fid") if metric is None else metric
+    known = brought.get("metric", "fid")
+    chosen = known if metric is None else metric
     name, own = parsed(chosen) if isinstance(chosen, str) else (chosen.name, _set(chosen))
-    settings = {setting: brought[setting] for setting in find(name).settings() & brought.keys()}
+    settings = _set(known) if isinstance(known, Metric) and known.name == name else {}
+    settings |= {setting: brought[setting] for setting in find(name).settings() & brought.keys()}
     settings |= own | _not_none(given)
     if "reference" in find(name).needs and settings.get("reference") is None:
         raise FixError(
