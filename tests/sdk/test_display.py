@@ -130,7 +130,7 @@ def test_the_difference_from_the_best_comes_first():
 def test_a_narrow_terminal_cuts_nothing_off(width: int):
     pytest.importorskip("rich")
     console = import_module("rich.console").Console(width=width, file=io.StringIO())
-    console.print(import_module("optimist.simulation.digits.demo").standings(paired()))
+    console.print(import_module("optimist.simulation.reporting").standings(paired()))
     lines = [line for line in console.file.getvalue().splitlines() if line.startswith("│")]
     columns = zip(*(line.strip("│").split("│") for line in lines), strict=True)
     generators, behind, *_ = ("".join(column).replace(" ", "") for column in columns)

@@ -13,7 +13,6 @@ import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from optimist.commands.options import takes
@@ -147,10 +146,6 @@ def compare(
         raise typer.Exit(PROVISIONAL)
 
 
-_MOST = 12
-"""Generators in the live table; the last ones are left out."""
-
-
 class Standings:
     """A display for `optimist.compare`. It is a context: the live table disappears with it."""
 
@@ -185,8 +180,10 @@ class Standings:
         if self._used is None:
             self._used = self._bars.add_task(f"{self._what} used", total=report.budget)
         self._bars.update(self._used, completed=report.samples)
+        from optimist.simulation.reporting import MOST, standings
+
         below = Text(f"{report.decision.leader}  {report.why}".strip())
-        self._live.update(Group(self._bars, _table(report), below, Text(effort, "dim")))
+        self._live.update(Group(self._bars, standings(report, MOST), below, Text(effort, "dim")))
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
@@ -196,17 +193,3 @@ class Standings:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._console.is_terminal:
             self._live.stop()
-
-
-def _table(report: Report) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("generator", overflow="fold")
-    behind = report.worse_by
-    for column in (*(["worse than the best by"] if behind else []), report.title, "interval", "samples"):
-        table.add_column(column, justify="right")
-    for row in report.ranking[:_MOST]:
-        numbers = "…" if row.score is None else f"{row.score:.3f}", row.interval_text
-        apart = [behind[row.generator]] if behind else []
-        style = "bold" if row.generator == report.decision.best else ""
-        table.add_row(Text(row.generator), *apart, *numbers, f"{row.samples:,}", style=style)
-    return table

@@ -20,6 +20,7 @@ from optimist.numerics.routing.features import ContextSettings, Floats
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
 from optimist_client.metrics.base import metric_of
+from optimist_client.metrics.texts import parsed
 
 Array = TypeVar("Array")
 SMALLEST_KERNEL = KernelSettings(sigma=1.0, features=1)
@@ -166,7 +167,7 @@ class Question:
 
 
 def declared_of(metric: str | Metric, device: torch.device | str = "cpu", **settings: Any) -> Metric:
-    """The metric that a caller gave as an object, or by name with its settings, where None means not given.
+    """The metric that a caller gave as an object, or as text with its settings, where None means not given.
 
     Kernels may be mappings with arrays, which the wire does not allow (`KernelSettings`). The reference becomes what
     the metric makes of it on the device. Raises FixError for an unknown metric, for settings that it does not take,
@@ -177,12 +178,15 @@ def declared_of(metric: str | Metric, device: torch.device | str = "cpu", **sett
 
 def with_real_data(metric: str | Metric, **settings: Any) -> Metric:
     """The metric as of `declared_of`, but with its reference as `RealData`, which `prepared` converts."""
+    if not isinstance(metric, Metric):
+        metric, own = parsed(check_text("metric", metric))
+        settings |= own
     # Numbers may be numpy's, which pydantic would refuse; strings are refused.
     if "order" in settings:
         settings["order"] = check_number("order", settings["order"])
     given = {name: value for name, value in settings.items() if value is not None and (name, value) != ("order", 1.0)}
     if not isinstance(metric, Metric):
-        kind = find(check_text("metric", metric))
+        kind = find(metric)
         kind.check_settings(set(given))
         if "truncation" in given:
             given["truncation"] = check_whole("truncation", given["truncation"], 1)

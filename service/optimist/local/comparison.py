@@ -108,13 +108,9 @@ def contrast(
     metric: str | Metric = "fid",
     *,
     paired: bool = False,
-    reference: Any = None,
-    order: float = 1.0,
-    truncation: int | None = None,
-    kernel: Mapping[str, Any] | None = None,
-    prompt_kernel: Mapping[str, Any] | None = None,
     delta: float = 0.05,
     device: str = "cpu",
+    **settings: Any,
 ) -> Comparison:
     """Compare two or more sets of samples, by name: arrays (n, d), arrays by name for scores of pairs, or files.
 
@@ -132,9 +128,7 @@ def contrast(
     ('a', 200)
     """
     place = find_device(device)
-    given = {"reference": reference, "order": order, "truncation": truncation}
-    declared = declared_of(metric, place, **given, kernel=kernel, prompt_kernel=prompt_kernel)
-    question = Question(declared, "influence", delta, device=place, paired=paired)
+    question = Question(declared_of(metric, place, **settings), "influence", delta, device=place, paired=paired)
     return compare(reader(samples, question), question)
 
 
@@ -191,12 +185,9 @@ def mixture(
     metric: str | Metric = "fid",
     *,
     paired: bool = False,
-    reference: Any = None,
-    order: float = 1.0,
-    truncation: int | None = None,
-    kernel: Mapping[str, Any] | None = None,
     delta: float = 0.05,
     device: str = "cpu",
+    **settings: Any,
 ) -> Mixture:
     """The best mixture of some generators, of each a set of samples by name: arrays (n, d), or files.
 
@@ -215,8 +206,7 @@ def mixture(
     ([0.5, 0.5], True)
     """
     place = find_device(device)
-    given = {"reference": reference, "order": order, "truncation": truncation, "kernel": kernel}
-    question = Question(declared_of(metric, place, **given), "influence", delta, device=place, paired=paired)
+    question = Question(declared_of(metric, place, **settings), "influence", delta, device=place, paired=paired)
     return mixture_of_sets(reader(samples, question), question)
 
 

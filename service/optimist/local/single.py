@@ -13,6 +13,7 @@ from optimist.estimation.question import Question, by_label, declared_of
 from optimist.metrics.devices import find_device
 from optimist.metrics.implementations import implementation
 from optimist.numerics.estimate import Estimate
+from optimist_client.config import BoundOptions
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 
@@ -25,26 +26,22 @@ def score(
     batch: Batch,
     metric: str | Metric | Sequence[Metric] = "fid",
     *,
-    reference: Any = None,
-    order: float = 1.0,
-    truncation: int | None = None,
-    kernel: Mapping[str, Any] | None = None,
-    prompt_kernel: Mapping[str, Any] | None = None,
     bound: str = "influence",
     delta: float = 0.05,
     device: str = "cpu",
-    **options: float,
+    **settings: Any,
 ) -> Estimate | dict[str, Estimate]:
     """Score one set of samples: `batch` (n, d), float64 inside, on the `device`: "cpu", "cuda" or "cuda:<i>".
 
-    `metric` is a metric of `optimist_client.metrics`, such as `FID(reference=…)`, or its name, with its settings as
-    arguments here. `reference` (for "fid") is (mean (d,), covariance (d, d)) of real data, or real features (n, d).
+    `metric` is a metric of `optimist_client.metrics`, such as `FID(reference=…)`, or a text, such as "fid" or
+    "rke:kernel.sigma=10". Its settings may also be given here. `reference` (for "fid") is (mean (d,), covariance
+    (d, d)) of real data, or real features (n, d).
     `order`, `truncation` and `kernel` are those of "vendi" (equations.md §3): kernel = dict(name="gaussian", sigma=…,
     features=r, seed=…) or with omegas=array (d, r); sigma="median" is the median distance of the batch; features=None
     is the exact kernel by its n × n matrix, whose score has no interval; name="nystrom" with landmarks=array (m, d), or
     with features=m for the first m rows; name="cosine". `prompt_kernel` is the same for the prompts of
     "conditional-vendi" and "information-vendi" (equations.md §4), with the r and the exactness of `kernel`.
-    `options` are those of the bound (`sigma2, M, kappa, tau, mean_gap`; equations.md §1). `optimistic` is the
+    Options of the bound are given here, too (`sigma2, M, kappa, tau, mean_gap`; equations.md §1). `optimistic` is the
     interval's optimistic end. With several metrics, as objects, the batch has their arrays by name, and the answer is
     the estimate of each by its label. Raises FixError for invalid input.
 
@@ -59,19 +56,11 @@ def score(
         arrays: Mapping[str, Any] = batch if isinstance(batch, Mapping) else {}
         if missing := {name for one in metric for name in one.array_names.values()} - arrays.keys():
             raise FixError(f"expected the arrays of all metrics by name; found no {', '.join(sorted(missing))}")
-        how: dict[str, Any] = {"bound": bound, "delta": delta, "device": device}
+        how: dict[str, Any] = {"bound": bound, "delta": delta, "device": device, **settings}
         parts = {label: {name: arrays[name] for name in one.array_names.values()} for label, one in labelled.items()}
         return {label: score(parts[label], one, **how) for label, one in labelled.items()}
-    declared = declared_of(
-        metric,
-        place,
-        reference=reference,
-        order=order,
-        truncation=truncation,
-        kernel=kernel,
-        prompt_kernel=prompt_kernel,
-    )
-    question = Question(declared, bound, delta, options, place)
+    options = {name: settings.pop(name) for name in BoundOptions.model_fields if name in settings}
+    question = Question(declared_of(metric, place, **settings), bound, delta, options, place)
     arrays = arrays_of(batch, question.reads.values())
     arrays = check_arrays(arrays, [question])
     tensors = question.own(tensors_of(arrays))

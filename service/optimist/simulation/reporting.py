@@ -21,6 +21,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from optimist.simulation.judges.judge import Column
     from optimist.simulation.result import Result
+    from optimist_client.models import Report
 
 WIDE = 200
 """Width in columns of text that is not written to a terminal."""
@@ -31,7 +32,7 @@ Rows = list[list[str]]
 
 
 @dataclass(frozen=True)
-class Report:
+class Shown:
     """The tables and notes of a result for a terminal, as wide as it is."""
 
     result: Result
@@ -44,7 +45,7 @@ class Report:
             yield Text(note)
 
 
-def plain(shown: Report, width: int | None = None) -> str:
+def plain(shown: Shown, width: int | None = None) -> str:
     """The text of a report without colours, up to `width` columns, by default `WIDE`."""
     out = StringIO()
     Console(file=out, width=width or WIDE, color_system=None).print(shown)
@@ -208,6 +209,28 @@ def as_tables(rows: Rows, width: int) -> Iterator[Table]:
         for row in body:
             table.add_row(*(Text(row[column]) for column in (0, *part)))
         yield table
+
+
+MOST = 12
+"""Generators in a live table of standings; the last ones are left out."""
+
+
+def standings(report: Report, most: int | None = None) -> Table:
+    """A table of the generators, best first, at most so many."""
+    table = Table(title=f"{report.experiment}: {report.samples:,} samples, {report.state}", title_justify="left")
+    table.add_column("generator", overflow="fold")
+    behind = report.worse_by
+    # Broken where a line may end, so that the table is narrow; nothing is cut off in a narrower terminal.
+    heads = (["worse than\nthe best by"] if behind else []) + [report.title, "interval", "samples", "share"]
+    for head in heads:
+        table.add_column(head, justify="right", overflow="fold")
+    for row in report.ranking[:most]:
+        score = "…" if row.score is None else f"{row.score:.3f}"
+        apart = [behind[row.generator]] if behind else []
+        style = "bold green" if row.generator == report.decision.best else ""
+        shown = score, row.interval_text, f"{row.samples:,}", f"{row.pick_ratio:.1%}"
+        table.add_row(Text(row.generator), *apart, *shown, style=style)
+    return table
 
 
 def _html_row(cells: list[str]) -> str:

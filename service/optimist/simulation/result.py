@@ -63,7 +63,7 @@ class Result:
 
     def table(self, width: int | None = None) -> str:
         """The numbers of every policy as text, mean ± standard error, with notes on what is true."""
-        return reporting.plain(reporting.Report(self), width)
+        return reporting.plain(reporting.Shown(self), width)
 
     def to_json(self, path: str | PathLike[str] | None = None) -> str:
         """A JSON list with one object per policy (its summary, and what is true); also written to `path` if given."""
@@ -89,8 +89,8 @@ class Result:
     def __str__(self) -> str:
         return self.table()
 
-    def __rich__(self) -> reporting.Report:
-        return reporting.Report(self)
+    def __rich__(self) -> reporting.Shown:
+        return reporting.Shown(self)
 
     def _repr_html_(self) -> str:
         return reporting.as_html(self)

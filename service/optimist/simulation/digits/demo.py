@@ -22,13 +22,13 @@ from typing import Any
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from optimist.simulation.digits.generators import TEXTS
 from optimist.simulation.digits.world import KERNEL, PROMPT_KERNEL, Digits, load
 from optimist.simulation.judges.best import NamedBest
 from optimist.simulation.plan import Plan
+from optimist.simulation.reporting import standings
 from optimist.simulation.run import Play
 from optimist.simulation.sources import digits
 from optimist.simulation.trial import Contender, Trial
@@ -195,24 +195,6 @@ def saved_by_pairing(took: int, samples: int, decided: bool, common: str = "seed
         f"Sampled with the same {common} it took {took:,} samples; without (played again with seeds of their "
         f"own) {more}{samples:,}: {more}{f'{times:.1f}' if times < 10 else f'{times:,.0f}'} times as many."
     )
-
-
-def standings(report: Report) -> Table:
-    """A table of the generators, best first."""
-    table = Table(title=f"{report.experiment}: {report.samples:,} samples, {report.state}", title_justify="left")
-    table.add_column("generator", overflow="fold")
-    behind = report.worse_by
-    # Broken where a line may end, so that the table is narrow; nothing is cut off in a narrower terminal.
-    heads = (["worse than\nthe best by"] if behind else []) + [report.title, "interval", "samples", "share"]
-    for head in heads:
-        table.add_column(head, justify="right", overflow="fold")
-    for row in report.ranking:
-        score = "…" if row.score is None else f"{row.score:.3f}"
-        apart = [behind[row.generator]] if behind else []
-        style = "bold green" if row.generator == report.decision.best else ""
-        shown = score, row.interval_text, f"{row.samples:,}", f"{row.pick_ratio:.1%}"
-        table.add_row(row.generator, *apart, *shown, style=style)
-    return table
 
 
 def headline(report: Report) -> Text:
