@@ -12,7 +12,7 @@ from optimist import Evaluation, run
 from optimist_client.errors import FixError
 
 NAMES = ["left", "right"]
-ROUTER: dict[str, Any] = {"metric": "mean", "goal": "route", "context": 3}
+ROUTER: dict[str, Any] = {"metric": "mean", "goal": "route", "context": 3, "context_features": 32}
 
 
 def right(context: np.ndarray) -> str:
@@ -40,6 +40,12 @@ def test_each_context_gets_the_generator_that_is_right_for_it(bandwidth: Any):
     assert np.mean(played(evaluation, contexts(100, seed=1))) > 0.9
     report = evaluation.report()
     assert (report.goal, report.state, report.decision.decided) == ("route", "running", False)
+    assert report.routes is None
+    table = evaluation.route_table()
+    assert (table.samples, table.positions) == (300, [row.batches for row in report.standings])
+    assert table.gain is not None
+    assert table.gain > 0.2
+    assert evaluation.report().routes == table
 
 
 @pytest.mark.parametrize("told", [10, 80])  # before and after the first contexts have fixed the bandwidth
@@ -66,6 +72,8 @@ def test_contexts_are_refused_in_words_and_change_nothing():
     assert (evaluation.told, evaluation.samples) == (0, 0)
     with pytest.raises(FixError, match="context: only with the goal 'route'; the goal is 'best'"):
         Evaluation(NAMES, metric="mean").ask(context=[1.0, 2.0, 3.0])
+    with pytest.raises(FixError, match="at least one sample"):
+        evaluation.route_table()
     with pytest.raises(FixError, match="goal: a router is asked with the context of each prompt"):
         run({name: lambda size, seed: np.zeros((size, 1)) for name in NAMES}, **ROUTER, progress=False)
     with pytest.raises(FixError, match="goal: 'route' needs context"):

@@ -221,7 +221,7 @@ async def test_a_table_that_cannot_be_made_is_noted_and_delays_no_model(
     def fails(*_: Any, **__: Any) -> Routes:
         raise StopIteration  # which no future can hold
 
-    monkeypatch.setattr(route_job, "route_table", fails)
+    monkeypatch.setattr(route_job, "table_of", fails)
     async with a_scorer(server):
         await tell(made, 10)
 

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.estimation.artefacts import check_mixtures, mixture_of, model_of
+from optimist.estimation.artefacts import check_mixtures, mixture_of, model_of, rows_of
 from optimist.estimation.paired import Indices
 from optimist.estimation.question import Question
 from optimist.estimation.stored import pack_kernels, unpack_kernels
@@ -22,7 +22,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.pairing import LARGEST_INDEX
 from optimist.numerics.routing.model import RouteModel
-from optimist.numerics.routing.prompts import RoutedPrompt
+from optimist.numerics.routing.prompts import RoutedPrompt, RoutedRows
 from optimist.policies import LEAST_SAMPLES
 from optimist_client.errors import FixError
 
@@ -191,6 +191,10 @@ class MetricEstimators:
         estimators = [*self._estimators.values()]
         made = model_of({ordinal: estimators[ordinal] for ordinal in ordinals}, policy, sampled)
         return RouteModel.unpack(made.pack())  # rounded as it is where it is stored
+
+    def rows(self) -> RoutedRows:
+        """A sample of the told batches of a router. Raises as `rows_of`."""
+        return rows_of(dict(enumerate(self._estimators.values())), len(self.estimates))
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """The whole state for `restore`: values for JSON, and arrays."""

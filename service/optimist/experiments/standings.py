@@ -105,9 +105,7 @@ def format_routing_table(state: PolicyState, parts: Mapping[int, LogExtent], tab
 
 def has_other_costs(state: PolicyState, made: Routes) -> bool:
     """True if costs have changed since this table was made."""
-    names = [generator.name for generator in state.stored.generators]
-    known = [state.costs[name] for name in names] if state.costs.keys() >= set(names) else None
-    return made.costs != known
+    return made.costs != state.all_costs
 
 
 OLD = 0.25

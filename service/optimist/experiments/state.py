@@ -271,6 +271,11 @@ class PolicyState:
         return [generator.name for generator in self.stored.generators if generator.name not in self.costs]
 
     @property
+    def all_costs(self) -> list[float] | None:
+        """The cost of a sample of each generator, retired ones included; None unless all are known."""
+        return None if self.unpriced else [self.costs[generator.name] for generator in self.stored.generators]
+
+    @property
     def cost(self) -> float:
         """Cost of the samples recorded."""
         return sum(self.costs.get(g.name, 0.0) * (g.samples + g.retracted) for g in self.stored.generators)

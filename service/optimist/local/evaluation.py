@@ -127,6 +127,7 @@ class Evaluation(Session):
         self._widths = None  # of the batches: the first one tells
         self._ends = dict.fromkeys(names, 0)
         self._credits = [0.0] * len(names)
+        self._table = None
         self._drawn: tuple[bytes, str, float | None] = b"", "", None
         """The last context that was asked for, the generator that it got, and the probability of that."""
 

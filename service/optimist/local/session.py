@@ -18,6 +18,7 @@ from optimist.experiments.decision import latched_text
 from optimist.experiments.goals.mixture import ForMixture
 from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.report import report_of
+from optimist.experiments.routing_tables import table_of
 from optimist.experiments.standings import WatchedEstimates
 from optimist.experiments.state import PolicyState
 from optimist.local.config import SETTINGS
@@ -152,6 +153,8 @@ class Session(Readings):
     _ends: dict[str, int]
     """By generator the index after the largest one told."""
     _credits: list[float]
+    _table: models.Routes | None
+    """The newest table of routes."""
     _widths: dict[str, int] | None
     _plausibility: Plausibility
     _scales: Scales
@@ -204,7 +207,7 @@ class Session(Readings):
             if estimate is not None
         }
         watched = WatchedEstimates.from_estimates(estimates, now.stored.generators)
-        found = report_of(now, watched=watched, anomalous=self._anomalous)
+        found = report_of(now, watched=watched, routes=self._table, anomalous=self._anomalous)
         changed = {"remedy": REMEDY, "anomalies": self._scales.anomalous}
         return found.model_copy(
             update={
@@ -223,6 +226,16 @@ class Session(Readings):
     @property
     def _anomalous(self) -> Anomalous:
         return Anomalous(self._scales.anomalous)
+
+    def route_table(self) -> models.Routes:
+        """With the goal "route": which generator is the best one for which prompts, and what routing gains.
+
+        Raises FixError for another goal, and while there are too few samples.
+        """
+        stored, question = self.state.stored, self._primary.question
+        parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in stored.generators}
+        self._table = table_of(self.state, self._primary.rows(), parts, question.contexts)
+        return self._table
 
     def plot(self, axes: Any = None, *, metric: str | None = None) -> Any:
         """Draw scores and intervals with matplotlib, as `Report.plot` does."""

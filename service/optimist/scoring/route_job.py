@@ -8,27 +8,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from optimist.estimation.artefacts import model_of, rows_of
-from optimist.estimation.stored import metric_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.curves import route_point
 from optimist.experiments.goals.route import ForRouting, LoadedModel
+from optimist.experiments.routing_tables import table_of
+from optimist.experiments.standings import has_other_costs
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import SCORING_FAILURES, SCORING_SECONDS
 from optimist.numerics.routing.features import ContextSettings
 from optimist.numerics.routing.model import RouteModel
 from optimist.numerics.routing.prompts import RoutedRows
-from optimist.records import COST, ChainedExtent, CorruptData, ExperimentState, LogExtent, is_outgrown
-from optimist.routing_gain.reports import Routing, route_table
+from optimist.records import ChainedExtent, CorruptData, ExperimentState, LogExtent, is_outgrown
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
 from optimist.scoring.statistic_set import StatisticLock, StatisticSet, parts_of
 from optimist.scoring.task import RouteTask
 from optimist.scoring.threads import InThread
 from optimist.store import Store
-from optimist_client.config import ExperimentConfig
 from optimist_client.errors import reason
 from optimist_client.goals import OWN_GROWTH
-from optimist_client.models import Experiment, RoutePace, Routes
+from optimist_client.models import Experiment, Routes
 
 TABLE_GROWTH = 0.25
 """By which part samples grow until a table is made that nobody asked for."""
@@ -51,62 +50,19 @@ def _model(estimators: Mapping[int, StreamingEstimator], experiment: ScoredExper
 
 
 def _table(
-    rows: RoutedRows,
     experiment: Experiment,
     state: ExperimentState,
+    model: tuple[str, bytes] | None,
+    rows: RoutedRows,
     parts: list[ChainedExtent],
     contexts: ContextSettings | None,
-    model: tuple[str, bytes] | None,
 ) -> Routes:
-    config, metric = experiment.config, metric_of(experiment)
-    pace = _pace(experiment, state, model)
-    routing = Routing(
-        names=[generator.name for generator in state.generators],
-        lower_is_better=metric.lower_is_better,
-        policy=config.policy,
-        price=config.price if pace is None else pace.price,
-        costs=_costs(config, state),
-        retired=[generator.name for generator in state.generators if generator.state == "retired"],
-        tries=config.tries,
-        contexts=contexts,
-        seed=config.seed,
-        title=metric.shown_title,
-        scale=metric.scale,
-    )
-    made = route_table(rows, routing)
-    known = {part.generator: part.seq for part in parts}
-    positions = [known.get(ordinal, 0) for ordinal in range(len(state.generators))]
-    samples = sum(part.samples for part in parts)
-    return made.model_copy(update={"experiment": config.name, "positions": positions, "samples": samples, "pace": pace})
-
-
-def _pace(experiment: Experiment, state: ExperimentState, model: tuple[str, bytes] | None) -> RoutePace | None:
-    """The pace at which the budget is spent, by the newest model; None without a budget, or before a model."""
+    """The table, with the pace by the newest model, if any."""
     now = PolicyState(experiment, state)
-    if (
-        not experiment.config.keeps_budget
-        or model is None
-        or state.routes is None
-        or not isinstance(now.goal, ForRouting)
-    ):
-        return None
-    goal = replace(now.goal, loaded=LoadedModel.from_stored(state.routes, RouteModel.unpack(model[1])))
-    price, kept = goal.price(now.arms, now.overspent)
-    return RoutePace(
-        ceiling=experiment.config.ceiling,
-        at_least=experiment.config.at_least,
-        kept=None if experiment.config.at_least is None else kept,
-        spent=now.cost / max(state.told, 1),
-        price=price,
-    )
-
-
-def _costs(config: ExperimentConfig, state: ExperimentState) -> list[float] | None:
-    """The cost of a sample of each generator, as it is now; None unless all are known."""
-    names = [generator.name for generator in state.generators]
-    changed = {name.removeprefix(COST): float(cost) for name, cost in state.controls.items() if name.startswith(COST)}
-    known = {**(config.costs or {}), **changed}
-    return [known[name] for name in names] if known.keys() >= set(names) else None
+    if model is not None and state.routes is not None and isinstance(now.goal, ForRouting):
+        loaded = LoadedModel.from_stored(state.routes, RouteModel.unpack(model[1]))
+        now.put_goal(replace(now.goal, loaded=loaded))
+    return table_of(now, rows, {one.generator: LogExtent(one.seq, one.samples) for one in parts}, contexts)
 
 
 class RouteJob:
@@ -176,8 +132,10 @@ class RouteJob:
     async def _has_other_costs(self, table: str, state: ExperimentState) -> bool:
         """Whether costs have changed since the table was made."""
         text = await self._store.config(self._task.name)
-        config = None if text is None else Experiment.model_validate_json(text).config
-        return config is not None and Routes.model_validate_json(table).costs != _costs(config, state)
+        if text is None:
+            return False
+        now = PolicyState(Experiment.model_validate_json(text), state)
+        return has_other_costs(now, Routes.model_validate_json(table))
 
     async def _taken(self, state: ExperimentState, makes_model: bool, makes_table: bool) -> _Taken:
         task, model, rows = self._task, b"", None
@@ -201,7 +159,7 @@ class RouteJob:
             return
         experiment, contexts = Experiment.model_validate_json(text), self._experiment.context_settings
         model = await self._store.route_model(task.name) if experiment.config.keeps_budget else None
-        made_of = rows, experiment, state, parts, contexts, model
+        made_of = experiment, state, model, rows, parts, contexts
         try:
             made, task.table_seconds = await self._in_thread(timed, _table, *made_of)
         except Exception as error:
