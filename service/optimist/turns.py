@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 REMEMBERED = 256
@@ -85,7 +86,7 @@ class Turns:
 
     async def metered(self, who: str, work: Coroutine[Any, Any, Result]) -> Result:
         """The result of a coroutine, whose time, and that of tasks which it begins with `charged`, is charged."""
-        before = _charge.set(lambda seconds: self.charge(who, seconds))
+        before = _charge.set(partial(self.charge, who))
         try:
             return await charged(work)
         finally:

@@ -13,6 +13,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 from pydantic import ValidationError
+from starlette.types import Scope
 
 from optimist.api.middleware.keys import Caller
 from optimist.api.pages import Cache
@@ -243,13 +244,15 @@ class Context:
             findings=findings,
         )
 
-    async def served(self, name: str) -> Dispatcher:
+    async def served(self, name: str, scope: Scope) -> Dispatcher:
         """The dispatcher of the experiment as this process last saw it, without asking Redis first.
 
-        Its asks and tells raise NotFound where that one is gone. Raises like `experiment` where it was never seen.
+        Its asks and tells raise NotFound where that one is gone: see `is_replaced`, for which it is noted in the scope
+        of the request. Raises like `experiment` where it was never seen.
         """
         known = self._dispatchers.get(name)
-        return self.dispatcher(await self.experiment(name) if known is None else known.info)
+        known = scope["served"] = self.dispatcher(await self.experiment(name) if known is None else known.info)
+        return known
 
     def dispatcher(self, experiment: Experiment) -> Dispatcher:
         """The experiment's dispatcher in this process; a new one when the experiment was deleted and made again."""
@@ -302,12 +305,6 @@ def context_of(request: Request) -> Context:
     """The application's context, of the caller's namespace."""
     caller: Caller = request.scope["caller"]
     return request.app.state.context.in_namespace(caller.namespace)
-
-
-async def served(request: Request, name: str) -> Dispatcher:
-    """The experiment of this name as this process last saw it, see `Context.served`; noted for `is_replaced`."""
-    dispatcher = request.scope["served"] = await context_of(request).served(name)
-    return dispatcher
 
 
 async def is_replaced(request: Request) -> bool:

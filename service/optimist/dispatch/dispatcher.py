@@ -61,7 +61,7 @@ class Dispatcher:
         self._changed = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
         self._who = uuid.uuid4().hex
-        self._models = RouteModels(store)
+        self._models = None if experiment.config.context is None else RouteModels(store)
         self._state: PolicyState | None = None
         self._known_in: int | None = None
         """The incarnation of the store in which `_state` equals its state, as far as is known; None: it differs."""
@@ -176,7 +176,8 @@ class Dispatcher:
         if state is None or not self._is_known:
             return None
         is_applied = all(state.settle(tell.batch) for tell in tells)
-        self._models.watch(state)
+        if self._models is not None:
+            self._models.watch(state)
         ready = [ask for ask in asks if ask.may_go(state)]
         if is_applied and not ready:
             return None
@@ -195,7 +196,8 @@ class Dispatcher:
         """Plan the answers of these asks by the state that was just read; None if all of them must wait."""
         assert self._state is not None
         state = self._state
-        self._models.watch(state)
+        if self._models is not None:
+            self._models.watch(state)
         # Called for every ask, because it notes what the ask waits for.
         are_pending = [ask.is_pending(state) for ask in asks]
         if not all(are_pending):
@@ -231,7 +233,8 @@ class Dispatcher:
         version = self._answer_tells(tells, done, is_planned)
         if done.state is not None:
             self._state, self._locked_out_since = PolicyState(self.info, done.state, self._state), None
-            await self._models.renew(self._state)
+            if self._models is not None:
+                await self._models.renew(self._state)
             return self._store.incarnation == incarnation
         if not (is_planned and self._is_as_planned(done, version)):
             self._known_in = None

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from optimist.metrics.rows import real_array
-from optimist.numerics.batches import as_matrices, check_batch, check_values, readers_of
+from optimist.numerics.batches import ExpectedValues, as_matrices, check_batch, readers_of
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
@@ -67,7 +67,7 @@ def check_arrays(arrays: Arrays, questions: Sequence[Question], widths: Mapping[
     metrics = [question.metric for question in questions]
     arrays = as_matrices(arrays, widths or {name: width for name, width in known.items() if width is not None})
     check_batch(arrays, expected, readers_of(metrics))
-    check_values(arrays, metrics)
+    ExpectedValues.from_metrics(metrics).check(arrays)
     return arrays
 
 

@@ -80,10 +80,11 @@ class Assignment:
         key: id of the access key that asks. contexts: of the request; it gets one pick for each instead.
         """
         kept = self._state.open_picks.owned(request, contexts is not None)
-        self.returned += [pick.number for pick in kept]
-        # A repeated request gets the same picks again, even if they are fewer than it asked for.
-        if any(pick.request_id == request.request_id for pick in kept):
-            return kept
+        if kept:
+            self.returned += [pick.number for pick in kept]
+            # A repeated request gets the same picks again, even if they are fewer than it asked for.
+            if any(pick.request_id == request.request_id for pick in kept):
+                return kept
         new: list[Pick] = []
         # An ask without a worker name counts as one worker.
         count = min(request.count if contexts is None else len(contexts), self._most_open.worker)

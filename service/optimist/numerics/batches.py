@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -73,7 +74,7 @@ def check_batch(
     """Raise `FixError` unless `arrays` are those of `widths`, optionally with ids, of equal length, and valid.
 
     `widths` are the columns of each expected tensor by name; ids are as `pack_ids` makes them. `readers` are those of
-    `check_shapes`. What metrics expect of the numbers is left to `check_values`.
+    `check_shapes`. What metrics expect of the numbers is left to `ExpectedValues`.
     """
     check_shapes({name: array.shape for name, array in arrays.items()}, widths, readers)
     for name, width in widths.items():
@@ -82,16 +83,33 @@ def check_batch(
         _check_ids(arrays[IDS])
 
 
-def check_values(arrays: Mapping[str, NDArray[Any]], metrics: Iterable[Metric]) -> None:
-    """Raise `FixError` for numbers in the arrays, which `check_batch` accepts, that one of the metrics refuses."""
-    for metric in metrics:
-        names = metric.array_names
-        for own in metric.simplex:
-            check_probabilities(names[own], arrays[names[own]])
-        for own in metric.directed:
-            check_directions(names[own], arrays[names[own]])
-        for own, (low, high) in metric.limits.items():
-            check_range(names[own], arrays[names[own]], low, high)
+@dataclass(frozen=True, slots=True)
+class ExpectedValues:
+    """What metrics expect of the numbers in the arrays of a batch, by the names of these."""
+
+    probabilities: list[str]
+    directions: list[str]
+    ranges: list[tuple[str, float, float]]
+
+    @classmethod
+    def from_metrics(cls, metrics: Iterable[Metric]) -> ExpectedValues:
+        """What these metrics expect together."""
+        found = cls([], [], [])
+        for metric in metrics:
+            names = metric.array_names
+            found.probabilities.extend(names[own] for own in metric.simplex)
+            found.directions.extend(names[own] for own in metric.directed)
+            found.ranges.extend((names[own], low, high) for own, (low, high) in metric.limits.items())
+        return found
+
+    def check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Raise `FixError` for numbers in the arrays, which `check_batch` accepts, that one of the metrics refuses."""
+        for name in self.probabilities:
+            check_probabilities(name, arrays[name])
+        for name in self.directions:
+            check_directions(name, arrays[name])
+        for name, low, high in self.ranges:
+            check_range(name, arrays[name], low, high)
 
 
 def check_shapes(

@@ -8,6 +8,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Self
 
 from hiredis import pack_command
@@ -69,7 +70,7 @@ class Coalescer(Redis):
         while self._asked:
             coalesced, self._asked = self._asked, []
             try:
-                await self._own.retry.call_with_retry(lambda: self._exchange(coalesced), self._cut)  # noqa: B023
+                await self._own.retry.call_with_retry(partial(self._exchange, coalesced), self._cut)
             except Exception as error:
                 for _, answer in coalesced:
                     if not answer.done():

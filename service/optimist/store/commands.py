@@ -81,7 +81,7 @@ class Commands:
         """
         prepared = load(name)
         prepared.check_keys(len(keys))
-        return _results(await self._run(prepared, keys, arguments))
+        return await self._run(prepared, keys, arguments)
 
     async def experiment_script(
         self, name: str, experiment: str, /, *, instance: str | None = None, **arguments: Value
@@ -94,33 +94,31 @@ class Commands:
         prepared = load(name)
         if instance is not None or "instance" in prepared.names:
             arguments["instance"] = instance or ""
-        return _results(await self._run(prepared, _keys(self.full(experiment), prepared.head.keys), arguments))
+        return await self._run(prepared, _keys(self.full(experiment), prepared.head.keys), arguments)
 
     def pubsub(self) -> PubSub:
         """A connection for subscriptions; close it with `aclose`."""
         return self.redis.pubsub()
 
-    async def _run(self, prepared: Script, keys: Sequence[str | bytes], arguments: Mapping[str, Value]) -> Any:
+    async def _run(self, prepared: Script, keys: Sequence[str | bytes], arguments: Mapping[str, Value]) -> list[Any]:
+        answer: Any
         sent = (len(keys), *keys, *prepared.pack(arguments))
         send = self._coalesced if prepared.name in _COALESCED else self.redis.execute_command
         with reaching_redis():
             try:
-                return await send("EVALSHA", prepared.sha, *sent)
+                answer = await send("EVALSHA", prepared.sha, *sent)
             except NoScriptError:  # a server that was started, or promoted, since has no scripts; EVAL loads this one
-                return await self.redis.execute_command("EVAL", prepared.source, *sent)
+                answer = await self.redis.execute_command("EVAL", prepared.source, *sent)
+        results = step(answer)
+        if isinstance(results, StoreError):
+            raise results
+        return results
 
 
 def step(answer: Sequence[Any]) -> list[Any] | StoreError:
     """The results after the 'ok' of a script, or of one of its steps. For another word, returns the exception."""
     word, *results = answer
     return _REFUSALS[word](results[0].decode()) if word in _REFUSALS else results
-
-
-def _results(answer: Sequence[Any]) -> list[Any]:
-    results = step(answer)
-    if isinstance(results, StoreError):
-        raise results
-    return results
 
 
 # Every tell and ask of an experiment needs the same names.

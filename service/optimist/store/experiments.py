@@ -9,7 +9,7 @@ from optimist.records import COST, NOTHING_WATCHED, ExperimentState, State, Unit
 from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.index import Index, Indexed
-from optimist.store.parsing import held, held_mixture, held_routes, parse_state, parse_watched
+from optimist.store.parsing import held, parse_state, parse_watched
 
 LABELS = ("tags", "note")
 """The controls that picks do not depend on."""
@@ -119,9 +119,7 @@ class Experiments:
             experiment,
             wants_told=int(told),
             remembered=self._settled_limit,
-            held_mixture=held_mixture(known),
-            held_routes=held_routes(known),
-            held=held(known),
+            **held(known),
         )
         return parse_state(answer, known, intervals if told else None)
 

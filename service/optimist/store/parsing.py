@@ -151,14 +151,15 @@ def _open_pick(known: Mapping[int, OpenPick], number: bytes, deadline: bytes, en
     return OpenPick(int(number), int(generator), request_id, record, float(deadline), nonce, key)
 
 
-def held(known: ExperimentState | None) -> list[str]:
-    """The estimates of a state, as the scripts that read states take them, to leave them out of the answer."""
-    return [] if known is None else [generator.estimate_made for generator in known.generators]
-
-
-def held_mixture(known: ExperimentState | None) -> str:
-    """The name of the mixture of a state, as `held` gives those of estimates."""
-    return "" if known is None or known.mixture is None else known.mixture.made
+def held(known: ExperimentState | None) -> dict[str, Any]:
+    """What a reader has, as arguments of the scripts that read states: they leave it out of the answer."""
+    if known is None:
+        return {"held": [], "held_mixture": "", "held_routes": ""}
+    return {
+        "held": [generator.estimate_made for generator in known.generators],
+        "held_mixture": "" if known.mixture is None else known.mixture.made,
+        "held_routes": "" if known.routes is None else known.routes.made,
+    }
 
 
 def _mixture(entry: bytes, counts: Mapping[str, str], known: ExperimentState | None) -> StoredMixture | None:
@@ -168,11 +169,6 @@ def _mixture(entry: bytes, counts: Mapping[str, str], known: ExperimentState | N
     if entry or known is None:
         return parse_mixture(entry or None)
     return known.mixture
-
-
-def held_routes(known: ExperimentState | None) -> str:
-    """The name of the model of contexts of a state, as `held` gives those of estimates."""
-    return "" if known is None or known.routes is None else known.routes.made
 
 
 def _routes(entry: bytes, counts: Mapping[str, str], known: ExperimentState | None) -> StoredRoutes | None:

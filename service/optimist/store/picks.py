@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from optimist.records import (
-    AskGroup,
     Batch,
     Copy,
     Exchanged,
@@ -24,8 +23,8 @@ from optimist.records import (
 )
 from optimist.store import keys
 from optimist.store.commands import Commands, step
-from optimist.store.parsing import held, held_mixture, held_routes, parse_state
-from optimist.store.scripts import Argument
+from optimist.store.parsing import held, parse_state
+from optimist.store.scripts import Argument, Value
 
 OPENING_LOCK_SECONDS = 0.5
 """Seconds after which the opening lock ends if its holder died."""
@@ -152,7 +151,6 @@ class Picks:
         that its next attempt succeeds. While somebody else has the opening lock, no state is returned. known: a state
         read before, whose open picks, estimates, mixture and routes are taken from it instead of being read again.
         """
-        groups = () if opening is None else opening.groups
         before, after, unforeseen, settled, opened, state = await self._commands.experiment_script(
             "exchange",
             experiment,
@@ -168,21 +166,13 @@ class Picks:
                     "rows": batch.rows,
                     "body": batch.body,
                     "nonce": batch.nonce,
-                    "measures": _packed(batch.measures),
+                    "measures": "" if batch.measures is None else str(batch.measures),
                 }
                 for batch in batches
             ],
-            expected_rounds=0 if opening is None else opening.rounds,
-            expected_last="" if opening is None else opening.last,
-            expected_version="" if opening is None or opening.version is None else opening.version,
-            expected_token="" if opening is None else opening.state_token,
-            lease_seconds=0.0 if opening is None else opening.lease,
             who=who,
-            held_mixture=held_mixture(known) if wants_state else "",
-            held_routes=held_routes(known) if wants_state else "",
-            held=held(known) if wants_state else [],
-            groups=_groups(groups),
-            new_picks=_new_picks(groups),
+            **held(known if wants_state else None),
+            **(_NOTHING if opening is None else _opening(opening)),
             instance=instance,
         )
         return Exchanged(
@@ -267,7 +257,7 @@ class Picks:
             rows=rows,
             body=body,
             start="" if start is None else start,
-            measures=_packed(measures),
+            measures="" if measures is None else str(measures),
             channel=keys.DUE,
             experiment=self._commands.full(experiment),
             remembered=self._settled_limit,
@@ -286,38 +276,54 @@ def _settled(answer: Sequence[Any]) -> Settled:
     return Settled(**settled, duplicate=bool(duplicate), version=version, copy=copy, doubtful=doubt == "1")
 
 
-def _packed(measures: Measures | None) -> str:
-    return "" if measures is None else str(measures)
+_NOTHING: dict[str, Value] = {
+    "expected_rounds": 0,
+    "expected_last": "",
+    "expected_version": "",
+    "expected_token": "",
+    "lease_seconds": 0.0,
+    "groups": [],
+    "new_picks": [],
+}
+"""What opening.lua takes where nothing is to be opened."""
 
 
-def _groups(groups: Sequence[AskGroup]) -> list[dict[str, Argument]]:
-    """`groups` as opening.lua takes them. Raises ValueError for groups that cannot be opened."""
-    requests = [group.request_id for group in groups]
-    if len(set(requests)) < len(requests) or any("\t" in request for request in requests):
-        raise ValueError("request ids must differ from one another and hold no tab")
-    if not all(group.picks for group in groups):
-        raise ValueError("an ask opens at least one pick")
-    again = [pick.again for group in groups for pick in group.picks if pick.again is not None]
-    if len(set(again)) < len(again):
-        raise ValueError("a returned slice is handed out once")
-    return [{"request": group.request_id, "size": len(group.picks)} for group in groups]
-
-
-def _new_picks(groups: Sequence[AskGroup]) -> list[dict[str, Argument]]:
-    """The picks of `groups` as opening.lua takes them."""
-    return [
-        {
-            "generator": pick.generator,
-            "slice": "" if pick.start is None else f"{pick.start} {pick.size}",
-            "again": "" if pick.again is None else pick.again,
-            "left": pick.left,
-            "terms": f"{pick.nonce} {pick.least} {pick.most} {pick.key}",
-            "record": pick.record,
-            "context": pick.context,
-        }
-        for group in groups
-        for pick in group.picks
-    ]
+def _opening(opening: Opening) -> dict[str, Value]:
+    """An opening as opening.lua takes it. Raises ValueError for one that cannot be opened."""
+    groups: dict[str, dict[str, Argument]] = {}
+    picks: list[dict[str, Argument]] = []
+    again: set[int] = set()
+    for group in opening.groups:
+        if not group.picks:
+            raise ValueError("an ask opens at least one pick")
+        if group.request_id in groups or "\t" in group.request_id:
+            raise ValueError("request ids must differ from one another and hold no tab")
+        groups[group.request_id] = {"request": group.request_id, "size": len(group.picks)}
+        for pick in group.picks:
+            if pick.again is not None:
+                if pick.again in again:
+                    raise ValueError("a returned slice is handed out once")
+                again.add(pick.again)
+            picks.append(
+                {
+                    "generator": pick.generator,
+                    "slice": "" if pick.start is None else f"{pick.start} {pick.size}",
+                    "again": "" if pick.again is None else pick.again,
+                    "left": pick.left,
+                    "terms": f"{pick.nonce} {pick.least} {pick.most} {pick.key}",
+                    "record": pick.record,
+                    "context": pick.context,
+                }
+            )
+    return {
+        "expected_rounds": opening.rounds,
+        "expected_last": opening.last,
+        "expected_version": "" if opening.version is None else opening.version,
+        "expected_token": opening.state_token,
+        "lease_seconds": opening.lease,
+        "groups": list(groups.values()),
+        "new_picks": picks,
+    }
 
 
 def _opened(found: list[Any] | StoreError) -> Opened | StoreError | None:
@@ -326,8 +332,7 @@ def _opened(found: list[Any] | StoreError) -> Opened | StoreError | None:
     outcome, *answers = found
     if outcome == b"moved":
         return None
-    numbers = {
-        request.decode(): [int(number) for number in listed.split(b",")]
-        for request, listed in zip(answers[::2], answers[1::2], strict=True)
-    }
+    numbers: dict[str, list[int]] = {}
+    for request, listed in zip(answers[::2], answers[1::2], strict=True):
+        numbers[request.decode()] = list(map(int, listed.split(b",")))
     return Opened(numbers, repeated=outcome == b"repeated")

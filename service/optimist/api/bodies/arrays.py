@@ -45,6 +45,8 @@ class EncodedArrays:
 
     content: bytes
     is_json: bool
+    work: int
+    """The bytes of safetensors that would take as long to decode."""
     share: Share
 
     @classmethod
@@ -55,25 +57,22 @@ class EncodedArrays:
             expected = f"expected {tensors.MEDIA_TYPE} or application/json, got {kind!r}"
             raise ApiError(415, "media-type", "Unsupported media type", expected)
         body: Body = request.scope["body"]
-        return cls(await body.whole(), kind == "application/json", request.scope["memory"])
+        content, is_json = await body.whole(), kind == "application/json"
+        return cls(content, is_json, JSON_WORK * len(content) if is_json else len(content), request.scope["memory"])
 
     @property
     def is_large(self) -> bool:
         """Whether a thread decodes it: what can refuse it should be known before."""
-        return self._work > LARGE
-
-    @property
-    def _work(self) -> int:
-        return JSON_WORK * len(self.content) if self.is_json else len(self.content)
+        return self.work > LARGE
 
     async def decode(self, settings: Settings) -> Arrays:
         """The arrays. Raises `ApiError` 422 for an invalid body, HTTPException 413 or 503 if there is no memory."""
         try:
             if self.is_json:
-                return await run_in_thread(self._work, _from_json, self.content, settings.max_rows)
+                return await run_in_thread(self.work, _from_json, self.content, settings.max_rows)
             if b'"BF16"' in self.content[: tensors.LONGEST_HEADER]:
                 self.share.hold(WIDENED_WEIGHT * len(self.content))
-            return await run_in_thread(self._work, tensors.decode, self.content)
+            return await run_in_thread(self.work, tensors.decode, self.content)
         except ValueError as error:
             raise invalid(str(error)) from None
 

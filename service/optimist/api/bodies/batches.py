@@ -12,14 +12,13 @@ from optimist.api.bodies.arrays import Arrays, EncodedArrays, Shapes
 from optimist.api.bodies.objects import run_in_thread
 from optimist.api.pages import Cache
 from optimist.api.problems import invalid
-from optimist.numerics.batches import as_matrices, check_batch, check_shapes, check_values, readers_of
+from optimist.numerics.batches import ExpectedValues, as_matrices, check_batch, check_shapes, readers_of
 from optimist.numerics.plausibility import levelled, magnitudes, sized
 from optimist.records import Measures, Size
 from optimist.settings import Settings
 from optimist_client import tensors
 from optimist_client.embeddings import parsed
 from optimist_client.errors import FixError
-from optimist_client.metrics import Metric
 from optimist_client.models import Experiment, ExperimentConfig
 from optimist_client.wire import EmbeddingName
 
@@ -37,7 +36,7 @@ class Expected:
     """The arrays that batches of an experiment must hold; made once, as every tell needs it."""
 
     widths: dict[str, int]
-    metrics: Sequence[Metric]
+    values: ExpectedValues
     readers: dict[str, list[str]]
     """The labels of the metrics that read each array; {} where there is one metric."""
     telling: list[str]
@@ -63,15 +62,20 @@ class Expected:
 
     @classmethod
     def _made(cls, experiment: Experiment) -> Expected:
-        metrics = list(experiment.config.metrics.values())
-        scales, embeddings = experiment.scales, experiment.config.embedding_names
-        first, readers = metrics[0].first_name, readers_of(metrics)
+        config, columns = experiment.config, experiment.columns
+        metrics = list(config.metrics.values())
         told = {name for metric in metrics if not metric.repeats for name in metric.array_names.values()} - {PROMPTS}
-        telling = [name for name in experiment.columns if name in told]
-        held = experiment.config.on_anomaly == "hold"
-        with_levels = levelled(metrics, experiment.columns) if held else []
-        arrays = sized(metrics), with_levels
-        return cls(experiment.columns, metrics, readers, telling, *arrays, scales, embeddings, first)
+        return cls(
+            widths=columns,
+            values=ExpectedValues.from_metrics(metrics),
+            readers=readers_of(metrics),
+            telling=[name for name in columns if name in told],
+            sized=sized(metrics),
+            levelled=levelled(metrics, columns) if config.on_anomaly == "hold" else [],
+            scales=experiment.scales,
+            embeddings=config.embedding_names,
+            first=metrics[0].first_name,
+        )
 
 
 _expected = Cache[str, tuple[ExperimentConfig, Expected]](KNOWN)
@@ -116,7 +120,7 @@ def _checked(
     check_batch(matrices, expected.widths, expected.readers)
     first, rows = next(iter(matrices)), len(next(iter(matrices.values())))
     _check_rows(first, rows, max_rows)
-    check_values(matrices, expected.metrics)
+    expected.values.check(matrices)
     digest = tensors.digest(matrices)
     # A safetensors body is stored unchanged, unless an array of one column was sent as (n,); others are encoded.
     is_canonical = not encoded.is_json and all(matrices[name] is array for name, array in arrays.items())

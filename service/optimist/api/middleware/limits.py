@@ -11,9 +11,9 @@ import mmap
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from io import BytesIO
 from pathlib import Path
+from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -104,24 +104,25 @@ class Limits:
         turns: of namespaces at reading bodies.
         """
         caller = scope.get("caller")
-        namespace = "" if caller is None else caller.namespace
-        share = scope["memory"] = Share(self._memory, "" if caller is None else caller.key)
-        limit, weight = self._of(scope["path"], header(scope, b"content-type") or "")
-
-        announced, patience = _announced(header(scope, b"content-length") or ""), self._settings.body_timeout
-        came, late = scope.get("state", {}), partial(when_slow, scope)
-        takes = partial(_take, turns, namespace)
-        body = scope["body"] = Body(receive, share, limit, weight, announced, patience, came, late, takes)
+        scope["memory"] = Share(self._memory, "" if caller is None else caller.key)
+        body = scope["body"] = Body(scope, receive, self._of(scope), when_slow, turns)
         return body
 
-    def _of(self, path: str, kind: str) -> tuple[int, int]:
-        """The maximum size of a body in bytes, and the bytes of memory that each of its bytes takes."""
-        settings = self._settings
-        if path == self._archives:
-            return settings.max_archive, 0
+    def _of(self, scope: Scope) -> BodyLimit:
+        settings, kind = self._settings, header(scope, b"content-type") or ""
+        if scope["path"] == self._archives:
+            return BodyLimit(settings.max_archive, 0, settings.body_timeout)
         if kind.startswith(tensors.MEDIA_TYPE):
-            return settings.max_body, TENSORS_WEIGHT
-        return min(settings.max_body, settings.max_json), JSON_WEIGHT
+            return BodyLimit(settings.max_body, TENSORS_WEIGHT, settings.body_timeout)
+        return BodyLimit(min(settings.max_body, settings.max_json), JSON_WEIGHT, settings.body_timeout)
+
+
+class BodyLimit(NamedTuple):
+    """How much a body may hold, the bytes of memory that each of its bytes takes, and the seconds of its pauses."""
+
+    largest: int
+    weight: int
+    patience: float
 
 
 class Body:
@@ -133,31 +134,26 @@ class Body:
 
     def __init__(
         self,
+        scope: Scope,
         receive: Receive,
-        share: Share,
-        limit: int,
-        weight: int,
-        announced: int,
-        patience: float,
-        came: Mapping[str, object],
-        when_slow: Callable[[], Awaitable[None]],
-        took: Callable[[int], Awaitable[None]],
+        limit: BodyLimit,
+        when_slow: Callable[[Scope], Awaitable[None]],
+        turns: Turns,
     ) -> None:
-        """limit: most bytes. weight: bytes of memory for each of them, once it has come. patience: seconds.
-
-        came: has `WHOLE` as soon as the body need not be waited for, if the server tells.
-        took: called with the size of each part that is not the last; returns when the next one may be read.
-        """
-        self._took = took
+        """scope: of the request, with its `Share` as "memory". when_slow, turns: as of `Limits.body`."""
+        self._scope = scope
         self._receive = receive
-        self._share = share
-        self._limit = self._largest = limit
-        self._hint = ""
-        self._weight = weight
-        self._announced = announced
-        self._patience = self._left = patience
-        self._came = came
+        self._limit = limit
         self._when_slow = when_slow
+        self._turns = turns
+        self._share: Share = scope["memory"]
+        self._most = limit.largest
+        self._hint = ""
+        length = header(scope, b"content-length") or ""
+        self._announced = int(length) if length.isascii() and length.isdigit() else 0
+        self._left = limit.patience
+        self._came: Mapping[str, object] = scope.get("state", {})
+        """Has `WHOLE` as soon as the body need not be waited for, if the server tells."""
         self._made = time.monotonic()
         self._taken = self._pieces = 0
         self._more = True
@@ -168,17 +164,17 @@ class Body:
 
         Raises `ApiError` 413 if more is announced, or has come.
         """
-        self._limit, self._hint = min(self._largest, most), hint
-        if max(self._taken, self._announced) > self._limit:
+        self._most, self._hint = min(self._limit.largest, most), hint
+        if max(self._taken, self._announced) > self._most:
             raise of_http(self._too_large())
 
     async def __call__(self) -> Message:
         """The next message of the request, which may say that the client has gone."""
         if not self._more:
             return await self._receive()
-        if not self._taken and self._weight:
+        if not self._taken and self._limit.weight:
             # Refuse the body before it is sent if there is no room for it.
-            self._share.expect(min(self._announced, self._limit))
+            self._share.expect(min(self._announced, self._most))
         begun = time.monotonic()
         try:
             # Most bodies have come by now, and a timer takes as long as the other checks of a body together.
@@ -192,16 +188,20 @@ class Body:
         self._more = message.get("more_body", False)
         self._pieces += 1
         # A fast transfer does not allow a longer pause later: the budget never exceeds `patience`.
-        self._left = min(self._patience, self._left - (now - begun) + size / SLOWEST)
-        if max(self._taken + size, self._announced) > self._limit:
+        self._left = min(self._limit.patience, self._left - (now - begun) + size / SLOWEST)
+        if max(self._taken + size, self._announced) > self._most:
             raise self._too_large()
         self._taken += size
         # The body is decoded only when it is complete, so that until then it is counted once.
-        self._share.hold(self._taken * (min(self._weight, 1) if self._more else self._weight))
+        weight = self._limit.weight
+        self._share.hold(self._taken * (min(weight, 1) if self._more else weight))
         if self._more:
-            await self._took(size)
+            # Whoever has used the least of the loop's time reads on.
+            namespace = self._scope["caller"].namespace if "caller" in self._scope else ""
+            self._turns.charge(namespace, READING * size)
+            await self._turns.take(namespace)
         elif self._pieces > 1 or now - self._made >= FRESH:
-            await self._when_slow()
+            await self._when_slow(self._scope)
         return message
 
     async def whole(self) -> bytes:
@@ -226,7 +226,7 @@ class Body:
         self._share.release()
 
     def _too_large(self) -> HTTPException:
-        return _refusal(413, f"expected a body of at most {self._limit} bytes{self._hint}")
+        return _refusal(413, f"expected a body of at most {self._most} bytes{self._hint}")
 
     async def _piece(self) -> bytes:
         message = await self()
@@ -316,15 +316,6 @@ class Share:
         self.held = self.counted = 0
 
 
-async def _take(turns: Turns, namespace: str, size: int) -> None:
-    turns.charge(namespace, READING * size)
-    await turns.take(namespace)
-
-
 def _refusal(status: int, detail: str) -> HTTPException:
     """An error for a body that is not read to its end: the connection is closed instead."""
     return HTTPException(status, detail, headers={"connection": "close"})
-
-
-def _announced(length: str) -> int:
-    return int(length) if length.isascii() and length.isdigit() else 0

@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from prometheus_client import Counter, Histogram
 from starlette.routing import compile_path
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from optimist.api import problems
 from optimist.api.context import is_replaced
@@ -153,8 +153,11 @@ class Service(FastAPI):
         """Answer a request that is admitted."""
         try:
             receive = self._limits.body(scope, receive, self._access.admit_again, self._turns)
-            route = next((route for route in self._straight_routes if route.matches(scope)), None)
-            answer = super().__call__ if route is None else await route.answer(Request(scope, receive))
+            answer: ASGIApp = super().__call__
+            for route in self._straight_routes:
+                if route.matches(scope):
+                    answer = await route.answer(Request(scope, receive))
+                    break
         except Exception as error:
             answer = _refusal(error)
         await answer(scope, receive, visit.send)

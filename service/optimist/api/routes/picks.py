@@ -17,7 +17,7 @@ from optimist.api.bodies.asks import (
     read_parameters,
 )
 from optimist.api.bodies.batches import EMBEDDING, EMBEDDINGS, read_batch
-from optimist.api.context import ContextDep, context_of, served
+from optimist.api.context import ContextDep, context_of
 from optimist.api.middleware.service import Straight
 from optimist.api.problems import invalid
 from optimist.records import Batch, NotFound
@@ -41,12 +41,12 @@ async def ask(http: Request, request: AskRequest | None = None) -> Response:  # 
     They are in the JSON, or in a body of safetensors: `contexts` (n, d), and perhaps `texts` (n, k), the prompts in
     UTF-8 with zeros behind. A body of JSON has at most 64 KiB, and 1 MiB with the goal "route"; larger ones get 413.
     """
-    given = read_parameters(AskParameters, http)
-    experiment = await served(http, given.name)
+    context, given = context_of(http), read_parameters(AskParameters, http)
+    experiment = await context.served(given.name, http.scope)
     wanted, contexts = await read_ask(http, experiment.info, given)
     # Less is kept free of asks than of tells: that an experiment has ended should be heard for longer.
     size = bytes_of(experiment.info, wanted, contexts)
-    async with context_of(http).redis_health.room_for(size, reserve=0.5):
+    async with context.redis_health.room_for(size, reserve=0.5):
         return _answer(await experiment.ask(wanted, http.scope["caller"].key, contexts))
 
 
@@ -82,8 +82,8 @@ async def tell(request: Request) -> Response:
 
     When this answers 200, the batch is durable and counts once.
     """
-    given = read_parameters(TellParameters, request)
-    context, experiment = context_of(request), await served(request, given.name)
+    context, given = context_of(request), read_parameters(TellParameters, request)
+    experiment = await context.served(given.name, request.scope)
     info, store = experiment.info, context.store
     if given.next and info.config.context is not None:
         raise invalid("next: a pick of the goal 'route' is for a prompt: ask for it with its context")
