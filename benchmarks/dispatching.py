@@ -83,7 +83,7 @@ class World:
         await asyncio.gather(*(self._work(place, count) for place in range(len(self._names))))
 
     async def _work(self, place: int, count: int) -> None:
-        from optimist.records import Batch, Measures, Size
+        from optimist.records import Batch, Contents, Measures, Size
         from optimist_client.models import AskRequest
 
         dispatcher, pick, worker = self._dispatchers[self._names[place]], self._picks[place], f"w{place}"
@@ -91,7 +91,7 @@ class World:
             self._told += 1
             digest = struct.pack(">QQQQ", self._told * 0x9E3779B97F4A7C15 % 2**64, 0, place, self._told).hex()
             measures = Measures(digest, sizes=[Size("features", 3.0 + self._told % 7 / 10, 2, 1.01)])
-            batch = Batch(pick.number, digest, 5, bytes(1300), pick.nonce, measures)
+            batch = Batch(pick.number, pick.nonce, Contents(digest, 5, bytes(1300), measures))
             _, following = await dispatcher.tell(batch, AskRequest(worker=worker, request_id=f"after-{pick.nonce}"))
             assert following is not None
             pick = (await following).picks[0]

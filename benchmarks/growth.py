@@ -43,7 +43,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from endurance import MIB, resident
-from optimist.records import AskGroup, Batch, Measures, NewPick, Opening, Size
+from optimist.records import AskGroup, Batch, Contents, Measures, NewPick, Opening, Size
 from optimist.store import open_store
 from optimist.store.keys import EXPERIMENTS, experiment_key
 from optimist.store.redis_program import find_program
@@ -99,7 +99,7 @@ async def tell(url: str, name: str, picks: int, step: Callable[[int], None]) -> 
                 body, values = body_of(rng)
                 digest, row = tensors.digest({"values": values}), int(np.abs(values).argmax())
                 size = Size("values", float(abs(values[row, 0])), row, float((values**2).mean()))
-                batches.append(Batch(number, digest, BATCH, body, pick.nonce, Measures(digest, sizes=[size])))
+                batches.append(Batch(number, pick.nonce, Contents(digest, BATCH, body, Measures(digest, sizes=[size]))))
             rounds, last = rounds + len(new), new[-1].nonce if new else last
             step(rounds - len(batches))
 

@@ -14,7 +14,7 @@ from optimist.api.polls import BODIES, Polls
 from optimist.experiments.anomalies import NOTHING, Anomalous
 from optimist.experiments.outlines import Outline
 from optimist.experiments.state import PolicyState
-from optimist.records import AskGroup, NewPick, NotFound, Opened, Opening, StoreError
+from optimist.records import AskGroup, Contents, NewPick, NotFound, Opened, Opening, StoreError
 from optimist.store import Store
 from optimist_client.models import Experiment, ExperimentPage, Pick, Report
 
@@ -25,7 +25,7 @@ async def make(store: Store, generators: list[str], instance: str) -> None:
     experiment = experiment_of(config, created=1.0, instance=instance)
     await store.create_experiment("x", experiment.model_dump_json(), generators, 0.0, instance=instance)
     for number in range(3):
-        await store.append("x", len(generators) - 1, f"key {number}", "digest", 5, b"body")
+        await store.append("x", len(generators) - 1, f"key {number}", Contents("digest", 5, b"body"))
 
 
 class Reader:
@@ -126,7 +126,7 @@ async def test_a_report_is_made_again_only_after_a_change(store: Store):
     await store.control("x", {"stopped": "1"})
     report = (await polled())[1]
     assert report.state == "stopped"
-    await store.append("x", 0, "another", "digest", 5, b"body")
+    await store.append("x", 0, "another", Contents("digest", 5, b"body"))
     told, report = await polled()
     assert (report.samples, (await polled())[0] is told) == (20, True)
     # A lease that ends changes nothing in Redis.
@@ -146,7 +146,7 @@ async def test_many_cursors_of_one_report_are_not_all_kept(store: Store):
     polls = polls_of(store)
     await make(store, ["a"], "one")
     for number in range(2 * BODIES):
-        await store.append("x", 0, f"more {number}", "digest", 5, b"body")
+        await store.append("x", 0, f"more {number}", Contents("digest", 5, b"body"))
     bodies = [await polls.report("x", after) for after in range(BODIES + 1)]
     assert await polls.report("x", BODIES) is bodies[-1]
     assert await polls.report("x", 0) is not bodies[0]

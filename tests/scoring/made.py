@@ -14,7 +14,7 @@ import numpy as np
 from logs import entry
 from numpy.typing import NDArray
 
-from optimist.records import ExperimentState
+from optimist.records import Contents, ExperimentState
 from optimist.scoring import Scorer
 from optimist.scoring.cached import SMALLEST_TAIL
 from optimist.scoring.scorer import CLAIM
@@ -36,8 +36,8 @@ class Made:
         """Append a batch, without indices unless it has a start; its position in the log."""
         good = entry(1, arrays)
         key = f"key {next(self._keys)}"
-        body = (good.digest, good.rows, good.body)
-        return (await self.store.append(self.name, generator, key, *body, start=start)).seq
+        contents = Contents(good.digest, good.rows, good.body)
+        return (await self.store.append(self.name, generator, key, contents, start=start)).seq
 
     async def tell_many(self, generator: int, batches: int, rows: int = 5, seed: int = 0) -> None:
         """Append normal batches, the same for one seed."""

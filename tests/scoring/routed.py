@@ -16,7 +16,7 @@ from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.numerics.routing.ridge import Moments
 from optimist.policies.routing import SAMPLED
-from optimist.records import AskGroup, Batch, LogExtent, NewPick, Opened, Opening, Settled
+from optimist.records import AskGroup, Batch, Contents, LogExtent, NewPick, Opened, Opening, Settled
 from optimist.scoring.cached import CachedStatistic
 
 WIDTH = 6
@@ -60,7 +60,7 @@ async def tell_routed(made: Made, generator: int, rows: Sequence[Row], probabili
     told = []
     for pick, number, (_, score) in zip(picks, exchanged.opened.numbers[request], rows, strict=True):
         good = entry(number, {"values": np.array([[score]])})
-        told.append(Batch(number, good.digest, good.rows, good.body, pick.nonce))
+        told.append(Batch(number, pick.nonce, Contents(good.digest, good.rows, good.body)))
     settled = (await made.store.exchange(made.name, told)).settled
     assert all(isinstance(one, Settled) for one in settled), settled
 

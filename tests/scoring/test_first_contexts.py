@@ -11,7 +11,7 @@ from made import Made, scoring, settled, until
 from optimist.estimation.stored import question_of, routed_prompt_of, unpack_kernels
 from optimist.numerics.routing.features import contexts_to_fit, usual_distance
 from optimist.numerics.routing.prompts import RoutedPrompt
-from optimist.records import AskGroup, Batch, NewPick, Opening
+from optimist.records import AskGroup, Batch, Contents, NewPick, Opening
 from optimist_client import tensors
 
 COLUMNS = 3
@@ -26,7 +26,7 @@ async def route(made: Made, generator: int, context: np.ndarray, score: float) -
     found = (await made.store.exchange(made.name, opening=Opening([group], 60.0, state.rounds, state.last))).opened
     [number] = found.numbers[nonce]  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
     good = entry(1, {"values": np.array([[score]])})
-    await made.store.exchange(made.name, [Batch(number, good.digest, good.rows, good.body, nonce)])
+    await made.store.exchange(made.name, [Batch(number, nonce, Contents(good.digest, good.rows, good.body))])
     return number
 
 

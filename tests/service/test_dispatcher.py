@@ -15,7 +15,7 @@ from optimist.dispatch import dispatcher as dispatcher_module
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.state import PolicyState
-from optimist.records import Batch, Conflict, Exchanged, ExperimentState
+from optimist.records import Batch, Conflict, Contents, Exchanged, ExperimentState
 from optimist.store import Store
 from optimist_client.models import AskReply, AskRequest, Pick
 
@@ -39,7 +39,7 @@ async def make_dispatcher(store: Store, **config: object) -> Dispatcher:
 
 
 def batch(pick: Pick, rows: int = 4, body: bytes = b"body") -> Batch:
-    return Batch(pick.number, "digest", rows, body, pick.nonce)
+    return Batch(pick.number, pick.nonce, Contents("digest", rows, body))
 
 
 async def round_(dispatcher: Dispatcher, pick: Pick) -> Pick:
@@ -152,7 +152,9 @@ async def test_what_is_told_again_opens_nothing_again(store: Store):
     following = await round_(dispatcher, pick)
     assert (await round_(dispatcher, pick)) == following
     with pytest.raises(Conflict):
-        await dispatcher.tell(Batch(pick.number, "another", 4, b"body", pick.nonce), AskRequest(request_id="other"))
+        await dispatcher.tell(
+            Batch(pick.number, pick.nonce, Contents("another", 4, b"body")), AskRequest(request_id="other")
+        )
     assert (await store.state("x")).rounds == 2
 
 
@@ -160,7 +162,7 @@ async def test_one_conflict_among_many_is_one_answer(store: Store):
     dispatcher = await make_dispatcher(store)
     picks = [await first(dispatcher, worker) for worker in "uvw"]
     await dispatcher.tell(batch(picks[0]))
-    wrong = [Batch(picks[0].number, "another", 4, b"", picks[0].nonce), batch(picks[1]), batch(picks[2])]
+    wrong = [Batch(picks[0].number, picks[0].nonce, Contents("another", 4, b"")), batch(picks[1]), batch(picks[2])]
     told = await _all(dispatcher, wrong)
     assert [type(answer) for answer in told] == [Conflict, AskReply, AskReply]
     stored = await store.state("x")
@@ -169,7 +171,7 @@ async def test_one_conflict_among_many_is_one_answer(store: Store):
 
 async def _all(dispatcher: Dispatcher, batches: list[Batch]) -> list[object]:
     async def one(told: Batch) -> AskReply:
-        _, following = await dispatcher.tell(told, AskRequest(request_id=f"after-{told.pick}-{told.digest}"))
+        _, following = await dispatcher.tell(told, AskRequest(request_id=f"after-{told.pick}-{told.contents.digest}"))
         assert following is not None
         return await following
 

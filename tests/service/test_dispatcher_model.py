@@ -20,7 +20,7 @@ from optimist.dispatch.dispatcher import Dispatcher
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
-from optimist.records import Batch, ExperimentState, Measures, StoreError
+from optimist.records import Batch, Contents, ExperimentState, Measures, StoreError
 from optimist.store import Store, connect, start_embedded
 from optimist_client.models import AskReply, AskRequest, Pick
 from optimist_client.models.picks import MOST_PICKS
@@ -123,7 +123,7 @@ class World:
         asked = AskRequest(worker=pick.worker, request_id=f"after-{pick.nonce}") if then else None
         # Every third batch of a generator repeats an earlier one.
         measures = Measures(f"{ord(pick.generator):08x}{pick.number % 3:08x}")
-        batch = Batch(pick.number, digest, rows or pick.size, b"body", pick.nonce, measures)
+        batch = Batch(pick.number, pick.nonce, Contents(digest, rows or pick.size, b"body", measures))
         _, following = await self.dispatcher.tell(batch, asked)
         if following is not None:
             self.took(await following)
@@ -146,7 +146,7 @@ class World:
             chosen = {pick.number: pick for pick in map(self.chosen, values[0]) if pick is not None}
             await asyncio.gather(*(self.tell(pick, then=True) for pick in chosen.values()))
         elif name == "append":
-            await store.append("x", values[0], f"{values}", "digest", 3, b"body", start=values[1])
+            await store.append("x", values[0], f"{values}", Contents("digest", 3, b"body"), start=values[1])
         elif (pick := self.chosen(values[-1])) is not None:
             await self.end(name, pick, *values[:-1])
 
@@ -158,7 +158,7 @@ class World:
         elif name == "tell another batch":
             await self.tell(pick, then, "another")
         elif name == "tell elsewhere":
-            await self.store.exchange("x", [Batch(pick.number, "digest", pick.size, b"body", pick.nonce)])
+            await self.store.exchange("x", [Batch(pick.number, pick.nonce, Contents("digest", pick.size, b"body"))])
         elif name == "give up":
             await self.store.give_up("x", pick.number, "tired", nonce=pick.nonce)
         elif name == "expire":

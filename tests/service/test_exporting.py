@@ -11,7 +11,7 @@ from configs import config_of, experiment_of
 
 from optimist.archive.exporting import Exporter
 from optimist.archive.file import Archive, ArchiveWriter
-from optimist.records import NotFound, Snapshot, Unavailable, WatchedState
+from optimist.records import Contents, NotFound, Snapshot, Unavailable, WatchedState
 from optimist.store import Store
 from optimist_client.metrics import InceptionScore
 from optimist_client.models import Experiment
@@ -27,7 +27,7 @@ async def made(store: Store) -> Experiment:
 
 
 async def append(store: Store, number: int) -> None:
-    await store.append("x", number % 2, f"key {number}", "digest", 5, f"body {number}".encode())
+    await store.append("x", number % 2, f"key {number}", Contents("digest", 5, f"body {number}".encode()))
 
 
 async def trim(store: Store, generator: int = 0) -> None:

@@ -14,7 +14,7 @@ from optimist.dispatch.latching import with_decision_latched
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
-from optimist.records import Batch
+from optimist.records import Batch, Contents
 from optimist.store import MIXTURES, Store
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 
@@ -38,13 +38,17 @@ class World:
         return await asyncio.wait_for(self.dispatcher.ask(AskRequest(worker=worker, **fields)), LONG)
 
     async def tell(self, pick: Pick) -> None:
-        await self.dispatcher.tell(Batch(pick.number, f"digest {pick.number}", pick.size, b"body", pick.nonce))
+        await self.dispatcher.tell(
+            Batch(pick.number, pick.nonce, Contents(f"digest {pick.number}", pick.size, b"body"))
+        )
 
     async def append(self, *generators: int) -> None:
         """Twenty samples of each, that no pick asked for."""
         for generator in generators:
             self.appended += 1
-            await self.store.append("x", generator, f"key {self.appended}", f"more {self.appended}", 20, b"body")
+            await self.store.append(
+                "x", generator, f"key {self.appended}", Contents(f"more {self.appended}", 20, b"body")
+            )
 
     async def round(self, worker: str = "w") -> Pick:
         pick = (await self.ask(worker)).picks[0]
@@ -148,7 +152,7 @@ async def test_it_knows_what_reading_the_state_shows(store: Store):
     for turn in range(12):
         pick = (await world.ask()).picks[0]
         _, following = await world.dispatcher.tell(
-            Batch(pick.number, f"digest {turn}", 2, b"body", pick.nonce), AskRequest(worker="w")
+            Batch(pick.number, pick.nonce, Contents(f"digest {turn}", 2, b"body")), AskRequest(worker="w")
         )
         assert following is not None
         await following

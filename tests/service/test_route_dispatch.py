@@ -20,7 +20,7 @@ from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import RoutePolicy
-from optimist.records import COST, Batch
+from optimist.records import COST, Batch, Contents
 from optimist.store import Store
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 
@@ -52,7 +52,7 @@ class World:
 
     async def tell(self, *picks: Pick, rows: int | None = None) -> None:
         for pick in picks:
-            batch = Batch(pick.number, f"digest {pick.number}", rows or pick.size, b"body", pick.nonce)
+            batch = Batch(pick.number, pick.nonce, Contents(f"digest {pick.number}", rows or pick.size, b"body"))
             await self.dispatcher.tell(batch)
 
     async def warm_up(self) -> list[Pick]:

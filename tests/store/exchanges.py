@@ -6,7 +6,18 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from optimist.records import AskGroup, Batch, ExperimentState, Measures, NewPick, Opened, Opening, Settled, StoreError
+from optimist.records import (
+    AskGroup,
+    Batch,
+    Contents,
+    ExperimentState,
+    Measures,
+    NewPick,
+    Opened,
+    Opening,
+    Settled,
+    StoreError,
+)
 from optimist.store import Store
 
 
@@ -40,7 +51,7 @@ async def settle(
 ) -> Settled:
     """Settle one batch, with the pick's own nonce unless one is given; raises what it comes to instead."""
     nonce = await nonce_of(store, experiment, pick) if nonce is None else nonce
-    batch = Batch(pick, digest, rows, body, nonce, measures)
+    batch = Batch(pick, nonce, Contents(digest, rows, body, measures))
     [settled] = (await store.exchange(experiment, [batch], instance=instance)).settled
     if isinstance(settled, StoreError):
         raise settled

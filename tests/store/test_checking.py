@@ -9,7 +9,7 @@ import pytest
 from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.records import AskGroup, Copy, Measures, Origin, Refused, Settled, Size
+from optimist.records import AskGroup, Contents, Copy, Measures, Origin, Refused, Settled, Size
 from optimist.store import Store
 
 contents = (f"{number * 2654435761 % 2**64:016x}" for number in itertools.count(1))
@@ -28,7 +28,7 @@ def sized(largest: float, scale: float = 1.0, *, reference: float | None = None,
 
 async def append(store: Store, generator: int, measures: Measures, rows: int = 10) -> Settled:
     key = next(keys)
-    return await store.append("x", generator, key, key, rows, b"body", measures=measures)
+    return await store.append("x", generator, key, Contents(key, rows, b"body", measures=measures))
 
 
 async def told(store: Store, generator: int, prompts: str, measures: Measures) -> Settled:
@@ -81,9 +81,9 @@ async def test_a_large_batch_counts_and_does_not_make_what_is_usual(store: Store
 
 async def test_a_repeat_gets_its_answer_though_it_would_be_refused_by_now(store: Store):
     measures = Measures("0" * 16, limit=1e6, refuse_copies=True, sizes=[Size("features", 1e29, 0, 1e58)])
-    first = await store.append("x", 1, "key", "digest", 30, b"body", measures=measures)
+    first = await store.append("x", 1, "key", Contents("digest", 30, b"body", measures=measures))
     await append(store, 0, sized(1.0), rows=30)
-    again = await store.append("x", 1, "key", "digest", 30, b"body", measures=measures)
+    again = await store.append("x", 1, "key", Contents("digest", 30, b"body", measures=measures))
     assert (again.seq, again.duplicate, again.copy) == (first.seq, True, None)
 
 
@@ -174,5 +174,5 @@ async def test_a_full_list_of_named_copies_makes_room_for_those_that_count(store
 
 
 async def test_batches_without_terms_leave_nothing(store: Store, redis: Redis):
-    await store.append("x", 0, "key", "digest", 30, b"body")
+    await store.append("x", 0, "key", Contents("digest", 30, b"body"))
     assert not await redis.exists("optimist:{x}:checks", "optimist:{x}:named_copies")

@@ -10,6 +10,7 @@ from optimist.records import (
     AskGroup,
     ChainedExtent,
     Conflict,
+    Contents,
     Measures,
     NewPreview,
     NotFound,
@@ -66,7 +67,7 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
         await settle(store, "one", pick, "digest", 5, b"body")
     await store.give_up("one", 2, "tired")
     for key in ("key", "copy"):
-        await store.append("one", 0, key, "digest", 5, b"body", measures=Measures("ab" * 8, sizes=SIZES))
+        await store.append("one", 0, key, Contents("digest", 5, b"body", measures=Measures("ab" * 8, sizes=SIZES)))
     await open_picks(
         store, "one", 6, [AskGroup("short", [new_pick(0, "{}", nonce="aa", context=b"context")])], lease_seconds=0.001
     )
@@ -115,7 +116,7 @@ async def test_what_is_deleted_or_unknown_cannot_come_back_by_halves(store: Stor
         open_picks(store, "gone", 0, [AskGroup("ask", [new_pick(0, "{}")])], lease_seconds=60),
         settle(store, "gone", 1, "digest", 5, b"body"),
         store.give_up("gone", 1, "tired"),
-        store.append("gone", 0, "key", "digest", 5, b"body"),
+        store.append("gone", 0, "key", Contents("digest", 5, b"body")),
         store.renew_leases("gone", [1], 60),
         store.claim("gone", 0, "scorer", 60),
         store.end_claim("gone", 0, "token"),
@@ -169,7 +170,7 @@ async def test_what_was_meant_for_a_deleted_experiment_is_refused_by_its_success
         open_picks(store, "one", 0, group, 60, instance=instance),
         settle(store, "one", 1, "digest", 5, b"body", instance=instance),
         store.give_up("one", 1, "tired", instance=instance),
-        store.append("one", 0, "key", "digest", 5, b"body", instance=instance),
+        store.append("one", 0, "key", Contents("digest", 5, b"body"), instance=instance),
         store.latch_decision("one", "{}", instance=instance),
     ):
         with pytest.raises(NotFound, match="made again"):

@@ -8,7 +8,18 @@ import pytest
 from exchanges import new_pick, open_picks, opening_for, settle
 from redis.asyncio import Redis
 
-from optimist.records import AskGroup, Batch, ExperimentState, Gone, LogGap, Refused, Settled, Superseded, chained
+from optimist.records import (
+    AskGroup,
+    Batch,
+    Contents,
+    ExperimentState,
+    Gone,
+    LogGap,
+    Refused,
+    Settled,
+    Superseded,
+    chained,
+)
 from optimist.store import Store, kernels_digest
 
 Back = Callable[[], Awaitable[None]]
@@ -146,10 +157,10 @@ async def test_picks_are_not_opened_by_a_state_of_picks_that_are_lost(experiment
 async def test_the_log_is_chained_and_a_reader_notices_that_its_end_was_lost(experiment: Store, redis: Redis):
     chain = ""
     for number in range(3):
-        await experiment.append("x", 0, f"key {number}", f"digest {number}", 5, b"body")
+        await experiment.append("x", 0, f"key {number}", Contents(f"digest {number}", 5, b"body"))
         chain = chained(chain, f"digest {number}")
     back = await remembered(redis)
-    await experiment.append("x", 0, "lost", "lost", 5, b"body")
+    await experiment.append("x", 0, "lost", Contents("lost", 5, b"body"))
     read = await experiment.read_log("x", 0, 0)
     assert read[2].chain == chain
     assert await experiment.read_log("x", 0, 3, chain=chain) == read[3:]
@@ -157,7 +168,7 @@ async def test_the_log_is_chained_and_a_reader_notices_that_its_end_was_lost(exp
     with pytest.raises(LogGap):
         await experiment.read_log("x", 0, 4, chain=read[3].chain)
     for word in ("true", "true too"):
-        await experiment.append("x", 0, word, word, 5, b"body")
+        await experiment.append("x", 0, word, Contents(word, 5, b"body"))
         with pytest.raises(LogGap):
             await experiment.read_log("x", 0, 4, chain=read[3].chain)
     assert [entry.digest for entry in await experiment.read_log("x", 0, 3, chain=chain)] == ["true", "true too"]
@@ -166,11 +177,11 @@ async def test_the_log_is_chained_and_a_reader_notices_that_its_end_was_lost(exp
 @pytest.mark.parametrize("made", ["estimate", "snapshot", "modes", "kernels", "quarantine"])
 async def test_nothing_made_of_lost_batches_is_stored(experiment: Store, redis: Redis, made: str):
     back = await remembered(redis)
-    await experiment.append("x", 0, "lost", "lost", 5, b"body")
+    await experiment.append("x", 0, "lost", Contents("lost", 5, b"body"))
     [lost] = await experiment.read_log("x", 0, 0)
     await back()
-    await experiment.append("x", 0, "true", "true", 5, b"body")
-    await experiment.append("x", 0, "next", "next", 5, b"body")
+    await experiment.append("x", 0, "true", Contents("true", 5, b"body"))
+    await experiment.append("x", 0, "next", Contents("next", 5, b"body"))
     claim = await experiment.claim("x", 0, "scorer", 60.0)
     assert claim is not None
     token = claim.token
@@ -195,7 +206,7 @@ async def test_nothing_made_of_lost_batches_is_stored(experiment: Store, redis: 
 
 
 async def test_nothing_made_with_kernels_that_were_lost_is_stored(experiment: Store, redis: Redis):
-    await experiment.append("x", 0, "key", "digest", 5, b"body")
+    await experiment.append("x", 0, "key", Contents("digest", 5, b"body"))
     claim = await experiment.claim("x", 0, "scorer", 60.0)
     assert claim is not None
     await experiment.put_fitted("x", 0, b"true", claim.token)
@@ -230,7 +241,7 @@ async def test_no_decision_by_estimates_that_were_lost(experiment: Store):
 
 async def test_batches_of_one_exchange_are_settled_each_by_its_own_nonce(experiment: Store):
     first, second = await opened(experiment, 0, "aa"), await opened(experiment, 1, "bb")
-    batches = [Batch(first, "one", 5, b"", "bb"), Batch(second, "two", 5, b"", "bb")]
+    batches = [Batch(first, "bb", Contents("one", 5, b"")), Batch(second, "bb", Contents("two", 5, b""))]
     wrong, settled = (await experiment.exchange("x", batches)).settled
     assert isinstance(wrong, Gone)
     assert isinstance(settled, Settled)

@@ -8,7 +8,7 @@ import pytest
 from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.records import AskGroup, ChainedExtent, NewPick, Unavailable
+from optimist.records import AskGroup, ChainedExtent, Contents, NewPick, Unavailable
 from optimist.store import MIXTURE, ROUTES_UNIT, Store
 
 asks = itertools.count()
@@ -38,7 +38,7 @@ async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: S
         "create": lambda: store.create_experiment("x2", "{}", ["a"], growth=0.0),
         "open": lambda: open_picks(store, "x", 4, ask(), lease_seconds=60),
         "settle": lambda: settle(store, "x", 2, "digest", 5, b"body"),
-        "append": lambda: store.append("x", 0, "key", "digest", 5, b"body"),
+        "append": lambda: store.append("x", 0, "key", Contents("digest", 5, b"body")),
         "renew": lambda: store.renew_leases("x", [2, 3], 600),
         "claim": lambda: store.claim("x", 1, "scorer", 60),
         "estimate": lambda: store.put_estimate("x", 0, 1, "{}", mine),
@@ -90,7 +90,7 @@ async def test_a_snapshot_all_of_which_has_come_makes_room_in_a_full_redis(
     store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ):
     await store.create_experiment("x", "{}", ["a"], growth=0.0)
-    await store.append("x", 0, "key", "digest", 5, bytes(100_000))
+    await store.append("x", 0, "key", Contents("digest", 5, bytes(100_000)))
     claim = await store.claim("x", 0, "scorer", 60)
     assert claim is not None
     run = store._commands.experiment_script
@@ -128,7 +128,7 @@ async def test_a_busy_life_is_bounded_and_leaves_nothing(redis: Redis):
                 await store.give_up("x", first + 1, "tired")
                 await settle(store, "x", first + 2, "digest", 5, bytes(100))
                 told += 1
-            await store.append("x", n % 2, f"key {first}", "digest", 5, bytes(100))
+            await store.append("x", n % 2, f"key {first}", Contents("digest", 5, bytes(100)))
             for g, state in enumerate((await store.state("x")).generators):
                 claim = await store.claim("x", g, "scorer", 60)
                 assert claim is not None

@@ -24,6 +24,7 @@ from optimist.records import (
     AskGroup,
     ChainedExtent,
     Conflict,
+    Contents,
     Gone,
     LogGap,
     Measures,
@@ -596,7 +597,7 @@ class Model(RuleBasedStateMachine):
         g, key = g % len(self.gs), f"{key}"[0]
         rows, measures = ROWS[digest], MEASURES[digest]
         settled = self.attempt(
-            self.store.append("m", g, key, digest, rows, digest.encode(), start=start, measures=measures)
+            self.store.append("m", g, key, Contents(digest, rows, digest.encode(), measures=measures), start=start)
         )
         known = self.appended.get((g, key))
         if known is not None and known[3] and self.gs[g].is_retracted(known[3]):

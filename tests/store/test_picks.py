@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from optimist.records import AskGroup, Conflict, Gone, LogGap, NotFound
+from optimist.records import AskGroup, Conflict, Contents, Gone, LogGap, NotFound
 from optimist.store import EmbeddedRedis, Store, connect
 
 asks = itertools.count()
@@ -197,18 +197,18 @@ async def test_a_lease_is_renewed_unless_it_ran_out(store: Store):
 
 async def test_a_batch_without_a_pick_counts_once(store: Store):
     await settle(store, "x", await open_one(store, 1), "digest", 5, b"body")
-    answers = await asyncio.gather(*(store.append("x", 1, "key\n", "digest", 3, b"mine") for _ in range(5)))
+    answers = await asyncio.gather(*(store.append("x", 1, "key\n", Contents("digest", 3, b"mine")) for _ in range(5)))
     assert sorted(answer.duplicate for answer in answers) == [False] + [True] * 4
     assert {(a.pick, a.generator, a.rows, a.samples, a.batches, a.seq, a.late) for a in answers} == {
         (0, 1, 3, 8, 2, 2, False)
     }
     with pytest.raises(Conflict, match="another batch"):
-        await store.append("x", 1, "key\n", "other", 3, b"other")
+        await store.append("x", 1, "key\n", Contents("other", 3, b"other"))
     with pytest.raises(NotFound):
-        await store.append("x", 3, "key", "digest", 3, b"body")
+        await store.append("x", 3, "key", Contents("digest", 3, b"body"))
     for key, digest, rows in (("", "digest", 3), ("key", "", 3), ("key", "digest", 0)):
         with pytest.raises(ValueError):
-            await store.append("x", 1, key, digest, rows, b"body")
+            await store.append("x", 1, key, Contents(digest, rows, b"body"))
     assert (await store.state("x")).told == 2
     assert [(e.seq, e.pick, e.body) for e in await store.read_log("x", 1, 1)] == [(2, 0, b"mine")]
     assert list(struct.iter_unpack("<HBI", await store.history("x"))) == [(1, 0, 5), (1, 2, 3)]
@@ -217,13 +217,13 @@ async def test_a_batch_without_a_pick_counts_once(store: Store):
 async def test_keys_of_batches_without_a_pick_are_remembered_within_limit_and_time(redis: Redis):
     store = Store(redis, settled_limit=4)
     for n in range(10):
-        await store.append("x", 0, f"key {n}", "digest", 3, b"body")
+        await store.append("x", 0, f"key {n}", Contents("digest", 3, b"body"))
     assert await redis.hlen("optimist:{x}:appended") == await redis.zcard("optimist:{x}:appended_at") == 4
-    assert (await store.append("x", 0, "key 6", "digest", 3, b"body")).duplicate
-    assert not (await store.append("x", 0, "key 5", "digest", 3, b"body")).duplicate
+    assert (await store.append("x", 0, "key 6", Contents("digest", 3, b"body"))).duplicate
+    assert not (await store.append("x", 0, "key 5", Contents("digest", 3, b"body"))).duplicate
     for age, key in ((24 * 3600 + 60, "0\tkey 7"), (24 * 3600 - 60, "0\tkey 8")):
         await redis.zincrby("optimist:{x}:appended_at", -age, key)
-    await store.append("x", 0, "key 10", "digest", 3, b"body")
+    await store.append("x", 0, "key 10", Contents("digest", 3, b"body"))
     assert sorted(await redis.hkeys("optimist:{x}:appended")) == [
         b"0\tkey 10",
         b"0\tkey 5",
@@ -235,14 +235,14 @@ async def test_keys_of_batches_without_a_pick_are_remembered_within_limit_and_ti
 async def test_a_key_of_a_batch_without_a_pick_is_its_generators(redis: Redis):
     store = Store(redis, settled_limit=4)
     for generator, digest in ((0, "digest"), (1, "digest"), (2, "other")):
-        settled = await store.append("x", generator, "key", digest, 3, b"body")
+        settled = await store.append("x", generator, "key", Contents(digest, 3, b"body"))
         assert (settled.generator, settled.seq, settled.duplicate) == (generator, 1, False)
-    again = await store.append("x", 1, "key", "digest", 3, b"body")
+    again = await store.append("x", 1, "key", Contents("digest", 3, b"body"))
     assert (again.generator, again.duplicate) == (1, True)
     with pytest.raises(Conflict, match="another batch"):
-        await store.append("x", 1, "key", "other", 3, b"other")
+        await store.append("x", 1, "key", Contents("other", 3, b"other"))
     for n in range(5):
-        await store.append("x", n % 3, f"key {n}", "digest", 3, b"body")
+        await store.append("x", n % 3, f"key {n}", Contents("digest", 3, b"body"))
     assert await redis.hlen("optimist:{x}:appended") == await redis.zcard("optimist:{x}:appended_at") == 4
 
 

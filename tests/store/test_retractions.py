@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 from optimist.records import (
     AskGroup,
     Conflict,
+    Contents,
     ExperimentState,
     Measures,
     NotFound,
@@ -90,17 +91,17 @@ async def test_a_repeat_changes_nothing(store: Store):
 
 async def test_what_is_told_again_is_refused(store: Store):
     number = await tell(store, 0)
-    await store.append("x", 0, "key", "appended", ROWS, b"appended")
+    await store.append("x", 0, "key", Contents("appended", ROWS, b"appended"))
     await store.retract("x", pick=number)
     for body in (b"body", b"other"):
         with pytest.raises(Retracted, match="retracted since"):
             await settle(store, "x", number, f"digest {body!r}", ROWS, body)
     with pytest.raises(Retracted):
         await store.give_up("x", number, "")
-    assert (await store.append("x", 0, "key", "appended", ROWS, b"appended")).duplicate
+    assert (await store.append("x", 0, "key", Contents("appended", ROWS, b"appended"))).duplicate
     await store.retract("x", generator=0)
     with pytest.raises(Retracted):
-        await store.append("x", 0, "key", "appended", ROWS, b"appended")
+        await store.append("x", 0, "key", Contents("appended", ROWS, b"appended"))
     assert issubclass(Retracted, Conflict)
 
 
@@ -222,7 +223,7 @@ async def test_a_decision_that_rested_on_it_is_dropped(store: Store):
     for generator in (0, 0, 1):
         await tell(store, generator)
     await decided(store)
-    late = await store.append("x", 0, "late", "late", ROWS, b"late")
+    late = await store.append("x", 0, "late", Contents("late", ROWS, b"late"))
     record, _ = await store.retract("x", generator=0, position=late.seq)
     assert record is not None
     assert not record.reopened
@@ -251,7 +252,7 @@ def measures(content: str, size: float = 1.0) -> Measures:
 
 async def test_its_digest_leaves_the_copy_check_and_its_size_the_usual_sizes(store: Store):
     async def append(generator: int, key: str, content: str, size: float = 1.0, rows: int = 30) -> None:
-        await store.append("x", generator, key, key, rows, b"", measures=measures(content, size))
+        await store.append("x", generator, key, Contents(key, rows, b"", measures=measures(content, size)))
 
     await append(1, "absurd", "bb", 1e30)
     await append(0, "normal", "aa")

@@ -8,7 +8,7 @@ import pytest
 from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.records import AskGroup
+from optimist.records import AskGroup, Contents
 from optimist.store import Store
 
 CONTEXTS = "optimist:{x}:contexts"
@@ -53,7 +53,7 @@ async def test_a_tell_copies_it_into_the_log_once(store: Store, redis: Redis):
     assert await logged(store) == [SECOND, b"", FIRST]
     assert (await store.state("x")).generators[0].log_bytes == 3 * 8 + len(FIRST) + len(SECOND)
     assert await redis.exists(CONTEXTS) == 0
-    await store.append("x", 0, "key", "digest", 1, b"12345678")
+    await store.append("x", 0, "key", Contents("digest", 1, b"12345678"))
     assert (await logged(store))[3:] == [b""]
 
 

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from optimist.records import (
     AskGroup,
     Conflict,
+    Contents,
     CorruptData,
     LogGap,
     NotFound,
@@ -134,7 +135,7 @@ async def test_a_log_that_is_kept_is_not_trimmed_and_has_the_records(store: Stor
     await store.delete_experiment("x")
     await store.create_experiment("x", "{}", ["a"], growth=0.0, keep_log=True)
     await tell(store, b"one", b"two", record='{"seed": "\\t1"}')
-    await store.append("x", 0, "key", "digest", 5, b"three")
+    await store.append("x", 0, "key", Contents("digest", 5, b"three"))
     assert await store.put_snapshot("x", 0, 2, b"statistic", await token(store))
     assert [(e.seq, e.pick, e.record) for e in await store.read_log("x", 0, 0)] == [
         (1, 1, '{"seed": "\\t1"}'),
@@ -271,7 +272,7 @@ async def test_quarantined_batches_are_named_counted_once_and_bounded(store: Sto
 async def test_charts_keep_an_estimate_whenever_the_log_has_grown_by_a_32nd(store: Store):
     mine = await token(store)
     for seq in range(1, 161):
-        await store.append("x", 0, f"key {seq}", "digest", 1, b"body")
+        await store.append("x", 0, f"key {seq}", Contents("digest", 1, b"body"))
         for _ in range(2):  # as redis-py does after a lost reply
             await store.put_estimate("x", 0, seq, f"{{}} {seq}", mine, point=f"[{seq}, 0.5]")
     await store.put_estimate("x", 0, 161, "{}", mine)

@@ -9,7 +9,7 @@ import pytest
 from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.records import AskGroup, Conflict, GeneratorState, Refused, Returned
+from optimist.records import AskGroup, Conflict, Contents, GeneratorState, Refused, Returned
 from optimist.store import Store
 
 SIZE = 4
@@ -85,14 +85,14 @@ async def test_a_late_batch_leaves_nothing_that_another_pick_has(store: Store):
 
 async def test_a_batch_without_a_pick_may_name_its_start(store: Store):
     for key, start, rows in (("none", None, 3), ("first", 0, 5), ("second", 3, 2), ("far", 17, 3)):
-        await store.append("x", 0, key, "digest", rows, b"body", start=start)
+        await store.append("x", 0, key, Contents("digest", rows, b"body"), start=start)
     found = [(entry.pick, entry.indices) for entry in await store.read_log("x", 0, 0)]
     assert found == [(0, ()), (0, (0, 5)), (0, (17, 3))], "3 and 4 were told before"
     assert (await generator(store)).handed == 20, "the next multiple of the batch size"
-    assert (await store.append("x", 0, "far", "digest", 3, b"body", start=17)).duplicate
+    assert (await store.append("x", 0, "far", Contents("digest", 3, b"body"), start=17)).duplicate
     for start in (None, 16):
         with pytest.raises(Conflict, match="another start"):
-            await store.append("x", 0, "far", "digest", 3, b"body", start=start)
+            await store.append("x", 0, "far", Contents("digest", 3, b"body"), start=start)
     await store.retract("x", generator=0, position=2)
     assert (await generator(store)).returned == [], "nobody asked for it"
 
@@ -100,7 +100,7 @@ async def test_a_batch_without_a_pick_may_name_its_start(store: Store):
 async def test_samples_may_have_no_indices(store: Store):
     await store.create_experiment("none", "{}", ["a"], growth=0.0)
     with pytest.raises(Refused, match="no indices"):
-        await store.append("none", 0, "key", "digest", 3, b"body", start=0)
+        await store.append("none", 0, "key", Contents("digest", 3, b"body"), start=0)
     await open_picks(store, "none", 0, [AskGroup("ask", [new_pick(0, "{}")])], 60)
     await settle(store, "none", 1, "digest", 3, b"body")
     [entry] = await store.read_log("none", 0, 0)
@@ -117,7 +117,7 @@ async def test_estimates_that_the_reader_has_are_left_out_until_they_change(stor
         assert claim is not None
         tokens.append(claim.token)
         for n in range(3):
-            await store.append("x", g, f"{n}", "digest", 3, b"body")
+            await store.append("x", g, f"{n}", Contents("digest", 3, b"body"))
         await store.put_estimate("x", g, 1, "first " * 1000, tokens[g])
     known = await store.state("x")
     before = await sent(redis)

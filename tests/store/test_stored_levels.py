@@ -11,7 +11,18 @@ from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.numerics.anomalies import EXTREMES, KEPT, Level, keep
-from optimist.records import AskGroup, Conflict, KeptLevel, Measures, NotFound, Origin, Retracted, Settled, Size
+from optimist.records import (
+    AskGroup,
+    Conflict,
+    Contents,
+    KeptLevel,
+    Measures,
+    NotFound,
+    Origin,
+    Retracted,
+    Settled,
+    Size,
+)
 from optimist.store import Store
 
 PIXELS = round(math.log(255.0), 4)
@@ -32,7 +43,7 @@ def measured(*levels: float | None) -> Measures:
 
 async def append(store: Store, generator: int, *levels: float | None, rows: int = 5) -> Settled:
     key = next(keys)
-    return await store.append("x", generator, key, key, rows, b"body", measures=measured(*levels))
+    return await store.append("x", generator, key, Contents(key, rows, b"body", measures=measured(*levels)))
 
 
 async def kept(store: Store, generator: int, array: int = 0) -> list[Level]:

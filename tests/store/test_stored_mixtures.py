@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist.policies import blend_counts
-from optimist.records import ChainedExtent, LogExtent, NotFound, Superseded
+from optimist.records import ChainedExtent, Contents, LogExtent, NotFound, Superseded
 from optimist.store import MIXTURE, MIXTURES, MIXTURES_MADE, Announcement, Store, kernels_digest
 
 EACH = ["", "rke"]
@@ -29,7 +29,7 @@ async def created(store: Store, growth: float | None) -> None:
 async def tell(store: Store, *generators: int, rows: int = 5) -> None:
     for generator in generators:
         seq = (await store.state("x")).generators[generator].seq
-        await store.append("x", generator, f"key {seq}", f"digest {seq}", rows, bytes(10))
+        await store.append("x", generator, f"key {seq}", Contents(f"digest {seq}", rows, bytes(10)))
 
 
 async def token(store: Store, label: str = "", owner: str = "me") -> str:

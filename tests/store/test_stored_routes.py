@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
-from optimist.records import ChainedExtent, LogExtent, StoredRoutes, Superseded, is_outgrown
+from optimist.records import ChainedExtent, Contents, LogExtent, StoredRoutes, Superseded, is_outgrown
 from optimist.store import MIXTURE, ROUTES, ROUTES_MADE, ROUTES_UNIT, Announcement, Place, Store, kernels_digest
 
 MODEL = b"\x00model\xff \n"
@@ -23,7 +23,7 @@ async def experiment(store: Store) -> None:
 async def tell(store: Store, *generators: int, rows: int = 5) -> None:
     for generator in generators:
         seq = (await store.state("x")).generators[generator].seq
-        await store.append("x", generator, f"key {seq}", f"digest {seq}", rows, bytes(10))
+        await store.append("x", generator, f"key {seq}", Contents(f"digest {seq}", rows, bytes(10)))
 
 
 async def claimed(store: Store, place: Place) -> str:

@@ -9,6 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist.records import (
+    Contents,
     ExperimentState,
     GeneratorState,
     LogEntry,
@@ -39,7 +40,7 @@ async def created(store: Store, *, labels: list[str] = LABELS, keep_log: bool = 
 async def tell(store: Store, count: int, generator: int = 0) -> None:
     for _ in range(count):
         seq = (await store.state("x")).generators[generator].seq
-        await store.append("x", generator, f"key {seq}", f"digest {seq}", 5, bytes(10))
+        await store.append("x", generator, f"key {seq}", Contents(f"digest {seq}", 5, bytes(10)))
 
 
 async def token(store: Store, generator: int = 0, label: str = "", owner: str = "me") -> str:

@@ -146,13 +146,13 @@ class Dispatcher:
     def _gathered(self) -> tuple[list[Tell], list[Ask]]:
         """The tells that are sent together, in order, and all asks, those that came with these tells last.
 
-        What clients have cancelled is dropped.
+        What is answered, or was cancelled by its client, is dropped.
         """
         self._tells = [tell for tell in self._tells if not tell.answer.done()]
         self._waiting = [ask for ask in self._waiting if not ask.answer.done()]
         tells, asks, size = list[Tell](), list(self._waiting), 0
         for tell in self._tells:
-            size += len(tell.batch.body)
+            size += len(tell.batch.contents.body)
             if tells and size > GATHERED_BYTES:
                 break
             tells.append(tell)
@@ -175,13 +175,16 @@ class Dispatcher:
         state = self._state
         if state is None or not self._is_known:
             return None
-        is_applied = all(state.settle(tell.batch) for tell in tells)
+        for tell in tells:
+            if not state.settle(tell.batch.pick, tell.batch.contents.rows):
+                self._known_in = None
+                return None
         if self._models is not None:
             self._models.watch(state)
         ready = [ask for ask in asks if ask.may_go(state)]
-        if is_applied and not ready:
+        if not ready:
             return None
-        if is_applied and not state.has_ended and not state.would_stop:
+        if not state.has_ended and not state.would_stop:
             if not tells and time.monotonic() < self._refusing_until:
                 full = Assignment(state, self._most_open)
                 if refused := [ask for ask in ready if full.refuses(ask.request, ask.key, ask.contexts)]:
@@ -245,11 +248,10 @@ class Dispatcher:
         return False
 
     def _answer_tells(self, tells: Sequence[Tell], done: Exchanged, is_planned: bool) -> int | None:
-        """Answer these tells, which are the first ones. Returns the version after the last of them; None: none counts.
+        """Answer these tells. Returns the version after the last of them; None: none counts.
 
         is_planned: whether they were applied to the state.
         """
-        del self._tells[: len(tells)]
         version = None
         for tell, outcome in zip(tells, done.settled, strict=True):
             if isinstance(outcome, StoreError):
@@ -272,7 +274,7 @@ class Dispatcher:
         if done.before != stored.state_token or not done.is_foreseen:
             return False
         stored.state_token = done.after
-        return done.has_opened or version == stored.version
+        return version == stored.version or done.has_opened
 
     async def _wait_for_lock(self) -> None:
         """Pause while another replica has the opening lock. Raises Unavailable if that lasts too long."""
@@ -308,8 +310,6 @@ class Dispatcher:
             # A worker that asks again is alive.
             await self._store.renew_leases(self._config.name, plan.returned, self._most_open.lease_of(self._config))
         state, ended = self._state, self._state.has_ended
-        # Before the answers: a worker may ask again as soon as it has one.
-        self._waiting = [ask for ask in self._waiting if ask not in plan.replies]
         for ask, picks in plan.replies.items():
             waits = DRAINING if len(picks) < ask.least and not ended else None
             if not picks and not ended and plan.is_fresh:

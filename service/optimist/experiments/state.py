@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
-from operator import attrgetter
 
 from optimist.experiments.anomalies import decision_warnings
 from optimist.experiments.goals.base import Goal, Pending
 from optimist.experiments.goals.registry import goal_named
-from optimist.numerics.estimate import Estimate, is_due
+from optimist.experiments.opening import open_pick
+from optimist.experiments.settling import count_batch, end_pick, note_copy
+from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, rivals
 from optimist.records import (
     COST,
-    NAMED_COPIES,
-    Batch,
     ExperimentState,
     GeneratorState,
     NewPick,
     OpenPick,
-    Returned,
     Settled,
 )
 from optimist_client.models import AnomalousBatches, AskRequest, DecisionInfo, Experiment, ExperimentConfig, Pick, State
@@ -108,8 +104,8 @@ _SLACK = 1e-12
 class PolicyState:
     """The config of an experiment, and its stored state at one moment.
 
-    A dispatcher updates it in place with `settle`, `note` and `open`, which repeat what settling.lua, checking.lua and
-    opening.lua did. The store's version and state token show whether anything else has changed.
+    A dispatcher updates it in place with `settle`, `note` and `open`, which repeat what the scripts did.
+    The store's version and state token show whether anything else has changed.
     """
 
     def __init__(self, experiment: Experiment, stored: ExperimentState, known: PolicyState | None = None) -> None:
@@ -151,32 +147,19 @@ class PolicyState:
         self._places = {generator.ordinal: place for place, generator in enumerate(self.contenders)}
         self._live_decision: DecisionInfo | None = None
 
-    def settle(self, batch: Batch) -> bool:
-        """Count a batch as recorded for its pick. Returns False, and changes nothing, if the pick is not open.
-
-        It is counted whole. Only the store knows whether its indices were recorded before (`Exchanged.is_foreseen`).
-        """
-        removed = self.open_picks.remove(batch.pick)
+    def settle(self, number: int, rows: int) -> bool:
+        """End a pick by a batch of so many rows. Returns False, and changes nothing, if the pick is not open."""
+        removed = self.open_picks.remove(number)
         if removed is None:
             return False
         pick, leased = removed
-        stored, generator = self.stored, self.stored.generators[leased.generator]
-        del stored.open_picks[bisect_left(stored.open_picks, batch.pick, key=attrgetter("number"))]
-        if pick.start is not None and batch.rows < pick.size and generator.state != "retired":
-            _hand_back(generator, Returned(pick.number, pick.start + batch.rows, pick.size - batch.rows))
-        self.count(generator, batch.rows)
+        end_pick(self.stored, pick, leased, rows)
+        self.count(self.stored.generators[leased.generator], rows)
         return True
 
     def count(self, generator: GeneratorState, rows: int) -> None:
-        """Count a batch of so many rows as recorded."""
-        generator.samples += rows
-        generator.batches += 1
-        generator.seq += 1
-        if is_due(generator.samples, generator.due_samples, self.config.rescore_growth):
-            generator.due_samples, generator.due_seq = generator.samples, generator.seq
-        self.stored.told += 1
-        # The scripts count a tell as one change, so that the store's version tells whether anything else has changed.
-        self.stored.version += 1
+        """Count a batch of so many rows as recorded (`settling.count_batch`)."""
+        count_batch(self.stored, generator, rows, self.config.rescore_growth)
         self.samples += rows
         self._renew_arm(generator)
         self._live_decision = None
@@ -187,11 +170,8 @@ class PolicyState:
         if removed is None:
             return
         pick, leased = removed
-        stored, generator = self.stored, self.stored.generators[leased.generator]
-        del stored.open_picks[bisect_left(stored.open_picks, number, key=attrgetter("number"))]
-        if pick.start is not None:
-            _hand_back(generator, Returned(number, pick.start, pick.size))
-        self._renew_arm(generator)
+        end_pick(self.stored, pick, leased, 0)
+        self._renew_arm(self.stored.generators[leased.generator])
 
     def put_estimate(self, ordinal: int, estimate: Estimate) -> None:
         """Take an estimate that was made at the generator's due position."""
@@ -207,37 +187,17 @@ class PolicyState:
 
     def note(self, settled: Settled) -> None:
         """Add what the store found anomalous about a settled batch; only the store can know it."""
-        generator, copy = self.stored.generators[settled.generator], settled.copy
-        if copy is None:
-            return
-        if sum(len(other.named_copies) for other in self.stored.generators) < NAMED_COPIES:
-            generator.named_copies.append(copy)
-        generator.copies += 1
-        self._live_decision = None
+        if settled.copy is not None:
+            note_copy(self.stored, self.stored.generators[settled.generator], settled.copy)
+            self._live_decision = None
 
     def open(self, pick: Pick, new: NewPick, deadline: float) -> None:
-        """Count the next pick as open; deadline: about when its lease runs out, in Unix seconds.
-
-        Does not change the version: all picks that are opened together count as one change.
-        """
-        stored, generator = self.stored, self.stored.generators[new.generator]
-        stored.rounds = pick.number
-        stored.last = new.nonce
+        """Count the next pick as open, see `opening.open_pick`; deadline: about when its lease runs out, in Unix
+        seconds."""
         leased = OpenPick(pick.number, new.generator, pick.request_id, new.record, deadline, new.nonce, new.key)
-        stored.open_picks.append(leased)
-        # As opening.lua does: a minus sign marks what this pick did not take when it was opened.
-        rest: list[Returned] = []
-        if new.again is not None:
-            _, *rest = [part for part in generator.returned if part.pick == new.again]
-            generator.returned = [part for part in generator.returned if part.pick != new.again]
-        elif new.start is not None:
-            generator.handed += new.size + new.left
-        if new.start is not None and new.left:
-            _hand_back(generator, Returned(-pick.number, new.start + new.size, new.left))
-        for part in rest:
-            _hand_back(generator, replace(part, pick=-pick.number))
+        open_pick(self.stored, leased, new)
         self.open_picks.add(pick, leased)
-        self._renew_arm(generator)
+        self._renew_arm(self.stored.generators[new.generator])
 
     def _renew_arm(self, generator: GeneratorState) -> None:
         if generator.ordinal in self._places:
@@ -399,10 +359,6 @@ class PolicyState:
         if self.is_spent:
             return "out of budget"
         return "running" if self.goal.has_begun(self.arms) else "warming up"
-
-
-def _hand_back(generator: GeneratorState, part: Returned) -> None:
-    insort(generator.returned, part, key=attrgetter("pick"))
 
 
 def _estimates(generators: Sequence[GeneratorState], known: PolicyState | None) -> list[Estimate | None]:

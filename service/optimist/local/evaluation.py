@@ -35,7 +35,6 @@ from optimist.numerics.routing.features import checked_context
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import blend_counts
 from optimist.policies.routing import SAMPLED
-from optimist.records import Batch as Settling
 from optimist.records import ExperimentState, GeneratorState, LogExtent
 from optimist_client import models
 from optimist_client.errors import FixError
@@ -238,7 +237,7 @@ class Evaluation(Session):
         if pick is None:
             self.state.count(told_of, rows)
         else:
-            self.state.settle(Settling(pick, "in memory", rows, b"", ""))
+            self.state.settle(pick, rows)
         position = told_of.batches
         self._scales.add(generator, position, sizes, rows)
         if findings := self.findings(generator, position):

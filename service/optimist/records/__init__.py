@@ -32,6 +32,7 @@ from optimist.records.made import (
 from optimist.records.picks import (
     AskGroup,
     Batch,
+    Contents,
     Exchanged,
     KeptLevel,
     Measures,
@@ -40,7 +41,6 @@ from optimist.records.picks import (
     Opening,
     Settled,
     Size,
-    check_batch,
 )
 from optimist.records.state import (
     COST,
@@ -78,6 +78,7 @@ __all__ = [
     "ChainedExtent",
     "Claim",
     "Conflict",
+    "Contents",
     "Copy",
     "CorruptData",
     "CurvePoint",
@@ -122,6 +123,5 @@ __all__ = [
     "Unit",
     "WatchedState",
     "chained",
-    "check_batch",
     "is_outgrown",
 ]

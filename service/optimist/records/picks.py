@@ -144,26 +144,31 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """A batch for a pick, whose nonce it names. digest: of the decoded arrays, not empty; a repeated tell is recognised
-    by it."""
+class Contents:
+    """What a batch holds, as the log stores it.
 
-    pick: int
+    digest: of the decoded arrays; a repeated tell is recognised by it. Raises ValueError for what the scripts could not
+    store.
+    """
+
     digest: str
     rows: int
     body: bytes
-    nonce: str
     measures: Measures | None = None
     """The measures for the checks; None: not checked."""
 
     def __post_init__(self) -> None:
-        check_batch(self.digest, self.rows)
+        if not self.digest or "\t" in self.digest or self.rows < 1:
+            raise ValueError("a batch has at least one row, and a digest without tabs")
 
 
-def check_batch(digest: str, rows: int) -> None:
-    """Raise ValueError for a batch that the scripts could not store."""
-    if not digest or "\t" in digest or rows < 1:
-        raise ValueError("a batch has at least one row, and a digest without tabs")
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch for a pick, whose nonce it names."""
+
+    pick: int
+    nonce: str
+    contents: Contents
 
 
 @dataclass(frozen=True, slots=True)

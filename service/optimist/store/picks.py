@@ -8,18 +8,17 @@ from typing import Any
 
 from optimist.records import (
     Batch,
+    Contents,
     Copy,
     Exchanged,
     ExperimentState,
     Gone,
-    Measures,
     NewPreview,
     Opened,
     Opening,
     Settled,
     StoredPreview,
     StoreError,
-    check_batch,
 )
 from optimist.store import keys
 from optimist.store.commands import Commands, step
@@ -162,11 +161,8 @@ class Picks:
             batches=[
                 {
                     "number": batch.pick,
-                    "digest": batch.digest,
-                    "rows": batch.rows,
-                    "body": batch.body,
                     "nonce": batch.nonce,
-                    "measures": "" if batch.measures is None else str(batch.measures),
+                    **_contents(batch.contents),
                 }
                 for batch in batches
             ],
@@ -228,12 +224,9 @@ class Picks:
         experiment: str,
         generator: int,
         key: str,
-        digest: str,
-        rows: int,
-        body: bytes,
+        contents: Contents,
         *,
         start: int | None = None,
-        measures: Measures | None = None,
         instance: str | None = None,
     ) -> Settled:
         """Accept a batch without a pick. It counts like a told one, and is durable when this returns.
@@ -245,7 +238,6 @@ class Picks:
         Raises Conflict for a key that came with another digest or start, NotFound for an unknown generator, Refused for
         a batch that does not pass the checks, or with a `start` where samples have no indices.
         """
-        check_batch(digest, rows)
         if not key:
             raise ValueError("a batch without a pick has a key")
         answer = await self._commands.experiment_script(
@@ -253,11 +245,8 @@ class Picks:
             experiment,
             generator=generator,
             key=key,
-            digest=digest,
-            rows=rows,
-            body=body,
             start="" if start is None else start,
-            measures="" if measures is None else str(measures),
+            **_contents(contents),
             channel=keys.DUE,
             experiment=self._commands.full(experiment),
             remembered=self._settled_limit,
@@ -265,6 +254,16 @@ class Picks:
             instance=instance,
         )
         return _settled(answer)
+
+
+def _contents(contents: Contents) -> dict[str, Argument]:
+    """The contents of a batch as arguments of the scripts."""
+    return {
+        "digest": contents.digest,
+        "rows": contents.rows,
+        "body": contents.body,
+        "measures": "" if contents.measures is None else str(contents.measures),
+    }
 
 
 def _settled(answer: Sequence[Any]) -> Settled:

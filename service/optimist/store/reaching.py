@@ -65,11 +65,8 @@ class ServerIdentity:
 
     def __init__(self) -> None:
         self._met: set[tuple[bytes, ...]] = set()
-
-    @property
-    def incarnation(self) -> int:
+        self.incarnation = 0
         """Increases by one with each new server."""
-        return len(self._met)
 
     async def greet(self, connection: Any) -> None:
         """redis-py's `redis_connect_func`: begin a new connection, and record its server."""
@@ -80,6 +77,7 @@ class ServerIdentity:
         except ResponseError:  # this user has no permission for INFO
             return
         self._met.add(tuple(_IDS.findall(answer)))
+        self.incarnation = len(self._met)
 
 
 @contextmanager

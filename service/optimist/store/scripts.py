@@ -70,7 +70,7 @@ class Script:
         """The arguments in the order in which the script reads them. Raises TypeError for missing or unknown names."""
         if arguments.keys() != self.names:
             raise _mismatch(f"the script {self.name}", self.names, arguments)
-        packed: list[Argument] = [arguments[name] for name in self.head.scalars]
+        packed = list(map(arguments.__getitem__, self.head.scalars))
         for name, fields, values_of in self._lists:
             items = arguments[name]
             packed.append(len(items))

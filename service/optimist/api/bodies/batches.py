@@ -14,7 +14,7 @@ from optimist.api.pages import Cache
 from optimist.api.problems import invalid
 from optimist.numerics.batches import ExpectedValues, as_matrices, check_batch, check_shapes, readers_of
 from optimist.numerics.plausibility import levelled, magnitudes, sized
-from optimist.records import Measures, Size
+from optimist.records import Contents, Measures, Size
 from optimist.settings import Settings
 from optimist_client import tensors
 from optimist_client.embeddings import parsed
@@ -81,40 +81,30 @@ class Expected:
 _expected = Cache[str, tuple[ExperimentConfig, Expected]](KNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    """A checked batch: the digest of its decoded arrays, its number of rows, the body that the log stores, and what it
-    is compared with earlier batches by.
-    """
-
-    digest: str
-    rows: int
-    body: bytes
-    measures: Measures
-
-
 async def read_batch(
     encoded: EncodedArrays, experiment: Experiment, settings: Settings, embedding: str | None, embeddings: Sequence[str]
-) -> Incoming:
+) -> Contents:
     """Decode and check a batch, whose arrays come from these embeddings, see `EMBEDDINGS`.
 
     Raises `ApiError` 422 if the batch is not valid for the experiment.
     """
     expected = Expected.from_experiment(experiment)
-    _check_embeddings(experiment.config.name, expected, embedding, embeddings)
+    if embedding is not None or embeddings or expected.embeddings:
+        _check_embeddings(experiment.config.name, expected, embedding, embeddings)
     try:
         if encoded.is_large and not encoded.is_json and (shapes := tensors.shapes(encoded.content)):
             _check_announced(shapes, expected, settings.max_rows)
         arrays = await encoded.decode(settings)
-        size = sum(array.nbytes for array in arrays.values())
-        return await run_in_thread(size, _checked, arrays, encoded, experiment.config, expected, settings.max_rows)
+        return await run_in_thread(
+            encoded.work, _checked, arrays, encoded, experiment.config, expected, settings.max_rows
+        )
     except FixError as error:
         raise invalid(str(error)) from None
 
 
 def _checked(
     arrays: Arrays, encoded: EncodedArrays, config: ExperimentConfig, expected: Expected, max_rows: int
-) -> Incoming:
+) -> Contents:
     """The arrays as a batch. Raises FixError unless they are one."""
     matrices = as_matrices(arrays, expected.widths)
     check_batch(matrices, expected.widths, expected.readers)
@@ -125,7 +115,7 @@ def _checked(
     # A safetensors body is stored unchanged, unless an array of one column was sent as (n,); others are encoded.
     is_canonical = not encoded.is_json and all(matrices[name] is array for name, array in arrays.items())
     body = encoded.content if is_canonical else tensors.encode(matrices)
-    return Incoming(digest, rows, body, _measures(matrices, digest, config, expected))
+    return Contents(digest, rows, body, _measures(matrices, digest, config, expected))
 
 
 def _measures(arrays: Arrays, digest: str, config: ExperimentConfig, expected: Expected) -> Measures:

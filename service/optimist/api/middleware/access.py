@@ -161,7 +161,7 @@ class Access:
             scheme, _, key = shown.partition(" ")
             return _known(await ring.caller(key.strip()) if scheme.lower() == "bearer" else None)
         _refuse_other_pages(scope)
-        if (key := _cookie(scope)) is not None:
+        if header(scope, b"cookie") is not None and (key := _cookie(scope)) is not None:
             caller = await ring.caller(key)
             if caller is not None or self._needs_key:
                 return _known(caller)
@@ -209,8 +209,6 @@ def _refuse_other_pages(scope: Scope) -> None:
 
 def _cookie(scope: Scope) -> str | None:
     """The value of our cookie. Other services on the host may use its name: the first that looks like a key counts."""
-    if header(scope, b"cookie") is None:
-        return None
     headers = Headers(scope=scope)
     pairs = (pair.strip().partition("=") for line in headers.getlist("cookie") for pair in line.split(";"))
     values = [value.strip().strip('"') for name, _, value in pairs if name.strip() == COOKIE]

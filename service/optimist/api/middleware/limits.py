@@ -92,8 +92,11 @@ class Limits:
     """
 
     def __init__(self, settings: Settings, archives: str, counters: SharedCounters) -> None:
-        self._settings = settings
         self._archives = archives
+        patience = settings.body_timeout
+        self._of_archives = BodyLimit(settings.max_archive, 0, patience)
+        self._of_tensors = BodyLimit(settings.max_body, TENSORS_WEIGHT, patience)
+        self._of_json = BodyLimit(min(settings.max_body, settings.max_json), JSON_WEIGHT, patience)
         self._memory = Memory(settings.max_memory, settings.memory_share, counters)
         BODY_BYTES.set(0)  # one that was killed may have left more
 
@@ -103,18 +106,14 @@ class Limits:
         when_slow: called with the scope at the end of a body that did not come at once; it raises to refuse it.
         turns: of namespaces at reading bodies.
         """
-        caller = scope.get("caller")
-        scope["memory"] = Share(self._memory, "" if caller is None else caller.key)
-        body = scope["body"] = Body(scope, receive, self._of(scope), when_slow, turns)
-        return body
-
-    def _of(self, scope: Scope) -> BodyLimit:
-        settings, kind = self._settings, header(scope, b"content-type") or ""
+        caller, limit = scope.get("caller"), self._of_json
         if scope["path"] == self._archives:
-            return BodyLimit(settings.max_archive, 0, settings.body_timeout)
-        if kind.startswith(tensors.MEDIA_TYPE):
-            return BodyLimit(settings.max_body, TENSORS_WEIGHT, settings.body_timeout)
-        return BodyLimit(min(settings.max_body, settings.max_json), JSON_WEIGHT, settings.body_timeout)
+            limit = self._of_archives
+        elif (header(scope, b"content-type") or "").startswith(tensors.MEDIA_TYPE):
+            limit = self._of_tensors
+        scope["memory"] = Share(self._memory, "" if caller is None else caller.key)
+        body = scope["body"] = Body(scope, receive, limit, when_slow, turns)
+        return body
 
 
 class BodyLimit(NamedTuple):

@@ -233,15 +233,10 @@ async def append(
         raise invalid("with the goal 'route' every batch is told for a pick, which has the context of its prompt")
     ordinal = await context.ordinal(experiment, generator)
     encoded = await EncodedArrays.from_request(request)
-    batch = await read_batch(encoded, experiment, context.settings, embedding, embeddings)
-    key = idempotency_key
-    async with context.redis_health.room_for(len(batch.body), lambda: context.store.was_appended(name, ordinal, key)):
-        settled = await context.store.append(
-            *(name, ordinal, key, batch.digest, batch.rows, batch.body),
-            start=start,
-            measures=batch.measures,
-            instance=experiment.instance,
-        )
+    contents = await read_batch(encoded, experiment, context.settings, embedding, embeddings)
+    key, store = idempotency_key, context.store
+    async with context.redis_health.room_for(len(contents.body), lambda: store.was_appended(name, ordinal, key)):
+        settled = await store.append(name, ordinal, key, contents, start=start, instance=experiment.instance)
     return await context.told(experiment, settled)
 
 

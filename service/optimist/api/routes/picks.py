@@ -63,14 +63,6 @@ class TellParameters(BaseModel):
     embedding: Annotated[EmbeddingName | None, Field(description=EMBEDDING)] = None
     embeddings: Annotated[list[str], Field(description=EMBEDDINGS)] = []
 
-    @property
-    def asked(self) -> AskRequest | None:
-        """The ask for the next pick, if any."""
-        if not self.next:
-            return None
-        # By its id the repeat of a lost tell-and-ask finds the pick that it opened; nobody else can guess it.
-        return AskRequest(worker=self.worker, request_id=f"after-{self.nonce}", generators=self.generators)
-
 
 @router.post(
     "/{number}/batch",
@@ -85,17 +77,22 @@ async def tell(request: Request) -> Response:
     context, given = context_of(request), read_parameters(TellParameters, request)
     experiment = await context.served(given.name, request.scope)
     info, store = experiment.info, context.store
-    if given.next and info.config.context is not None:
-        raise invalid("next: a pick of the goal 'route' is for a prompt: ask for it with its context")
+    then = None
+    if given.next:
+        if info.config.context is not None:
+            raise invalid("next: a pick of the goal 'route' is for a prompt: ask for it with its context")
+        # By its id the repeat of a lost tell-and-ask finds the pick that it opened; nobody else can guess it.
+        again = f"after-{given.nonce}"
+        then = AskRequest(worker=given.worker, request_id=again, generators=given.generators)
     if given.instance not in (None, info.instance):
         raise NotFound("the experiment was deleted and made again since")
     encoded = await EncodedArrays.from_request(request)
     if encoded.is_large:
         await store.check_pick(given.name, given.number)
-    batch = await read_batch(encoded, info, context.settings, given.embedding, given.embeddings)
-    told = Batch(given.number, batch.digest, batch.rows, batch.body, given.nonce, batch.measures)
-    async with context.redis_health.room_for(len(told.body), lambda: store.has_ended(given.name, given.number)):
-        settled, following = await experiment.tell(told, given.asked, request.scope["caller"].key)
+    contents = await read_batch(encoded, info, context.settings, given.embedding, given.embeddings)
+    async with context.redis_health.room_for(len(contents.body), lambda: store.has_ended(given.name, given.number)):
+        batch = Batch(given.number, given.nonce, contents)
+        settled, following = await experiment.tell(batch, then, request.scope["caller"].key)
     reply = await context.told(info, settled)
     if following is not None:
         reply = reply.model_copy(update={"next": await following})

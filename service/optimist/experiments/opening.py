@@ -1,0 +1,33 @@
+"""What an opened pick changes of a state, as Python predicts it: the same as opening.lua does.
+
+Picks are planned one after the other on the state that the dispatcher has, each with those before it open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from optimist.experiments.settling import hand_back
+from optimist.records import ExperimentState, NewPick, OpenPick, Returned
+
+
+def open_pick(stored: ExperimentState, leased: OpenPick, new: NewPick) -> None:
+    """Count the next pick as open; leased: the pick as it is stored, new: as the script takes it.
+
+    Does not change the version: all picks that are opened together count as one change.
+    """
+    generator = stored.generators[new.generator]
+    stored.rounds = leased.number
+    stored.last = new.nonce
+    stored.open_picks.append(leased)
+    # A minus sign marks what this pick did not take when it was opened.
+    rest: list[Returned] = []
+    if new.again is not None:
+        _, *rest = [part for part in generator.returned if part.pick == new.again]
+        generator.returned = [part for part in generator.returned if part.pick != new.again]
+    elif new.start is not None:
+        generator.handed += new.size + new.left
+    if new.start is not None and new.left:
+        hand_back(generator, Returned(-leased.number, new.start + new.size, new.left))
+    for part in rest:
+        hand_back(generator, replace(part, pick=-leased.number))

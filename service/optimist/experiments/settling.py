@@ -1,0 +1,49 @@
+"""What a tell changes of a state, as Python predicts it: the same as settling.lua, accept.lua and checking.lua do.
+
+The dispatcher applies it to the state that it keeps. A batch is predicted to count whole: only the store knows whether
+its indices were recorded before, or whether it repeats another batch (`Exchanged.is_foreseen`, `Settled.copy`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from operator import attrgetter
+
+from optimist.numerics.estimate import is_due
+from optimist.records import NAMED_COPIES, Copy, ExperimentState, GeneratorState, OpenPick, Returned
+from optimist_client.models import Pick
+
+
+def end_pick(stored: ExperimentState, pick: Pick, leased: OpenPick, rows: int) -> None:
+    """End an open pick by a batch of so many rows; the indices that it leaves are handed out again.
+
+    leased: the pick as it is stored. With 0 rows it is given up, as give_up.lua does.
+    """
+    generator = stored.generators[leased.generator]
+    del stored.open_picks[bisect_left(stored.open_picks, pick.number, key=attrgetter("number"))]
+    if pick.start is not None and rows < pick.size and generator.state != "retired":
+        hand_back(generator, Returned(pick.number, pick.start + rows, pick.size - rows))
+
+
+def count_batch(stored: ExperimentState, generator: GeneratorState, rows: int, growth: float) -> None:
+    """Count a batch of so many rows, all of them; growth: `rescore_growth` of the experiment."""
+    generator.samples += rows
+    generator.batches += 1
+    generator.seq += 1
+    if is_due(generator.samples, generator.due_samples, growth):
+        generator.due_samples, generator.due_seq = generator.samples, generator.seq
+    stored.told += 1
+    # The scripts count a tell as one change, so that the store's version tells whether anything else has changed.
+    stored.version += 1
+
+
+def note_copy(stored: ExperimentState, generator: GeneratorState, copy: Copy) -> None:
+    """Note a batch that repeats another one."""
+    if sum(len(other.named_copies) for other in stored.generators) < NAMED_COPIES:
+        generator.named_copies.append(copy)
+    generator.copies += 1
+
+
+def hand_back(generator: GeneratorState, part: Returned) -> None:
+    """Return indices, which later picks take."""
+    insort(generator.returned, part, key=attrgetter("pick"))
