@@ -9,7 +9,7 @@ from optimist.records import COST, NOTHING_WATCHED, ExperimentState, State, Unit
 from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.index import Index, Indexed
-from optimist.store.parsing import held, parse_state, parse_watched
+from optimist.store.parsing import Held, parse_state, parse_watched
 
 LABELS = ("tags", "note")
 """The controls that picks do not depend on."""
@@ -114,12 +114,15 @@ class Experiments:
         known: a state read before, whose open picks, estimates, mixture and routes are taken from it instead of being
         read again. told: read `GeneratorState.told`, too.
         """
+        has = Held.from_state(known)
         answer, intervals = await self._commands.experiment_script(
             "state",
             experiment,
             wants_told=int(told),
             remembered=self._settled_limit,
-            **held(known),
+            held=has.estimates,
+            held_mixture=has.mixture,
+            held_routes=has.routes,
         )
         return parse_state(answer, known, intervals if told else None)
 

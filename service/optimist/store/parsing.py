@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from optimist.records import (
     Acceptance,
@@ -151,15 +151,23 @@ def _open_pick(known: Mapping[int, OpenPick], number: bytes, deadline: bytes, en
     return OpenPick(int(number), int(generator), request_id, record, float(deadline), nonce, key)
 
 
-def held(known: ExperimentState | None) -> dict[str, Any]:
-    """What a reader has, as arguments of the scripts that read states: they leave it out of the answer."""
-    if known is None:
-        return {"held": [], "held_mixture": "", "held_routes": ""}
-    return {
-        "held": [generator.estimate_made for generator in known.generators],
-        "held_mixture": "" if known.mixture is None else known.mixture.made,
-        "held_routes": "" if known.routes is None else known.routes.made,
-    }
+class Held(NamedTuple):
+    """The names of what a reader has, as the scripts that read states take them: they leave it out of the answer."""
+
+    estimates: list[str]
+    mixture: str
+    routes: str
+
+    @classmethod
+    def from_state(cls, known: ExperimentState | None) -> Held:
+        """What a state read before has."""
+        if known is None:
+            return cls([], "", "")
+        return cls(
+            [generator.estimate_made for generator in known.generators],
+            "" if known.mixture is None else known.mixture.made,
+            "" if known.routes is None else known.routes.made,
+        )
 
 
 def _mixture(entry: bytes, counts: Mapping[str, str], known: ExperimentState | None) -> StoredMixture | None:

@@ -22,8 +22,8 @@ from optimist.records import (
 )
 from optimist.store import keys
 from optimist.store.commands import Commands, step
-from optimist.store.parsing import held, parse_state
-from optimist.store.scripts import Argument, Value
+from optimist.store.parsing import Held, parse_state
+from optimist.store.scripts import Argument
 
 OPENING_LOCK_SECONDS = 0.5
 """Seconds after which the opening lock ends if its holder died."""
@@ -150,6 +150,8 @@ class Picks:
         that its next attempt succeeds. While somebody else has the opening lock, no state is returned. known: a state
         read before, whose open picks, estimates, mixture and routes are taken from it instead of being read again.
         """
+        expected, has = opening or _NOTHING, Held.from_state(known if wants_state else None)
+        groups, new_picks = _opening(expected)
         before, after, unforeseen, settled, opened, state = await self._commands.experiment_script(
             "exchange",
             experiment,
@@ -162,13 +164,24 @@ class Picks:
                 {
                     "number": batch.pick,
                     "nonce": batch.nonce,
-                    **_contents(batch.contents),
+                    "digest": batch.contents.digest,
+                    "rows": batch.contents.rows,
+                    "body": batch.contents.body,
+                    "measures": "" if batch.contents.measures is None else str(batch.contents.measures),
                 }
                 for batch in batches
             ],
             who=who,
-            **held(known if wants_state else None),
-            **(_NOTHING if opening is None else _opening(opening)),
+            expected_rounds=expected.rounds,
+            expected_last=expected.last,
+            expected_version="" if expected.version is None else expected.version,
+            expected_token=expected.state_token,
+            lease_seconds=expected.lease,
+            groups=groups,
+            new_picks=new_picks,
+            held=has.estimates,
+            held_mixture=has.mixture,
+            held_routes=has.routes,
             instance=instance,
         )
         return Exchanged(
@@ -246,7 +259,10 @@ class Picks:
             generator=generator,
             key=key,
             start="" if start is None else start,
-            **_contents(contents),
+            digest=contents.digest,
+            rows=contents.rows,
+            body=contents.body,
+            measures="" if contents.measures is None else str(contents.measures),
             channel=keys.DUE,
             experiment=self._commands.full(experiment),
             remembered=self._settled_limit,
@@ -254,16 +270,6 @@ class Picks:
             instance=instance,
         )
         return _settled(answer)
-
-
-def _contents(contents: Contents) -> dict[str, Argument]:
-    """The contents of a batch as arguments of the scripts."""
-    return {
-        "digest": contents.digest,
-        "rows": contents.rows,
-        "body": contents.body,
-        "measures": "" if contents.measures is None else str(contents.measures),
-    }
 
 
 def _settled(answer: Sequence[Any]) -> Settled:
@@ -275,20 +281,13 @@ def _settled(answer: Sequence[Any]) -> Settled:
     return Settled(**settled, duplicate=bool(duplicate), version=version, copy=copy, doubtful=doubt == "1")
 
 
-_NOTHING: dict[str, Value] = {
-    "expected_rounds": 0,
-    "expected_last": "",
-    "expected_version": "",
-    "expected_token": "",
-    "lease_seconds": 0.0,
-    "groups": [],
-    "new_picks": [],
-}
+_NOTHING = Opening((), lease=0.0, rounds=0)
 """What opening.lua takes where nothing is to be opened."""
 
 
-def _opening(opening: Opening) -> dict[str, Value]:
-    """An opening as opening.lua takes it. Raises ValueError for one that cannot be opened."""
+def _opening(opening: Opening) -> tuple[list[dict[str, Argument]], list[dict[str, Argument]]]:
+    """The groups and the new picks of an opening as opening.lua takes them. Raises ValueError for what cannot be
+    opened."""
     groups: dict[str, dict[str, Argument]] = {}
     picks: list[dict[str, Argument]] = []
     again: set[int] = set()
@@ -314,15 +313,7 @@ def _opening(opening: Opening) -> dict[str, Value]:
                     "context": pick.context,
                 }
             )
-    return {
-        "expected_rounds": opening.rounds,
-        "expected_last": opening.last,
-        "expected_version": "" if opening.version is None else opening.version,
-        "expected_token": opening.state_token,
-        "lease_seconds": opening.lease,
-        "groups": list(groups.values()),
-        "new_picks": picks,
-    }
+    return list(groups.values()), picks
 
 
 def _opened(found: list[Any] | StoreError) -> Opened | StoreError | None:
