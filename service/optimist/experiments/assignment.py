@@ -127,6 +127,8 @@ class Assignment:
         start, seed = self._drawn(generator, part, number)
         # Redis may lose the newest picks and hand out their numbers again; the nonce tells the two picks apart.
         nonce = secrets.token_hex(8)
+        seen = [(arm.batches, arm.pending_samples, arm.pending_batches, arm.cost) for arm in able]
+        batches, pending_samples, pending_batches, costs = map(list, zip(*seen, strict=True))
         pick = Pick(
             experiment=config.name,
             instance=stored.instance,
@@ -140,12 +142,12 @@ class Assignment:
             seed=seed,
             positions=basis.positions,
             mixture=basis.mixture,
-            batches=[arm.batches for arm in able],
-            pending_samples=[arm.pending_samples for arm in able],
-            pending_batches=[arm.pending_batches for arm in able],
+            batches=batches,
+            pending_samples=pending_samples,
+            pending_batches=pending_batches,
             excluded=[arm.name for arm in able if not arm.active],
             retired=[generator.name for generator in stored.generators if generator.state == "retired"],
-            costs=_costs(able),
+            costs=costs if costs.count(None) < len(costs) else None,
             model=basis.model,
             probability=choice.probability,
             price=choice.price,
@@ -188,12 +190,6 @@ class Assignment:
         size = config.batch_size * config.tries  # one of them is 1
         size = size if self._samples_left is None else min(size, self._samples_left)
         return math.ceil(left / cost) if left is not None and size * cost > left else size
-
-
-def _costs(arms: list[Arm]) -> list[float | None] | None:
-    """The field `costs` of a pick; None where no cost is known."""
-    costs = [arm.cost for arm in arms]
-    return costs if any(cost is not None for cost in costs) else None
 
 
 def _prompts(part: Slice | None, context: AskedContext | None, size: int) -> list[str] | None:

@@ -131,10 +131,12 @@ def check_shapes(
         )
     for name, width in widths.items():
         _check_shape(name, shapes[name], width)
-    counts = {name: shapes[name][0] if shapes[name] else 0 for name in (*widths, IDS) if name in shapes}
-    if len(set(counts.values())) > 1:
-        found = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        raise FixError(f"expected as many rows of each tensor, got {found}")
+    rows = shapes[next(iter(widths))][:1]
+    for shape in shapes.values():
+        if shape[:1] != rows:
+            counts = {name: shapes[name][0] if shapes[name] else 0 for name in (*widths, IDS) if name in shapes}
+            found = ", ".join(f"{count} of {name}" for name, count in counts.items())
+            raise FixError(f"expected as many rows of each tensor, got {found}")
 
 
 def _check_shape(name: str, shape: tuple[int, ...], dimension: int) -> None:

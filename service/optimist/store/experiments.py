@@ -9,7 +9,7 @@ from optimist.records import COST, NOTHING_WATCHED, ExperimentState, State, Unit
 from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.index import Index, Indexed
-from optimist.store.parsing import Held, parse_state, parse_watched
+from optimist.store.parsing import NOTHING_HELD, Held, parse_state, parse_watched
 
 LABELS = ("tags", "note")
 """The controls that picks do not depend on."""
@@ -114,7 +114,7 @@ class Experiments:
         known: a state read before, whose open picks, estimates, mixture and routes are taken from it instead of being
         read again. told: read `GeneratorState.told`, too.
         """
-        has = Held.from_state(known)
+        has = NOTHING_HELD if known is None else Held.from_state(known)
         answer, intervals = await self._commands.experiment_script(
             "state",
             experiment,

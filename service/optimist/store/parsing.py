@@ -159,15 +159,16 @@ class Held(NamedTuple):
     routes: str
 
     @classmethod
-    def from_state(cls, known: ExperimentState | None) -> Held:
+    def from_state(cls, known: ExperimentState) -> Held:
         """What a state read before has."""
-        if known is None:
-            return cls([], "", "")
         return cls(
             [generator.estimate_made for generator in known.generators],
             "" if known.mixture is None else known.mixture.made,
             "" if known.routes is None else known.routes.made,
         )
+
+
+NOTHING_HELD = Held([], "", "")
 
 
 def _mixture(entry: bytes, counts: Mapping[str, str], known: ExperimentState | None) -> StoredMixture | None:

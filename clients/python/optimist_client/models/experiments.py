@@ -66,7 +66,7 @@ class Experiment(Answer):
     def is_indexed(self) -> bool:
         """Whether its samples have indices: every pick names its `start`. Not with the goal "route", where samples are
         of prompts that users bring."""
-        return not self.config.asks.has_contexts
+        return self.config.context is None
 
     @property
     def is_paired(self) -> bool:

@@ -109,7 +109,8 @@ def _checked(
     matrices = as_matrices(arrays, expected.widths)
     check_batch(matrices, expected.widths, expected.readers)
     first, rows = next(iter(matrices)), len(next(iter(matrices.values())))
-    _check_rows(first, rows, max_rows)
+    if rows > max_rows:
+        raise FixError(f"{first}: expected at most {max_rows} rows, got {rows}")
     expected.values.check(matrices)
     digest = tensors.digest(matrices)
     # A safetensors body is stored unchanged, unless an array of one column was sent as (n,); others are encoded.
@@ -119,9 +120,11 @@ def _checked(
 
 
 def _measures(arrays: Arrays, digest: str, config: ExperimentConfig, expected: Expected) -> Measures:
-    samples = {name: arrays[name] for name in expected.telling}
+    content = digest if expected.telling else ""
+    if 0 < len(expected.telling) < len(arrays):
+        content = tensors.digest({name: arrays[name] for name in expected.telling})
     return Measures(
-        content=(digest if len(samples) == len(arrays) else tensors.digest(samples)) if samples else "",
+        content=content,
         prompts=tensors.digest({PROMPTS: arrays[PROMPTS]}) if PROMPTS in arrays else "",
         limit=config.max_magnitude,
         refuse_copies=config.refuse_copies,
@@ -154,12 +157,8 @@ def _check_embeddings(name: str, expected: Expected, embedding: str | None, embe
 def _check_announced(shapes: Shapes, expected: Expected, max_rows: int) -> None:
     """Raise FixError where arrays of these shapes are no batch."""
     for name, shape in shapes.items():
-        _check_rows(name, shape[0] if shape else 0, max_rows)
+        if shape and shape[0] > max_rows:
+            raise FixError(f"{name}: expected at most {max_rows} rows, got {shape[0]}")
     is_flat = {name: len(shape) == 1 and expected.widths.get(name) == 1 for name, shape in shapes.items()}
     matrices = {name: (*shape, 1) if is_flat[name] else shape for name, shape in shapes.items()}
     check_shapes(matrices, expected.widths, expected.readers)
-
-
-def _check_rows(name: str, rows: int, most: int) -> None:
-    if rows > most:
-        raise FixError(f"{name}: expected at most {most} rows, got {rows}")
