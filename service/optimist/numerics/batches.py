@@ -131,7 +131,7 @@ def check_shapes(
         )
     for name, width in widths.items():
         _check_shape(name, shapes[name], width)
-    rows = shapes[next(iter(widths))][:1]
+    rows = next(iter(shapes.values()), ())[:1]
     for shape in shapes.values():
         if shape[:1] != rows:
             counts = {name: shapes[name][0] if shapes[name] else 0 for name in (*widths, IDS) if name in shapes}
