@@ -52,12 +52,13 @@ class EncodedArrays:
     @classmethod
     async def from_request(cls, request: Request) -> EncodedArrays:
         """The body of a request. Raises `ApiError` 415 for another content type, HTTPException 408, 413 or 503."""
+        body: Body = request.scope["body"]
+        content = await body.whole()
         kind = (header(request.scope, b"content-type") or "").partition(";")[0].strip().lower()
         if kind not in (tensors.MEDIA_TYPE, "application/json"):
             expected = f"expected {tensors.MEDIA_TYPE} or application/json, got {kind!r}"
             raise ApiError(415, "media-type", "Unsupported media type", expected)
-        body: Body = request.scope["body"]
-        content, is_json = await body.whole(), kind == "application/json"
+        is_json = kind == "application/json"
         return cls(content, is_json, JSON_WORK * len(content) if is_json else len(content), request.scope["memory"])
 
     @property
