@@ -6,7 +6,7 @@
 an exponential law for a batch, tell it, and ask again, until the experiment has ended: what is on its way leaves gaps
 in the indices, and estimates come as late as the scorer makes them. A run's samples are those of the stream of the same
 number in the other tables. The row has the median and the geometric mean of the samples told, wrong answers, runs
-without a decision within the budget, and the samples of each run. Problems without a reference.
+without a decision within the budget, and the samples of each run. Problems without a reference, and of FID.
 """
 
 from __future__ import annotations
@@ -24,9 +24,22 @@ from streams import BATCH, places_of
 sys.path.append(str(Path(__file__).parents[1] / "bits"))
 from served import serving
 
+from optimist.metrics.fid.reference import Reference
 from optimist_client import Experiment, Optimist
+from optimist_client.metrics import Metric
 
 BUDGET = 6_000
+
+
+def asked(service: Optimist, problem: Problem, dimension: int) -> Metric:
+    """The metric of a problem as a service is asked for it, which then has its reference."""
+    metric = problem.question.metric
+    reference = metric.setting("reference")
+    if not isinstance(reference, Reference):
+        return metric.model_copy(update={"dimension": dimension})
+    name = "real"  # the same one again succeeds
+    service.create_reference(name, mean=reference.mean.numpy(), covariance=reference.covariance.numpy())
+    return metric.model_copy(update={"reference": name})
 
 
 def told(service: Optimist, problem: Problem, number: int, workers: int, seconds: float) -> tuple[int, str | None]:
@@ -36,9 +49,7 @@ def told(service: Optimist, problem: Problem, number: int, workers: int, seconds
     experiment = service.create_experiment(
         f"{workers}-workers-{number}",
         list(problem.generators),
-        metric=problem.question.metric.model_copy(
-            update={"dimension": next(iter(problem.pools.values()))[array].shape[1]}
-        ),
+        metric=asked(service, problem, next(iter(problem.pools.values()))[array].shape[1]),
         batch_size=BATCH,
         budget=BUDGET,
         seed=number,
