@@ -41,7 +41,7 @@ from optimist.records import ChainedExtent
 from optimist.store import ROUTES_UNIT, Store, connect, running_url
 from optimist_client import Optimist, tensors
 from optimist_client.models import AskRequest
-from raw import HEADERS, JSON, RawClient, batch_path, free_port, process
+from raw import HEADERS, JSON, RawClient, batch_path, free_port, process, redis_of
 from rounds import Action, Variant, cells, echoing, header, line
 
 WIDTH, FEATURES, GENERATORS = 384, 256, 10
@@ -180,18 +180,19 @@ def main() -> None:
         client = stack.enter_context(Optimist(f"http://127.0.0.1:{port}"))
         paths = plain(client, options.scoring), routed(client, port, Path(data), options.scoring)
         asks = [[ask_of(1, BODIES * place + k) for k in range(BODIES)] for place in range(options.workers)]
-        every = range(options.workers)
+        every, answering = range(options.workers), [[pid], [], [redis_of(pid)]]
         variants = [
-            Variant("echo", [echoing(echo_port, asks[0][0]) for _ in every], [echo_pid]),
-            Variant("ask and tell", [worker(port, paths[0], [b"{}"]) for _ in every], [pid]),
-            Variant("ask with a context, and tell", [worker(port, paths[1], asks[place]) for place in every], [pid]),
+            Variant("echo", [echoing(echo_port, asks[0][0]) for _ in every], [[echo_pid], [], []]),
+            Variant("ask and tell", [worker(port, paths[0], [b"{}"]) for _ in every], answering),
+            Variant("ask with a context", [worker(port, paths[1], asks[place]) for place in every], answering),
         ]
         for variant in variants:
             variant.warm_up()
         for _ in range(options.repeats):
             for variant in variants:
                 variant.turn(options.seconds)
-        header("", "rounds/s", "of the echo", "p50, ms", "p99, ms", "CPU, µs", "", "client")
+        columns = ["", "API", "rounds/s", "of the echo", "p50, ms", "p99, ms"]
+        header(*columns, "CPU, µs", "of the echo", "", "Redis, µs", "client")
         for variant in variants:
             line(*cells(variant, variants[0]))
     choosing()

@@ -58,7 +58,7 @@ def priced(seed: int, tries: int = 1, prompts: int = PROMPTS) -> RoutingProblem:
     name = "kinds of task, with prices" + (f", up to {tries} calls" if tries > 1 else "")
     lifted = np.clip(problem.expected + np.array([0.2, 0.05, -0.05]), 0.05, 0.98)
     scores = (np.random.default_rng((seed, 1)).random(lifted.shape) < lifted).astype(np.float64)
-    return RoutingProblem(name, problem.contexts, scores, lifted, np.array([10.0, 3.0, 1.0]), tries)
+    return RoutingProblem(name, problem.contexts, scores, lifted, np.array([10.0, 3.0, 1.0]), tries=tries)
 
 
 JOINS = 1000
