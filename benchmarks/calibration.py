@@ -17,10 +17,7 @@ the same streams. Both check for a decision after every batch of 5.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -28,13 +25,12 @@ from typing import Any, Protocol
 import numpy as np
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from optimist import Evaluation, score
-from optimist.metrics.threads import limit_threads
+from optimist import score, simulate
 from optimist.simulation.digits.generators import TEXTS, softmax
 from optimist.simulation.digits.world import load
+from optimist.simulation.runner import Runner
 from optimist_client.metrics import find
 
 KERNEL = {"name": "gaussian", "sigma": 5.0, "features": 128}
@@ -248,30 +244,31 @@ class Race:
     def __call__(self) -> tuple[str, str, dict[str, tuple[str | None, int]]]:
         """Run both policies."""
         problem = problem_named(PROBLEM_OF[self.group])
-        streams = {
-            name: problem.sample(name, self.cap, stream_seed(problem, name, self.number))
-            for name in contenders(self.group)
+        names = contenders(self.group)
+        result = simulate(
+            {name: batch_of(self._stream(problem, name), self.metric) for name in names},
+            **options_of(problem, self.metric),
+            policies=("top-two", "uniform"),
+            rounds=self.cap // BATCH,
+            batch_size=BATCH,
+            trials=1,
+            seed=self.number,
+            stop=True,
+            shuffle=False,
+            paired=True,
+            delta=DELTA,
+            truth=dict.fromkeys(names, 1.0),  # the true scores are known better
+            jobs=1,
+        )
+        ends = {policy: run["named"][0, run.lengths[0] - 1] for policy, run in result.runs.items()}
+        outcomes = {
+            policy: (names[ends[policy]] if run.decided[0] else None, int(run.samples.sum()))
+            for policy, run in result.runs.items()
         }
-        return (
-            self.group,
-            self.metric,
-            {policy: self._run(problem, policy, streams) for policy in ("top-two", "uniform")},
-        )
+        return self.group, self.metric, outcomes
 
-    def _run(self, problem: Problem, policy: str, streams: dict[str, dict[str, np.ndarray]]) -> tuple[str | None, int]:
-        options = options_of(problem, self.metric)
-        evaluation = Evaluation(
-            list(streams), policy=policy, batch_size=BATCH, delta=DELTA, seed=self.number, **options
-        )
-        taken = dict.fromkeys(streams, 0)
-        while (samples := sum(taken.values())) < self.cap:
-            name = evaluation.ask()
-            evaluation.tell(name, batch_of(streams[name], self.metric, slice(taken[name], taken[name] + BATCH)))
-            taken[name] += BATCH
-            decision = evaluation.decision(explain=False)
-            if decision.decided:
-                return decision.best, samples + BATCH
-        return None, self.cap
+    def _stream(self, problem: Problem, name: str) -> dict[str, np.ndarray]:
+        return problem.sample(name, self.cap, stream_seed(problem, name, self.number))
 
 
 def contenders(group: str) -> tuple[str, ...]:
@@ -284,20 +281,10 @@ def stream_seed(problem: Problem, generator: str, number: int) -> int:
     return 100 * number + problem.generators.index(generator)
 
 
-def results(tasks: Sequence[Callable[[], Any]], what: str) -> Iterator[Any]:
-    """The results of the tasks, in the order in which they finish, from one process per core."""
-    columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    # One thread in each process: threads that share a core cost much more than they save.
-    with (
-        ProcessPoolExecutor(
-            os.cpu_count(), multiprocessing.get_context("spawn"), initializer=limit_threads, initargs=(1,)
-        ) as pool,
-        Progress(*columns, console=Console(stderr=True)) as bar,
-    ):
-        line = bar.add_task(what, total=len(tasks))
-        for future in as_completed([pool.submit(task) for task in tasks]):
-            bar.advance(line)
-            yield future.result()
+def results(tasks: Sequence[Callable[[], Any]], what: str) -> list[Any]:
+    """The results of the tasks, from one process per core."""
+    with Runner(-1, progress=True) as runner:
+        return runner.run(what, tasks)
 
 
 def truths(size: int) -> dict[tuple[str, str, str], float]:

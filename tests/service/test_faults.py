@@ -190,7 +190,7 @@ def test_a_directory_that_cannot_be_used_is_said_plainly():
 
 
 @pytest.mark.parametrize(
-    ("option", "expected"), [("--redis-url=http://127.0.0.1", "expected a redis://"), ("--port=99999", "65535")]
+    ("option", "expected"), [("--redis-url=http://127.0.0.1", "expected a redis://"), ("--port=99999", "65,535")]
 )
 def test_options_that_cannot_be_right_are_said_plainly(option: str, expected: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPTIMIST_PORT", "0")

@@ -7,12 +7,14 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
-from typing import Annotated, Any, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer
 from annotated_types import Ge
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
 Command = Callable[..., None]
 
@@ -28,7 +30,9 @@ def takes(model: type[BaseModel], *fields: str) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         def called(**given: Any) -> None:
             settings = {name: value for name in fields if (value := given.pop(name)) is not None}
-            command(**given, settings={name: _value(value, options[name]) for name, value in settings.items()})
+            command(
+                **given, settings={name: _value(value, model.model_fields[name]) for name, value in settings.items()}
+            )
 
         parameters: list[inspect.Parameter] = []
         for parameter in inspect.signature(command, eval_str=True).parameters.values():
@@ -48,14 +52,20 @@ def takes(model: type[BaseModel], *fields: str) -> Callable[[Command], Command]:
 
 
 def _option(field: FieldInfo, note: str) -> Any:
-    kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not type(None)]
-    limits, kind = [*field.metadata], str if len(kinds) > 1 else kinds[0]
+    kinds, limits = _kinds(field), [*field.metadata]
+    kind = str if len(kinds) > 1 else kinds[0]
     if get_origin(kind) is Annotated:
         kind, *limits = get_args(kind)
     least = next((limit.ge for limit in _spread(limits) if isinstance(limit, Ge)), None)
-    shown = False if field.default is None or kind is bool else f"{field.default}"
+    shown = False if field.default in (None, PydanticUndefined) or kind is bool else f"{field.default}"
     option = typer.Option(help=note, min=least, show_default=shown)  # pyright: ignore[reportArgumentType]
     return Annotated[kind | None, option]
+
+
+def _kinds(field: FieldInfo) -> list[Any]:
+    """The types that a field may have, but for None."""
+    is_union = get_origin(field.annotation) in (Union, UnionType)
+    return [kind for kind in (get_args(field.annotation) if is_union else [field.annotation]) if kind is not type(None)]
 
 
 def _spread(limits: Iterable[Any]) -> Iterator[Any]:
@@ -64,9 +74,9 @@ def _spread(limits: Iterable[Any]) -> Iterator[Any]:
         yield from limit.metadata if isinstance(limit, FieldInfo) else (limit,)
 
 
-def _value(value: Any, option: Any) -> Any:
+def _value(value: Any, field: FieldInfo) -> Any:
     """A text for a field that may also be a number as that number."""
-    if get_args(get_args(option)[0])[0] is not str:
+    if not {float, str} <= set(_kinds(field)):
         return value
     try:
         return float(value)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 console = Console(stderr=True)
 
-LogFormat = Literal["text", "json"]
-
 Device = Annotated[
     str | None,
     typer.Option(help="Device to compute on: cpu, cuda or cuda:<i>; by default OPTIMIST_DEVICE, or cpu."),
