@@ -54,18 +54,12 @@ def contrast(
     """
     settings = settings_of(device=device)
     with extras("server,scoring"):
-        from optimist.local.offline import contrast_files
+        from optimist.local.comparison import compare, question_on
+        from optimist.local.offline import sets_in
     with format_errors(ValueError), progress() as begun:
         (declared,) = metrics_of([metric], real_data(reference, reference_samples))
-        found = contrast_files(
-            files,
-            declared,
-            paired=paired,
-            delta=delta,
-            device=settings.device,
-            beside=reference,
-            begun=begun,
-        )
+        question = question_on(declared, paired, delta, settings.device)
+        found = compare(sets_in(files, question, reference), question, begun)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:

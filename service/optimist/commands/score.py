@@ -61,12 +61,16 @@ def score(
     """Score FILES and print them best first. This needs no service. A scorer process is run by `optimist scorer`."""
     settings = settings_of(device=device)
     with extras("server,scoring"):
-        from optimist.local.offline import mixture_files, score_files
+        from optimist.local.comparison import mixture_of_sets, question_on
+        from optimist.local.offline import score_files, sets_in
     with format_errors(ValueError), progress() as begun:
         primary, *further = metrics_of([metric, *(watch or [])], real_data(reference, reference_samples))
-        how: dict[str, Any] = {"delta": delta, "device": settings.device, "beside": reference, "begun": begun}
-        rows = score_files(files, primary, watch=further, bound=bound, **how)
-        blend = mixture_files(files, primary, **how) if mixture else None
+        how: dict[str, Any] = {"delta": delta, "device": settings.device}
+        rows = score_files(files, primary, watch=further, bound=bound, beside=reference, begun=begun, **how)
+        blend = None
+        if mixture:
+            question = question_on(primary, **how)
+            blend = mixture_of_sets(sets_in(files, question, reference), question, begun)
     if as_json:
         scores = [row.to_dict() for row in rows]
         found = scores if blend is None else {"scores": scores, "mixture": blend.model_dump(mode="json")}

@@ -127,9 +127,16 @@ def contrast(
     >>> found.best, found.contrasts[0].common
     ('a', 200)
     """
-    place = find_device(device)
-    question = Question(declared_of(metric, place, **settings), "influence", delta, device=place, paired=paired)
+    question = question_on(metric, paired, delta, device, **settings)
     return compare(reader(samples, question), question)
+
+
+def question_on(
+    metric: str | Metric, paired: bool = False, delta: float = 0.05, device: str = "cpu", **settings: Any
+) -> Question:
+    """The question that sets of samples are compared by. Raises FixError for settings that are not valid."""
+    place = find_device(device)
+    return Question(declared_of(metric, place, **settings), "influence", delta, device=place, paired=paired)
 
 
 def compare(
@@ -205,8 +212,7 @@ def mixture(
     >>> [round(one.weight, 1) for one in found.weights], found.confidence > 0.99
     ([0.5, 0.5], True)
     """
-    place = find_device(device)
-    question = Question(declared_of(metric, place, **settings), "influence", delta, device=place, paired=paired)
+    question = question_on(metric, paired, delta, device, **settings)
     return mixture_of_sets(reader(samples, question), question)
 
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from optimist.estimation.arrays import columns_of
 from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import first_rows
-from optimist.local.comparison import Comparison, compare, mixture_of_sets
 from optimist.local.sets import Samples, in_folder, of_metric
 from optimist.local.single import score
 from optimist.numerics.batches import as_matrices, check_batch, check_rows
@@ -24,7 +23,6 @@ from optimist.numerics.real_data import RealData, check_definite, check_moments
 from optimist_client.errors import FixError
 from optimist_client.files import Arrays, read_arrays
 from optimist_client.metrics import Metric
-from optimist_client.models import Mixture
 from optimist_client.references import Moments, check_samples, given_in
 
 
@@ -96,41 +94,9 @@ def score_files(
     return sorted(distinct, key=lambda row: row.estimate.value if row.estimate.lower_is_better else -row.estimate.value)
 
 
-def contrast_files(
-    files: Sequence[Path],
-    metric: str | Metric = "fid",
-    *,
-    paired: bool = False,
-    delta: float = 0.05,
-    device: str = "cpu",
-    beside: Path | None = None,
-    begun: Callable[[str], None] = lambda name: None,
-    **settings: Any,
-) -> Comparison:
-    """The scores of all generators in the files and folders, and their differences, as `optimist.contrast` makes them.
-
-    Files are read as by `score_files`, twice. Raises as `score_files` does.
-    """
-    question = Question(declared_of(metric, device, **settings), "influence", delta, device=device, paired=paired)
-    return compare(lambda: _sets(files, question, beside), question, begun)
-
-
-def mixture_files(
-    files: Sequence[Path],
-    metric: str | Metric = "fid",
-    *,
-    delta: float = 0.05,
-    device: str = "cpu",
-    beside: Path | None = None,
-    begun: Callable[[str], None] = lambda name: None,
-    **settings: Any,
-) -> Mixture:
-    """The best mixture of all generators in the files and folders, as `optimist.mixture` makes it.
-
-    Files are read as by `score_files`, twice. Raises as `score_files` does.
-    """
-    question = Question(declared_of(metric, device, **settings), "influence", delta, device=device, paired=False)
-    return mixture_of_sets(lambda: _sets(files, question, beside), question, begun)
+def sets_in(files: Sequence[Path], question: Question, beside: Path | None) -> Callable[[], Iterator[Samples]]:
+    """Reads the sets of all generators in the files and folders, as `score_files` does, one in memory at a time."""
+    return lambda: (Samples(name, batch, file) for file, name, batch in _generators(files, [question], beside))
 
 
 def read_reference(file: Path, samples: int | None = None) -> RealData:
@@ -148,10 +114,6 @@ def read_reference(file: Path, samples: int | None = None) -> RealData:
         return RealData.of_rows("features", given)
     except ValueError as error:
         raise FixError(f"{file}: {error}") from None
-
-
-def _sets(files: Sequence[Path], question: Question, beside: Path | None) -> Iterator[Samples]:
-    return (Samples(name, batch, file) for file, name, batch in _generators(files, [question], beside))
 
 
 def _fitted(questions: Sequence[Question], files: Sequence[Path], beside: Path | None) -> list[Question]:
