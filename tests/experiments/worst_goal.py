@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from optimist.experiments.goals import AskedContext, Choice
 from optimist.experiments.goals.best import ForBest
 from optimist.experiments.goals.registry import register
-from optimist.policies import Arm, Decision
+from optimist.policies import Arm, Arms, Decision
 from optimist_client.goals import Best
 from optimist_client.models import Report
 
@@ -21,7 +20,7 @@ class Worst(Best):
         return [f"Worst: {report.decision.best}, {report.decision.reason}.", *warnings]
 
 
-def mirrored(arms: Sequence[Arm]) -> list[Arm]:
+def mirrored(arms: Arms) -> list[Arm]:
     """The same arms, of which the worst one is now the best."""
     found = []
     for arm in arms:
@@ -34,20 +33,13 @@ def mirrored(arms: Sequence[Arm]) -> list[Arm]:
 
 
 class ForWorst(ForBest):
-    def pick(
-        self,
-        arms: Sequence[Arm],
-        told: int,
-        round_: int,
-        context: AskedContext | None = None,
-        overspent: float = 0.0,
-    ) -> Choice:
-        return super().pick(mirrored(arms), told, round_, context, overspent)
+    def pick(self, arms: Arms, told: int, number: int, context: AskedContext | None, overspent: float) -> Choice:
+        return super().pick(mirrored(arms), told, number, context, overspent)
 
-    def decide(self, arms: Sequence[Arm], told: int) -> Decision:
+    def decide(self, arms: Arms, told: int) -> Decision:
         return super().decide(mirrored(arms), told)
 
-    def explain(self, arms: Sequence[Arm], told: int) -> Decision:
+    def explain(self, arms: Arms, told: int) -> Decision:
         return super().explain(mirrored(arms), told)
 
 

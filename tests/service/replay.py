@@ -132,7 +132,7 @@ def _chosen(pick: Pick, estimators: dict[str, _Replayed], experiment: Experiment
     now = goal.from_state(experiment, ExperimentState(0, 0, []), needed, None)
     if isinstance(now, ForMixture):
         now = replace(now, made=mixtures.of(pick, published=now.policy.goes_by_published))
-    return contenders[now.pick(arms, pick.told, pick.number).place]
+    return contenders[now.pick(arms, pick.told, pick.number, None, 0.0).place]
 
 
 def generators_of(pick: Pick, names: Sequence[str]) -> list[str]:

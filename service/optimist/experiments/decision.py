@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from optimist.experiments.anomalies import Anomalous
 from optimist.experiments.state import PolicyState
@@ -47,7 +48,22 @@ def anomalous_among(
         ]
         for place, name in names.items()
     }
-    experiment = state.experiment
+    found = anomalous_in(state, arrays, of_decision=of_decision)
+    origins = {
+        (ordinal, one.position): one.origin
+        for ordinal, those in enumerate(kept)
+        for one in those
+        if (ordinal, one.position) in found.findings
+    }
+    return replace(found, origins=origins)
+
+
+def anomalous_in(state: PolicyState, arrays: Mapping[str, Sequence[Levels]], *, of_decision: bool = False) -> Anomalous:
+    """The anomalous batches by the levels of each generator in each of these arrays, without their origins.
+
+    of_decision: as of `anomalous_among`.
+    """
+    generators, experiment = state.stored.generators, state.experiment
     references = {
         name: reference_level(scale, experiment.columns[name]) for name, scale in experiment.scales.items() if scale > 0
     }
@@ -62,17 +78,9 @@ def anomalous_among(
     findings: dict[tuple[int, int], list[str]] = {}
     for name, those in found.items():
         for one in those:
-            findings.setdefault((one.generator, one.position), []).append(f"is {finding(name, one, len(names))}")
-    return Anomalous(
-        grouped(found, [generator.name for generator in generators], len(names)),
-        {
-            (ordinal, one.position): one.origin
-            for ordinal, those in enumerate(kept)
-            for one in those
-            if (ordinal, one.position) in findings
-        },
-        findings,
-    )
+            findings.setdefault((one.generator, one.position), []).append(f"is {finding(name, one, len(arrays))}")
+    groups = grouped(found, [generator.name for generator in generators], len(arrays))
+    return Anomalous(groups, findings=findings)
 
 
 def with_anomalies(decision: DecisionInfo, anomalous: Anomalous) -> DecisionInfo:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import numpy as np
 from pydantic import Field, ValidationError
 
+from optimist.estimation.arrays import reference_scales
 from optimist_client.config import RULES, ExperimentConfig
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
@@ -85,7 +86,7 @@ def experiment_of(
         config = MemoryConfig.model_validate(fields, strict=True)
     except ValidationError as error:
         raise FixError(in_words(error)) from None
-    known: dict[str, Any] = {"config": config, "columns": {}, "scales": {}, "references": {}}
+    known: dict[str, Any] = {"config": config, "columns": {}, "scales": reference_scales(metrics), "references": {}}
     return Experiment.model_construct(**known, created=0.0, instance="memory", rules=RULES)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimist.estimation.arrays import Batch, arrays_of, check_arrays, columns_of, reference_scales, tensors_of
+from optimist.estimation.arrays import Batch, arrays_of, check_arrays, columns_of, tensors_of
 from optimist.estimation.metric_estimators import (
     MetricEstimators,
     Start,
@@ -35,7 +36,7 @@ from optimist.numerics.routing.features import checked_context
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import blend_counts
 from optimist.policies.routing import SAMPLED
-from optimist.records import ExperimentState, GeneratorState, LogExtent
+from optimist.records import Acceptance, ExperimentState, GeneratorState, LogExtent
 from optimist_client import models
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
@@ -120,10 +121,8 @@ class Evaluation(Session):
         )
         super().__init__(PolicyState(experiment, stored), estimators)
         columns_of(self._questions)  # raises where metrics cannot read the same array
-        scales = reference_scales(config.metrics.values())
-        self._plausibility = Plausibility(scales, config.max_magnitude)
-        self._scales = Scales(self.generators, scales, ignored=config.on_anomaly == "ignore")
-        self._widths = None  # of the batches: the first one tells
+        self._plausibility = Plausibility(experiment.scales, config.max_magnitude)
+        self._scales = Scales(len(names))
         self._ends = dict.fromkeys(names, 0)
         self._credits = [0.0] * len(names)
         self._table = None
@@ -212,15 +211,15 @@ class Evaluation(Session):
         pick: int | None = None,
         routed: RoutedPrompt | None = None,
     ) -> None:
-        told_of = self._generator(generator)
-        arrays = check_arrays(arrays_of(batch, columns_of(self._questions)), self._questions, self._widths)
+        told_of, config, columns = self._generator(generator), self.state.config, self.state.experiment.columns
+        arrays = check_arrays(arrays_of(batch, columns_of(self._questions)), self._questions, columns or None)
         declared = [question.metric for question in self._questions]
         widths = {name: array.shape[1] for name, array in arrays.items()}
-        sizes = magnitudes(arrays, sized(declared), levelled(declared, widths))
+        levels = levelled(declared, widths) if config.on_anomaly == "hold" else ()
+        sizes = magnitudes(arrays, sized(declared), levels)
         is_usual = self._plausibility.check(sizes)
         tensors = tensors_of(arrays)
         rows = len(next(iter(tensors.values())))
-        config = self.state.config
         length = len(config.prompts or ()) if config.prompts_are == "list" else None
         listed = checked_prompts(prompt_indices, rows, length)
         indices = checked_start(start, rows, self._ends[generator])
@@ -231,7 +230,7 @@ class Evaluation(Session):
         begun = {label: estimators.begun(generator, told) for label, estimators in self._metrics.items()}
         for label, estimators in self._metrics.items():
             estimators.add(generator, told, begun[label])
-        self._widths = {name: tensor.shape[1] for name, tensor in tensors.items()}
+        columns |= {name: widths[name] for name in tensors}  # the first batch tells
         if is_usual:
             self._plausibility.add(generator, sizes, rows)
         if pick is None:
@@ -239,7 +238,7 @@ class Evaluation(Session):
         else:
             self.state.settle(pick, rows)
         position = told_of.batches
-        self._scales.add(generator, position, sizes, rows)
+        self._scales.add(told_of.ordinal, position, sizes, rows)
         if findings := self.findings(generator, position):
             warnings.warn(f"batch {position} of {generator} {'; '.join(findings)}", stacklevel=3)
         self._ends[generator] = max(self._ends[generator], 0 if indices is None else sum(indices))
@@ -263,7 +262,7 @@ class Evaluation(Session):
 
     def findings(self, generator: str, position: int) -> list[str]:
         """Phrases that say what is anomalous about a batch, by all recorded batches. position: as of `accept`."""
-        return [f"is {text}" for text in self._scales.findings(generator, position)]
+        return self._scales.anomalous(self.state).findings.get((self._ordinals[generator], position), [])
 
     def accept(self, generator: str, position: int | None = None) -> bool:
         """Accept a batch on another scale than others as it is; without a position, all of a generator so far.
@@ -272,10 +271,15 @@ class Evaluation(Session):
         from 1. Returns False if it had been accepted. Raises NotFoundError for an unknown name, FixError for a position
         without a batch.
         """
-        told = self._generator(generator).batches
-        if position is not None and not 1 <= check_whole("position", position, 1) <= told:
-            raise FixError(f"position: {generator!r} has {told} batches, got {position}")
-        return self._scales.accept(generator, position, told)
+        one = self._generator(generator)
+        if position is not None and not 1 <= check_whole("position", position, 1) <= one.batches:
+            raise FixError(f"position: {generator!r} has {one.batches} batches, got {position}")
+        until = position or one.batches
+        if until <= one.accepted_until or position in one.accepted:
+            return False
+        one.acceptances.append(Acceptance(one.ordinal, position or 0, until, "", time.time(), ""))
+        self._scales.forget()
+        return True
 
     def blend(self, size: int) -> Blend:
         """The counts of samples to take next of each generator, `size` in all, to serve users with the best mixture.

@@ -13,7 +13,6 @@ import numpy as np
 from optimist.estimation.arrays import columns_of
 from optimist.estimation.metric_estimators import Arrays, MetricEstimators
 from optimist.estimation.streaming import StreamingEstimator
-from optimist.experiments.anomalies import Anomalous
 from optimist.experiments.decision import latched_text
 from optimist.experiments.goals.mixture import ForMixture
 from optimist.experiments.goals.route import ForRouting, LoadedModel
@@ -32,7 +31,7 @@ from optimist.numerics.plausibility import Plausibility
 from optimist.numerics.routing.model import RouteModel
 from optimist.policies import Arm, Decision, contrast, optimistic, shown_mixture
 from optimist.policies.stopping import FEWEST_SAMPLES
-from optimist.records import GeneratorState, LogExtent, StoredMixture, StoredRoutes
+from optimist.records import Acceptance, GeneratorState, LogExtent, StoredMixture, StoredRoutes
 from optimist_client import models
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.metrics import Metric
@@ -155,7 +154,6 @@ class Session(Readings):
     _credits: list[float]
     _table: models.Routes | None
     """The newest table of routes."""
-    _widths: dict[str, int] | None
     _plausibility: Plausibility
     _scales: Scales
 
@@ -207,8 +205,9 @@ class Session(Readings):
             if estimate is not None
         }
         watched = WatchedEstimates.from_estimates(estimates, now.stored.generators)
-        found = report_of(now, watched=watched, routes=self._table, anomalous=self._anomalous)
-        changed = {"remedy": REMEDY, "anomalies": self._scales.anomalous}
+        anomalous = self._scales.anomalous(now)
+        found = report_of(now, watched=watched, routes=self._table, anomalous=anomalous)
+        changed = {"remedy": REMEDY, "anomalies": anomalous.groups}
         return found.model_copy(
             update={
                 "decision": found.decision.model_copy(update=changed),
@@ -220,12 +219,8 @@ class Session(Readings):
         """The state, with the decision of this moment if there is one. Later samples may undo it."""
         now = copy(self.state)
         if now.would_stop:
-            now.stored = replace(now.stored, decision=latched_text(now, self._anomalous))
+            now.stored = replace(now.stored, decision=latched_text(now, self._scales.anomalous(now)))
         return now
-
-    @property
-    def _anomalous(self) -> Anomalous:
-        return Anomalous(self._scales.anomalous)
 
     def route_table(self) -> models.Routes:
         """With the goal "route": which generator is the best one for which prompts, and what routing gains.
@@ -262,7 +257,10 @@ class Session(Readings):
             "counts": {name: [getattr(one, name) for one in stored.generators] for name in _COUNTS},
             "ends": self._ends,
             "credits": self._credits,
-            "widths": self._widths,
+            "columns": self.state.experiment.columns,
+            "accepted": [
+                [[one.position, one.until, one.when] for one in each.acceptances] for each in stored.generators
+            ],
             "plausibility": self._plausibility.state(),
             "scales": self._scales.state(),
             "mixture": mixture and mixture.to_dict(),
@@ -292,11 +290,13 @@ class Session(Readings):
         first, *watch = (metric_from(one["settings"], arrays, f"metric/{place}") for place, one in saved)
         make: Any = cls  # Evaluation, whose arguments these are
         found = make(known["generators"], metric=first, watch=watch, device=device, **known["settings"])
-        found._widths, found._credits, found._ends = known["widths"], known["credits"], known["ends"]
+        found._credits, found._ends = known["credits"], known["ends"]
+        columns = found.state.experiment.columns
+        columns |= known["columns"]
         for estimators, (place, one) in zip(found._metrics.values(), saved, strict=True):
             begin = f"estimators/{place}/"
             own = {name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)}
-            estimators.restore(one["estimators"], own, found._widths or {})
+            estimators.restore(one["estimators"], own, columns)
         found._plausibility.restore(known["plausibility"])
         found._scales.restore(known["scales"])
         found._restore_state(known, arrays)
@@ -307,6 +307,10 @@ class Session(Readings):
         for name in _COUNTS:
             for generator, value in zip(stored.generators, counts[name], strict=True):
                 setattr(generator, name, value)
+        for generator, accepted in zip(stored.generators, known["accepted"], strict=True):
+            generator.acceptances = [
+                Acceptance(generator.ordinal, position, until, "", when, "") for position, until, when in accepted
+            ]
         stored.told = sum(counts["batches"])
         self.state = PolicyState(self.state.experiment, stored)
         for ordinal, estimate in enumerate(self._primary.estimates.values()):

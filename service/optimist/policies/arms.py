@@ -33,6 +33,9 @@ class Arm:
         return math.sqrt(self.samples / (self.samples + self.pending_samples)) if self.samples else 1.0
 
 
+Arms = Sequence[Arm]
+
+
 def rivals(arms: Sequence[Arm]) -> list[Arm]:
     """The arms that a decision compares. A paused one without an estimate would block it, and is left out."""
     return [arm for arm in arms if arm.active or arm.estimate is not None]

@@ -9,7 +9,7 @@ from typing import Protocol, Self
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.goals import AskedContext, Basis, Choice
 from optimist.numerics.mixture import Mixture
-from optimist.policies import Arm, Decision, Stopping, rivals
+from optimist.policies import Arms, Decision, Stopping, rivals
 from optimist.policies.arms import losses
 from optimist.records import ExperimentState, GeneratorState
 from optimist_client.models import Experiment, ExperimentConfig
@@ -66,28 +66,22 @@ class Goal(Protocol):
         return config.weigh_costs
 
     @abstractmethod
-    def pick(
-        self,
-        arms: Sequence[Arm],
-        told: int,
-        round_: int,
-        context: AskedContext | None = None,
-        overspent: float = 0.0,
-    ) -> Choice:
+    def pick(self, arms: Arms, told: int, number: int, context: AskedContext | None, overspent: float) -> Choice:
         """The generator to sample next. Raises FixError if no arm is active.
 
-        context: of the prompt that the pick is for, where asks bring some; overspent: `PolicyState.overspent`.
+        number: of the pick. context: of the prompt that it is for, where asks bring some; overspent:
+        `PolicyState.overspent`.
         """
 
     @abstractmethod
-    def decide(self, arms: Sequence[Arm], told: int) -> Decision:
+    def decide(self, arms: Arms, told: int) -> Decision:
         """The decision of the stopping rule now."""
 
-    def explain(self, arms: Sequence[Arm], told: int) -> Decision:
+    def explain(self, arms: Arms, told: int) -> Decision:
         """The decision with verdicts and the hardest rival, where the goal has these."""
         return self.decide(arms, told)
 
-    def deciding_tolerance(self, arms: Sequence[Arm], told: int) -> tuple[float, float] | None:
+    def deciding_tolerance(self, arms: Arms, told: int) -> tuple[float, float] | None:
         """The tolerance above which the decision would be made now, and the value that a share of it is of."""
         del arms, told
         return None
@@ -98,7 +92,7 @@ class Goal(Protocol):
         return None
 
     @abstractmethod
-    def has_begun(self, arms: Sequence[Arm]) -> bool:
+    def has_begun(self, arms: Arms) -> bool:
         """True if the warm-up is over."""
 
     def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
@@ -128,7 +122,7 @@ class Goal(Protocol):
         return any(g.estimate_seq < min(due, g.due_seq) and g.state != "retired" for g, due in generators)
 
 
-def leader(arms: Sequence[Arm]) -> str | None:
+def leader(arms: Arms) -> str | None:
     """The name of the arm with the best estimate; None unless every rival has one."""
     compared = rivals(arms)
     if not compared or any(arm.estimate is None for arm in compared):

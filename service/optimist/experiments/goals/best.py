@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from optimist.experiments.goals import AskedContext, Choice
 from optimist.experiments.goals.base import Goal
-from optimist.policies import Arm, Decision, Policy, Stopping, deciding_tolerance, explained, rivals, warmup_batches
+from optimist.policies import (
+    Arms,
+    Decision,
+    Policy,
+    Stopping,
+    deciding_tolerance,
+    explained,
+    rivals,
+    warmup_batches,
+)
 from optimist.records import ExperimentState
 from optimist_client.models import Experiment
 
@@ -30,25 +38,18 @@ class ForBest(Goal):
         warmup = warmup_batches(type(config.metric), config.bound, config.warmup, needed, config.batch_size)
         return cls(Policy(config.policy, warmup, Stopping(config.delta, config.tolerance), config.seed))
 
-    def pick(
-        self,
-        arms: Sequence[Arm],
-        told: int,
-        round_: int,
-        context: AskedContext | None = None,
-        overspent: float = 0.0,
-    ) -> Choice:
-        return Choice(self.policy.pick(arms, told, round_))
+    def pick(self, arms: Arms, told: int, number: int, context: AskedContext | None, overspent: float) -> Choice:
+        return Choice(self.policy.pick(arms, told, number))
 
-    def decide(self, arms: Sequence[Arm], told: int) -> Decision:
+    def decide(self, arms: Arms, told: int) -> Decision:
         """The decision on the arms that it compares."""
         return self.stopping.decide(rivals(arms), told)
 
-    def explain(self, arms: Sequence[Arm], told: int) -> Decision:
+    def explain(self, arms: Arms, told: int) -> Decision:
         """The decision with its verdicts."""
         return explained(self.policy, rivals(arms), told)
 
-    def deciding_tolerance(self, arms: Sequence[Arm], told: int) -> tuple[float, float] | None:
+    def deciding_tolerance(self, arms: Arms, told: int) -> tuple[float, float] | None:
         """The tolerance by the contrasts with the best generator, and that generator's value."""
         tolerance = deciding_tolerance(self.policy, rivals(arms), told)
         best = self.decide(arms, told).best
@@ -60,6 +61,6 @@ class ForBest(Goal):
             return None
         return replace(self, policy=replace(self.policy, stopping=replace(self.stopping, tolerance=tolerance)))
 
-    def has_begun(self, arms: Sequence[Arm]) -> bool:
+    def has_begun(self, arms: Arms) -> bool:
         """True if every active arm has had its warm-up and has an estimate."""
         return all(arm.batches >= self.policy.warmup and arm.estimate is not None for arm in arms if arm.active)

@@ -10,7 +10,15 @@ from typing import Self
 from optimist.experiments.goals import AskedContext, Basis, Choice, positions_of
 from optimist.experiments.goals.base import Goal, Pending
 from optimist.numerics.mixture import Mixture
-from optimist.policies import LEAST_SAMPLES, Arm, Decision, MixturePolicy, Stopping, decide_mixture, warmup_batches
+from optimist.policies import (
+    LEAST_SAMPLES,
+    Arms,
+    Decision,
+    MixturePolicy,
+    Stopping,
+    decide_mixture,
+    warmup_batches,
+)
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist.records import ExperimentState, GeneratorState, StoredMixture
 from optimist_client.models import Experiment
@@ -45,28 +53,21 @@ class ForMixture(Goal):
             return cls(policy, made, known.made)
         return cls(policy, made, None if made is None else Mixture.from_dict(json.loads(made.payload)))
 
-    def pick(
-        self,
-        arms: Sequence[Arm],
-        told: int,
-        round_: int,
-        context: AskedContext | None = None,
-        overspent: float = 0.0,
-    ) -> Choice:
-        return Choice(self.policy.pick(arms, self.mixture, told, round_))
+    def pick(self, arms: Arms, told: int, number: int, context: AskedContext | None, overspent: float) -> Choice:
+        return Choice(self.policy.pick(arms, self.mixture, told, number))
 
-    def decide(self, arms: Sequence[Arm], told: int) -> Decision:
+    def decide(self, arms: Arms, told: int) -> Decision:
         """The decision on the mixture."""
         return decide_mixture(self.stopping, arms, self.mixture, told)
 
-    def deciding_tolerance(self, arms: Sequence[Arm], told: int) -> tuple[float, float] | None:
+    def deciding_tolerance(self, arms: Arms, told: int) -> tuple[float, float] | None:
         """The bound of the gap and the mixture's value; None while there are too few samples for a decision."""
         if self.mixture is None or self.decide(arms, told).confidence is None:
             return None
         bound = self.mixture.gap_bound(self.stopping.threshold(len(self.mixture.generators), told))
         return (bound, self.mixture.value) if min(self.mixture.samples) >= FEWEST_SAMPLES else None
 
-    def has_begun(self, arms: Sequence[Arm]) -> bool:
+    def has_begun(self, arms: Arms) -> bool:
         """True if every active arm has had its warm-up and is in the mixture."""
         known = () if self.mixture is None else self.mixture.generators
         return all(arm.batches >= self.policy.warmup and arm.name in known for arm in arms if arm.active)

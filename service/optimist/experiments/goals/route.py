@@ -13,7 +13,7 @@ from optimist.experiments.goals import AskedContext, Basis, Choice, positions_of
 from optimist.experiments.goals.base import Goal, Pending, leader
 from optimist.numerics.routing.features import Floats, contexts_to_fit
 from optimist.numerics.routing.model import RouteModel
-from optimist.policies import Arm, Decision, RoutePolicy, Stopping
+from optimist.policies import Arm, Arms, Decision, RoutePolicy, Stopping
 from optimist.policies.routing import Frontier
 from optimist.records import ExperimentState, GeneratorState, StoredRoutes
 from optimist_client.errors import FixError
@@ -107,14 +107,7 @@ class ForRouting(Goal):
     def weighs_costs(cls, config: ExperimentConfig) -> bool:
         return priced_by(config) is not None
 
-    def pick(
-        self,
-        arms: Sequence[Arm],
-        told: int,
-        round_: int,
-        context: AskedContext | None = None,
-        overspent: float = 0.0,
-    ) -> Choice:
+    def pick(self, arms: Arms, told: int, number: int, context: AskedContext | None, overspent: float) -> Choice:
         """A pure function of the arms, the model, the context and what was spent; the random number depends on (seed,
         round) alone.
 
@@ -126,7 +119,7 @@ class ForRouting(Goal):
             raise FixError("no generator is active")
         new = [place for place in able if _batches(arms[place]) < self.warmup]
         # A generator whose picks never come back would otherwise get every pick for ever.
-        if new and (round_ % 2 or round_ <= 2 * self.warmup * len(arms)):
+        if new and (number % 2 or number <= 2 * self.warmup * len(arms)):
             return Choice(min(new, key=lambda place: _batches(arms[place])))
         loaded = None if self.policy.name == "uniform" else self.loaded
         within = {} if loaded is None else loaded.places
@@ -134,7 +127,7 @@ class ForRouting(Goal):
         if loaded is None or context is None or not known:
             tried = [place for place in able if place not in new] or able
             chances = np.full(len(tried), 1.0 / len(tried))
-            chosen = self.policy.pick(chances, round_)
+            chosen = self.policy.pick(chances, number)
             return Choice(tried[chosen], float(chances[chosen]))
         at = [within[self.ordinals[place]] for place in known]
         if self.policy.name == "best-single":
@@ -144,11 +137,11 @@ class ForRouting(Goal):
         costs = np.array([arms[place].cost or 0.0 for place in known])
         policy = self._paced(loaded, at, costs, overspent)
         chances = policy.chances(means[at], widths[at], costs)
-        chosen = policy.pick(chances, round_)
+        chosen = policy.pick(chances, number)
         probability = float(chances[chosen]) if policy.has_chances else None
         return Choice(known[chosen], probability, policy.price if policy.keeps_budget else None, by_model=True)
 
-    def price(self, arms: Sequence[Arm], overspent: float) -> tuple[float, float]:
+    def price(self, arms: Arms, overspent: float) -> tuple[float, float]:
         """The price of a unit of cost in the next pick among all active generators, and the part of the best single
         one's score that this price keeps; the policy's own price and 1 without a model that knows one of them."""
         within = {} if self.loaded is None else self.loaded.places
@@ -166,11 +159,11 @@ class ForRouting(Goal):
             return self.policy
         return self.policy.paced(loaded.frontier(self.policy, at, costs), overspent)
 
-    def decide(self, arms: Sequence[Arm], told: int) -> Decision:
+    def decide(self, arms: Arms, told: int) -> Decision:
         """Never decided; the best single generator so far, if every rival has an estimate."""
         return Decision(leader(arms), None, False, GOES_ON)
 
-    def has_begun(self, arms: Sequence[Arm]) -> bool:
+    def has_begun(self, arms: Arms) -> bool:
         """True if every active arm has had its warm-up."""
         return all(arm.batches >= self.warmup for arm in arms if arm.active)
 
