@@ -17,7 +17,10 @@ the same streams. Both check for a decision after every batch of 5.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -25,12 +28,13 @@ from typing import Any, Protocol
 import numpy as np
 from rich import box
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from optimist import score, simulate
+from optimist.metrics.threads import limit_threads
 from optimist.simulation.digits.generators import TEXTS, softmax
 from optimist.simulation.digits.world import load
-from optimist.simulation.runner import Runner
 from optimist_client.metrics import find
 
 KERNEL = {"name": "gaussian", "sigma": 5.0, "features": 128}
@@ -281,10 +285,20 @@ def stream_seed(problem: Problem, generator: str, number: int) -> int:
     return 100 * number + problem.generators.index(generator)
 
 
-def results(tasks: Sequence[Callable[[], Any]], what: str) -> list[Any]:
-    """The results of the tasks, from one process per core."""
-    with Runner(-1, progress=True) as runner:
-        return runner.run(what, tasks)
+def results(tasks: Sequence[Callable[[], Any]], what: str) -> Iterator[Any]:
+    """The results of the tasks, in the order in which they finish, from one process per core."""
+    columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    # One thread in each process: threads that share a core cost much more than they save.
+    with (
+        ProcessPoolExecutor(
+            os.cpu_count(), multiprocessing.get_context("spawn"), initializer=limit_threads, initargs=(1,)
+        ) as pool,
+        Progress(*columns, console=Console(stderr=True)) as bar,
+    ):
+        line = bar.add_task(what, total=len(tasks))
+        for future in as_completed([pool.submit(task) for task in tasks]):
+            bar.advance(line)
+            yield future.result()
 
 
 def truths(size: int) -> dict[tuple[str, str, str], float]:

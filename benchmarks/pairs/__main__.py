@@ -39,8 +39,10 @@ unequal size, and a metric each of fid, kid, mmd, cmmd, rke, vendi, is and mean.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import lockstep
@@ -51,10 +53,11 @@ from check import check
 from problems import PROBLEMS, TEXTS, problem_named
 from rich import box
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table as Shown
 from streams import Stream, Table
 
-from optimist.simulation.runner import Runner
+from optimist.metrics.threads import limit_threads
 
 TABLES = {
     "singles": (misses.SINGLE_HEADS, misses.singles),
@@ -110,8 +113,12 @@ def streams_of(
     problem: str, file: str, count: int, keep: Path | None, jobs: int, in_lockstep: bool
 ) -> list[Mapping[str, Table]]:
     """The tables of all streams of a problem."""
-    with Runner(jobs, progress=True) as runner:
-        return runner.run(problem, [Stream(problem, file, number, keep, in_lockstep) for number in range(count)])
+    # One thread in each process: threads that share a core cost much more than they save.
+    with ProcessPoolExecutor(
+        jobs, multiprocessing.get_context("spawn"), initializer=limit_threads, initargs=(1,)
+    ) as pool:
+        tasks = [pool.submit(Stream(problem, file, number, keep, in_lockstep)) for number in range(count)]
+        return [task.result() for task in track(tasks, problem, console=Console(stderr=True))]
 
 
 if __name__ == "__main__":
