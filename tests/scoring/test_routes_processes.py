@@ -159,7 +159,7 @@ class Workers:
     async def work(self, name: str) -> None:
         numbers = itertools.count()
         while not self.are_done:
-            await asyncio.sleep(1.6)
+            await asyncio.sleep(0.1)
             for pick in await self.ask(f"{name}-{next(numbers)}"):
                 await self.tell(pick)
 
@@ -187,7 +187,7 @@ async def test_whoever_is_killed_every_reward_counts_once_and_asks_go_on_by_the_
         async with Workers([one, two]) as workers:
             created = await workers.post("/v1/experiments", wanted.model_dump(mode="json", exclude_unset=True))
             made = Made(made.store, type(made.experiment).model_validate(created))
-            tasks = [asyncio.create_task(workers.work(f"worker-{number}")) for number in range(16)]
+            tasks = [asyncio.create_task(workers.work(f"worker-{number}")) for number in range(4)]
 
             async def more(count: int) -> bool:
                 assert not any(task.done() for task in tasks), [task for task in tasks if task.done()]
