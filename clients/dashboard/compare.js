@@ -2,7 +2,7 @@
 // the same.
 import { experimentPath, forget, get } from "./api.js";
 import { fill, h, say } from "./dom.js";
-import { mixtureAnswer, cost, count, plusMinus, routeAnswer, score } from "./format.js";
+import { cost, count, plusMinus, score } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { chips } from "./labels.js";
 import { badges } from "./overview-row.js";
@@ -68,12 +68,11 @@ function card(name) {
       tags, sentence, reason, facts,
     ]),
     draw(report) {
-      const { goal, samples, budget, cost: spent, tags: tagged = [] } = report;
-      const isBest = goal !== "mixture" && goal !== "route";
+      const { samples, budget, cost: spent, tags: tagged = [] } = report;
       fill(state, badges(report.state, report.standings.some(({ incomplete }) => incomplete)));
       fill(tags, tagged.length ? chips(tagged) : null);
-      say(sentence, goal === "mixture" ? mixtureAnswer(report) : goal === "route" ? routeAnswer(report) : report.answer);
-      say(reason, isBest ? why(report) : (samples > 0 && report.why) || "");
+      say(sentence, report.answer);
+      say(reason, why(report));
       const known = [
         ["Samples", budget === null ? count(samples) : `${count(samples)} of ${count(budget)}`],
         spent !== undefined && ["Cost", cost(spent)],

@@ -7,7 +7,7 @@ import { DRAWN, Palette } from "./colours.js";
 import { ProgressCurve } from "./progress-curve.js";
 import { fill, h, say } from "./dom.js";
 import { expected, Rate } from "./expected.js";
-import { about, mixtureAnswer, cost, count, routeAnswer, share } from "./format.js";
+import { about, cost, count, share } from "./format.js";
 import { Gallery } from "./gallery.js";
 import { labels } from "./labels.js";
 import { Metrics, metricsOf } from "./metrics.js";
@@ -112,8 +112,8 @@ function page(main, experiment, report, refresh) {
   );
   return {
     draw(report, progressCurve, perSecond) {
-      say(sentence, isMixture ? mixtureAnswer(report) : routes ? routeAnswer(report) : report.answer);
-      say(reason, isMixture || routes ? (report.samples > 0 && report.why) || "" : why(report));
+      say(sentence, report.answer);
+      say(reason, why(report));
       say(hint, report.hint ?? "");
       const { anomalies = [], warnings: doubts = [] } = report.decision;
       const doubted = [...anomalies.map(({ text }) => text), ...doubts];

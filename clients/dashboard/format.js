@@ -55,16 +55,6 @@ export function date(unix) {
   return then.toLocaleString("en-GB", { day: "numeric", month: "short", year, hour: "2-digit", minute: "2-digit" });
 }
 
-// What routing gains in a sentence, the answer of experiments that route prompts.
-export function routeAnswer(report) {
-  const { routes, standings } = report;
-  if (report.samples === 0) {
-    const names = standings.length === 1 ? "One generator is" : `${standings.length} generators are`;
-    return `Waiting for the first prompts. ${names} compared by ${report.title}, prompt by prompt.`;
-  }
-  return routes?.gain_text ?? `Warming up: ${samples(report.samples)} so far, and no table of routes has been made yet.`;
-}
-
 const NAMED = 4; // generators of a mixture that are named
 
 // The weights of a mixture, [[generator, weight], …], as texts, the largest first; those that would be shown as 0 are left
@@ -73,25 +63,4 @@ export function recipe(weights) {
   const parts = weights.filter(([, weight]) => weight >= 0.0005).sort(([, a], [, b]) => b - a);
   const named = parts.slice(0, NAMED).map(([generator, weight]) => `${share(weight)} ${generator}`);
   return parts.length > NAMED ? [...named, `${parts.length - NAMED} more`] : named;
-}
-
-// Whether no mixture is better than the best single generator, as in the SDK's `Mixture.is_one_alone`.
-const isOneAlone = ({ gain, best, weights }) =>
-  gain <= 0 || weights.some(({ generator, weight }) => generator === best && weight >= 0.995);
-
-// The best mixture so far in a sentence, the answer of experiments whose goal it is.
-export function mixtureAnswer(report) {
-  const { mixture, standings, state } = report;
-  const told = samples(report.samples);
-  if (report.samples === 0) {
-    const names = standings.length === 1 ? "One generator" : `${standings.length} generators`;
-    return `Waiting for the first samples. ${names} will be blended by ${report.title}.`;
-  }
-  if (!mixture) return `Warming up: ${told} so far, and no mixture has been made yet.`;
-  const ended = { "out of budget": "; the budget is spent", stopped: "; the experiment was stopped" }[state] ?? "";
-  const soFar = state === "decided" ? "" : " so far";
-  if (isOneAlone(mixture)) return `No mixture is better than ${mixture.best} alone${soFar}, after ${told}${ended}.`;
-  const parts = recipe(mixture.weights.map(({ generator, weight }) => [generator, weight]));
-  const weighted = parts.length === 1 ? parts[0] : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
-  return `The best mixture${soFar} is ${weighted}, after ${told}${ended}.`;
 }

@@ -3,7 +3,7 @@ import { Points } from "./points.js";
 
 export class MixtureCurve extends Points {
   constructor() {
-    super(["told", "samples", "scores", "lower", "upper", "best", "best_scores", "gains", "gain_errors"]);
+    super(["told", "samples", "scores", "lower", "upper", "best", "best_scores", "gains", "gain_standard_errors"]);
     this.weights = new Map(); // generator → weights
   }
 

@@ -83,8 +83,8 @@ export class Mixture {
     if (this.isGoal && this.status.textContent.startsWith("The first")) say(this.status, "");
     say(this.claim, mixture.gain_text);
     say(this.gap, mixture.gap_text);
-    const scored = (number) => precise(number, mixture.error);
-    say(this.scored, `${mixture.title}: mixture ${scored(mixture.score)} ± ${scored(mixture.error)}, ` +
+    const scored = (number) => precise(number, mixture.standard_error);
+    say(this.scored, `${mixture.title}: mixture ${scored(mixture.score)} (${scored(mixture.lower)} to ${scored(mixture.upper)}), ` +
       `${mixture.best} alone ${scored(mixture.best_score)}. Made from ${samples(mixture.samples)}.`);
     fill(this.warnings, mixture.warnings.map((warning) => h("li", {}, warning)));
     this.drawGain(mixture);
@@ -94,12 +94,12 @@ export class Mixture {
     fill(this.body, inOrder(mixture.weights).map((one) => this.row(one, mixture, drawn.get(one.generator) ?? 0, total, widest)));
   }
 
-  // The gain with its 95 % interval, on an axis on which the best single generator is at 0.
-  drawGain({ gain, gain_error: spread, scale, best }) {
-    const [middle, lower, upper] = [gain, gain - 1.96 * spread, gain + 1.96 * spread].map((end) => shown(end, scale));
+  // The gain with the interval of the stopping rule, on an axis on which the best single generator is at 0.
+  drawGain({ gain, gain_lower: from, gain_upper: to, scale, best }) {
+    const [middle, lower, upper] = [gain, from, to].map((end) => shown(end, scale));
     const unit = unitOf(scale);
     const drawn = axis([{ middle, lower, upper }, { middle: 0, lower: 0, upper: 0 }], unit);
-    say(this.gained.firstChild, `Gain over ${best} alone, with its 95 % interval`);
+    say(this.gained.firstChild, `Gain over ${best} alone, with the interval of the stopping rule`);
     fill(this.gainAxis, values(drawn));
     const label = `Gain ${score(middle)}${unit}, from ${score(lower)}${unit} to ${score(upper)}${unit}`;
     fill(this.gain, bar({ middle, lower, upper }, drawn, "var(--accent)", label, true));

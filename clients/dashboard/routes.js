@@ -2,12 +2,10 @@
 import { experimentPath, get } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { downloads } from "./download.js";
-import { cost, count, precise, samples, score, share } from "./format.js";
+import { cost, count, plusMinus, precise, samples, score, share } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { RouteCharts } from "./route-charts.js";
 import { filled, labelled } from "./shares.js";
-
-const CLOSE_TO_95 = 1.96; // standard errors
 
 // The section of experiments with the goal "route". The service makes the table again as samples come; the button asks
 // for a newer one.
@@ -19,7 +17,6 @@ export class Routes {
     this.shown = ""; // as JSON
     this.button = h("button", { class: "small", onclick: () => this.ask() }, "Update the table");
     this.status = h("p", { class: "quiet", role: "status" });
-    this.basis = h("p", { class: "quiet" });
     this.savings = h("p", { class: "savings" });
     this.pace = h("p", { class: "savings" });
     this.warnings = h("ul", { class: "warnings" });
@@ -37,7 +34,7 @@ export class Routes {
         h("span", { class: "quiet" }, "Which generator is the best one for which prompts?")),
       this.status,
       (this.found = h("div", { class: "found", hidden: true }, [
-        this.basis, this.savings, this.pace, this.warnings, this.gained,
+        this.savings, this.pace, this.warnings, this.gained,
         h("h3", {}, "By type of prompt"), this.types.region,
         h("h3", {}, "Who gets the prompts"), this.shares.region,
       ])),
@@ -79,7 +76,6 @@ export class Routes {
     if (now === this.shown) return;
     this.shown = now;
     this.table = routes;
-    say(this.basis, basis(routes));
     say(this.savings, routes.savings_text);
     say(this.pace, routes.pace_text);
     fill(this.warnings, routes.warnings.map((warning) => h("li", {}, warning)));
@@ -88,53 +84,54 @@ export class Routes {
     this.drawShares(routes, report);
   }
 
-  // The gain with its 95 % interval, on an axis on which the best single generator is at 0.
+  // The gain with its interval, on an axis on which the best single generator is at 0.
   drawGain({ gain, lower = null, upper = null, best }) {
     this.gained.hidden = gain === null || lower === null || upper === null;
     if (this.gained.hidden) return;
     const drawn = axis([{ middle: gain, lower, upper }, { middle: 0, lower: 0, upper: 0 }]);
-    say(this.gainTitle, `Gain over ${best} alone, and 95 % interval of the gain over the best single generator`);
+    say(this.gainTitle, `Gain over ${best} alone, and the interval of the gain over the best single generator, whichever it is`);
     fill(this.gainAxis, values(drawn));
     const label = `Gain ${score(gain)}, from ${score(lower)} to ${score(upper)}`;
     fill(this.gain, bar({ middle: gain, lower, upper }, drawn, "var(--accent)", label, true));
   }
 
-  drawTypes({ types, shares, title, lower_is_better: isLower }) {
+  drawTypes({ types, shares, title, lower_is_better: isLower, interval_errors: z }) {
     const open = new Set([...this.types.body.querySelectorAll("details[open]")].map((one) => one.dataset.of));
     const names = shares.map(({ generator }) => generator);
-    const found = types.flatMap(({ scores }) => scores).filter((one) => one.score !== null).map(interval);
+    const found = types.flatMap(({ scores }) => scores).filter((one) => one.score !== null).map((one) => interval(one, z));
     const drawn = axis(found.sort((a, b) => (isLower ? 1 : -1) * (a.middle - b.middle)));
     const head = (kind, ...text) => h("th", { scope: "col", role: "columnheader", class: kind }, ...text);
     fill(this.types.head, head("", "Prompts such as"), head("number", "Share"), head("winner", "Best for them"),
       ...names.map((name) => head("scored", h("span", { class: "called", title: name }, name),
         h("span", { class: "axis", "aria-hidden": "true" }, values(drawn)))),
       head("number", "Gain of routing"));
-    fill(this.types.body, types.map((type, i) => this.type(type, i, names, title, drawn, open)));
+    fill(this.types.body, types.map((type, i) => this.type(type, i, names, title, drawn, open, z)));
   }
 
-  type({ share: part, examples, winner, lead, lead_error: spread, gain, gain_error: error, scores }, i, names, title, drawn, open) {
+  type({ share: part, examples, winner, lead, lead_standard_error: spread, gain, gain_standard_error: error, scores },
+    i, names, title, drawn, open, z) {
     const of = new Map(scores.map((one) => [one.generator, one]));
     return h("tr", { role: "row" }, [
       h("th", { scope: "row", role: "rowheader" }, prompts(examples, i, open)),
       cell("number", "Share", share(part)),
       cell("winner", "Best for them", h("div", {}, labelled(winner, this.palette.colour(winner)),
-        h("div", { class: "quiet lead" }, lead === null ? "lead not known yet" : `by ${withError(lead, spread)}`))),
-      ...names.map((name) => this.scored(of.get(name), name, name === winner, title, drawn)),
-      cell("number", "Gain of routing", gain === null ? "–" : withError(gain, error)),
+        h("div", { class: "quiet lead" }, lead === null ? "lead not known yet" : `by ${withRange(lead, spread, z)}`))),
+      ...names.map((name) => this.scored(of.get(name), name, name === winner, title, drawn, z)),
+      cell("number", "Gain of routing", gain === null ? "–" : withRange(gain, error, z)),
     ]);
   }
 
-  scored(one, name, isBest, title, drawn) {
+  scored(one, name, isBest, title, drawn, z) {
     const color = this.palette.colour(name);
     if (!one || one.score === null) return cell("scored", name, "–");
-    const said = withError(one.score, one.error);
-    const { lower, upper } = interval(one);
-    const label = `${title} of ${name}: ${said}${one.error === null ? "" : `, from ${score(lower)} to ${score(upper)}`}`;
+    const { lower, upper } = interval(one, z);
+    const said = [score(one.score), one.standard_error && plusMinus({ score: one.score, lower, upper })].filter(Boolean).join(" ");
+    const label = `${title} of ${name}: ${said}${one.standard_error === null ? "" : `, from ${score(lower)} to ${score(upper)}`}`;
     return cell("scored", name, h("div", {}, [
       h(isBest ? "strong" : "span", { class: "spread" }, said), " ",
       h("span", { class: "quiet traffic", title: `${name} was given ${share(one.traffic)} of these prompts` },
         `gets ${share(one.traffic)}`),
-      bar(interval(one), drawn, color, label),
+      bar(interval(one, z), drawn, color, label),
     ]));
   }
 
@@ -162,17 +159,12 @@ export function busiest({ shares }, most) {
 
 // A row for each type and generator, as in the SDK's data frame.
 function asRows({ types }) {
-  const head = ["type", "generator", "score", "error", "traffic", "winner", "share", "gain", "gain_error", "example"];
+  const head = ["type", "generator", "score", "standard_error", "traffic", "winner", "share", "gain", "gain_standard_error", "example"];
   return [head, ...types.flatMap((type, i) => type.scores.map((one) => [
-    i + 1, one.generator, one.score, one.error, one.traffic, type.winner, type.share, type.gain, type.gain_error,
+    i + 1, one.generator, one.score, one.standard_error, one.traffic, type.winner, type.share, type.gain,
+    type.gain_standard_error,
     type.examples[0],
   ]))];
-}
-
-function basis({ title, score: routed, best, best_score: alone, error, price, prompts }) {
-  const value = price ? ` The gain is of the score less ${price} times the cost.` : "";
-  const [ours, single] = [routed, alone].map((number) => precise(number, error));
-  return `${title} of routed prompts ${ours}, of ${best} alone ${single}. From ${count(prompts)} prompts.${value}`;
 }
 
 // The most typical prompt in two lines, which open to all examples in full.
@@ -200,16 +192,16 @@ function table(kind, label) {
 const cell = (kind, what, ...children) =>
   h("td", { class: kind, role: "cell" }, h("span", { class: "heading", "aria-hidden": "true" }, what), ...children);
 
-function interval({ score: middle, error }) {
-  if (error === null) return { middle, lower: middle, upper: middle };
-  return { middle, lower: middle - CLOSE_TO_95 * error, upper: middle + CLOSE_TO_95 * error };
+// A score with its interval, half of which has z standard errors.
+function interval({ score: middle, standard_error: error }, z) {
+  return { middle, lower: middle - z * error, upper: middle + z * error };
 }
 
-// A number with its standard error of two digits, such as "0.120 ± 0.031".
-function withError(number, error) {
+// A difference with its interval, such as "0.120 (0.059 to 0.181)".
+function withRange(number, error, z) {
   if (!(error > 0)) return score(number);
-  const decimals = Math.min(12, Math.max(0, 1 - Math.floor(Math.log10(error))));
-  return `${number.toFixed(decimals)} ±\u00a0${error.toFixed(decimals)}`;
+  const [middle, lower, upper] = [number, number - z * error, number + z * error].map((end) => precise(end, z * error));
+  return `${middle} (${lower} to ${upper})`;
 }
 
 const newest = (asked, reported) => (reported && !(asked?.samples > reported.samples) ? reported : asked);

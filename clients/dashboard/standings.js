@@ -12,8 +12,7 @@ import { warningLine } from "./warnings.js";
 
 // Why it was or was not decided; "" before there is anything to compare, and where no best generator is asked for, but a
 // mixture or a router, which it is about then.
-export const why = ({ samples, standings, goal, why: said }) =>
-  samples && standings.length > 1 && !["mixture", "route"].includes(goal) ? said : "";
+export const why = ({ samples, standings, why: said }) => (samples && standings.length > 1 ? said : "");
 
 const asInterval = ({ score, lower, upper }) => ({ middle: score, lower, upper });
 

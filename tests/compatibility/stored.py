@@ -109,13 +109,13 @@ def standing(experiment: Experiment, seconds: float = 60.0) -> dict[str, Any]:
 
 def mixture_of_sets(mixture: Mixture) -> list[float]:
     """Its weights, score and gain with their errors, and duality gap."""
-    numbers = mixture.score, mixture.error, mixture.gain, mixture.gain_error, mixture.gap
+    numbers = mixture.score, mixture.standard_error, mixture.gain, mixture.gain_standard_error, mixture.gap
     return [*(one.weight for one in mixture.weights), *numbers]
 
 
 def table_of(routes: Routes) -> list[float]:
     """Scores, gain and error (0 while they are not known) of a table, and what its model would give each generator."""
-    gain = routes.gain or 0.0, routes.error or 0.0
+    gain = routes.gain or 0.0, routes.standard_error or 0.0
     return [routes.best_score, routes.score, *gain, *(one.routed for one in routes.shares)]
 
 

@@ -152,7 +152,7 @@ def test_tables_come_as_prompts_do(open_page: OpenPage, client: Optimist):
     routes = table(experiment, 120)
     card(page).get_by_role("button", name="Update the table").click()
     expect(page.locator(".answer")).to_have_text(routes.gain_text)
-    expect(card(page).locator(".gain")).to_be_visible(visible=routes.error is not None)
+    expect(card(page).locator(".gain")).to_be_visible(visible=routes.standard_error is not None)
     expect(card(page).locator("details")).to_have_count(0)
     expect(card(page).locator("tbody th").first).to_have_text("Type 1")
 

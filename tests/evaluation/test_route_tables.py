@@ -56,9 +56,9 @@ def test_the_table_says_who_wins_what_in_both_directions(sign: float):
     made = table(told(sign=sign), lower_is_better=sign < 0.0)
     assert made.basis == "doubly robust"
     assert made.gain is not None
-    assert made.error is not None
+    assert made.standard_error is not None
     # The best generator of each kind over "ada", the best single one: (0 + 0.4 + 0)/3.
-    assert abs(made.gain - 0.4 / 3) < 3.0 * made.error < 0.15
+    assert abs(made.gain - 0.4 / 3) < 3.0 * made.standard_error < 0.15
     assert made.best == "ada"
     assert made.best_score == pytest.approx(sign * 0.633, abs=0.08)
     assert made.score - made.best_score == pytest.approx(sign * made.gain)
@@ -70,7 +70,7 @@ def test_the_table_says_who_wins_what_in_both_directions(sign: float):
         assert [one.generator for one in kind.scores] == list(NAMES)
         for one, value in zip(kind.scores, expected, strict=True):
             assert one.score is not None
-            assert abs(one.score - sign * value) < 3.5 * (one.error or 0.2)
+            assert abs(one.score - sign * value) < 3.5 * (one.standard_error or 0.2)
         assert kind.lead is not None
         assert kind.lead >= 0.0
         assert kind.winner == NAMES[int(expected.argmax())]
@@ -93,7 +93,7 @@ def test_costs_are_weighed_and_what_was_saved_is_said():
     assert priced.savings is not None
     assert priced.savings.single_cost == 1.0
     assert priced.gain is not None
-    assert priced.gain == pytest.approx((0.2 + 0.0 + 0.2) / 3, abs=4.0 * (priced.error or 0.0))
+    assert priced.gain == pytest.approx((0.2 + 0.0 + 0.2) / 3, abs=4.0 * (priced.standard_error or 0.0))
     assert table(rows).savings is None
 
 
@@ -123,9 +123,9 @@ def test_without_probabilities_the_gain_is_by_the_model():
     assert made.basis == "model"
     assert made.gain is not None
     assert 0.0 < made.gain < 0.3
-    assert made.error is None
+    assert made.standard_error is None
     assert made.warnings == ()
-    assert all(kind.gain_error is None and kind.lead_error is None for kind in made.types)
+    assert all(kind.gain_standard_error is None and kind.lead_standard_error is None for kind in made.types)
 
 
 def test_a_log_without_overlap_says_so():

@@ -66,7 +66,7 @@ def test_a_step_is_found_and_named(law: Law, step: float, within: int):
         apart.append(abs(change.position - 2000))
         assert change.pick == 10 * change.position + 1
         assert change.samples == 2800 - change.position
-        assert abs(change.shift - step) < 4.0 * change.error + 0.04
+        assert abs(change.shift - step) < 4.0 * change.standard_error + 0.04
     assert np.median(delays) < within
     assert np.median(apart) < 100
 

@@ -211,8 +211,11 @@ def test_decision_forecast_and_verdicts_use_the_errors_of_the_differences():
     (near, far) = described(arms, 2.0, "g0")
     hardest = explained(made, arms, 60).hardest
     assert hardest is not None
-    assert hardest.error == near.standard_error
-    assert (near.lower, near.upper) == (near.difference - 2.0 * hardest.error, near.difference + 2.0 * hardest.error)
+    assert hardest.standard_error == near.standard_error
+    assert (near.lower, near.upper) == (
+        near.difference - 2.0 * hardest.standard_error,
+        near.difference + 2.0 * hardest.standard_error,
+    )
     assert (near.generator, far.generator, near.against, near.common) == ("g1", "g2", "g0", 100)
     assert near.correlation > 0.9
     assert near.text == f"0.200 ({near.lower:.3f} to {near.upper:.3f})"

@@ -117,7 +117,11 @@ async def test_it_is_made_when_somebody_asks_and_equals_that_of_an_evaluation(ma
             assert await is_exact(made, found)
             mixture, shown = Mixture.from_dict(json.loads(found.payload)), evaluation.mixture()
             assert [one.weight for one in shown.weights] == list(mixture.weights)
-            assert (shown.score, shown.gain, shown.gain_error) == (mixture.score, mixture.gain, mixture.gain_error)
+            assert (shown.score, shown.gain, shown.gain_standard_error) == (
+                mixture.score,
+                mixture.gain,
+                mixture.gain_error,
+            )
     points = await made.store.mixture_curve("x")
     assert [point.samples for point in points] == [9 * ROWS, 36 * ROWS]
     assert points[-1].point == curve_point(mixture, made.config.delta)

@@ -53,7 +53,11 @@ def test_text_has_the_best_first_and_the_answer():
     assert lines[0] == "digits: FID, 4,500 samples, decided"
     assert [line.split("  ")[0] for line in lines[2:5]] == ["b <i>", "a", "none"]
     assert lines[5] == "Best: b <i> with 97.0% confidence after 4,500 samples: FID 1.000 (0.500 to 1.500)."
-    assert lines[6:] == ["Sure.", "Uniform sampling would have spent about 9,000 samples (2.0 times)."]
+    assert lines[6:] == [
+        "Sure.",
+        "Warning: b <i>: few samples.",
+        "Uniform sampling would have spent about 9,000 samples (2.0 times).",
+    ]
     assert len({len(line) for line in lines[1:5]}) == 1
 
 
@@ -177,9 +181,11 @@ def test_anomalous_and_retracted_batches_are_named():
 
 def test_text_of_a_report_without_an_answer():
     assert "Not decided yet: b <i> leads after 4,500 samples, with 97.0% confidence: FID" in str(report(decided=False))
-    assert str(report(best=None, decided=False)).endswith(
-        "No answer yet after 4,500 samples: not every generator has a score."
-    )
+    said = str(report(best=None, decided=False)).splitlines()
+    assert said[-2:] == [
+        "No answer yet after 4,500 samples: not every generator has a score.",
+        "Warning: b <i>: few samples.",
+    ]
     higher = report(best="a", lower_is_better=False)
     assert [row.generator for row in higher.ranking] == ["a", "b <i>", "none"]
 

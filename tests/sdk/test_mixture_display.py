@@ -26,13 +26,15 @@ def mixture(weights: dict[str, float] = WEIGHTS, **fields: object) -> Mixture:
             for name, weight in weights.items()
         ],
         "score": 14.2,
-        "error": 0.3,
+        "standard_error": 0.3,
         "lower": 13.6,
         "upper": 14.8,
         "best": "b <i>",
         "best_score": 12.6,
         "gain": 0.116,
-        "gain_error": 0.028,
+        "gain_standard_error": 0.028,
+        "gain_lower": 0.061,
+        "gain_upper": 0.171,
         "confidence": 0.9991,
         "gap": 0.001,
         "gap_bound": 0.008,
@@ -68,8 +70,8 @@ def test_text_has_the_largest_weight_first_and_what_the_mixture_gains():
         ["0.0%", "400", "not", "worse"],
     )
     assert said == [
-        "The best mixture is 62% b <i> + 38% a: RKE 14.200 (interval 13.600 to 14.800), "
-        "12.3% ± 3.2% better than b <i> alone (99.9% confidence).",
+        "The best mixture is 62% b <i> + 38% a: RKE 14.200 (13.600 to 14.800), "
+        "better than b <i> alone by 12.3% (6.3 to 18.6%).",
         "No mixture of these generators is better than this one by more than 0.803%.",
     ]
 
@@ -78,6 +80,11 @@ def test_text_has_the_largest_weight_first_and_what_the_mixture_gains():
 def test_where_no_mixture_is_better_the_generator_is_named(gain: float):
     [claim, *_] = mixture({"a": 0.0, "b <i>": 1.0}, gain=gain).sentences
     assert claim == "No mixture is better than b <i> alone, as far as the samples show: RKE 12.600."
+
+
+def test_a_gain_that_may_be_chance_is_too_close_to_call():
+    [claim, *_] = mixture(gain_lower=-0.01).sentences
+    assert claim.endswith(", too close to call against b <i> alone: better by 12% (-1 to 19%).")
 
 
 def test_warnings_and_old_mixtures_are_said():
@@ -118,8 +125,9 @@ def test_a_recipe_names_the_largest_weights():
 def test_the_report_speaks_of_the_mixture():
     made = report(mixture=mixture())
     assert made.sentences == [
-        mixture().sentences[0],
-        "Decided after 1,200 samples: no mixture is better.",
+        "Best: 62% b <i> + 38% a after 1,200 samples: RKE 14.200 (13.600 to 14.800), "
+        "better than b <i> alone by 12.3% (6.3 to 18.6%).",
+        "No mixture is better.",
         mixture().gap_text,
     ]
     assert " weight " in str(made).splitlines()[1]
@@ -132,8 +140,8 @@ def test_the_report_before_the_first_mixture():
     )
     made = report(state="out of budget", decision=decision)
     assert made.sentences == [
+        "No mixture yet after 1,200 samples.",
         "No mixture yet.",
-        "Undecided at the budget after 1,200 samples: no mixture yet.",
         "Warning: odd batches.",
     ]
 
@@ -157,8 +165,10 @@ def test_reports_on_the_best_generator_say_nothing_of_mixtures():
 
 def test_small_scores_have_as_many_decimals_as_their_error():
     fields = {"title": "MMD²", "scale": "linear", "lower_is_better": True, "best_score": 0.01033}
-    said = mixture(score=0.000586, error=0.00027, lower=-0.0000001, upper=0.00112, gain=0.0097, **fields).sentences[0]
-    assert "MMD² 0.00059 (interval 0.00000 to 0.00112)" in said
+    said = mixture(
+        score=0.000586, standard_error=0.00027, lower=-0.0000001, upper=0.00112, gain=0.0097, **fields
+    ).sentences[0]
+    assert "MMD² 0.00059 (0.00000 to 0.00112)" in said
 
 
 def test_a_mixture_of_one_generator_is_called_that_generator_as_in_the_decision():

@@ -14,11 +14,11 @@ SAVINGS = {"cost": 1.4, "single_cost": 3.0, "dearest_cost": 3.0, "saved": 640.0,
 
 def kind(share: float, example: str, winner: str, *scores: float | None, **fields: Any) -> dict[str, Any]:
     rows = [
-        {"generator": name, "score": score, "error": None if score is None else 0.02, "traffic": traffic}
+        {"generator": name, "score": score, "standard_error": None if score is None else 0.02, "traffic": traffic}
         for name, score, traffic in zip(("large <i>", "small"), scores, (0.125, 0.875), strict=True)
     ]
     made = {"share": share, "examples": [example] if example else [], "winner": winner, "scores": rows}
-    return {**made, "lead": 0.33, "lead_error": 0.03, "gain": 0.2, "gain_error": 0.04, **fields}
+    return {**made, "lead": 0.33, "lead_standard_error": 0.03, "gain": 0.2, "gain_standard_error": 0.04, **fields}
 
 
 def routes(**fields: Any) -> Routes:
@@ -31,7 +31,7 @@ def routes(**fields: Any) -> Routes:
         "best_score": 0.7,
         "score": 0.815,
         "gain": 0.1148,
-        "error": 0.0204,
+        "standard_error": 0.0204,
         "lower": 0.0712,
         "upper": 0.158,
         "basis": "doubly robust",
@@ -62,20 +62,21 @@ def report(**fields: Any) -> Report:
 
 def test_text_has_a_row_for_each_type_and_says_what_a_router_gains():
     title, head, first, second, whole, *said = str(routes()).splitlines()
-    assert title == "tasks: Mean ± error (share of the traffic) by type of prompt, 400 samples"
+    assert title == "tasks: Mean with intervals (share of the traffic) by type of prompt, 400 samples"
     assert head.split() == ["prompts", "share", "large", "<i>", "small", "best", "gain"]
-    assert first.startswith("Convert this java class to c++    60%  0.490 ± 0.020 (12%)")
-    assert first.endswith("0.820 ± 0.020 (88%)*  small by 0.330 ± 0.030  0.200 ± 0.040")
-    assert second.split() == ["type", "2", "40%", "0.920", "±", "0.020", "(12%)*", "…", "large", "<i>", "…"]
-    assert whole.split() == ["all", "100%", "(45%)", "(55%)", "large", "<i>", "0.115", "±", "0.020"]
+    assert first.startswith("Convert this java class to c++    60%  0.490 ± 0.039 (12%)")
+    assert first.endswith("0.820 ± 0.039 (88%)*  small by 0.330 (0.271 to 0.389)  0.200 (0.122 to 0.278)")
+    assert second.split() == ["type", "2", "40%", "0.920", "±", "0.039", "(12%)*", "…", "large", "<i>", "…"]
+    assert whole.split() == ["all", "100%", "(45%)", "(55%)", "large", "<i>", "0.115", "(0.071", "to", "0.158)"]
     assert said == [
-        "A router gains 0.115 ± 0.020 over large <i> alone: 0.071 to 0.16 over the best single generator.",
+        "A router is better than large <i> alone by 0.115 (0.071 to 0.158 over the best single generator, whichever it "
+        "is).",
         "Mean of routed prompts 0.815, of large <i> alone 0.700 (400 prompts).",
     ]
     assert routes().sentences == [
         *said,
-        "60% of the prompts, such as “Convert this java class to c++”: small is best by 0.330 ± 0.030, "
-        "gets 88% of them; gain 0.200 ± 0.040.",
+        "60% of the prompts, such as “Convert this java class to c++”: small is best by "
+        "0.330 (0.271 to 0.389), gets 88% of them; gain 0.200 (0.122 to 0.278).",
         "40% of the prompts: large <i> is best, gets 12% of them.",
     ]
 
@@ -85,25 +86,27 @@ def test_text_has_a_row_for_each_type_and_says_what_a_router_gains():
     [
         (
             {"gain": 0.06, "lower": -0.01},
-            "A router gains 0.060 ± 0.020 over large <i> alone, which may be chance: -0.01 to 0.16 over the best "
-            "single generator.",
+            "Whether a router is better than large <i> alone is too close to call: by 0.060 (-0.010 to 0.158 over the "
+            "best single generator, whichever it is).",
         ),
         (
             {"gain": 0.06, "lower": None},
-            "A router gains 0.060 ± 0.020 over large <i> alone, which may be chance.",
+            "Whether a router is better than large <i> alone is too close to call: it gains 0.06 against large <i> "
+            "alone, without an interval.",
         ),
         (
             {"gain": -0.08, "lower": -0.12, "upper": -0.02},
-            "A router is worse than large <i> alone, by 0.080 ± 0.020.",
+            "A router is not better than large <i> alone: by -0.080 (-0.120 to -0.020 over the best single generator, "
+            "whichever it is).",
         ),
         (
-            {"gain": 0.0, "error": 0.0, "lower": -0.1, "upper": 0.0},
+            {"gain": 0.0, "standard_error": 0.0, "lower": -0.1, "upper": 0.0},
             "Nothing is gained by routing: large <i> would get every prompt.",
         ),
-        ({"gain": None, "error": None}, "What a router gains over large <i> alone is not known yet."),
+        ({"gain": None, "standard_error": None}, "What a router gains over large <i> alone is not known yet."),
         (
-            {"basis": "model", "error": None},
-            "By the model, a router gains 0.115 over large <i> alone; there is no interval.",
+            {"basis": "model", "standard_error": None},
+            "By the model, a router gains 0.115 against large <i> alone; there is no interval.",
         ),
     ],
 )
@@ -162,7 +165,7 @@ def test_a_data_frame_has_a_row_per_type_and_generator():
     frame = routes().to_pandas()
     assert list(frame.index) == [(1, "large <i>"), (1, "small"), (2, "large <i>"), (2, "small")]
     assert frame.loc[(1, "small"), ["score", "traffic", "winner"]].to_list() == [0.82, 0.875, "small"]
-    assert list(routes(types=[]).to_pandas().columns)[:3] == ["score", "error", "traffic"]
+    assert list(routes(types=[]).to_pandas().columns)[:3] == ["score", "standard_error", "traffic"]
 
 
 def test_a_plot_has_points_for_each_generator():
@@ -179,5 +182,5 @@ def test_the_report_says_what_a_router_gains():
     made = report(routes=routes())
     assert made.sentences == [*routes().sentences, "Warning: odd batches."]
     assert Report.model_validate_json(made.model_dump_json()) == made
-    assert report().sentences == ["No table of routes yet.", "Warning: odd batches."]
+    assert report().sentences == ["No table of routes yet after 400 samples.", "Warning: odd batches."]
     assert "routes" not in report().model_dump()

@@ -56,7 +56,9 @@ def test_scores_that_may_be_negative_have_no_shares():
         config(tolerance="200%")
 
 
-CLOSEST = HardestRival(generator="b", difference=0.5, error=0.25, tolerance=0.0, needed=3.0, more_samples=(1234, 45678))
+CLOSEST = HardestRival(
+    generator="b", difference=0.5, standard_error=0.25, tolerance=0.0, needed=3.0, more_samples=(1234, 45678)
+)
 
 
 def decision(hardest: HardestRival | None = CLOSEST, decided: bool = False, **fields: object) -> DecisionInfo:
@@ -84,7 +86,7 @@ def test_why():
 
 
 def test_differences_of_logarithms_are_shown_as_shares():
-    close = CLOSEST.model_copy(update={"difference": 0.01, "error": 0.005, "tolerance": 0.02})
+    close = CLOSEST.model_copy(update={"difference": 0.01, "standard_error": 0.005, "tolerance": 0.02})
     assert "b, worse than a by 1.01%, which is 6.00 standard errors of 0.506% with the tolerance of 2.02%;" in decision(
         close
     ).why("log")

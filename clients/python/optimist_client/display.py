@@ -132,11 +132,15 @@ def _table(report: Report) -> list[tuple[str, ...]]:
     columns = {"generator": [row.generator for row in rows]}
     if behind := report.worse_by:
         columns["worse than the best by"] = [behind[row.generator] for row in rows]
-    if report.mixture is not None:
-        weights = {one.generator: f"{one.weight:.1%}" for one in report.mixture.weights}
+    mixture = report.mixture
+    if mixture is not None and (report.decision.weights or not mixture.is_one_alone):
+        weights = {one.generator: f"{one.weight:.1%}" for one in mixture.weights}
         columns["weight"] = [weights.get(row.generator, "") for row in rows]
-    columns["score"] = ["…" if row.score is None else f"{row.score:.3f}" for row in rows]
-    columns["interval"] = [row.interval_text for row in rows]
+    if (
+        report.routes is None
+    ):  # with a router each generator's mean is over prompts of its own: the means cannot be compared
+        columns["score"] = ["…" if row.score is None else f"{row.score:.3f}" for row in rows]
+        columns["interval"] = [row.interval_text for row in rows]
     columns["samples"] = [f"{row.samples:,}" for row in rows]
     columns["share"] = [f"{row.samples / max(report.samples, 1):.1%}" for row in rows]
     if any(row.bracket is not None for row in rows):

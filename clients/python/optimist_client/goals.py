@@ -52,6 +52,8 @@ class DeclaredGoal:
     """Its policies, the default one first."""
     names_one: ClassVar[bool] = True
     """Whether the answer is one generator, so that there are rivals, regret and what even sampling would have taken."""
+    awaits: ClassVar[tuple[str, str]] = ("samples", "scored")
+    """What an experiment waits for at first, and what is then done with its generators."""
     has_contexts: ClassVar[bool] = False
     """Whether each pick is for a prompt, whose embedding the ask brings."""
 
@@ -81,6 +83,16 @@ class DeclaredGoal:
         None: only when somebody asks."""
         del policy
         return None
+
+    @classmethod
+    def answer(cls, report: Report) -> str:
+        """The answer so far of a report on some samples, in one sentence."""
+        return report.answer_on_best()
+
+    @classmethod
+    def why(cls, report: Report) -> str:
+        """Why it was or was not decided."""
+        return report.decision.why(report.scale)
 
     @classmethod
     def sentences(cls, report: Report, warnings: list[str]) -> list[str]:
@@ -146,6 +158,7 @@ class BestMixture(DeclaredGoal):
     name = "mixture"
     policies = (*get_args(MixturePolicy), "uniform")
     names_one = False
+    awaits = "samples", "mixed and scored"
 
     @classmethod
     def with_defaults(cls, data: Mapping[str, Any], metric: type[Metric] | None) -> dict[str, Any]:
@@ -179,6 +192,10 @@ class BestMixture(DeclaredGoal):
     def sentences(cls, report: Report, warnings: list[str]) -> list[str]:
         return report.sentences_on_mixture(warnings)
 
+    @classmethod
+    def answer(cls, report: Report) -> str:
+        return report.answer_on_mixture()
+
 
 @declare_goal
 class BestRoutes(DeclaredGoal):
@@ -187,6 +204,7 @@ class BestRoutes(DeclaredGoal):
     name = "route"
     policies = (*get_args(RoutePolicy), "ucb", "greedy", "uniform")
     names_one = False
+    awaits = "prompts", "compared"
     has_contexts = True
 
     @classmethod
@@ -247,6 +265,14 @@ class BestRoutes(DeclaredGoal):
     @classmethod
     def sentences(cls, report: Report, warnings: list[str]) -> list[str]:
         return report.sentences_on_routes(warnings)
+
+    @classmethod
+    def answer(cls, report: Report) -> str:
+        return report.answer_on_routes()
+
+    @classmethod
+    def why(cls, report: Report) -> str:
+        return "" if report.routes is None else report.routes.scores_text
 
 
 Goal = Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from optimist_client.display import aligned, as_notes, as_table, need
+from optimist_client.models.decisions import format_range
 
 if TYPE_CHECKING:
     from optimist_client.models.routes import Routes, RouteScore
@@ -27,7 +28,7 @@ def as_frame(routes: Routes) -> Any:
         for number, kind in enumerate(routes.types, 1)
         for score in kind.scores
     ]
-    columns = ["type", "generator", "score", "error", "traffic", "winner", "share", "example"]
+    columns = ["type", "generator", "score", "standard_error", "traffic", "winner", "share", "example"]
     return need("pandas").DataFrame(rows, columns=columns).set_index(["type", "generator"])
 
 
@@ -47,7 +48,7 @@ def as_plot(routes: Routes, axes: Any = None) -> Any:
         axes.errorbar(
             [one.score for _, one in drawn],
             [row + offset for row, _ in drawn],
-            xerr=[one.error or 0.0 for _, one in drawn],
+            xerr=[routes.interval_errors * (one.standard_error or 0.0) for _, one in drawn],
             fmt="o",
             label=f"{share.generator} ({share.traffic:.0%})",
         )
@@ -55,7 +56,7 @@ def as_plot(routes: Routes, axes: Any = None) -> Any:
     axes.set_yticks(range(len(types)), labels)
     axes.invert_yaxis()
     axes.margins(y=0.12)
-    axes.set_xlabel(f"{routes.title} ± error ({'lower' if routes.lower_is_better else 'higher'} is better)")
+    axes.set_xlabel(f"{routes.title} with intervals ({'lower' if routes.lower_is_better else 'higher'} is better)")
     name = "" if routes.experiment is None else f"{routes.experiment}: "
     axes.set_title(
         f"{name}{routes.title} by type of prompt, {routes.samples:,} samples\n{routes.gain_text}", fontsize="medium"
@@ -65,7 +66,7 @@ def as_plot(routes: Routes, axes: Any = None) -> Any:
 
 
 def _title(routes: Routes) -> str:
-    by = f"{routes.title} ± error (share of the traffic) by type of prompt, {routes.samples:,} samples"
+    by = f"{routes.title} with intervals (share of the traffic) by type of prompt, {routes.samples:,} samples"
     return f"{by[0].upper()}{by[1:]}" if routes.experiment is None else f"{routes.experiment}: {by}"
 
 
@@ -74,20 +75,25 @@ def _table(routes: Routes) -> list[tuple[str, ...]]:
     header = ("prompts", "share", *(share.generator for share in routes.shares), "best", "gain")
     rows: list[tuple[str, ...]] = [header]
     for number, kind in enumerate(routes.types, 1):
-        gain = "…" if kind.gain is None else routes.shown(kind.gain, kind.gain_error)
-        best = kind.winner if kind.lead is None else f"{kind.winner} by {routes.shown(kind.lead, kind.lead_error)}"
-        scores = (_score(kind.by_generator.get(share.generator), kind.winner) for share in routes.shares)
+        gain = "…" if kind.gain is None else routes.shown(kind.gain, kind.gain_standard_error)
+        best = (
+            kind.winner
+            if kind.lead is None
+            else f"{kind.winner} by {routes.shown(kind.lead, kind.lead_standard_error)}"
+        )
+        scores = (_score(routes, kind.by_generator.get(share.generator), kind.winner) for share in routes.shares)
         rows.append((short(kind.example) or f"type {number}", f"{kind.share:.0%}", *scores, best, gain))
     traffic = (f"({share.traffic:.0%}) " for share in routes.shares)
-    gain = "…" if routes.gain is None else routes.shown(routes.gain, routes.error)
+    gain = "…" if routes.gain is None else format_range(routes.gain, routes.lower, routes.upper, routes.scale)
     rows.append(("all", "100%", *traffic, routes.best, gain))
     return rows
 
 
-def _score(score: RouteScore | None, winner: str) -> str:
+def _score(routes: Routes, score: RouteScore | None, winner: str) -> str:
     if score is None or score.score is None:
         return "…"
-    error = "" if score.error is None else f" ± {score.error:.3f}"
+    half = routes.interval_errors * (score.standard_error or 0.0)
+    error = f" ± {half:.3f}" if half else ""
     return f"{score.score:.3f}{error} ({score.traffic:.0%}){'*' if score.generator == winner else ' '}"
 
 

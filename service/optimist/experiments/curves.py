@@ -97,7 +97,7 @@ def mixture_curve(points: Sequence[MixturePoint], names: Sequence[str], after: i
         best=[f"{names[parts[point[3]]]}" for point, parts in zip(found, ordinals, strict=True)],
         best_scores=[point[4] for point in found],
         gains=[point[5] for point in found],
-        gain_errors=[point[6] for point in found],
+        gain_standard_errors=[point[6] for point in found],
         gaps=[point[7] for point in found],
     )
 

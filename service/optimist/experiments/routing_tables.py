@@ -46,6 +46,7 @@ def table_of(
         seed=config.seed,
         title=metric.shown_title,
         scale=metric.scale,
+        delta=config.delta,
     )
     known: dict[str, object] = {
         "experiment": config.name,

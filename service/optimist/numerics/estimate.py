@@ -23,8 +23,8 @@ class Change:
     """Samples since."""
     shift: float
     """The score of these samples, on average, less what was expected of the generator as it was before."""
-    error: float
-    """Standard error of the shift."""
+    standard_error: float
+    """Of the shift."""
 
 
 Scale = Literal["linear", "log"]

@@ -12,7 +12,7 @@ from optimist.policies.arms import Arm
 from optimist.policies.stopping import FEWEST_SAMPLES, Decision, Stopping
 from optimist_client import models
 from optimist_client.metrics import Metric
-from optimist_client.models.decisions import shown, shown_with
+from optimist_client.models.decisions import shown
 from optimist_client.models.mixtures import ONE
 
 
@@ -64,12 +64,11 @@ def is_one_alone(mixture: Mixture) -> bool:
 
 
 def _known(mixture: Mixture, bound: float) -> str:
-    """A part of a sentence, which says that the mixture is known; the gain with one standard error."""
+    """A part of a sentence, which says how well the best mixture is known."""
     more = f" by more than {shown(bound, mixture.scale)}" if bound else ""
     if is_one_alone(mixture):
         return f"no mixture is better than {mixture.best} alone{more}"
-    gain = shown_with(mixture.gain, mixture.gain_error, mixture.scale)
-    return f"the mixture is {gain} better than {mixture.best} alone, and no other mixture is better than it{more}"
+    return f"no other mixture is better than this one{more}"
 
 
 def shown_mixture(
@@ -89,6 +88,8 @@ def shown_mixture(
     metric's own.
     """
     z = -NormalDist().inv_cdf(stopping.delta / 2.0)
+    # As many errors as `gain_confidence` takes for 1 − δ, so that the interval is above 0 where it says so.
+    tested = -NormalDist().inv_cdf(stopping.delta) if told is None else stopping.threshold(2, told)
     ends = [natural(mixture.value + side * z * mixture.error, mixture.scale, mixture.floor) for side in (-1.0, 1.0)]
     rows = zip(mixture.generators, mixture.weights, mixture.samples, mixture.contributions, strict=True)
     names = ("generator", "weight", "samples", "contribution")
@@ -101,13 +102,15 @@ def shown_mixture(
         scale=mixture.scale,
         weights=[models.MixtureWeight.model_construct(**dict(zip(names, row, strict=True))) for row in rows],
         score=mixture.score,
-        error=mixture.error * mixture.score if mixture.scale == "log" else mixture.error,
+        standard_error=mixture.error * mixture.score if mixture.scale == "log" else mixture.error,
         lower=ends[0],
         upper=ends[1],
         best=mixture.best,
         best_score=natural(mixture.best_value, mixture.scale, mixture.floor),
         gain=mixture.gain,
-        gain_error=mixture.gain_error,
+        gain_standard_error=mixture.gain_error,
+        gain_lower=mixture.gain - tested * mixture.gain_error,
+        gain_upper=mixture.gain + tested * mixture.gain_error,
         confidence=gain_confidence(mixture, 1.0 if told is None else stopping.correction(2, told)),
         gap=mixture.gap,
         gap_bound=mixture.gap_bound(stopping.threshold(len(mixture.generators), told or 1)),

@@ -150,7 +150,7 @@ class _Rivals:
         return HardestRival(
             generator=self._names[place],
             difference=float(self.differences[place]),
-            error=float(self.errors[place]),
+            standard_error=float(self.errors[place]),
             tolerance=self.tolerated,
             needed=self.needed,
             more_samples=None if decided else self.more_samples(),

@@ -42,8 +42,8 @@ class RouteGain:
     error: float | None
     """Standard error; None with the basis "model"."""
     lower: float | None
-    """Lower end of a 95 % interval of the gain over the generator that is truly the best single one, whichever that is;
-    None where the error of the gain over any generator is not known."""
+    """Lower end of an interval of 1 − δ of the gain over the generator that is truly the best single one,
+    whichever that is; None where the error of the gain over any generator is not known."""
     upper: float | None
     """Upper end; None where no error is known."""
     basis: Basis
@@ -78,12 +78,14 @@ def route_gain(
     features: int = 256,
     seed: int = 0,
     folds: int = FOLDS,
+    delta: float = 0.05,
 ) -> RouteGain:
     """The gain of routing by regressions on the context, by cross-fitting over `folds` parts of the prompts.
 
     Each prompt is routed by what was learned from the other parts. Where every generator has a score on a prompt, its
     gain is their difference. Where one was drawn, `Outcomes` says how far the predictions are off.
 
+    delta: the interval of the gain holds with the confidence 1 − δ.
     ceiling, at_least: instead of a price, what prompts may cost on average, or the part of the best single generator's
     mean that is to be kept at the least cost: the price follows from them.
     contexts: how these become columns; by default with `features` random features, and bandwidth and components of at
@@ -112,7 +114,7 @@ def route_gain(
     scored = outcomes.score(alone[single], everywhere)
     single_value = float(predicted[:, single].mean()) if scored is None else scored.value
     counts = np.bincount(routed, minlength=len(known.names)) / len(columns)
-    lower, upper = _over_the_best(over)
+    lower, upper = _over_the_best(over, delta)
     return RouteGain(
         price=price,
         gain=gain,
@@ -149,15 +151,14 @@ def _price(
     return max(price, (1.0 + 1e-9) * frontier.price_of_cost(ceiling))
 
 
-def _over_the_best(over: Sequence[Mean | None]) -> tuple[float | None, float | None]:
-    """Ends of a 95 % interval of the gain over the truly best one of single generators, from the gain over each.
+def _over_the_best(over: Sequence[Mean | None], delta: float) -> tuple[float | None, float | None]:
+    """Ends of an interval of 1 − δ of the gain over the truly best one of single generators, from the gain over each.
 
     The gain over the best one is the smallest of all. The smallest lower end is above it only if that of the best one
-    is, whose chance is 2.5 %. The smallest upper end is below it only if any upper end is below its gain: they share
-    2.5 %.
+    is, whose chance is δ/2. The smallest upper end is below it only if any upper end is below its gain: they share δ/2.
     """
     known = [(one.value, one.error) for one in over if one is not None and one.error is not None]
-    each, of_all = (NormalDist().inv_cdf(1.0 - 0.025 / count) for count in (1, len(over)))
+    each, of_all = (NormalDist().inv_cdf(1.0 - delta / 2.0 / count) for count in (1, len(over)))
     lower = min(value - each * error for value, error in known) if len(known) == len(over) else None
     return lower, min((value + of_all * error for value, error in known), default=None)
 

@@ -17,7 +17,7 @@ from optimist.routing_gain.gain import PromptType, RouteGain, route_gain, types_
 from optimist.routing_gain.outcomes import FEWEST, ScoredPrompts, arrays_in, prompts_of
 from optimist_client.errors import FixError
 from optimist_client.metrics import Scale
-from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType
+from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType, gain_sentence
 
 TYPES = 8
 EXAMPLES = 3
@@ -46,6 +46,8 @@ class Routing:
     seed: int = 0
     title: str = "Score"
     scale: Scale = "linear"
+    delta: float = 0.05
+    """Intervals hold with the confidence 1 − δ."""
     types: int = TYPES
 
     @property
@@ -98,7 +100,7 @@ def route_table(rows: RoutedRows, routing: Routing) -> Routes:
         warnings.append(few)
     else:
         found = _of_many(rows, routing, problem, contexts)
-        if found["error"] is None and routing.has_chances:
+        if found["standard_error"] is None and routing.has_chances:
             warnings.append(
                 "too few prompts were given by chance to the generators that are compared, so that the gain is by the "
                 "model"
@@ -107,6 +109,7 @@ def route_table(rows: RoutedRows, routing: Routing) -> Routes:
         title=routing.title,
         lower_is_better=routing.lower_is_better,
         scale=routing.scale,
+        delta=routing.delta,
         price=routing.price,
         costs=None if routing.paid is None else routing.paid.tolist(),
         prompts=prompts,
@@ -120,7 +123,7 @@ def route_table(rows: RoutedRows, routing: Routing) -> Routes:
 def _of_many(rows: RoutedRows, routing: Routing, problem: _Problem, contexts: ContextSettings) -> dict[str, Any]:
     """What the table says of generators that can be compared."""
     seed, names, count = routing.seed, routing.names, len(routing.names)
-    found = route_gain(problem.known, price=routing.price, contexts=contexts, seed=seed)
+    found = route_gain(problem.known, price=routing.price, contexts=contexts, seed=seed, delta=routing.delta)
     sigma = float(contexts.bandwidth)
     kinds = types_of(problem.known, found, count=routing.types, examples=4 * EXAMPLES, bandwidth=sigma, seed=seed)
     routed = np.zeros(count)
@@ -132,7 +135,7 @@ def _of_many(rows: RoutedRows, routing: Routing, problem: _Problem, contexts: Co
         "best_score": problem.sign * found.single_value,
         "score": problem.sign * found.value,
         "gain": found.gain,
-        "error": found.error,
+        "standard_error": found.error,
         "lower": found.lower,
         "upper": found.upper,
         "basis": "model" if found.error is None else "doubly robust",
@@ -153,7 +156,7 @@ def _of_few(rows: RoutedRows, routing: Routing) -> dict[str, Any]:
         "best_score": float(means[single]),
         "score": float(rows.sums.sum() / rows.samples.sum()),
         "gain": None,
-        "error": None,
+        "standard_error": None,
         "basis": "model",
         "types": [],
         "shares": _shares(rows, routing.names, np.eye(len(routing.names))[single]),
@@ -196,7 +199,7 @@ def _type(kind: PromptType, problem: _Problem, names: Sequence[str]) -> RouteTyp
             RouteScore(
                 generator=name,
                 score=None if score is None or score.score is None else problem.sign * score.score,
-                error=None if score is None else score.error,
+                standard_error=None if score is None else score.error,
                 traffic=0.0 if score is None else score.samples / max(had, 1),
             )
         )
@@ -208,9 +211,9 @@ def _type(kind: PromptType, problem: _Problem, names: Sequence[str]) -> RouteTyp
         examples=list(shown)[:EXAMPLES],
         winner=winner,
         lead=kind.lead,
-        lead_error=kind.lead_error,
+        lead_standard_error=kind.lead_error,
         gain=kind.gain,
-        gain_error=kind.gain_error,
+        gain_standard_error=kind.gain_error,
         scores=scores,
     )
 
@@ -290,17 +293,9 @@ class RouteReport:
     @property
     def sentence(self) -> str:
         """The answer in a sentence."""
-        if self.gain.error == 0.0:
-            return f"Nothing is gained by routing: {self.gain.best} would get every prompt."
-        low, high = self.gain.lower, self.gain.upper
-        gained = f"{self.gain.gain:.3g} ± {self.gain.error:.2g} over {self.gain.best} alone"
-        interval = "" if low is None or high is None else f" ({low:.3g} to {high:.3g} with 95% confidence)"
-        less = " less the price of their costs" if self.gain.price else ""
-        verdict = "A router would gain" if low is not None and low > 0.0 else "No gain of routing is shown:"
-        return (
-            f"{verdict} {gained}, in the mean of the scores{less}. Over the generator that is truly the best single one"
-            f"{interval or ' it is not known'}."
-        )
+        found = self.gain
+        said = gain_sentence(found.best, found.gain, found.error, found.lower, found.upper)
+        return f"{said} Gains are of the score less the price of its cost." if found.price else said
 
     def to_dict(self) -> dict[str, Any]:
         found = self.gain

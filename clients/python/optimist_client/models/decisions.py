@@ -50,7 +50,7 @@ class HardestRival(Answer):
     """The rival: the generator whose difference is the smallest number of standard errors."""
     difference: float
     """How much worse the rival scores, 0 or more; a difference of logarithms if the scale is "log"."""
-    error: float
+    standard_error: float
     """Standard error of the difference."""
     tolerance: float
     """The tolerance on the same scale."""
@@ -64,7 +64,7 @@ class HardestRival(Answer):
     def separation(self) -> float:
         """Difference and tolerance in standard errors."""
         margin = self.difference + self.tolerance
-        return margin / self.error if self.error else math.inf if margin else 0.0
+        return margin / self.standard_error if self.standard_error else math.inf if margin else 0.0
 
 
 RETRACT = "retract or accept {it}"
@@ -174,7 +174,7 @@ class DecisionInfo(Answer):
             return f"{self.reason[:1].upper()}{self.reason[1:]}."
         hardest, decided = self.hardest, self.decided
         behind = shown(hardest.difference, scale)
-        error = shown(hardest.error, scale, hardest.difference)
+        error = shown(hardest.standard_error, scale, hardest.difference)
         tolerated = f" with the tolerance of {shown(hardest.tolerance, scale)}" if hardest.tolerance else ""
         said = [
             f"Hardest to rule out: {hardest.generator}, worse than {self.best} by {behind}, which is "
@@ -264,23 +264,6 @@ def format_range(difference: float, lower: float | None, upper: float | None, sc
         decimals += 1
     middle, low, high = (None if each is None else f"{each:z,.{decimals}f}" for each in (number, *ends))
     return f"{middle}{unit} ({low or '-∞'} to {high or '∞'}{unit})"
-
-
-def shown_with(difference: float, margin: float | None, scale: Scale) -> str:
-    """A difference with its margin if that is known, such as "0.95 ± 0.30" or, on a log scale, "3.2% ± 0.4%".
-
-    The margin has two digits, and the difference as many decimals.
-    """
-    if not margin:
-        return shown(difference, scale)
-    number, spread = difference, margin
-    if scale == "log":
-        number, spread = _per_cent(difference), _per_cent(difference + margin) - _per_cent(difference)
-    spread = float(f"{spread:.2g}")
-    if not 1e-6 <= spread < 1e6 or abs(number) >= 1e6:
-        return f"{shown(difference, scale)} ± {shown(margin, scale, difference)}"
-    decimals = _decimals(spread)
-    return f"{number:z,.{decimals}f}{_UNITS[scale]} ± {spread:,.{decimals}f}{_UNITS[scale]}"
 
 
 def _decimals(spread: float) -> int:

@@ -9,7 +9,7 @@ from pydantic import Field, computed_field
 
 from optimist_client import mixture_display
 from optimist_client.metrics import Scale
-from optimist_client.models.decisions import confidence_text, recipe, shown, shown_with
+from optimist_client.models.decisions import format_range, recipe, shown
 from optimist_client.wire import Answer, GeneratorName, Identifier, RequestId, Wire, optional
 
 ONE = 0.995
@@ -43,15 +43,20 @@ class Mixture(Answer):
     weights: list[MixtureWeight]
     """In the order of the experiment."""
     score: float
-    error: float
+    standard_error: float
     lower: float
+    """Lower end of the interval of the score, of 1 − δ."""
     upper: float
     best: GeneratorName
     """The best single generator."""
     best_score: float
     gain: float
     """By how much the mixture is better than the best single generator; below 0 if it is not."""
-    gain_error: float
+    gain_standard_error: float
+    gain_lower: float
+    """Lower end of the interval of the gain by the stopping rule, which holds at all samples. Above 0 where the
+    mixture is better with the confidence of the experiment."""
+    gain_upper: float
     confidence: float
     """That the mixture is better than the best single generator: of a one-sided test of `gain`."""
     gap: float
@@ -73,8 +78,7 @@ class Mixture(Answer):
         """What the mixture gains over the best single generator, as it is shown everywhere."""
         if self.is_one_alone:
             return f"No mixture is better than {self.best} alone, as far as the samples show."
-        gain = shown_with(self.gain, self.gain_error, self.scale)
-        return f"The mixture is {gain} better than {self.best} alone ({confidence_text(self.confidence)} confidence)."
+        return f"The mixture is {self.gained}."
 
     @computed_field
     @property
@@ -98,11 +102,9 @@ class Mixture(Answer):
         """The best mixture with its score and gain, or that none is better than a single generator; what is known of
         better ones; warnings."""
         if self.is_one_alone:
-            claim = f"{self.gain_text[:-1]}: {self.title} {self._shown(self.best_score)}."
+            claim = f"{self.gain_text[:-1]}: {self.scored}."
         else:
-            _, _, gained = self.gain_text.partition(" is ")
-            interval = f"(interval {self._shown(self.lower)} to {self._shown(self.upper)})"
-            claim = f"The best mixture is {self.recipe}: {self.title} {self._shown(self.score)} {interval}, {gained}"
+            claim = f"The best mixture is {self.recipe}: {self.scored}, {self.gained}."
         old = [STALE] if self.stale else []
         return [claim, self.gap_text, *old, *(f"Warning: {warning}." for warning in self.warnings)]
 
@@ -129,10 +131,25 @@ class Mixture(Answer):
     def __str__(self) -> str:
         return mixture_display.as_text(self)
 
+    @property
+    def scored(self) -> str:
+        """The score of the mixture with its interval, or of the best generator alone where no mixture is better."""
+        if self.is_one_alone:
+            return f"{self.title} {self._shown(self.best_score)}"
+        return f"{self.title} {self._shown(self.score)} ({self._shown(self.lower)} to {self._shown(self.upper)})"
+
+    @property
+    def gained(self) -> str:
+        """Whether the mixture is better than the best generator alone, and by how much, as a part of a sentence."""
+        by = format_range(self.gain, self.gain_lower, self.gain_upper, self.scale)
+        if self.gain_lower > 0.0:
+            return f"better than {self.best} alone by {by}"
+        return f"too close to call against {self.best} alone: better by {by}"
+
     def _shown(self, score: float) -> str:
         """A score with three decimals, or as many as its error of two digits has."""
-        small = 0.0 < self.error < 0.1 and math.isfinite(self.error)
-        return f"{score:z.{min(12, max(3, 1 - math.floor(math.log10(self.error)))) if small else 3}f}"
+        small = 0.0 < self.standard_error < 0.1 and math.isfinite(self.standard_error)
+        return f"{score:z.{min(12, max(3, 1 - math.floor(math.log10(self.standard_error)))) if small else 3}f}"
 
 
 class BlendRequest(Wire):

@@ -49,7 +49,7 @@ class MixtureCurve(Answer):
     """The best single generator."""
     best_scores: list[float | None]
     gains: list[float | None]
-    gain_errors: list[float | None]
+    gain_standard_errors: list[float | None]
     gaps: list[float | None]
     """By how much another mixture may be better than each, as far as the samples show."""
 

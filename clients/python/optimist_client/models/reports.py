@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, computed_field
 
 from optimist_client import charts, display, tables
-from optimist_client.goals import Best, declared_goals
+from optimist_client.goals import Best, DeclaredGoal, declared_goals
 from optimist_client.metrics import Scale
 from optimist_client.models.anomalies import AnomalousBatch
 from optimist_client.models.contrasts import Contrast
@@ -103,23 +103,52 @@ class Report(Answer):
     @property
     def why(self) -> str:
         """Why it was or was not decided."""
-        return self.decision.why(self.scale)
+        return self._goal.why(self)
 
     @computed_field
     @property
     def answer(self) -> str:
-        """The answer so far in one sentence, with the best generator; as it is shown everywhere."""
-        winner, told = self._winner, f"after {self.samples:,} samples"
+        """The answer so far in one sentence, as it is shown everywhere: the best generator, the best mixture, or what
+        a router gains."""
         if not self.samples:
             names = "One generator" if len(self.standings) == 1 else f"{len(self.standings)} generators"
-            return f"Waiting for the first samples. {names} will be scored by {self.title}."
+            first, done = self._goal.awaits
+            return f"Waiting for the first {first}. {names} will be {done} by {self.title}."
+        return self._goal.answer(self)
+
+    def answer_on_best(self) -> str:
+        """Which generator is the best one, or leads."""
+        winner = self._winner
         if winner is None:
-            return f"No answer yet {told}: not every generator has a score."
+            return f"No answer yet {self._told}: not every generator has a score."
         interval = "" if winner.interval_text == "…" else f" ({winner.interval_text})"
         scored = f"{self.title} {winner.score:.3f}{interval}"
         if len(self.standings) == 1:
-            return f"{winner.generator} has {scored} {told}. There is no generator to compare it with."
-        return f"{self._verdict_on(winner.generator, told)}: {scored}{self._unless}."
+            return f"{winner.generator} has {scored} {self._told}. There is no generator to compare it with."
+        return f"{self._verdict_on(winner.generator)}: {scored}{self._unless}."
+
+    def answer_on_mixture(self) -> str:
+        """Which mixture is the best one, or that none is better than a generator alone."""
+        found = self.mixture
+        if found is None:
+            return f"No mixture yet {self._told}."
+        best = f"{found.best} alone" if found.is_one_alone else found.recipe
+        begins = f"Best: {best}" if self.decision.decided else f"Not decided {self._until}: {best} leads"
+        against = "no mixture is better" if found.is_one_alone else found.gained
+        return f"{begins} {self._told}: {found.scored}, {against}{self._unless}."
+
+    def answer_on_routes(self) -> str:
+        """What a router gains."""
+        return f"No table of routes yet {self._told}." if self.routes is None else self.routes.gain_text
+
+    @property
+    def _goal(self) -> type[DeclaredGoal]:
+        """What is asked for; a goal that this program does not know is read as "best"."""
+        return declared_goals().get(self.goal, Best)
+
+    @property
+    def _told(self) -> str:
+        return f"after {self.samples:,} samples"
 
     @property
     def uniform_text(self) -> str:
@@ -174,23 +203,36 @@ class Report(Answer):
         return next(known, None)
 
     @property
+    def _row_warnings(self) -> dict[str, list[str]]:
+        """The warnings about generators that are not retired, each with the names of those that it is about."""
+        found: dict[str, list[str]] = {}
+        for row in self.standings:
+            for text in row.warnings if row.state != "retired" else ():
+                found.setdefault(text, []).append(row.generator)
+        return found
+
+    @property
     def _unless(self) -> str:
         """The condition of a provisional decision, as the end of a sentence; else ""."""
         return f", {self.decision.unless}" if self.decision.unless else ""
 
-    def _verdict_on(self, winner: str, told: str) -> str:
-        """The beginning of the answer: whether this generator is the best one. told: after how many samples."""
+    def _verdict_on(self, winner: str) -> str:
+        """The beginning of the answer: whether this generator is the best one."""
         sure = self.decision.confidence
         if self.decision.decided:
             likely = f" with {self.decision.confidence_text} confidence" if self.decision.confidence_text else ""
-            return f"Best: {winner}{likely} {told}"
+            return f"Best: {winner}{likely} {self._told}"
+        # A confidence that holds however often somebody looks is low for long: below a half it would be misread.
+        likely = f", with {self.decision.confidence_text} confidence" if sure is not None and sure >= 0.5 else ""
+        return f"Not decided {self._until}: {winner} leads {self._told}{likely}"
+
+    @property
+    def _until(self) -> str:
+        """How long it has not been decided, after "Not decided"."""
         spent = self.max_cost is not None and (self.budget is None or self.samples < self.budget)
         most = f"{self.max_cost:,g} in cost" if spent else f"{self.budget or self.samples:,} samples"
         ends = {"out of budget": f"within the budget of {most}", "stopped": "before it was stopped"}
-        until = ends.get(self.state, "yet")
-        # A confidence that holds however often somebody looks is low for long: below a half it would be misread.
-        likely = f", with {self.decision.confidence_text} confidence" if sure is not None and sure >= 0.5 else ""
-        return f"Not decided {until}: {winner} leads {told}{likely}"
+        return ends.get(self.state, "yet")
 
     @property
     def leader(self) -> str | None:
@@ -214,29 +256,23 @@ class Report(Answer):
 
     @property
     def sentences(self) -> list[str]:
-        """The result so far, why it was or was not decided, the verdicts, where metrics disagree, and what uniform
-        sampling would have taken if that is known. With the goal "mixture" the result is the best mixture, with "route"
-        what a router gains."""
+        """The answer, why it was or was not decided, the verdicts, where metrics disagree, and what uniform sampling
+        would have taken if that is known."""
         warnings = [f"Warning: {warning}." for warning in self.decision.warnings]
         anomalous = [one.text for one in self.decision.anomalies]
         warnings = [f"Warning: {text}{'' if text.endswith('?') else '.'}" for text in anomalous] + warnings
-        warnings += [
-            f"Warning: {row.generator}: {row.change.text}." for row in self.standings if row.change is not None
-        ]
-        return declared_goals().get(self.goal, Best).sentences(self, warnings)
+        warnings += [f"Warning: {listed(names, len(names))}: {text}." for text, names in self._row_warnings.items()]
+        return self._goal.sentences(self, warnings)
 
     def sentences_on_routes(self, warnings: list[str]) -> list[str]:
         """The sentences about what a router gains, with these warnings."""
-        return [*(["No table of routes yet."] if self.routes is None else self.routes.sentences), *warnings]
+        return [*([self.answer] if self.routes is None else self.routes.sentences), *warnings]
 
     def sentences_on_mixture(self, warnings: list[str]) -> list[str]:
         """The sentences about the best mixture, with these warnings."""
-        blend = ["No mixture yet."] if self.mixture is None else self.mixture.sentences
-        until = " at the budget" if self.state == "out of budget" else ""
-        verdict = "Decided" if self.decision.decided else f"Undecided{until}"
-        why = f"{verdict} after {self.samples:,} samples: {self.decision.reason}{self._unless}."
-        said = [text for text in blend[1:] if not (self.mixture and self.mixture.repeats(text, why))]
-        return [blend[0], why, *said, *warnings, *([] if self.hint is None else [self.hint])]
+        known = [] if self.mixture is None else self.mixture.sentences[1:]
+        said = [text for text in known if not (self.mixture and self.mixture.repeats(text, self.why))]
+        return [self.answer, self.why, *said, *warnings, *([] if self.hint is None else [self.hint])]
 
     def sentences_on_best(self, warnings: list[str]) -> list[str]:
         """The sentences about the best generator, with these warnings."""
@@ -246,7 +282,7 @@ class Report(Answer):
         apart = {one.generator: one.text for one in self.contrasts}
         said += [*self.decision.verdict_sentences(self.scale, apart), self.why]
         said += [text for text in (self.overlap_text, self.disagreement) if text]
-        if self.mixture is not None:
+        if self.mixture is not None and not self.mixture.is_one_alone:
             said += [text for text in self.mixture.sentences if text != self.mixture.gap_text]
         said += warnings
         if self.hint is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import Any, Literal
 
 from pydantic import computed_field
 
 from optimist_client import route_display
 from optimist_client.metrics import Scale
-from optimist_client.models.decisions import shown, shown_with
+from optimist_client.models.decisions import format_range, shown
 from optimist_client.wire import Answer, GeneratorName, Identifier, optional
 
 STALE = "More samples have come since the table was made."
@@ -20,7 +21,7 @@ class RouteScore(Answer):
     generator: GeneratorName
     score: float | None
     """Expected score, on the metric's scale; None where nothing is known."""
-    error: float | None
+    standard_error: float | None
     traffic: float
     """Share of the told prompts of this type that it was given."""
 
@@ -36,10 +37,10 @@ class RouteType(Answer):
     lead: float | None
     """By how much the winner is better than the second best generator on these prompts, at least 0, `price` times cost
     included; None where it is not known."""
-    lead_error: float | None
+    lead_standard_error: float | None
     gain: float | None
     """By how much routing is better than the best single generator on these prompts, as in `Routes.gain`."""
-    gain_error: float | None
+    gain_standard_error: float | None
     scores: list[RouteScore]
     """In the order of the experiment."""
 
@@ -112,16 +113,18 @@ class Routes(Answer):
     gain: float | None
     """By how much a prompt that is routed without exploration scores more, `price` times its cost included, than with
     always the best single generator; None where it is not known."""
-    error: float | None
-    """Standard error of the gain. None where `basis` is "model"."""
+    standard_error: float | None
+    """Of the gain. None where `basis` is "model"."""
     lower: float | None = optional()
-    """Lower end of a 95 % interval of the gain over the generator that is truly the best single one, whichever it is.
-    None where the gain over some generator has no error."""
+    """Lower end of an interval of 1 − `delta` of the gain over the generator that is truly the best single one,
+    whichever it is. None where the gain over some generator has no error."""
     upper: float | None = optional()
     """Upper end. None where no gain has an error."""
     basis: Literal["doubly robust", "model"]
     """Where the gain comes from: from the recorded probabilities of the picks, corrected by what was told; or, under a
     policy without randomness, from the regressions alone, which has no interval."""
+    delta: float = 0.05
+    """Intervals hold with the confidence 1 − δ, the experiment's."""
     price: float
     """Of a unit of cost: the experiment's, or with a budget that of `pace`."""
     costs: list[float] | None = optional()
@@ -146,25 +149,26 @@ class Routes(Answer):
     @computed_field
     @property
     def gain_text(self) -> str:
-        """What routing gains over the best single generator, as it is shown everywhere; ± is one standard error.
+        """What routing gains over the best single generator, as it is shown everywhere.
 
-        That it gains is said only where the interval is above 0, which allows for another one being the best."""
+        That it gains is said only where the interval is above 0. The interval is of the gain over the generator that is
+        truly the best single one: it allows for another one than `best`."""
         if self.gain is None:
             return f"What a router gains over {self.best} alone is not known yet."
-        gained = shown_with(abs(self.gain), self.error, self.scale)
-        says = f"gains {gained} over" if self.gain > 0.0 else f"is {gained} worse than"
-        if self.basis == "model":
-            return f"By the model, a router {says} {self.best} alone; there is no interval."
-        if self.error == 0.0:
-            return f"Nothing is gained by routing: {self.best} would get every prompt."
-        if self.upper is not None and self.upper < 0.0:
-            return f"A router is worse than {self.best} alone, by {gained}."
-        if self.lower is None or self.upper is None:
-            return f"A router {says} {self.best} alone, which may be chance."
-        interval = " to ".join(shown(float(f"{end:.2g}"), self.scale) for end in (self.lower, self.upper))
-        if self.lower > 0.0:
-            return f"A router gains {gained} over {self.best} alone: {interval} over the best single generator."
-        return f"A router {says} {self.best} alone, which may be chance: {interval} over the best single generator."
+        return gain_sentence(
+            self.best,
+            self.gain,
+            None if self.basis == "model" else self.standard_error,
+            self.lower,
+            self.upper,
+            self.scale,
+        )
+
+    @computed_field
+    @property
+    def interval_errors(self) -> float:
+        """How many standard errors half of an interval of 1 − δ has, such as 1.96."""
+        return NormalDist().inv_cdf(1.0 - self.delta / 2.0)
 
     @computed_field
     @property
@@ -200,6 +204,13 @@ class Routes(Answer):
         return f"A prompt has cost {_amount(pace.spent)} so far, {said}. {priced}"
 
     @property
+    def scores_text(self) -> str:
+        """The scores of routed prompts and of the best single generator, and how many prompts they rest on."""
+        scores = f"{self.title} of routed prompts {self.score:.3f}, of {self.best} alone {self.best_score:.3f}"
+        value = f", compared less {self.price:g} times the cost" if self.price else ""
+        return f"{scores}{value} ({self.prompts:,} prompts)."
+
+    @property
     def sentences(self) -> list[str]:
         """What routing gains and saves, who wins which prompts, and warnings."""
         said = self.summary
@@ -209,11 +220,8 @@ class Routes(Answer):
     @property
     def summary(self) -> list[str]:
         """The sentences without those about the types of prompts, which are in the table."""
-        scores = f"{self.title} of routed prompts {self.score:.3f}, of {self.best} alone {self.best_score:.3f}"
-        value = f", compared less {self.price:g} times the cost" if self.price else ""
-        claim = f"{scores}{value} ({self.prompts:,} prompts)."
         costs = [text for text in (self.savings_text, self.pace_text) if text]
-        return [self.gain_text, claim, *costs, *self._notes]
+        return [self.gain_text, self.scores_text, *costs, *self._notes]
 
     @property
     def _notes(self) -> list[str]:
@@ -222,15 +230,18 @@ class Routes(Answer):
     def type_text(self, kind: RouteType) -> str:
         """Which generator wins the prompts of a type, in a sentence."""
         such = f", such as \u201c{route_display.short(kind.example, 60)}\u201d" if kind.example else ""
-        lead = "" if kind.lead is None else f" by {self.shown(kind.lead, kind.lead_error)}"
-        gain = "" if kind.gain is None else f"; gain {self.shown(kind.gain, kind.gain_error)}"
+        lead = "" if kind.lead is None else f" by {self.shown(kind.lead, kind.lead_standard_error)}"
+        gain = "" if kind.gain is None else f"; gain {self.shown(kind.gain, kind.gain_standard_error)}"
         winner = kind.by_generator.get(kind.winner)
         traffic = "" if winner is None else f", gets {winner.traffic:.0%} of them"
         return f"{kind.share:.0%} of the prompts{such}: {kind.winner} is best{lead}{traffic}{gain}."
 
-    def shown(self, difference: float, error: float | None) -> str:
-        """A difference ± its standard error."""
-        return shown_with(difference, error, self.scale)
+    def shown(self, difference: float, standard_error: float | None) -> str:
+        """A difference with its interval of 1 − δ, where it has one."""
+        if not standard_error:
+            return shown(difference, self.scale)
+        half = self.interval_errors * standard_error
+        return format_range(difference, difference - half, difference + half, self.scale)
 
     def to_pandas(self) -> Any:
         """What each generator scores on each type of prompt as a `pandas.DataFrame`, one row per type and generator.
@@ -247,6 +258,31 @@ class Routes(Answer):
 
     def __str__(self) -> str:
         return route_display.as_text(self)
+
+
+def gain_sentence(
+    best: str,
+    gain: float,
+    standard_error: float | None,
+    lower: float | None,
+    upper: float | None,
+    scale: Scale = "linear",
+) -> str:
+    """What routing gains over always the best single generator, in a sentence; the fields are those of `Routes`."""
+    says = f"{'gains' if gain > 0.0 else 'loses'} {shown(abs(gain), scale)} against {best} alone"
+    if standard_error is None:
+        return f"By the model, a router {says}; there is no interval."
+    if standard_error == 0.0:
+        return f"Nothing is gained by routing: {best} would get every prompt."
+    if lower is None or upper is None:
+        return f"Whether a router is better than {best} alone is too close to call: it {says}, without an interval."
+    number, _, ends = format_range(gain, lower, upper, scale).partition(" (")
+    by = f"by {number} ({ends[:-1]} over the best single generator, whichever it is)"
+    if lower > 0.0:
+        return f"A router is better than {best} alone {by}."
+    if upper < 0.0:
+        return f"A router is not better than {best} alone: {by}."
+    return f"Whether a router is better than {best} alone is too close to call: {by}."
 
 
 def _amount(cost: float) -> str:

@@ -22,8 +22,8 @@ class AnswersChanged(Answer):
     """Samples since."""
     shift: float
     """By how much their scores are higher, on average, than those that were expected of the generator as it was."""
-    error: float
-    """Standard error of the shift."""
+    standard_error: float
+    """Of the shift."""
 
     @computed_field
     @property
@@ -31,7 +31,7 @@ class AnswersChanged(Answer):
         """The change in words, as it stands among the warnings."""
         since = f"batch {self.position + 1:,}" if self.pick is None else f"pick {self.pick:,}"
         way = "higher" if self.shift > 0.0 else "lower"
-        shift = f"{abs(self.shift):.2g} ± {self.error:.1g}"
+        shift = f"{abs(self.shift):.2g} (standard error {self.standard_error:.1g})"
         return (
             f"its answers have changed since about {since}: scores are {shift} {way} than expected "
             f"({self.samples:,} samples); retract(generator=…, until={self.position}) drops what it told before"
