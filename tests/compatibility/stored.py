@@ -79,9 +79,13 @@ def play(experiment: Experiment, rounds: int) -> list[tuple[int, str, int]]:
 
 
 def route(experiment: Experiment, number: int) -> tuple[int, str, int]:
-    """One round of an experiment that routes prompts, with the prompt of this number."""
+    """One round of an experiment that routes prompts, with the prompt of this number.
+
+    Each generator in its turn: which one the newest model gives it to depends on when scorers publish models.
+    """
     context = np.random.default_rng(number).normal(size=4)
-    pick = experiment.ask(context=context, prompt=f"prompt {number}")
+    turn = list(GENERATORS)[number % len(GENERATORS)]
+    pick = experiment.ask(context=context, prompt=f"prompt {number}", generators=[turn])
     assert pick is not None
     # Each generator is the best one for some prompts.
     pick.tell(float(context[list(GENERATORS).index(pick.generator)] + GENERATORS[pick.generator] / 4))
