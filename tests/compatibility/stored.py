@@ -79,13 +79,9 @@ def play(experiment: Experiment, rounds: int) -> list[tuple[int, str, int]]:
 
 
 def route(experiment: Experiment, number: int) -> tuple[int, str, int]:
-    """One round of an experiment that routes prompts, with the prompt of this number.
-
-    Each generator in its turn: which one the newest model gives it to depends on when scorers publish models.
-    """
+    """One round of an experiment that routes prompts, with the prompt of this number."""
     context = np.random.default_rng(number).normal(size=4)
-    turn = list(GENERATORS)[number % len(GENERATORS)]
-    pick = experiment.ask(context=context, prompt=f"prompt {number}", generators=[turn])
+    pick = experiment.ask(context=context, prompt=f"prompt {number}")
     assert pick is not None
     # Each generator is the best one for some prompts.
     pick.tell(float(context[list(GENERATORS).index(pick.generator)] + GENERATORS[pick.generator] / 4))
@@ -107,7 +103,7 @@ def standing(experiment: Experiment, seconds: float = 60.0) -> dict[str, Any]:
         "generators": rows_of(report.standings),
         "watched": {label: rows_of(by.standings) for label, by in report.watched.items()},
         **({} if report.mixture is None else {"mixture": mixture_of_sets(report.mixture)}),
-        **({"routes": table_of(experiment.route_table())} if experiment.info.config.goal == "route" else {}),
+        **({"routes": table_of(fresh_table(experiment, deadline))} if experiment.info.config.goal == "route" else {}),
     }
 
 
@@ -115,6 +111,13 @@ def mixture_of_sets(mixture: Mixture) -> list[float]:
     """Its weights, score and gain with their errors, and duality gap."""
     numbers = mixture.score, mixture.standard_error, mixture.gain, mixture.gain_standard_error, mixture.gap
     return [*(one.weight for one in mixture.weights), *numbers]
+
+
+def fresh_table(experiment: Experiment, deadline: float) -> Routes:
+    """The table of routes by all samples: on a busy machine the service may answer with an older one first."""
+    while (routes := experiment.route_table()).stale:
+        assert time.monotonic() < deadline, "the table of routes is not made"
+    return routes
 
 
 def table_of(routes: Routes) -> list[float]:
