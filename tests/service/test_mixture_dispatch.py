@@ -179,7 +179,7 @@ async def test_a_decision_rests_on_the_mixture_and_a_retraction_reopens_it(store
     reply = await world.ask()
     assert (reply.picks, reply.ended, reply.state, reply.decision.decided) == ([], True, "decided", True)
     assert reply.decision.weights == {"a": 0.6, "b": 0.4}
-    assert "no other mixture is better than it by more than 5.13%" in reply.decision.reason
+    assert "no other mixture is better than this one by more than 5.13%" in reply.decision.reason
     # What comes later changes no answer, and its retraction neither.
     await world.append(0)
     await store.retract("x", generator=0, position=4)

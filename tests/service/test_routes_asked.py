@@ -258,7 +258,7 @@ TABLE = json.dumps(
         "best_score": 0.5,
         "score": 0.6,
         "gain": 0.1,
-        "error": 0.02,
+        "standard_error": 0.02,
         "basis": "doubly robust",
         "price": 0.0,
         "prompts": 6,

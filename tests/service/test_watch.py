@@ -140,7 +140,10 @@ def test_names_of_metrics_and_wrong_settings_over_http(service: Service, name: s
         (["kid"], 'watch.0: expected an object such as {"name": "kid", "reference": "…"}'),
         ([{"name": "rke"}], "watch: metric 'rke' needs kernel"),
         ([{"name": "rke", "kernel": {"name": "gaussian", "sigma": 0}}], "watch.0: kernel.sigma: expected at least"),
-        ([{"name": "fid", "reference": ["x"]}], "expected the name of an uploaded reference for 'fid'"),
+        (
+            [{"name": "fid", "label": "other", "reference": ["x"]}],
+            "expected the name of an uploaded reference for 'other'",
+        ),
         ([{"name": "fid", "reference": "watch-real"}], "fid is given twice"),
         ([*["is"] * 17], "watch: expected at most 16"),
     ):

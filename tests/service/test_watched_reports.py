@@ -65,7 +65,7 @@ def test_the_standings_by_a_watched_metric_have_the_form_of_the_others():
     by = report.watched["rke"]
     assert (by.metric, by.title, by.lower_is_better, by.scale, by.offers) == (
         *("rke", "RKE", False, "log"),
-        ["mixture", "modes"],
+        ["mixtures", "modes"],
     )
     assert [row.generator for row in by.standings] == ["a", "b", "c"]
     first = by.standings[0]

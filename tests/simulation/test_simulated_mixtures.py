@@ -168,4 +168,4 @@ def test_mixtures_have_no_truth_for_the_goal_best():
     with pytest.raises(ValueError, match="expected scores by generator for the goal 'best'"):
         optimist.simulate(rows(), metric="rke", kernel=KERNEL, truth=truth, rounds=10)
     with pytest.raises(ValueError, match="expected 'best', 'mixture' or 'route'"):
-        optimist.simulate(rows(), goal="worst", metric="rke", kernel=KERNEL)
+        optimist.simulate(rows(), goal="most", metric="rke", kernel=KERNEL, rounds=10)
