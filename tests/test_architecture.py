@@ -14,10 +14,9 @@ import pytest
 
 from optimist.local.config import OF_SERVICES, SETTINGS
 from optimist.metrics.implementations import implementation
-from optimist.policies import NAMES
-from optimist.policies.mixture_policy import MIXTURE_NAMES
 from optimist.policies.routing import RouteName
 from optimist_client.config import BoundOptions, ExperimentConfig, PolicyName
+from optimist_client.goals import Best, BestMixture
 from optimist_client.metrics import declared
 
 ROOT = Path(__file__).parent.parent
@@ -87,7 +86,7 @@ def test_wrong_input_has_one_error():
 
 def test_the_wire_knows_the_policies_that_exist():
     # pak-ucb keeps every sample, and is only simulated.
-    assert set(get_args(PolicyName)) == {*NAMES, *MIXTURE_NAMES, *get_args(RouteName)} - {"pak-ucb"}
+    assert set(get_args(PolicyName)) == {*Best.policies, *BestMixture.policies, *get_args(RouteName)} - {"pak-ucb"}
 
 
 def test_what_a_metric_declares_is_implemented_and_can_be_asked_for():

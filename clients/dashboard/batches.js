@@ -12,7 +12,7 @@ export function batches(config, refresh) {
   const problem = h("p", { class: "problem", role: "alert" });
   const more = h("p", { class: "quiet" });
   const anomalies = card("anomalies", "Anomalous batches", h("p", { class: "quiet" },
-    "These batches count although something about them is anomalous. Retract those that should not count. Accept those on "
+    "These batches count although they repeat earlier ones or are on another scale than others. Retract those that should not count. Accept those on "
     + "another scale that are right."), more);
   const retracted = card("retractions", "Retracted batches");
   const accepted = card("acceptances", "Accepted batches");

@@ -76,7 +76,7 @@ function scored({ score: found, decision, lower, upper, rival }) {
 const cell = (what, kind, ...children) =>
   h("td", { class: kind, role: "cell" }, h("span", { class: "heading", "aria-hidden": "true" }, what), ...children);
 
-// The state as a badge, with a second badge if a generator is incomplete.
+// The state as a badge, with a second badge if a generator cannot be scored or lacks batches.
 export function badges(state, incomplete) {
   return h("span", { class: "badges" }, [
     h("span", { class: `badge ${state.replaceAll(" ", "-")}` }, state),

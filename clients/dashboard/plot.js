@@ -59,7 +59,7 @@ export function layoutOf(layout, isNarrow) {
   return {
     showlegend: false,
     legend: { orientation: "h", traceorder: "normal", y: 0, yref: "container", yanchor: "bottom", x: 0, font: { size: 11, color: styleValue("--ink") } },
-    hovermode: isNarrow ? "hardest" : "x unified",
+    hovermode: isNarrow ? "closest" : "x unified",
     hoverlabel: { bgcolor: styleValue("--card"), font: { color: styleValue("--ink") }, bordercolor: rule },
     font: { family: styleValue("--font"), size: 12, color: styleValue("--ink") },
     paper_bgcolor: "transparent",

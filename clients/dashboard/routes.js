@@ -162,8 +162,7 @@ function asRows({ types }) {
   const head = ["type", "generator", "score", "standard_error", "traffic", "winner", "share", "gain", "gain_standard_error", "example"];
   return [head, ...types.flatMap((type, i) => type.scores.map((one) => [
     i + 1, one.generator, one.score, one.standard_error, one.traffic, type.winner, type.share, type.gain,
-    type.gain_standard_error,
-    type.examples[0],
+    type.gain_standard_error, type.examples[0],
   ]))];
 }
 

@@ -50,7 +50,7 @@ export class Scatter {
     const traces = points.map((point) => marker(point, front.includes(point), across, up, this.palette));
     const title = ({ title, direction, better }) => ({ text: `${plain(title)} ${direction} ${better}` });
     react(Plotly, this.chart, [boundary(front, across), ...traces], {
-      hovermode: "hardest",
+      hovermode: "closest",
       showlegend: points.length <= DRAWN && this.chart.plot.clientWidth >= 480,
       margin: { l: 8, r: 12, t: 24, b: 8 }, // room for a name above the highest point
       xaxis: { title: title(across) },

@@ -1,5 +1,5 @@
 // The standings, best first: how much worse than the best each generator is, its score with its interval, samples,
-// share of the batches, state and warnings.
+// share of the samples, state and warnings.
 import { change, generatorPath } from "./api.js";
 import { worseCell, differences } from "./worse.js";
 import { confirm, fill, h, say } from "./dom.js";
@@ -10,8 +10,7 @@ import { ranked } from "./ranking.js";
 import { asFigure, asRows } from "./standings-files.js";
 import { warningLine } from "./warnings.js";
 
-// Why it was or was not decided; "" before there is anything to compare, and where no best generator is asked for, but a
-// mixture or a router, which it is about then.
+// Why it was or was not decided; "" before there is anything to compare.
 export const why = ({ samples, standings, why: said }) => (samples && standings.length > 1 ? said : "");
 
 const asInterval = ({ score, lower, upper }) => ({ middle: score, lower, upper });
@@ -118,7 +117,7 @@ export class Standings {
     const spent = h("span", {});
     const each = h("span", { class: "quiet each" });
     const ratio = cell("Share of samples", "number wide");
-    const inAll = () => Math.max(1, this.latest.samples);
+    const inAll = () => Math.max(1, this.latest.samples); // `this` of `draw` below is the row
     const pause = h("button", { class: "small" });
     const retire = h("button", { class: "small", "aria-label": `Retire ${generator}` }, "Retire");
     let state = "active";

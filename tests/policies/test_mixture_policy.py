@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.programme import Quadratic
 from optimist.policies import Arm, MixturePolicy, Ranges, Stopping
-from optimist.policies.mixture_policy import MIXTURE_NAMES, drawn, optimistic_weights, steepest
+from optimist.policies.mixture_policy import drawn, optimistic_weights, steepest
 from optimist.records import ExperimentState, GeneratorState, LogExtent, StoredMixture
+from optimist_client.goals import BestMixture
 from optimist_client.metrics import CMMD, FID, MMD, RKE
 
 DATA = Path(__file__).parents[1] / "data" / "mixture_online.npz"
-PUBLISHED = tuple(name for name in MIXTURE_NAMES if name.startswith("mixture-"))
+PUBLISHED = tuple(name for name in BestMixture.policies if name.startswith("mixture-"))
 
 
 class Published:
@@ -244,7 +245,7 @@ def states(draw: st.DrawFn) -> tuple[list[Arm], Mixture | None, int]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(states(), st.sampled_from(MIXTURE_NAMES), st.integers(1, 10**6), st.sampled_from([0.0, 0.1, 10.0]))
+@given(states(), st.sampled_from(BestMixture.policies), st.integers(1, 10**6), st.sampled_from([0.0, 0.1, 10.0]))
 def test_picks_are_pure_and_never_of_a_paused_generator(
     state: tuple[list[Arm], Mixture | None, int], name: str, round_: int, tolerance: float
 ):

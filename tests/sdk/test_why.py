@@ -56,12 +56,12 @@ def test_scores_that_may_be_negative_have_no_shares():
         config(tolerance="200%")
 
 
-CLOSEST = HardestRival(
+HARDEST = HardestRival(
     generator="b", difference=0.5, standard_error=0.25, tolerance=0.0, needed=3.0, more_samples=(1234, 45678)
 )
 
 
-def decision(hardest: HardestRival | None = CLOSEST, decided: bool = False, **fields: object) -> DecisionInfo:
+def decision(hardest: HardestRival | None = HARDEST, decided: bool = False, **fields: object) -> DecisionInfo:
     known = {"best": "a", "confidence": 0.4, "decided": decided, "reason": "no errors", "hardest": hardest}
     return DecisionInfo.model_validate({**known, **fields})
 
@@ -73,20 +73,20 @@ def test_why():
         == f"{start} are needed. Next: about 1,200 to 46,000 more samples of this run would decide it."
     )
     assert decision(decided=True).why("linear") == f"{start} were needed."
-    unknown = CLOSEST.model_copy(update={"more_samples": None})
+    unknown = HARDEST.model_copy(update={"more_samples": None})
     assert (
         decision(unknown).why("linear")
         == f"{start} are needed. How many more samples would decide it cannot be said yet."
     )
     assert decision(None).why("linear") == "No errors."
-    few = CLOSEST.model_copy(update={"needed": 1.0, "more_samples": (0, 5)})
+    few = HARDEST.model_copy(update={"needed": 1.0, "more_samples": (0, 5)})
     said = decision(few, reason="fewer than 20 samples of b").why("linear")
     assert said.startswith("Fewer than 20 samples of b. Hardest to rule out: b, worse")
     assert said.endswith("Next: at most about 5 more samples of this run would decide it.")
 
 
 def test_differences_of_logarithms_are_shown_as_shares():
-    close = CLOSEST.model_copy(update={"difference": 0.01, "standard_error": 0.005, "tolerance": 0.02})
+    close = HARDEST.model_copy(update={"difference": 0.01, "standard_error": 0.005, "tolerance": 0.02})
     assert "b, worse than a by 1.01%, which is 6.00 standard errors of 0.506% with the tolerance of 2.02%;" in decision(
         close
     ).why("log")

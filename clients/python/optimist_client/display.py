@@ -130,19 +130,18 @@ def _table(report: Report) -> list[tuple[str, ...]]:
     """The header and the rows; differences from the best, weights, brackets and costs if the report has them."""
     rows = report.ranking
     columns = {"generator": [row.generator for row in rows]}
-    if behind := report.worse_by:
-        columns["worse than the best by"] = [behind[row.generator] for row in rows]
+    if apart := report.worse_by:
+        columns["worse than the best by"] = [apart[row.generator] for row in rows]
     mixture = report.mixture
     if mixture is not None and (report.decision.weights or not mixture.is_one_alone):
         weights = {one.generator: f"{one.weight:.1%}" for one in mixture.weights}
         columns["weight"] = [weights.get(row.generator, "") for row in rows]
-    if (
-        report.routes is None
-    ):  # with a router each generator's mean is over prompts of its own: the means cannot be compared
+    # Where each pick is for a prompt, a generator's mean is over prompts of its own: such means cannot be compared.
+    if not report.asks.has_contexts:
         columns["score"] = ["…" if row.score is None else f"{row.score:.3f}" for row in rows]
         columns["interval"] = [row.interval_text for row in rows]
     columns["samples"] = [f"{row.samples:,}" for row in rows]
-    columns["share"] = [f"{row.samples / max(report.samples, 1):.1%}" for row in rows]
+    columns["share"] = [report.share_text(row) for row in rows]
     if any(row.bracket is not None for row in rows):
         columns["bracket"] = ["" if row.bracket is None else "{:.3f} … {:.3f}".format(*row.bracket) for row in rows]
     if report.cost is not None:

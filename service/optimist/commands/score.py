@@ -67,18 +67,18 @@ def score(
         primary, *further = metrics_of([metric, *(watch or [])], real_data(reference, reference_samples))
         how: dict[str, Any] = {"delta": delta, "device": settings.device}
         rows = score_files(files, primary, watch=further, bound=bound, beside=reference, begun=begun, **how)
-        blend = None
+        best = None
         if mixture:
             question = question_on(primary, **how)
-            blend = mixture_of_sets(sets_in(files, question, reference), question, begun)
+            best = mixture_of_sets(sets_in(files, question, reference), question, begun)
     if as_json:
         scores = [row.to_dict() for row in rows]
-        found = scores if blend is None else {"scores": scores, "mixture": blend.model_dump(mode="json")}
+        found = scores if best is None else {"scores": scores, "mixture": best.model_dump(mode="json")}
         typer.echo(json.dumps(found, indent=2, allow_nan=False))
         return
     _print_scores(rows, f"{primary.title}, bound {bound}, intervals of {1.0 - delta:.4g}")
-    if blend is not None:
-        Console().print(Text(f"{blend}"), soft_wrap=True)
+    if best is not None:
+        Console().print(Text(f"{best}"), soft_wrap=True)
 
 
 @contextmanager

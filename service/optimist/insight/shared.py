@@ -42,7 +42,7 @@ def sharing(name: str) -> Iterator[None]:
 def join() -> None:
     """Keep the metrics of this process, which are made after this, where it was told to; else in its memory."""
     if (name := os.environ.get(NAME)) is not None:
-        values.ValueClass = values.MultiProcessValue(name.__str__)
+        values.ValueClass = values.MultiProcessValue(lambda: name)
         (directory() / f"{name}.pid").write_text(str(os.getpid()))
 
 

@@ -127,7 +127,7 @@ def run(
     evaluation: one to go on with, which then has the batches of this run; it brings its own metrics,
     prompts and settings. Raises as `Experiment.run` does, and FixError for wrong settings.
 
-    >>>     >>> def model(mean):
+    >>> def model(mean):
     ...     return lambda size, seed: np.random.default_rng(seed).normal(mean, 1.0, (size, 4))
     >>> real = np.random.default_rng(0).standard_normal((500, 4))
     >>> run({"good": model(0.0), "bad": model(1.0)}, reference=real, progress=False).decision.best

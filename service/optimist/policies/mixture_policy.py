@@ -118,7 +118,6 @@ def blend_counts(weights: Sequence[float], credits: Sequence[float], size: int) 
     return counts, [credit - count for credit, count in zip(owed, counts, strict=True)]
 
 
-MIXTURE_NAMES = BestMixture.policies
 _WITH_RANGES = ("mixture-ucb-cab", "mixture-ucb-ogd")
 
 
@@ -138,8 +137,8 @@ class MixturePolicy:
     """The constants of the metric; only the policies `mixture-ucb-…` need them."""
 
     def __post_init__(self) -> None:
-        if self.name not in MIXTURE_NAMES:
-            raise FixError(f"unknown policy {self.name!r}; expected one of {', '.join(MIXTURE_NAMES)}")
+        if self.name not in BestMixture.policies:
+            raise FixError(f"unknown policy {self.name!r}; expected one of {', '.join(BestMixture.policies)}")
         if self.warmup < 1:
             raise FixError(f"warmup must be at least 1 batch per generator, got {self.warmup}")
         if self.name in _WITH_RANGES and self.ranges is None:

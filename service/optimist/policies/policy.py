@@ -198,9 +198,6 @@ def gains(arms: Sequence[Arm], contrasts: Contrasts, leader: int, challenger: in
     return gain(0), gain(1)
 
 
-NAMES = Best.policies
-
-
 def warmup_batches(
     metric: type[Metric], bound: str, given: int | None = None, needed: int = 0, batch_size: int = 1
 ) -> int:
@@ -228,8 +225,8 @@ class Policy:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.name not in NAMES:
-            raise FixError(f"unknown policy {self.name!r}; expected one of {', '.join(NAMES)}")
+        if self.name not in Best.policies:
+            raise FixError(f"unknown policy {self.name!r}; expected one of {', '.join(Best.policies)}")
         if self.warmup < 1:
             raise FixError(f"warmup must be at least 1 batch per generator, got {self.warmup}")
 

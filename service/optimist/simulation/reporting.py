@@ -219,16 +219,16 @@ def standings(report: Report, most: int | None = None) -> Table:
     """A table of the generators, best first, at most so many."""
     table = Table(title=f"{report.experiment}: {report.samples:,} samples, {report.state}", title_justify="left")
     table.add_column("generator", overflow="fold")
-    behind = report.worse_by
+    differences = report.worse_by
     # Broken where a line may end, so that the table is narrow; nothing is cut off in a narrower terminal.
-    heads = (["worse than\nthe best by"] if behind else []) + [report.title, "interval", "samples", "share"]
+    heads = (["worse than\nthe best by"] if differences else []) + [report.title, "interval", "samples", "share"]
     for head in heads:
         table.add_column(head, justify="right", overflow="fold")
     for row in report.ranking[:most]:
         score = "…" if row.score is None else f"{row.score:.3f}"
-        apart = [behind[row.generator]] if behind else []
+        apart = [differences[row.generator]] if differences else []
         style = "bold green" if row.generator == report.decision.best else ""
-        shown = score, row.interval_text, f"{row.samples:,}", f"{row.pick_ratio:.1%}"
+        shown = score, row.interval_text, f"{row.samples:,}", report.share_text(row)
         table.add_row(Text(row.generator), *apart, *shown, style=style)
     return table
 

@@ -73,8 +73,8 @@ class Metric(Wire):
     kernels: ClassVar[Mapping[str, str]] = {}
     """The settings that are kernels, each with the array it applies to."""
     offers: ClassVar[frozenset[str]] = frozenset()
-    """What it can show besides the score: "modes", "prompt groups", "mixtures" (the best blend of generators). Ask the
-    declared object: settings can decide it."""
+    """What it can show besides the score: "modes", "prompt groups", "mixtures" (the best mixture of generators). Ask
+    the declared object: settings can decide it."""
     warmup: ClassVar[int] = 2
     """Batches per generator before the policy chooses, with the bound `influence` (decisions.md §3)."""
     takes_prompts: ClassVar[bool] = False

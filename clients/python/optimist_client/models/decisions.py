@@ -1,4 +1,4 @@
-"""The decision of an experiment, and what it rests on: a verdict for each rival, and the contrast with the hardest."""
+"""The decision of an experiment, and what it rests on: a verdict for each rival, and the one hardest to rule out."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Verdict(Answer):
 
 
 class HardestRival(Answer):
-    """The best generator compared with its hardest rival, on the scale on which scores are compared (`scale`)."""
+    """The best generator compared with the rival that is hardest to rule out, on the scale on which scores are
+    compared (`scale`)."""
 
     generator: GeneratorName
     """The rival: the generator whose difference is the smallest number of standard errors."""
@@ -173,11 +174,11 @@ class DecisionInfo(Answer):
         if self.hardest is None:
             return f"{self.reason[:1].upper()}{self.reason[1:]}."
         hardest, decided = self.hardest, self.decided
-        behind = shown(hardest.difference, scale)
+        difference = shown(hardest.difference, scale)
         error = shown(hardest.standard_error, scale, hardest.difference)
         tolerated = f" with the tolerance of {shown(hardest.tolerance, scale)}" if hardest.tolerance else ""
         said = [
-            f"Hardest to rule out: {hardest.generator}, worse than {self.best} by {behind}, which is "
+            f"Hardest to rule out: {hardest.generator}, worse than {self.best} by {difference}, which is "
             f"{hardest.separation:.2f} standard errors of {error}{tolerated}; {hardest.needed:.2f} "
             f"{'were' if decided else 'are'} needed."
         ]

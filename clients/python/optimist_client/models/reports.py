@@ -103,7 +103,7 @@ class Report(Answer):
     @property
     def why(self) -> str:
         """Why it was or was not decided."""
-        return self._goal.why(self)
+        return self.asks.why(self)
 
     @computed_field
     @property
@@ -112,9 +112,9 @@ class Report(Answer):
         a router gains."""
         if not self.samples:
             names = "One generator" if len(self.standings) == 1 else f"{len(self.standings)} generators"
-            first, done = self._goal.awaits
+            first, done = self.asks.awaits
             return f"Waiting for the first {first}. {names} will be {done} by {self.title}."
-        return self._goal.answer(self)
+        return self.asks.answer(self)
 
     def answer_on_best(self) -> str:
         """Which generator is the best one, or leads."""
@@ -142,7 +142,7 @@ class Report(Answer):
         return f"No table of routes yet {self._told}." if self.routes is None else self.routes.gain_text
 
     @property
-    def _goal(self) -> type[DeclaredGoal]:
+    def asks(self) -> type[DeclaredGoal]:
         """What is asked for; a goal that this program does not know is read as "best"."""
         return declared_goals().get(self.goal, Best)
 
@@ -249,6 +249,10 @@ class Report(Answer):
         leader = {self.leader: self.decision.rank}
         return {row.generator: leader.get(row.generator) or apart.get(row.generator, "…") for row in self.standings}
 
+    def share_text(self, row: Standing) -> str:
+        """The share of one of the standings in all samples, as it is shown everywhere."""
+        return f"{row.samples / max(self.samples, 1):.1%}"
+
     @property
     def ranking(self) -> list[Standing]:
         """The standings, best first, those without a score last."""
@@ -262,7 +266,7 @@ class Report(Answer):
         anomalous = [one.text for one in self.decision.anomalies]
         warnings = [f"Warning: {text}{'' if text.endswith('?') else '.'}" for text in anomalous] + warnings
         warnings += [f"Warning: {listed(names, len(names))}: {text}." for text, names in self._row_warnings.items()]
-        return self._goal.sentences(self, warnings)
+        return self.asks.sentences(self, warnings)
 
     def sentences_on_routes(self, warnings: list[str]) -> list[str]:
         """The sentences about what a router gains, with these warnings."""
