@@ -57,7 +57,7 @@ size: $(DEV)
 	$(BIN)/python benchmarks/size.py
 
 lint: $(DEV)
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .  # the order of imports depends on folders, which the cache does not watch
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
