@@ -272,19 +272,26 @@ def test_a_worker_that_asks_again_gets_its_pick_back_with_a_new_lease(client: Op
 def test_asks_that_wait_survive_what_changes_meanwhile(not_scoring: Service, name: str, reference):
     """Nothing is scored here, so whoever asks waits as long as it may."""
     with Optimist(not_scoring.url, patience=20) as client:
-        experiment = client.create_experiment(name, ["a", "b"], reference=reference, max_wait=1.5)
-        pick = experiment.ask()
-        pick.tell(rows(pick))
+        experiment = client.create_experiment(name, ["a", "b"], reference=reference, max_wait=1.5, warmup=1)
+        for _ in range(2):
+            pick = experiment.ask()
+            assert pick.info.stale is False
+            pick.tell(rows(pick))
         answers: list[Pick | None] = []
-        waiting = threading.Thread(target=lambda: answers.append(experiment.ask()))
+        waiting = threading.Thread(target=lambda: answers.append(experiment.ask(generators=["a", "b"])))
         waiting.start()
         time.sleep(0.5)
         experiment.add_generator("c")
         waiting.join(20)
         assert answers[0] is not None
         assert answers[0].info.stale is True
-        # Nobody waits for the estimate of one that is out of the contest.
-        experiment.set_state(pick.generator, "retired")
+        # The first pick of one that has joined rests on no estimate.
+        joined = experiment.ask()
+        assert joined is not None
+        assert (joined.generator, joined.info.stale) == ("c", False)
+        # Nobody waits for the estimates of those that are out of the contest.
+        for generator in "ab":
+            experiment.set_state(generator, "retired")
         following = experiment.ask()
         assert following is not None
         assert following.info.stale is False

@@ -126,7 +126,11 @@ class ExperimentConfig(Wire):
     """Whether a batch may have more rows than its pick asked for; they count towards the budget."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     max_wait: Annotated[float, Field(ge=0, le=60)] = 2.0
-    """Seconds that an ask waits for estimates that are due. After that it is answered from the estimates that exist."""
+    """Seconds that an ask waits for estimates, after which it is answered from those that exist.
+
+    It waits where an estimate lacks more than a tenth of its generator's batches, and for all that are due where
+    they may end the experiment, or `rescore_growth` is 0. Picks of the warm-up wait for nothing.
+    """
     keep_log: bool = False
     """Whether every batch is kept, so that the experiment can be replayed; otherwise the log is trimmed."""
     lease: Annotated[float, Field(ge=1, le=7 * 86400)] = 900.0

@@ -84,7 +84,7 @@ class Ask:
         """Whether something that the ask waits for has not been made yet."""
         if state.can_be_scored and not self.is_noted:
             self.is_noted, self.pending = True, state.pending
-        return state.is_pending(self.pending)
+        return state.is_pending(self.pending, self.request.generators)
 
     def may_go(self, state: PolicyState) -> bool:
         """Whether it need not wait any longer: nothing is pending, `max_wait` is over, or the experiment has ended."""

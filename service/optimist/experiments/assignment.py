@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from optimist.experiments.goals import AskedContext, AskedContexts
@@ -89,7 +89,7 @@ class Assignment:
         # An ask without a worker name counts as one worker.
         count = min(request.count if contexts is None else len(contexts), self._most_open.worker)
         while len(kept) + len(new) < count and self._has_room(request.worker, key):
-            able = self._able(request)
+            able = self._state.able(request.generators)
             if not any(arm.active for arm in able):
                 break
             context = None if contexts is None else contexts[len(new)]
@@ -106,12 +106,6 @@ class Assignment:
             and (self._samples_left is None or self._samples_left > 0)
             and (self._cost_left is None or self._cost_left > 0)
         )
-
-    def _able(self, request: AskRequest) -> list[Arm]:
-        """All arms; those that the request excludes are not active."""
-        if request.generators is None:
-            return self._state.arms
-        return [replace(arm, active=arm.active and arm.name in request.generators) for arm in self._state.arms]
 
     def _next(self, able: list[Arm], request: AskRequest, stale: bool, key: str, context: AskedContext | None) -> Pick:
         """Choose and open one more pick."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from optimist.experiments.anomalies import decision_warnings
 from optimist.experiments.goals.base import Goal, Pending
@@ -22,6 +23,9 @@ from optimist.records import (
     Settled,
 )
 from optimist_client.models import AnomalousBatches, AskRequest, DecisionInfo, Experiment, ExperimentConfig, Pick, State
+
+LATE = 0.1
+"""The share of a generator's batches that its estimate may lack without an ask waiting for the next one."""
 
 
 class OpenPicks:
@@ -282,9 +286,26 @@ class PolicyState:
         """What an ask that comes now waits for."""
         return self.goal.pending(self.stored)
 
-    def is_pending(self, pending: Pending) -> bool:
-        """True if something that an ask waits for, and that can be made, has not been made yet."""
-        return self.can_be_scored and self.goal.is_pending(self.stored, pending)
+    def is_pending(self, pending: Pending, among: Collection[str] | None = None) -> bool:
+        """True if an ask has to wait for something that can be made, and has not been made yet.
+
+        A pick of the warm-up waits for nothing, and a later one only for estimates that lack more than `LATE` of the
+        batches; but where the experiment would be decided, and where every batch is scored, for all that are due.
+        among: the generators that the ask can be answered with; None: all.
+        """
+        if not self.can_be_scored or not self.goal.is_pending(self.stored, pending):
+            return False
+        if self.goal.warms_up(self.able(among)):
+            return False
+        if not self.config.rescore_growth or self.would_stop:
+            return True
+        return self.goal.is_pending(self.stored, pending, LATE)
+
+    def able(self, among: Collection[str] | None) -> list[Arm]:
+        """All arms; those that are not among these generators are not active. None: as they are."""
+        if among is None:
+            return self.arms
+        return [replace(arm, active=arm.active and arm.name in among) for arm in self.arms]
 
     @property
     def live_decision(self) -> DecisionInfo:

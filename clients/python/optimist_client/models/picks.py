@@ -86,7 +86,7 @@ class Pick(Answer):
     told: int
     """Batches told to the experiment when the pick was made."""
     stale: bool
-    """Whether the pick was made without some estimates that were due, or the mixture, after `max_wait`."""
+    """Whether the pick was made without estimates that it waited for, or the mixture, after `max_wait`."""
     worker: str | None = None
     request_id: str
     """The `request_id` of the request that it answers."""

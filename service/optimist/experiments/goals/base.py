@@ -113,13 +113,23 @@ class Goal(Protocol):
         """What an ask waits for if it comes now: the positions at which estimates are due."""
         return tuple(generator.due_seq for generator in stored.generators)
 
-    def is_pending(self, stored: ExperimentState, pending: Pending) -> bool:
-        """True if something of that has not been made yet, and is still to be waited for."""
+    def warms_up(self, arms: Arms) -> bool:
+        """True if the next pick among the active arms is one of the warm-up, and rests on nothing that is made."""
+        del arms
+        return False
+
+    def is_pending(self, stored: ExperimentState, pending: Pending, late: float = 0.0) -> bool:
+        """True if something of that has not been made yet, and is still to be waited for.
+
+        late: the share of a generator's batches that its estimate may lack without being waited for.
+        """
         assert isinstance(pending, tuple)
         # zip leaves out generators that were added since, which are the last ones. An ask does not wait for retired
         # generators, nor for estimates of batches that Redis has lost.
         generators = zip(stored.generators, pending, strict=False)
-        return any(g.estimate_seq < min(due, g.due_seq) and g.state != "retired" for g, due in generators)
+        return any(
+            g.estimate_seq < (1.0 - late) * min(due, g.due_seq) and g.state != "retired" for g, due in generators
+        )
 
 
 def leader(arms: Arms) -> str | None:

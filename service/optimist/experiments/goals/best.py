@@ -61,6 +61,10 @@ class ForBest(Goal):
             return None
         return replace(self, policy=replace(self.policy, stopping=replace(self.stopping, tolerance=tolerance)))
 
+    def warms_up(self, arms: Arms) -> bool:
+        """True if some active arm has fewer batches than the warm-up, those on their way included."""
+        return any(arm.batches + arm.pending_batches < self.policy.warmup for arm in arms if arm.active)
+
     def has_begun(self, arms: Arms) -> bool:
         """True if every active arm has had its warm-up and has an estimate."""
         return all(arm.batches >= self.policy.warmup and arm.estimate is not None for arm in arms if arm.active)

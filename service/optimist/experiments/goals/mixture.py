@@ -91,7 +91,7 @@ class ForMixture(Goal):
         """The name of the mixture that is due to be made again."""
         return _name(stored) if stored.is_mixture_due else None
 
-    def is_pending(self, stored: ExperimentState, pending: Pending) -> bool:
+    def is_pending(self, stored: ExperimentState, pending: Pending, late: float = 0.0) -> bool:
         """True if the mixture is still that one, and due."""
         return pending is not None and pending == _name(stored) and stored.is_mixture_due
 

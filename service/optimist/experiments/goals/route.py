@@ -177,7 +177,7 @@ class ForRouting(Goal):
         """None: no ask waits."""
         return None
 
-    def is_pending(self, stored: ExperimentState, pending: Pending) -> bool:
+    def is_pending(self, stored: ExperimentState, pending: Pending, late: float = 0.0) -> bool:
         """False: no ask waits."""
         return False
 
