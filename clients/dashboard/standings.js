@@ -158,7 +158,7 @@ export class Standings {
         ]);
         warnings.draw(standing.warnings);
         apart.draw(generator, called, worse, color);
-        say(value, score(standing.score));
+        say(value, standing.below_noise ? `${standing.score} (below noise)` : score(standing.score));
         say(spread, plusMinus(standing));
         say(bracket, standing.bracket ? `bracket ${standing.bracket.map(score).join(" … ")}` : "");
         const ends = [standing.lower, standing.upper].map((end) => (end === null ? "unbounded" : score(end)));

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from optimist_client.models import Contrast, DecisionInfo, Report, Standing
+from optimist_client.models.decisions import BELOW_NOISE_NOTE
 from optimist_client.progress import Line, RichBar, shown
 
 
@@ -93,10 +94,26 @@ def paired(**fields: object) -> Report:
         (0.032, 0.004, "log", "3.25% (2.84 to 3.67%)"),
         (0.4, 0.399, "linear", "0.400 (0.001 to 0.799)"),
         (0.5, None, "log", "64.9%"),
+        (math.log(22.3), math.log(2.0), "log", "a factor of 22.3 (11.1 to 44.6)"),
+        (0.8, 0.9, "log", "123% (-10 to 447%)"),
     ],
 )
 def test_a_difference_has_the_digits_that_its_margin_allows(difference: float, margin: float, scale: str, text: str):
     assert contrast("a", difference, margin, scale=scale).text == text
+
+
+def test_a_score_below_noise_is_called_so_and_explained():
+    clipped = {"lower": 0.0, "upper": 0.004, "standard_error": 0.002, "below_noise": True}
+    made = report(standings=[standing("a", 3.0), standing("b <i>", 0.0, **clipped)])
+    assert made.answer.endswith("FID 0 (below noise) (0.0000 to 0.0040).")
+    assert BELOW_NOISE_NOTE in made.sentences
+    assert str(made).splitlines()[2].startswith("b <i>      0 (below noise)  0.0000 to 0.0040")
+    assert r"0 (below noise) & 0.0000 to 0.0040" in made.table("latex")
+    assert BELOW_NOISE_NOTE not in report().sentences
+
+
+def test_the_text_is_shown_by_its_name_alone():
+    assert repr(report()) == str(report())
 
 
 def test_a_contrast_is_a_sentence():

@@ -97,7 +97,7 @@ def test_differences_of_logarithms_are_shown_as_shares():
     [
         (None, "", "leads"),
         (0.0, "", "leads"),
-        (0.4999, "49.9%", "leads"),
+        (0.4999, "", "leads"),
         (0.5, "50.0%", "best"),
         (0.97, "97.0%", "best"),
         (0.96789, "96.7%", "best"),

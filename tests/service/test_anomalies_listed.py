@@ -153,9 +153,9 @@ def test_generators_that_agree_are_named(client: Optimist, name: str):
             pick = experiment.ask(generators=[generator])
             pick.tell(rows(seed), ids=[f"{generator}/{seed}/{row}" for row in range(20)])
     report = experiment.report()
-    assert report.decision.warnings == ("'x' and 'y' look identical: 3 of their batches agree",)
-    assert standing(report, "x").warnings[-1] == "looks identical to 'y': 3 batches agree"
-    assert standing(report, "y").warnings[-1] == "looks identical to 'x': 3 batches agree"
+    assert report.decision.warnings == ("'x' and 'y' are identical so far (3 of their batches agree): stop?",)
+    assert standing(report, "x").warnings[-1] == "identical to 'y' so far (3 batches agree): stop?"
+    assert standing(report, "y").warnings[-1] == "identical to 'x' so far (3 batches agree): stop?"
 
 
 def test_single_rows_may_repeat_now_and_then(client: Optimist, service: Service, name: str):

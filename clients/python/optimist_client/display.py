@@ -138,7 +138,7 @@ def _table(report: Report) -> list[tuple[str, ...]]:
         columns["weight"] = [weights.get(row.generator, "") for row in rows]
     # Where each pick is for a prompt, a generator's mean is over prompts of its own: such means cannot be compared.
     if not report.asks.has_contexts:
-        columns["score"] = ["…" if row.score is None else f"{row.score:.3f}" for row in rows]
+        columns["score"] = [row.score_text for row in rows]
         columns["interval"] = [row.interval_text for row in rows]
     columns["samples"] = [f"{row.samples:,}" for row in rows]
     columns["share"] = [report.share_text(row) for row in rows]
@@ -164,7 +164,7 @@ def _by_metric(report: Report) -> list[tuple[str, ...]]:
 def _with_interval(row: Standing, is_best: bool) -> str:
     if row.score is None:
         return "…  "
-    return f"{row.score:.3f} ({row.interval_text}) {'*' if is_best else ' '}"
+    return f"{row.score_text} ({row.interval_text}) {'*' if is_best else ' '}"
 
 
 def aligned(rows: list[tuple[str, ...]]) -> list[str]:

@@ -53,7 +53,7 @@ def _columns(report: Report, shown: Sequence[Report | WatchedReport], *, exact: 
                 title = metric.title if what == "score" else f"{metric.title} {what}"
                 columns.append([title, *(_exact(getattr(row, what)) for row in found)])
         else:
-            columns.append([metric.title, *("–" if row.score is None else f"{row.score:.3f}" for row in found)])
+            columns.append([metric.title, *(row.score_text.replace("…", "–") for row in found)])
             columns.append(["interval", *(row.interval_text.replace("…", "–") for row in found)])
     counts = {row.generator: row.samples for row in report.standings}
     columns.append(["samples", *(f"{counts[name]}" if exact else f"{counts[name]:,}" for name in names)])

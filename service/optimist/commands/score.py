@@ -30,6 +30,7 @@ from optimist.commands.shared import (
     settings_of,
 )
 from optimist_client.config import BoundName
+from optimist_client.models.decisions import BELOW_NOISE_NOTE
 
 if TYPE_CHECKING:
     from optimist.local.offline import FileScore
@@ -99,6 +100,8 @@ def _print_scores(rows: list[FileScore], title: str) -> None:
     # Below the table: sentences in a narrow column are hard to read.
     for field, sigma in rows[0].bandwidths.items():
         out.print(Text(f"σ of the {field.replace('_', ' ')}: {sigma:.4g}."), soft_wrap=True)
+    if any(row.estimate.is_below_noise for row in rows):
+        out.print(BELOW_NOISE_NOTE, soft_wrap=True)
     for row in rows:
         for warning in row.estimate.warnings:
             out.print(Text(f"{row.name}: {warning}"), soft_wrap=True)
@@ -109,10 +112,9 @@ def _table(title: str, estimates: Mapping[str, Estimate]) -> Table:
     table.add_column("generator", overflow="fold")
     for column in ("score", "interval", "plug-in", "samples"):
         table.add_column(column, justify="right")
+    from optimist.policies.reports import score_and_interval
+
     for name, estimate in estimates.items():
-        score, plug_in, lower, upper = (
-            f"{estimate.natural(number):.4g}"
-            for number in (estimate.value, estimate.plug_in, estimate.lower, estimate.upper)
-        )
-        table.add_row(Text(name), score, f"{lower} to {upper}", plug_in, f"{estimate.samples:,}")
+        plug_in = f"{estimate.natural(estimate.plug_in):.4g}"
+        table.add_row(Text(name), *score_and_interval(estimate), plug_in, f"{estimate.samples:,}")
     return table

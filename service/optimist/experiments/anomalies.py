@@ -137,7 +137,7 @@ def standing_warnings(
     for one, other, agree in _duplicated_generators(generators):
         if generator in (one, other):
             duplicate = other if generator is one else one
-            warnings.append(f"looks identical to {duplicate.name!r}: {agree:,} batches agree")
+            warnings.append(f"identical to {duplicate.name!r} so far ({agree:,} batches agree): stop?")
     return warnings
 
 
@@ -151,7 +151,7 @@ def decision_warnings(generators: Sequence[GeneratorState]) -> tuple[str, ...]:
         if _are_notable(generator, generator.copies) and (part := generator.copies / generator.batches) >= _PART
     ]
     identical = [
-        f"{one.name!r} and {other.name!r} look identical: {agree:,} of their batches agree"
+        f"{one.name!r} and {other.name!r} are identical so far ({agree:,} of their batches agree): stop?"
         for one, other, agree in _duplicated_generators(generators)
     ]
     return (*copied, *identical)

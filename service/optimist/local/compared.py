@@ -78,6 +78,9 @@ class Compared:
         total = {"total": dict(self.total), "never_embedded": self.never_embedded}
         return {"report": self.report.to_dict(), **counts, **total}
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         return f"{self.report}\n{self.effort}"
 

@@ -15,6 +15,7 @@ from optimist.metrics.devices import find_device
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, Stopping, shown_mixture
 from optimist.policies.contrasts import contrasts_among, described, pointwise
+from optimist.policies.reports import score_and_interval
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.models import Contrast, Mixture
@@ -80,9 +81,7 @@ class Comparison:
     def as_text(self, every: bool = False) -> str:
         """The scores and the differences: of more than six generators those from the best alone, unless `every`."""
         shown = self.between if every or len(self.estimates) <= FEW else self.contrasts
-        scores = [
-            (name, f"{one.score:.4g}", _interval(one), f"{one.samples:,}") for name, one in self.estimates.items()
-        ]
+        scores = [(name, *score_and_interval(one), f"{one.samples:,}") for name, one in self.estimates.items()]
         differences = [
             (one.generator, one.against, one.text, f"{one.correlation:.2f}", f"{one.common:,}") for one in shown
         ]
@@ -98,6 +97,9 @@ class Comparison:
         warnings += sorted(of_all)
         tables = (_aligned(_SCORES, scores, 1), _aligned(_DIFFERENCES, differences, 2))
         return "\n".join([title, *tables[0], "", *tables[1], *warnings])
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         return self.as_text()
@@ -167,11 +169,6 @@ def compare(
     ]
     in_order = {names[place]: estimates[names[place]] for place in ranked}
     return Comparison(question.metric, question.delta, question.is_paired, in_order, tuple(between))
-
-
-def _interval(one: Estimate) -> str:
-    lower, upper = (f"{one.natural(end):.4g}" for end in (one.lower, one.upper))
-    return f"{lower} to {upper}"
 
 
 def _aligned(head: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> list[str]:

@@ -76,6 +76,11 @@ class Estimate:
         """`value` on the natural scale: a value below `floor` is shown as `floor`, a log score is exponentiated."""
         return self.natural(self.value)
 
+    @property
+    def is_below_noise(self) -> bool:
+        """Whether `value` is below `floor`, which `score` is then."""
+        return self.scale == "linear" and self.floor is not None and self.value < self.floor
+
     def natural(self, value: float) -> float:
         """A number on this estimate's scale, converted to the natural scale."""
         return natural(value, self.scale, self.floor)

@@ -26,6 +26,7 @@ from optimist_client.models import (
 from optimist_client.models.experiments import GeneratorState
 
 if TYPE_CHECKING:
+    from optimist.numerics.estimate import Estimate
     from optimist_client.metrics import Metric
 
 
@@ -93,6 +94,7 @@ def standing_of(
         generator=arm.name,
         state=state,
         score=_finite(estimate.score) if estimate else None,
+        below_noise=estimate is not None and estimate.is_below_noise,
         standard_error=error,
         lower=lower,
         upper=upper,
@@ -108,6 +110,12 @@ def standing_of(
         cost_per_sample=cost,
         cost=None if cost is None else cost * (arm.samples + retracted),
     )
+
+
+def score_and_interval(estimate: Estimate) -> tuple[str, str]:
+    """The score and the interval of an estimate as texts, as standings have them."""
+    row = standing_of(Arm("shown", estimate, estimate.samples), 0)
+    return row.score_text, row.interval_text
 
 
 def contrasts_from_best(arms: Sequence[Arm], stopping: Stopping, told: int, best: str | None) -> list[Contrast]:

@@ -225,10 +225,9 @@ def standings(report: Report, most: int | None = None) -> Table:
     for head in heads:
         table.add_column(head, justify="right", overflow="fold")
     for row in report.ranking[:most]:
-        score = "…" if row.score is None else f"{row.score:.3f}"
         apart = [differences[row.generator]] if differences else []
         style = "bold green" if row.generator == report.decision.best else ""
-        shown = score, row.interval_text, f"{row.samples:,}", report.share_text(row)
+        shown = row.score_text, row.interval_text, f"{row.samples:,}", report.share_text(row)
         table.add_row(Text(row.generator), *apart, *shown, style=style)
     return table
 

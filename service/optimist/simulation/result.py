@@ -86,6 +86,9 @@ class Result:
 
         return draw(self, Path(directory))
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         return self.table()
 

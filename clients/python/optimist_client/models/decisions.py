@@ -22,8 +22,16 @@ _NAMED = 5
 """Names in a sentence."""
 _EXPLAINED = 3
 """Rivals that are too close to call, up to which a sentence says how much worse each of them is."""
+EVERY_LOOK = "The confidence holds for all rivals together, and at every look."
+BELOW_NOISE = "below noise"
+BELOW_NOISE_NOTE = (
+    f"A score is called {BELOW_NOISE} where its estimate is less than the smallest possible score, as chance makes it "
+    "where the true score is small."
+)
 _UNITS: dict[Scale, str] = {"linear": "", "log": "%"}
 """What follows a difference on each scale."""
+_DOUBLE = math.log(2.0)
+"""The difference of logarithms from which on it is shown as a factor: "worse by 2,129%" says nothing."""
 
 
 class Verdict(Answer):
@@ -115,7 +123,7 @@ class DecisionInfo(Answer):
     decided: bool
     reason: str
     warnings: Annotated[tuple[str, ...], Field(exclude_if=lambda value: not value)] = ()
-    """Reasons to doubt it: batches that repeat earlier ones, generators that look identical."""
+    """Reasons to doubt it: batches that repeat earlier ones, generators that are identical so far."""
     verdicts: Annotated[tuple[Verdict, ...], Field(exclude_if=lambda value: not value)] = ()
     """A verdict for each rival of the best generator. Only in a report, and not without standard errors."""
     hardest: HardestRival | None = optional()
@@ -135,7 +143,7 @@ class DecisionInfo(Answer):
     @computed_field
     @property
     def confidence_text(self) -> str:
-        """The confidence as it is shown everywhere: rounded down, and empty if it is unknown or below 1 %."""
+        """The confidence as it is shown everywhere: rounded down, and empty if it is unknown or below 50 %."""
         return confidence_text(self.confidence)
 
     @property
@@ -156,7 +164,8 @@ class DecisionInfo(Answer):
 
     @property
     def leader(self) -> str:
-        """The best generator so far, or the best mixture, with the confidence; empty if there is none."""
+        """The best generator so far, or the best mixture, with the confidence where it is shown; empty if there is
+        none."""
         if self.weights:
             sure = f" (better than {self.best}: {self.confidence_text})" if self.confidence_text else ""
             return f"{recipe(self.weights, 3)}{sure}"
@@ -165,9 +174,8 @@ class DecisionInfo(Answer):
     @computed_field
     @property
     def rank(self) -> Literal["best", "leads"]:
-        """What the generator named best is called: "leads" while the confidence is unknown or below 50 %."""
-        sure = self.confidence is not None and self.confidence >= 0.5
-        return "best" if (self.decided or sure) and not self.weights else "leads"
+        """What the generator named best is called: "leads" while no confidence is shown."""
+        return "best" if (self.decided or self.confidence_text) and not self.weights else "leads"
 
     def why(self, scale: Scale) -> str:
         """Why it was or was not decided: the rival that is hardest to rule out, what is needed, what that takes."""
@@ -175,6 +183,8 @@ class DecisionInfo(Answer):
             return f"{self.reason[:1].upper()}{self.reason[1:]}."
         hardest, decided = self.hardest, self.decided
         difference = shown(hardest.difference, scale)
+        if scale == "log" and hardest.difference >= _DOUBLE:
+            difference += f" ({100.0 * math.exp(-hardest.difference):.2g}% of the best)"
         error = shown(hardest.standard_error, scale, hardest.difference)
         tolerated = f" with the tolerance of {shown(hardest.tolerance, scale)}" if hardest.tolerance else ""
         said = [
@@ -183,7 +193,7 @@ class DecisionInfo(Answer):
             f"{'were' if decided else 'are'} needed."
         ]
         if decided:
-            return said[0]
+            return f"{said[0]} {EVERY_LOOK}" if self.confidence_text else said[0]
         if hardest.more_samples is not None:
             if hardest.separation > hardest.needed:
                 said.insert(0, f"{self.reason[:1].upper()}{self.reason[1:]}.")
@@ -218,8 +228,11 @@ class DecisionInfo(Answer):
 
 
 def confidence_text(confidence: float | None) -> str:
-    """A confidence rounded down, such as "95.2%"; "" if it is unknown or below 1 %."""
-    if confidence is None or confidence < 0.01:
+    """A confidence rounded down, such as "95.2%"; "" if it is unknown or below 50 %.
+
+    One that holds at every look is low for long: below a half it would be read as a bet against the best generator.
+    """
+    if confidence is None or confidence < 0.5:
         return ""
     return f"{min(99.9, math.floor(1000.0 * confidence + 1e-9) / 10.0):.1f}%"
 
@@ -240,19 +253,37 @@ def about(samples: tuple[int, int]) -> str:
     return f"About {low}" if low == high else f"About {low} to {high}"
 
 
+def format_score(score: float, error: float | None, *, below_noise: bool = False) -> str:
+    """A score with three decimals, or with as many as two digits of its error have, at most six.
+
+    below_noise: whether the estimate is below the smallest possible score, which is shown instead.
+    """
+    if below_noise:
+        return f"{score:g} ({BELOW_NOISE})"
+    decimals = 3 if error is None or not 0.0 < error < 0.1 else min(6, max(3, 1 - math.floor(math.log10(error))))
+    return f"{score:z.{decimals}f}"
+
+
 def shown(number: float, scale: Scale, at: float = 0.0) -> str:
-    """A difference for display: a logarithmic one in per cent; the error of one is taken `at` it."""
+    """A difference for display: a logarithmic one in per cent, or as a factor from 2 on; the error of one is taken `at`
+    it."""
+    if scale == "log" and not at and number >= _DOUBLE:
+        return f"a factor of {math.exp(min(number, 700.0)):.3g}"
     number = number if scale == "linear" else _per_cent(at + number) - _per_cent(at)
     return f"{number:z,.0f}{_UNITS[scale]}" if 999.5 <= abs(number) < 1e6 else f"{number:z.3g}{_UNITS[scale]}"
 
 
 def format_range(difference: float, lower: float | None, upper: float | None, scale: Scale) -> str:
-    """A difference with its interval, such as "0.95 (0.65 to 1.25)" or, on a log scale, "3.2% (2.8 to 3.6%)".
+    """A difference with its interval, such as "0.95 (0.65 to 1.25)" or, on a log scale, "3.2% (2.8 to 3.6%)", and "a
+    factor of 22 (10 to 48)" where the interval is above 0 and one is at least twice as good as the other.
 
     Half of the interval has two digits, and the numbers have as many decimals. Without an interval: the difference.
     """
     if lower is None and upper is None:
         return shown(difference, scale)
+    if scale == "log" and difference >= _DOUBLE and lower is not None and lower > 0.0:
+        ends = ["∞" if end is None else f"{math.exp(min(end, 700.0)):.3g}" for end in (lower, upper)]
+        return f"{shown(difference, scale)} ({ends[0]} to {ends[1]})"
     unit, number = _UNITS[scale], difference if scale == "linear" else _per_cent(difference)
     ends = [end if end is None or scale == "linear" else _per_cent(end) for end in (lower, upper)]
     spread = max(abs(number - end) for end in ends if end is not None)

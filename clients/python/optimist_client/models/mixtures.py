@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any
 
 from pydantic import Field, computed_field
 
 from optimist_client import mixture_display
 from optimist_client.metrics import Scale
-from optimist_client.models.decisions import format_range, recipe, shown
+from optimist_client.models.decisions import format_range, format_score, recipe, shown
 from optimist_client.wire import Answer, GeneratorName, Identifier, RequestId, Wire, optional
 
 ONE = 0.995
@@ -128,6 +127,9 @@ class Mixture(Answer):
     def _repr_html_(self) -> str:
         return mixture_display.as_html(self)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         return mixture_display.as_text(self)
 
@@ -147,9 +149,7 @@ class Mixture(Answer):
         return f"too close to call against {self.best} alone: better by {by}"
 
     def _shown(self, score: float) -> str:
-        """A score with three decimals, or as many as its error of two digits has."""
-        small = 0.0 < self.standard_error < 0.1 and math.isfinite(self.standard_error)
-        return f"{score:z.{min(12, max(3, 1 - math.floor(math.log10(self.standard_error)))) if small else 3}f}"
+        return format_score(score, self.standard_error)
 
 
 class BlendRequest(Wire):

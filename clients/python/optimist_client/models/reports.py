@@ -12,7 +12,7 @@ from optimist_client.goals import Best, DeclaredGoal, declared_goals
 from optimist_client.metrics import Scale
 from optimist_client.models.anomalies import AnomalousBatch
 from optimist_client.models.contrasts import Contrast
-from optimist_client.models.decisions import DecisionInfo, listed
+from optimist_client.models.decisions import BELOW_NOISE_NOTE, DecisionInfo, listed
 from optimist_client.models.experiments import State
 from optimist_client.models.mixtures import Mixture
 from optimist_client.models.progress import Progress
@@ -122,7 +122,7 @@ class Report(Answer):
         if winner is None:
             return f"No answer yet {self._told}: not every generator has a score."
         interval = "" if winner.interval_text == "…" else f" ({winner.interval_text})"
-        scored = f"{self.title} {winner.score:.3f}{interval}"
+        scored = f"{self.title} {winner.score_text}{interval}"
         if len(self.standings) == 1:
             return f"{winner.generator} has {scored} {self._told}. There is no generator to compare it with."
         return f"{self._verdict_on(winner.generator)}: {scored}{self._unless}."
@@ -218,13 +218,10 @@ class Report(Answer):
 
     def _verdict_on(self, winner: str) -> str:
         """The beginning of the answer: whether this generator is the best one."""
-        sure = self.decision.confidence
+        likely = f"with {self.decision.confidence_text} confidence" if self.decision.confidence_text else ""
         if self.decision.decided:
-            likely = f" with {self.decision.confidence_text} confidence" if self.decision.confidence_text else ""
-            return f"Best: {winner}{likely} {self._told}"
-        # A confidence that holds however often somebody looks is low for long: below a half it would be misread.
-        likely = f", with {self.decision.confidence_text} confidence" if sure is not None and sure >= 0.5 else ""
-        return f"Not decided {self._until}: {winner} leads {self._told}{likely}"
+            return f"Best: {' '.join(filter(None, (winner, likely, self._told)))}"
+        return f"Not decided {self._until}: {winner} leads {self._told}{likely and f', {likely}'}"
 
     @property
     def _until(self) -> str:
@@ -262,10 +259,10 @@ class Report(Answer):
     def sentences(self) -> list[str]:
         """The answer, why it was or was not decided, the verdicts, where metrics disagree, and what uniform sampling
         would have taken if that is known."""
-        warnings = [f"Warning: {warning}." for warning in self.decision.warnings]
-        anomalous = [one.text for one in self.decision.anomalies]
-        warnings = [f"Warning: {text}{'' if text.endswith('?') else '.'}" for text in anomalous] + warnings
-        warnings += [f"Warning: {listed(names, len(names))}: {text}." for text, names in self._row_warnings.items()]
+        said = [*(one.text for one in self.decision.anomalies), *self.decision.warnings]
+        said += [f"{listed(names, len(names))}: {text}" for text, names in self._row_warnings.items()]
+        warnings = [f"Warning: {text}{'' if text.endswith('?') else '.'}" for text in said]
+        warnings += [BELOW_NOISE_NOTE] if any(row.below_noise for row in self.standings) else []
         return self.asks.sentences(self, warnings)
 
     def sentences_on_routes(self, warnings: list[str]) -> list[str]:
@@ -341,6 +338,9 @@ class Report(Answer):
 
     def _repr_html_(self) -> str:
         return display.as_html(self)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         return display.as_text(self)

@@ -256,6 +256,9 @@ class Routes(Answer):
     def _repr_html_(self) -> str:
         return route_display.as_html(self)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         return route_display.as_text(self)
 

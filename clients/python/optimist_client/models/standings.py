@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from pydantic import computed_field
 
 from optimist_client.metrics import Scale
+from optimist_client.models.decisions import format_score
 from optimist_client.models.experiments import GeneratorState
-from optimist_client.wire import Answer, GeneratorName, optional
+from optimist_client.wire import Answer, GeneratorName, flag, optional
 
 
 class AnswersChanged(Answer):
@@ -48,6 +49,8 @@ class Standing(Answer):
     standard_error: float | None
     lower: float | None
     upper: float | None
+    below_noise: bool = flag()
+    """Whether the estimate is below the smallest possible score, which `score` is then."""
     samples: int
     batches: int
     pick_ratio: float
@@ -74,12 +77,19 @@ class Standing(Answer):
         return self.standard_error / of if self.standard_error and of else 0.0
 
     @property
+    def score_text(self) -> str:
+        """The score as it is shown everywhere, such as "1.901", or "0 (below noise)"; "…" without one."""
+        if self.score is None:
+            return "…"
+        return format_score(self.score, self.standard_error, below_noise=self.below_noise)
+
+    @property
     def interval_text(self) -> str:
         """The interval as it is shown everywhere, such as "1.82 to 1.98"; "…" without one."""
         if self.lower is None and self.upper is None:
             return "…"
-        lower = "-∞" if self.lower is None else f"{self.lower:.3f}"
-        return f"{lower} to {'∞' if self.upper is None else f'{self.upper:.3f}'}"
+        lower = "-∞" if self.lower is None else format_score(self.lower, self.standard_error)
+        return f"{lower} to {'∞' if self.upper is None else format_score(self.upper, self.standard_error)}"
 
     def overlaps(self, other: Standing) -> bool:
         """Whether the intervals of the two scores have a value in common; False if one is not known."""

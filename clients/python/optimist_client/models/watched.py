@@ -44,7 +44,7 @@ class WatchedReport(Answer):
     @computed_field
     @property
     def confidence_text(self) -> str:
-        """The confidence as it is shown everywhere: rounded down, and empty if it is unknown or below 1 %."""
+        """The confidence as it is shown everywhere: rounded down, and empty if it is unknown or below 50 %."""
         return confidence_text(self.confidence)
 
     @property
