@@ -12,7 +12,7 @@ DEV = $(VENV)/.installed-dev
 # Without bytecode each of the many processes would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-full test-again test-fast test-faults test-redis fuzz lint size docs pictures site benchmark clean
+.PHONY: demo test test-long test-full test-again test-fast test-faults test-redis fuzz lint size pictures site benchmark clean
 
 demo: $(DEMO)
 	$(BIN)/optimist demo
@@ -63,17 +63,13 @@ lint: $(DEV)
 	$(BIN)/lint-imports
 	$(BIN)/bandit -q -c pyproject.toml -r service clients deploy docs/generate
 
-# Generate the reference pages from the code.
-docs: $(DEV)
-	$(BIN)/python docs/generate
-
 # The pictures of the README and the gallery: runs demos, and the dashboard in a browser.
 pictures: $(DEV)
 	$(BIN)/python docs/generate/pictures.py
 
-# The documentation as a site, in site/; a broken link is an error.
+# The documents as a site, in site/, with the reference from the code; a broken link is an error. `optimist docs` shows it.
 site: $(DEV)
-	$(BIN)/mkdocs build --quiet
+	$(BIN)/python docs/generate
 
 benchmark: $(DEV)
 	$(BIN)/python benchmarks/rounds.py

@@ -1,4 +1,4 @@
-"""Means: how often a strict interval ever leaves the mean, and how right standard errors are (docs/calibration.md).
+"""Means: how often a strict interval ever leaves the mean, and how right standard errors are (results: calibration).
 
     python benchmarks/means.py [--streams 2000] [--length 500]
     python benchmarks/means.py --data DIR [--repeats 200]

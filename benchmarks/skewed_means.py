@@ -1,4 +1,4 @@
-"""How often are two means of skewed values wrongly told apart, and what does it cost? (docs/calibration.md, Means)
+"""How often are two means of skewed values wrongly told apart, and what does it cost? (results: calibration, Means)
 
     python benchmarks/skewed_means.py [--runs 2000] [--only equal different paired paired-different price] [--shown]
 

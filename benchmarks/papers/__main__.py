@@ -3,7 +3,7 @@
     python benchmarks/papers [names] [--quick] [--trials 20] [--out papers] [--data DIR] [--jobs 1]
 
 Each named experiment runs with the papers' batches and rounds and is written to the folder as PNG, SVG and JSON;
-without names, all run. `table` makes the table of docs/papers.md from the comparisons in the folder. `--data` is a
+without names, all run. `table` makes the table of benchmarks/results from the comparisons in the folder. `--data` is a
 folder of feature files (recorded.py); without it, their experiments are skipped.
 """
 

@@ -1,4 +1,4 @@
-"""The table of docs/papers.md: regret and samples of the default, and those of the others relative to it."""
+"""The table of benchmarks/results: regret and samples of the default, and those of the others relative to it."""
 
 from __future__ import annotations
 

@@ -1,59 +1,74 @@
-"""Write the reference pages, and parts of other pages, from the code: `python docs/generate`.
+"""Builds the documents as a site: `python docs/generate`.
 
-With `--check`, only name the outdated pages.
+The pages of docs/ and the reference, which is written from the code, go to build/docs/, and zensical makes site/ of
+them. Each page then stands beside its HTML as Markdown, and llms.txt lists them all. `--pages FOLDER` writes only the
+Markdown, into that folder.
 """
 
 from __future__ import annotations
 
+import argparse
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import client
 import command
+import index
 import licences
 import metrics
+import prometheus
+import redis_keys
 import routes
 import variables
 
-DOCS = Path(__file__).parents[1]
-PAGES: dict[str, Callable[[], str]] = {
+ROOT = Path(__file__).parents[2]
+DOCS, PAGES, SITE = ROOT / "docs", ROOT / "build" / "docs", ROOT / "site"
+REFERENCE: dict[str, Callable[[], str]] = {
+    "sdk.md": client.page,
     "http.md": routes.page,
-    "sdk-reference.md": client.page,
     "cli.md": command.page,
     "settings.md": variables.page,
+    "prometheus.md": prometheus.page,
+    "redis.md": redis_keys.page,
     "dependencies.md": licences.page,
 }
-NOTE = "<!-- Generated from the code by `make docs`. Do not edit. -->\n\n"
+"""Pages of reference/, by what writes them."""
 PARTS: dict[str, Callable[[], str]] = {"metrics.md": metrics.part}
-BEGINNING = "<!-- Generated from the code by `make docs`. Do not edit this part. -->"
-END = "<!-- End of the generated part. -->"
+"""Pages of docs/ with a part that is written from the code, in the place of `PLACE`."""
+PLACE = "<!-- Here the site has tables that are written from the code. -->"
 
 
-def main(check: bool) -> int:
-    """Write every page. With `check`, write nothing, name the pages that would change, and return 1 if any would."""
-    stale = []
-    texts = {name: f"{NOTE}{page().rstrip()}\n" for name, page in PAGES.items()}
-    texts |= {name: _with_part((DOCS / name).read_text(), part().strip()) for name, part in PARTS.items()}
-    for name, text in texts.items():
-        file = DOCS / name
-        if check and (not file.exists() or file.read_text() != text):
-            stale.append(name)
-        elif not check:
-            file.write_text(text)
-    if stale:
-        print(f"stale, run `make docs`: {', '.join(stale)}")
-    return int(bool(stale))
+def write(folder: Path) -> None:
+    """Write all pages, with their pictures, into a folder, which is emptied before."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(DOCS, folder, ignore=shutil.ignore_patterns("generate"))
+    for name, part in PARTS.items():
+        text = (folder / name).read_text()
+        if PLACE not in text:
+            raise ValueError(f"{name} has no place for what is generated: {PLACE}")
+        (folder / name).write_text(text.replace(PLACE, part().strip()))
+    (folder / "reference").mkdir()
+    for name, page in REFERENCE.items():
+        (folder / "reference" / name).write_text(f"{page().rstrip()}\n")
 
 
-def _with_part(page: str, part: str) -> str:
-    """The page with `part` between its two marks. Raises ValueError without both marks."""
-    before, beginning, rest = page.partition(BEGINNING)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise ValueError(f"expected the marks {BEGINNING} and {END}")
-    return f"{before}{beginning}\n\n{part}\n\n{end}{after}"
+def build() -> None:
+    """Make the site. A broken link is an error, which zensical names."""
+    write(PAGES)
+    program = shutil.which("zensical", path=str(Path(sys.executable).parent)) or shutil.which("zensical")
+    if program is None:
+        raise SystemExit("zensical is not installed: pip install -c constraints.txt -e '.[dev]'")
+    subprocess.run([program, "build", "--strict", "--clean", "--config-file", str(ROOT / "mkdocs.yml")], check=True)
+    for page in PAGES.rglob("*.md"):
+        shutil.copy(page, SITE / page.relative_to(PAGES))
+    (SITE / "llms.txt").write_text(index.text(PAGES))
 
 
 if __name__ == "__main__":
-    sys.exit(main("--check" in sys.argv[1:]))
+    parser = argparse.ArgumentParser(description="Build the site of the documents.")
+    parser.add_argument("--pages", type=Path, metavar="FOLDER", help="only write the pages in Markdown, here")
+    given = parser.parse_args()
+    write(given.pages) if given.pages else build()

@@ -1,4 +1,4 @@
-"""docs/sdk-reference.md from the docstrings of the exports of the SDK and of the library."""
+"""reference/sdk.md from the docstrings of the exports of the SDK and of the library."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from optimist_client.metrics import Metric
 INTRODUCTION = """# SDK reference
 
 This page has the docstrings of everything that `optimist_client`, its metrics and embedders, and `optimist` (scores and
-evaluations in memory) export. Guides with examples: [sdk.md](sdk.md), [metrics.md](metrics.md),
-[embedders.md](embedders.md), [simulate.md](simulate.md).
+evaluations in memory) export. Guides with examples: [sdk.md](../sdk.md),
+[metrics.md](../metrics.md), [embedders.md](../embedders.md), [simulate.md](../simulate.md).
 """
 
 

@@ -1,4 +1,4 @@
-"""docs/cli.md from the help of the commands."""
+"""reference/cli.md from the help of the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/dependencies.md from the metadata of the installed packages that this project requires."""
+"""reference/dependencies.md from the metadata of the installed packages that this project requires."""
 
 from __future__ import annotations
 

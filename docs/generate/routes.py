@@ -1,4 +1,4 @@
-"""docs/http.md from the application's OpenAPI document."""
+"""reference/http.md from the application's OpenAPI document."""
 
 from __future__ import annotations
 
@@ -19,62 +19,8 @@ INTRODUCTION = """# HTTP
 This page lists every route of the service, from its OpenAPI document (`/openapi.json`; `/docs` shows it). Bodies are
 JSON or safetensors (`application/x-safetensors`); the service answers 415 to other types. A refused request gets a
 problem document (RFC 9457) with a stable `type`, a `detail` that says what was expected, and an `action`: `fix`,
-`retry` or `stop`. For keys, roles and limits see [security.md](security.md).
-
-## A worker in curl
-
-A worker asks for a pick, makes `size` samples with the generator that it names, and tells them under its `number` and
-`nonce`, until there are no more picks. Here the samples are random numbers, sent as JSON:
-
-<!-- not run: a test of its own runs it to its decision -->
-```bash
-api=http://127.0.0.1:8000/v1
-pick() {  # number, nonce, generator, size and seed of the pick in an answer; nothing if there is none
-  python3 -c 'import json, sys
-keys = "number", "nonce", "generator", "size", "seed"
-for one in json.load(sys.stdin)["picks"]: print(*map(one.get, keys))'
-}
-curl -fsS $api/experiments -H 'content-type: application/json' \\
-  -d '{"name": "by-curl", "generators": ["old", "new"], "metric": {"name": "mean"}, "budget": 2000}' > /dev/null
-while read -r number nonce generator size seed < <(curl -fsS -X POST $api/experiments/by-curl/picks | pick); do
-  python3 -c 'import json, random, sys
-generator, size, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-rng = random.Random(seed)
-print(json.dumps({"values": [rng.gauss({"old": 0, "new": 3}[generator], 1) for _ in range(size)]}))' \\
-    $generator $size $seed > batch.json
-  curl -fsS "$api/experiments/by-curl/picks/$number/batch?nonce=$nonce" \\
-    -H 'content-type: application/json' -d @batch.json > /dev/null
-done
-curl -fsS $api/experiments/by-curl/report | python3 -c 'import json, sys; print(json.load(sys.stdin)["why"])'
-```
-
-## A worker in Python
-
-Features are many numbers: safetensors hold them in less space, and `numpy` and `safetensors` write them in one call.
-Here `real` is the reference, and the same worker tells features:
-
-<!-- not run: a test of its own runs it to its decision -->
-```python
-import httpx
-import numpy as np
-from safetensors.numpy import save
-
-api, headers = httpx.Client(base_url="http://127.0.0.1:8000/v1"), {"content-type": "application/x-safetensors"}
-real = save({"features": np.random.default_rng(0).standard_normal((2000, 16))})
-api.post("/references", params={"name": "real"}, content=real, headers=headers).raise_for_status()
-config = {"generators": ["old", "new"], "budget": 999, "metric": {"name": "fid", "reference": "real"}}
-api.post("/experiments", json={"name": "by-hand", **config}).raise_for_status()
-while picks := api.post("/experiments/by-hand/picks").raise_for_status().json()["picks"]:
-    for pick in picks:
-        shift = {"old": 0.7, "new": 0.0}[pick["generator"]]
-        batch = save({"features": np.random.default_rng(pick["seed"]).normal(shift, 1, (pick["size"], 16))})
-        path, nonce = f"/experiments/by-hand/picks/{pick['number']}/batch", {"nonce": pick["nonce"]}
-        api.post(path, params=nonce, content=batch, headers=headers).raise_for_status()
-print(api.get("/experiments/by-hand/report").json()["why"])
-```
-
-JSON takes long to read, so that it is limited ([security.md](security.md#limits)): send many numbers in another format.
-Answers that are lost may be asked for again: a tell is known by its pick, an ask by a `request_id` in its body.
+`retry` or `stop`. For keys, roles and limits see [security.md](../security.md), for whole workers
+[workers.md](../workers.md).
 """
 
 

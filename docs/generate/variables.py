@@ -1,4 +1,4 @@
-"""docs/settings.md from the fields of the settings."""
+"""reference/settings.md from the fields of the settings."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_both_deployments_give_redis_the_same_settings():
 
 
 def test_the_password_of_redis_is_on_no_command_line(compose: dict[str, Any]):
-    password = "${OPTIMIST_REDIS_PASSWORD:?write it into docker/.env (docs/operations.md)}"
+    password = "${OPTIMIST_REDIS_PASSWORD:?write it into docker/.env (docs/deploy.md)}"
     services = compose["services"]
     assert services["redis"]["environment"] == {"REDISCLI_AUTH": password}
     for name in ("api-1", "api-2", "scorer"):

@@ -42,6 +42,7 @@ def sdk(url: str) -> dict[str, Any]:
 
 
 def metrics(url: str) -> dict[str, Any]:
+    shifts = {"old": 1.5, "new": 0.0}
     _moments("real.npz")
     np.save("gen-a.npy", _rows(0.0, 60, 1))
     np.savez("gen-b.npz", features=_rows(0.5, 60, 2))
@@ -71,10 +72,18 @@ def metrics(url: str) -> dict[str, Any]:
         "embed": lambda images: images,
         "embed_text": lambda prompts: _rows(0.0, len(prompts), 5),
         "url_of": lambda image: f"https://images.example/{abs(image[0]):.6f}.png",
+        "generators": {
+            name: lambda size, seed, shift=shift: _rows(shift, size, seed) for name, shift in shifts.items()
+        },
+        "features": lambda samples: samples,
+        "dinov2": lambda samples: samples[:, :4],
+        "reward": lambda samples: samples[:, 0],
+        "real": _rows(0.0, 400, 4),
+        "real_dinov2": _rows(0.0, 400, 4, width=4),
     }
 
 
-def operations(url: str) -> dict[str, Any]:
+def deploy(url: str) -> dict[str, Any]:
     with Optimist(url) as optimist:
         experiment = optimist.create_experiment("to-export", ["a", "b"], reference=(np.zeros(4), np.eye(4)))
         for seed in range(3):
@@ -105,20 +114,6 @@ def pairs(url: str) -> dict[str, Any]:
 
     checkpoints = {f"step-{place}0k": checkpoint(0.05 * abs(place - 7)) for place in range(12)}
     return {"optimist": Optimist(url), "real": real, "checkpoints": checkpoints, **same}
-
-
-def metrics_at_once(url: str) -> dict[str, Any]:
-    shifts = {"old": 1.5, "new": 0.0}
-    return {
-        "generators": {
-            name: lambda size, seed, shift=shift: _rows(shift, size, seed) for name, shift in shifts.items()
-        },
-        "features": lambda samples: samples,
-        "dinov2": lambda samples: samples[:, :4],
-        "reward": lambda samples: samples[:, 0],
-        "real": _rows(0.0, 400, 4),
-        "real_dinov2": _rows(0.0, 400, 4, width=4),
-    }
 
 
 def mixtures(url: str) -> dict[str, Any]:
@@ -164,9 +159,8 @@ PRELUDES: dict[str, Prelude] = {
     "coming-from.md": coming_from,
     "sdk.md": sdk,
     "metrics.md": metrics,
-    "metrics-at-once.md": metrics_at_once,
     "mixtures.md": mixtures,
-    "operations.md": operations,
+    "deploy.md": deploy,
     "pairs.md": pairs,
     "retraction.md": retraction,
     "routing.md": routing,

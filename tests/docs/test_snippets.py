@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from optimist.commands import app
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RUNNING = [
     page
     for page in PAGES

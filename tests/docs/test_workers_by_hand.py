@@ -1,4 +1,4 @@
-"""The workers without the SDK that docs/http.md shows come to a decision."""
+"""The workers without the SDK that docs/workers.md shows come to a decision."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from test_snippets import ROOT, run_bash
 
 from optimist_client import Optimist
 
-PAGE = ROOT / "docs" / "http.md"
+PAGE = ROOT / "docs" / "workers.md"
 
 
 @pytest.mark.long
 def test_workers_without_the_sdk_come_to_a_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    in_curl, in_python = (one for one in snippets(PAGE) if one.language in ("bash", "python"))
+    *_, in_curl, in_python = (one for one in snippets(PAGE) if one.language in ("bash", "python"))
     with serving(tmp_path / "data") as service, Optimist(service.url) as client:
         run_bash(in_curl, PAGE, service.port)
         made: dict[str, Any] = {}

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from optimist import __version__
-from optimist.commands import bandwidth, compare, contrast, demo, experiments, keys, route, score, serve, simulate
+from optimist.commands import bandwidth, compare, contrast, demo, docs, experiments, keys, route, score, serve, simulate
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -42,6 +42,7 @@ for command in (
     route.route,
     simulate.simulate,
     demo.demo,
+    docs.docs,
 ):
     app.command()(command)
 app.command("export")(experiments.export_experiment)

@@ -251,7 +251,7 @@ def run_api(
         ws="none",
         log_config=None,
         access_log=False,
-        # Its part, although connections do not spread quite evenly: see docs/operations.md.
+        # Its part, although connections do not spread quite evenly: see docs/deploy.md.
         limit_concurrency=-(-settings.max_connections // counters.processes),
         timeout_keep_alive=75,  # a round of sampling takes longer than uvicorn's default of 5 s
         timeout_graceful_shutdown=GRACE,
