@@ -1,4 +1,4 @@
-"""Puts the site of the documents into the wheel, where `make site` has built it. An install from source works without."""
+"""Puts the site of the documents into the wheel, where `make site` has built it. An install works without."""
 
 from __future__ import annotations
 

@@ -20,10 +20,7 @@ from optimist_client import metrics
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-BY_HAND = [
-    *sorted(page.name for page in DOCS.glob("*.md")),
-    *sorted(f"records/{p.name}" for p in DOCS.glob("records/*")),
-]
+BY_HAND = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 LINKING = ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 
 

@@ -52,9 +52,8 @@ def test_an_install_without_the_pages_says_so(tmp_path: Path):
 def test_each_page_of_the_menu_has_its_html_and_its_markdown():
     if shutil.which("zensical", path=str(Path(sys.executable).parent)) is None:
         pytest.skip("zensical is not installed")
-    built = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "generate")], capture_output=True, text=True, timeout=280
-    )
+    build = [sys.executable, str(ROOT / "docs" / "generate")]
+    built = subprocess.run(build, capture_output=True, text=True, timeout=280)
     assert built.returncode == 0, built.stdout + built.stderr
     menu = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
     pages = [page for section in menu for entries in section.values() for entry in entries for page in entry.values()]
