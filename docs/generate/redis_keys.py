@@ -13,8 +13,8 @@ INTRODUCTION = """# Keys in Redis
 
 This page lists everything that a service keeps in Redis, from `store/keys.py`. All keys of an experiment carry one hash
 tag, `optimist:{id}:…`, so that one script may touch them together, in a cluster, too. The id is the experiment's name
-in the namespace `default`, and `<namespace>/<name>` in any other; the same holds for references. In scripts and here, *g*
-is the ordinal of a generator, and a *unit* is a generator as one metric scores it.
+in the namespace `default`, and `<namespace>/<name>` in any other; the same holds for references. Here *g* is the
+ordinal of a generator, and a *unit* is a generator as one metric scores it.
 
 """
 FURTHER = {
