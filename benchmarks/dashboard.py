@@ -55,18 +55,10 @@ def fetch(connection: http.client.HTTPConnection, path: str) -> bytes:
 
 
 def page(connection: http.client.HTTPConnection) -> int:
-    """Fetch the page with its style and its scripts, each once; return the number of bytes."""
-    text = fetch(connection, "/").decode()
-    size, left, seen = len(text), re.findall(r'"(dashboard/[\w.-]+)"', text), set[str]()
-    while left:
-        path = left.pop()
-        if path in seen:
-            continue
-        seen.add(path)
-        body = fetch(connection, f"/{path}")
-        size += len(body)
-        left += [f"dashboard/{name}" for name in re.findall(r'from "\./([\w.-]+)"', body.decode())]
-    return size
+    """Fetch the page with its style and its modules, compressed; return the number of bytes."""
+    text = fetch(connection, "/")
+    paths = sorted(set(re.findall(r'"(dashboard/[\w./-]+)"', text.decode())))
+    return len(text) + sum(len(fetch(connection, f"/{path}")) for path in paths)
 
 
 def poll(connection: http.client.HTTPConnection, name: str, after: int, tag: str) -> tuple[float, int, int, str]:

@@ -1,7 +1,7 @@
 // plotly.js, from the service itself.
 import { h } from "./dom.js";
 
-const SCRIPT = "dashboard/plotly.min.js";
+const SCRIPT = new URL("plotly-basic.min.js", import.meta.url).href; // all of its traces that are used here
 let library = null;
 
 // Load it when the first chart is drawn: it is large, and the list of experiments does not need it.

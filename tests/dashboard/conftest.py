@@ -77,7 +77,8 @@ def open_page(browser: Browser, service: Service) -> Iterator[OpenPage]:
             page = context.new_page()
             if not charts:
                 page.route(
-                    "**/plotly.min.js", lambda route: route.fulfill(body=NO_CHARTS, content_type="text/javascript")
+                    "**/plotly-basic.min.js",
+                    lambda route: route.fulfill(body=NO_CHARTS, content_type="text/javascript"),
                 )
             page.set_default_timeout(WAIT)
             page.on("console", lambda line: line.type in ("error", "warning") and errors.append(line.text))

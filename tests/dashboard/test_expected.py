@@ -7,7 +7,7 @@ from typing import Any
 from pages import OpenPage
 
 WORDS = """async ([report, told]) => {
-  const { expected, Rate } = await import("/dashboard/expected.js");
+  const { expected, Rate } = await import("/dashboard/0/expected.js");
   const rate = new Rate();
   told.forEach(([at, samples]) => rate.take(samples, at));
   return expected(report, rate.perSecond);

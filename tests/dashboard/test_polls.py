@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -158,12 +159,14 @@ def test_the_page_may_run_no_scripts_but_its_own(http: httpx.Client):
     assert "script-src 'self';" in policy
     assert "<script>" not in page.text
     assert "onclick" not in page.text
-    script = http.get("/dashboard/app.js")
-    assert script.headers["content-type"].startswith("text/javascript")
-    library = http.get("/dashboard/plotly.min.js")
-    assert library.headers["content-encoding"] == "gzip"
-    assert "max-age" in library.headers["cache-control"]
-    tag = library.headers["etag"]
-    assert http.get("/dashboard/plotly.min.js", headers={"if-none-match": tag}).status_code == 304
-    assert http.get("/dashboard/..%2F..%2Fpyproject.toml").status_code == 404
-    assert http.get("/dashboard/nothing.js").status_code == 404
+    version = re.search(r'src="dashboard/(\w+)/app.js"', page.text)
+    assert version is not None
+    for name in ("app.js", "plotly-basic.min.js"):
+        script = http.get(f"/dashboard/{version[1]}/{name}")
+        assert script.headers["content-type"].startswith("text/javascript")
+        assert script.headers["content-encoding"] == "gzip"
+        assert "immutable" in script.headers["cache-control"]
+        assert http.get(f"/dashboard/other/{name}").headers["cache-control"] == "no-cache"
+        assert f'rel="modulepreload" href="dashboard/{version[1]}/{name}"' in page.text or "plotly" in name
+    assert http.get(f"/dashboard/{version[1]}/..%2F..%2Fpyproject.toml").status_code == 404
+    assert http.get("/dashboard/0/nothing.js").status_code == 404

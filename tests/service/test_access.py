@@ -94,7 +94,7 @@ TABLE = {
     ("DELETE", "/v1/references/{name}/uploads/{digest}"): Route("admin", UPLOAD, 204, 204),
     ("GET", "/v1/experiments"): Route("viewer", "/v1/experiments", elsewhere=200, of_all=True),
     ("GET", "/"): Route(None, "/"),
-    ("GET", "/dashboard/{name}"): Route(None, "/dashboard/style.css"),
+    ("GET", "/dashboard/{version}/{name}"): Route(None, "/dashboard/0/style.css"),
     ("POST", "/v1/experiments"): Route(
         "admin", "/v1/experiments", elsewhere=200, request={"json": {"name": "new", **CONFIG}}
     ),

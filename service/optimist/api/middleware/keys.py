@@ -28,7 +28,7 @@ METRICS = "/metrics"
 LIST = "/v1/experiments"
 """The list that a key restricted to some experiments may also read: it shows only those experiments."""
 
-_PUBLIC = re.compile(r"/|/healthz|/readyz|/docs|/openapi\.json|/dashboard/[^/]+")
+_PUBLIC = re.compile(r"/|/healthz|/readyz|/docs|/openapi\.json|/dashboard/[^/]+/[^/]+")
 _EXPERIMENT = re.compile(r"/v1/experiments/([^/]+)(/.*)?", re.DOTALL)
 _WORK = {
     "POST": re.compile(r"/picks(/.*)?|/blend|/generators/.+/batches", re.DOTALL),

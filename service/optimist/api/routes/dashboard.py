@@ -1,19 +1,19 @@
-"""Serves the dashboard at `/` and the page of the HTTP API at `/docs`: static files, and libraries from wheels; and the
-session, which is how the page signs in: with a cookie that scripts cannot read.
+"""Serves the dashboard at `/` and the page of the HTTP API at `/docs`: static files under addresses that change with
+their content; and the session, which is how the page signs in: with a cookie that scripts cannot read.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import importlib.util
 import mimetypes
-from functools import cache
-from importlib.metadata import version
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, FastAPI, Header, HTTPException, Request, Response
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, HTMLResponse
 
 from optimist.api.context import SettingsDep
 from optimist.api.middleware.access import COOKIE, CallerDep
@@ -21,12 +21,8 @@ from optimist.api.middleware.keys import SESSION
 from optimist_client.models import Session
 
 session = APIRouter(prefix=SESSION, tags=["access"])
-LIBRARIES = {
-    "plotly.min.js": ("plotly", "package_data/plotly.min.js"),
-    "swagger-ui-bundle.js": ("fastapi_offline", "static/swagger-ui-bundle.js"),
-    "swagger-ui.css": ("fastapi_offline", "static/swagger-ui.css"),
-}
-"""Files that come from the wheels of other packages: the package, and the path in it."""
+LIBRARIES = ("static/swagger-ui-bundle.js", "static/swagger-ui.css")
+"""Files of the wheel of fastapi-offline that are served with the dashboard's own."""
 POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -44,8 +40,6 @@ POLICY = "; ".join(
 """Content-Security-Policy of the page: even if a name were inserted as HTML, its scripts could not run."""
 HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 PAGE_HEADERS = {**HEADERS, "content-security-policy": POLICY, "cache-control": "no-cache"}
-ASSET_HEADERS = {**HEADERS, "cache-control": "no-cache"}
-LIBRARY_HEADERS = {**HEADERS, "cache-control": "public, max-age=604800", "vary": "accept-encoding"}
 router = APIRouter(include_in_schema=False)
 
 
@@ -87,66 +81,73 @@ def dashboard_directory() -> Path:
     return packaged if packaged.is_dir() else Path(__file__).parents[4] / "clients" / "dashboard"
 
 
-def assets() -> dict[str, Path]:
-    """The dashboard's files by name, those too that came since the start. No other files are served."""
-    return {path.name: path for path in dashboard_directory().iterdir() if path.is_file()}
+def files() -> dict[str, Path]:
+    """The files that may be served, by name: the dashboard's, those too that came since the start, and `LIBRARIES`."""
+    spec = importlib.util.find_spec("fastapi_offline")
+    folders = spec.submodule_search_locations if spec else None
+    libraries = [Path(folder) / name for folder in folders or () for name in LIBRARIES]
+    own = [path for path in dashboard_directory().rglob("*") if path.is_file()]
+    return {path.name: path for path in own + libraries}
 
 
-@cache
-def _library(name: str) -> tuple[Path, str] | None:
-    """The path of a library's file and its entity tag; None if its package is missing.
-
-    The package is not imported: importing plotly takes a second.
-    """
-    package, file = LIBRARIES[name]
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        return None
-    return Path(spec.submodule_search_locations[0]) / file, f'"{package}-{version(package)}"'
+class _Content(NamedTuple):
+    digest: str
+    compressed: bytes
 
 
-@cache
-def _compressed(path: Path) -> bytes:
-    return gzip.compress(path.read_bytes(), compresslevel=6)
+def _content(path: Path) -> _Content:
+    known = path.stat()
+    return _read(path, known.st_size, known.st_mtime_ns)
+
+
+@lru_cache(256)
+def _read(path: Path, size: int, changed: int) -> _Content:
+    content = path.read_bytes()
+    return _Content(hashlib.sha256(content).hexdigest(), gzip.compress(content, mtime=0))
+
+
+def _version() -> str:
+    """What the addresses of all files contain: it changes with any of them, so that browsers may keep each for ever."""
+    digests = sorted(f"{name} {_content(path).digest}" for name, path in files().items())
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()[:16]
+
+
+def _html(name: str, *, preloads: bool = False) -> HTMLResponse:
+    """A page with the version in the addresses of its files. preloads: whether it names all modules that it imports,
+    so that a browser requests them at once instead of one level of imports after the other."""
+    own = dashboard_directory()
+    modules = sorted(path.name for path in own.glob("*.js")) if preloads else []
+    links = "".join(f'<link rel="modulepreload" href="dashboard/{module}">\n' for module in modules)
+    page = (own / name).read_text().replace("</head>", f"{links}</head>")
+    return HTMLResponse(page.replace('"dashboard/', f'"dashboard/{_version()}/'), headers=PAGE_HEADERS)
 
 
 @router.get("/")
-async def page() -> FileResponse:
+def page() -> HTMLResponse:
     """The dashboard's page. The fragment of the URL selects what it shows."""
-    return FileResponse(assets()["index.html"], headers=PAGE_HEADERS)
+    return _html("index.html", preloads=True)
 
 
 @router.get("/docs")
-async def api_page() -> FileResponse:
+def api_page() -> HTMLResponse:
     """The page of the HTTP API. Unlike FastAPI's own page, it loads nothing from other hosts."""
-    return FileResponse(assets()["docs.html"], headers=PAGE_HEADERS)
+    return _html("docs.html")
 
 
-@router.get("/dashboard/{name}")
-def file(
-    name: str, accept_encoding: Annotated[str, Header()] = "", if_none_match: Annotated[str | None, Header()] = None
-) -> Response:
-    """One file: of the dashboard (a module, the styles or an icon), or of a library."""
-    media_type = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0]
-    if name in LIBRARIES:
-        return _of_library(name, media_type, "gzip" in accept_encoding, if_none_match)
-    if name not in assets():
-        raise HTTPException(404, f"the dashboard has no file {name!r}")
-    return FileResponse(assets()[name], media_type=media_type, headers=ASSET_HEADERS)
-
-
-def _of_library(name: str, media_type: str | None, compressed: bool, known: str | None) -> Response:
-    """A library's file. They are large and seldom change, so they are compressed and cached."""
-    found = _library(name)
+@router.get("/dashboard/{version}/{name}")
+def file(version: str, name: str, accept_encoding: Annotated[str, Header()] = "") -> Response:
+    """One file: of the dashboard (a module, the styles or an icon), or of a library. A file of another version is the
+    present one: another replica may have made the page."""
+    found = files().get(name)
     if found is None:
-        raise HTTPException(404, f"{name} is of a package that is not installed: pip install 'optimist[server]'")
-    path, etag = found
-    headers = {**LIBRARY_HEADERS, "etag": etag}
-    if known == etag:
-        return Response(status_code=304, headers=headers)
-    if not compressed:
-        return FileResponse(path, media_type=media_type, headers=headers)
-    return Response(_compressed(path), media_type=media_type, headers={**headers, "content-encoding": "gzip"})
+        raise HTTPException(404, f"the dashboard has no file {name!r}")
+    media_type = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0]
+    keeps = "public, max-age=31536000, immutable" if version == _version() else "no-cache"
+    headers = {**HEADERS, "cache-control": keeps, "vary": "accept-encoding"}
+    if "gzip" not in accept_encoding:
+        return FileResponse(found, media_type=media_type, headers=headers)
+    compressed = _content(found).compressed
+    return Response(compressed, media_type=media_type, headers={**headers, "content-encoding": "gzip"})
 
 
 def install(app: FastAPI) -> None:
