@@ -58,7 +58,7 @@ def test_a_poll_brings_what_came_since_its_cursor(http: httpx.Client, experiment
     assert (first.told, first.stride, first.rounds[-1], first.samples[-1]) == (40, 1, 40, 200)
     assert [known.generator for known in first.generators] == list(SHIFTS)
     assert sum(known.batches[-1] for known in first.generators) == 40
-    assert all(known.curve.samples[0] == 5 for known in first.generators)
+    assert all(0 < known.curve.samples[0] <= 5 * known.batches[-1] for known in first.generators)
     curve = first.generators[0].curve
     assert all(lower <= score for lower, score in zip(curve.lower, curve.scores, strict=True))
     held = experiment.ask(worker="somebody")
