@@ -146,6 +146,36 @@ def test_all_samples_are_used_where_nothing_is_decided(folders: Path, images: Im
         assert scores[name] == pytest.approx(optimist.score(rows[name], "fid", reference=rows["real"]).score, rel=1e-6)
 
 
+def test_where_all_images_are_used_it_says_which_to_add(folders: Path):
+    same = {"one": folders / "clean", "two": folders / "clean"}
+    found = compare(folders, names=same, tolerance=0.0).report
+    assert found.answer.startswith("Not decided with all images used: ")
+    assert found.why.endswith("All images are used. Next: add some to one, two.")
+    assert "more samples" not in str(found)
+    for file in sorted((folders / "noisy" / "part").iterdir())[21:]:
+        file.unlink()
+    found = compare(folders, tolerance=0.0, delta=1e-12).report
+    assert found.used_up is not None
+    assert found.used_up.generators == ["noisy"]
+    limited = compare(folders, budget=30).report
+    assert (limited.used_up, "within the budget of 30 samples" in limited.answer) == (None, True)
+
+
+def test_few_samples_are_warned_about_before_anything_is_embedded(folders: Path):
+    class Never(Pixels):
+        def _pixels(self, batch: list[np.ndarray]) -> np.ndarray:
+            raise AssertionError("embedded")
+
+    for file in sorted((folders / "noisy" / "part").iterdir())[12:]:
+        file.unlink()
+    with pytest.warns(UserWarning, match="noisy has 12") as warned, pytest.raises(AssertionError, match="embedded"):
+        compare(folders, embed=Never())
+    assert [f"{one.message}" for one in warned] == [
+        "noisy has 12 images: nothing is decided before each generator has 20",
+        "noisy has 12 images, and an embedding has 16 numbers: with fewer samples than numbers, intervals are wide",
+    ]
+
+
 def array(path: Path) -> np.ndarray:
     from PIL import Image
 

@@ -78,9 +78,11 @@ def test_wrong_functions_batches_and_names():
     with pytest.raises(GeneratorError, match="generator 'bad': generating raised RuntimeError: no memory"):
         optimist.run({**MODELS, "bad": fails}, reference=REAL)
     with pytest.raises(FixError, match="expected 5 rows, got 6"):
-        optimist.run({"a": lambda size, seed: np.zeros((6, 4))}, reference=REAL)
+        optimist.run(dict.fromkeys("ab", lambda size, seed: np.zeros((6, 4))), reference=REAL)
     with pytest.raises(FixError, match=r"expected shape \(n, 4\)"):
-        optimist.run({"a": lambda size, seed: np.zeros((5, 3))}, reference=REAL)
+        optimist.run(dict.fromkeys("ab", lambda size, seed: np.zeros((5, 3))), reference=REAL)
+    with pytest.raises(FixError, match="expected two or more to compare, got 1"):
+        optimist.run({"a": model(0.0)}, reference=REAL)
     with pytest.raises(ValueError, match="generators: expected functions by the names"):
         optimist.run([model(0.0)], reference=REAL)  # pyright: ignore[reportArgumentType]
 

@@ -92,7 +92,7 @@ class DeclaredGoal:
     @classmethod
     def why(cls, report: Report) -> str:
         """Why it was or was not decided."""
-        return report.decision.why(report.scale)
+        return report.decision.why(report.scale, may_go_on=report.used_up is None)
 
     @classmethod
     def sentences(cls, report: Report, warnings: list[str]) -> list[str]:

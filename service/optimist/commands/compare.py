@@ -171,6 +171,10 @@ class Standings:
         self._bars.update(self._real, completed=done)
         self._live.update(self._bars)
 
+    def note(self, text: str) -> None:
+        """Print it above what is updated."""
+        self._console.print(Text(text, "yellow"), soft_wrap=True)
+
     def report(self, report: Report, effort: str) -> None:
         """The standings now, and what they took."""
         if not self._console.is_terminal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from optimist.local.question import of_samples, real_data
 from optimist.local.sources import Kind, Source, name_of, source_of
 from optimist.numerics.real_data import RealData
 from optimist.places import cache_directory
+from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist_client.callbacks import Callback
 from optimist_client.embedders import Embedder
 from optimist_client.errors import FixError
@@ -33,6 +35,7 @@ from optimist_client.files import SUFFIXES
 from optimist_client.metrics import Metric
 from optimist_client.metrics.texts import split
 from optimist_client.models import Report
+from optimist_client.models.reports import UsedUp
 from optimist_client.progress import Progress, shown
 from optimist_client.run import Reporting
 from optimist_client.tensors import IDS, LONGEST_ID, digest
@@ -49,6 +52,10 @@ class Display(Protocol):
 
     def report(self, report: Report, effort: str) -> None:
         """The standings now, and what they took."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Show what is to be known before anything is embedded."""
         ...
 
 
@@ -71,6 +78,10 @@ class Bar:
         if self._progress.shows_reports and (report.ended or time.monotonic() - self._shown > Reporting.EVERY):
             self._progress.show(report)
             self._shown = time.monotonic()
+
+    def note(self, text: str) -> None:
+        """Warn."""
+        warnings.warn(text, stacklevel=4)
 
     def __enter__(self) -> Self:
         self._progress = self._stack.enter_context(shown(*self._how))
@@ -185,6 +196,8 @@ def compare(
             embedding.cache = stack.enter_context(EmbeddingCache(home / "embeddings.sqlite", cache_bytes))
         ends = math.inf if timeout is None else time.monotonic() + timeout
         shows = display or stack.enter_context(Bar(progress, order.total if budget is None else budget))
+        for text in _notes_on_sizes(order, kind, getattr(embedder, "dimension", 0)):
+            shows.note(text)
         real, count, origin = _real(reference, kind, embedding, [metric, *watched], shows)
         metrics = [of_samples(metric, own, real), *(of_samples(one, {}, real) for one in watched)]
         settings["paired"] = order.common > 0 and settings.get("paired", True)
@@ -221,6 +234,8 @@ class _Run:
     def answer(self) -> Compared:
         total = {name: len(names) for name, names in self.order.names.items()}
         report = self.evaluation.report("compare", budget=self.most)
+        if report.samples == self.order.total and not report.decision.decided:
+            report = report.model_copy(update={"used_up": UsedUp(what=self.kind, generators=_short(report))})
         counts = (self.real, self.embedding.made, self.embedding.found, self.before)
         return Compared(report, total, self.order.common, *counts, self.kind)
 
@@ -275,6 +290,32 @@ class _Run:
         ids = [one.encode()[-LONGEST_ID:].decode(errors="ignore") for one in part]
         evaluation.tell(name, {**batch, IDS: ids}, start=start)
         return True
+
+
+def _notes_on_sizes(order: Order, kind: Kind, width: int) -> list[str]:
+    """What is to be said of few samples before they are embedded. width: the numbers of an embedding, if known."""
+    sizes = {name: len(names) for name, names in order.names.items()}
+    notes = [
+        f"{name} has {size:,} {kind}: nothing is decided before each generator has {FEWEST_SAMPLES}"
+        for name, size in sizes.items()
+        if size < FEWEST_SAMPLES
+    ]
+    if (least := min(sizes.values())) < width:
+        name = min(sizes, key=lambda name: sizes[name])
+        few = f"{name} has {least:,} {kind}, and an embedding has {width:,} numbers"
+        notes.append(f"{few}: with fewer samples than numbers, intervals are wide")
+    return notes
+
+
+def _short(report: Report) -> list[str]:
+    """The generators to which samples are to be added: those without a score, or of the best one and its hardest rival
+    those that have the fewest."""
+    rows, hardest = report.standings, report.decision.hardest
+    matter = [row for row in rows if row.score is None]
+    if hardest is not None and not matter:
+        matter = [row for row in rows if row.generator in (report.decision.best, hardest.generator)]
+    least = min(row.samples for row in matter or rows)
+    return [row.generator for row in matter or rows if row.samples == least or row.score is None]
 
 
 def _sources(generators: Any, kind: Kind) -> list[Source]:

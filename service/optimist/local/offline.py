@@ -171,9 +171,11 @@ def _batches_of(file: Path, names: Sequence[str], is_whole: bool) -> Iterator[tu
 
 
 def check_matrix(file: Path, name: str, rows: NDArray[Any]) -> None:
-    """Raise FixError unless the array of a file is a matrix."""
+    """Raise FixError unless the array of a file is a matrix of more than one row."""
     if rows.ndim != 2 or rows.shape[1] < 1:
         raise FixError(f"{file}: array {name!r}: expected shape (n, d), found {rows.shape}")
+    if len(rows) == 1:
+        raise FixError(f"{file}: array {name!r}: expected two rows or more, as one says nothing of errors; found 1")
 
 
 STEADY = 0.01

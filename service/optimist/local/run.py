@@ -137,6 +137,8 @@ def run(
     if workers < 1:
         raise FixError(f"workers: expected at least 1, got {workers}")
     if evaluation is None:
+        if len(generators) == 1:
+            raise FixError("generators: expected two or more to compare, got 1: `optimist.score` scores one")
         if isinstance(reference, str | Path):
             reference = read_reference(Path(reference))
         known: dict[str, Any] = {name: value for name, value in settings.items() if name not in _OF_SERVICES}

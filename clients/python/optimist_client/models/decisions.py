@@ -177,8 +177,9 @@ class DecisionInfo(Answer):
         """What the generator named best is called: "leads" while no confidence is shown."""
         return "best" if (self.decided or self.confidence_text) and not self.weights else "leads"
 
-    def why(self, scale: Scale) -> str:
-        """Why it was or was not decided: the rival that is hardest to rule out, what is needed, what that takes."""
+    def why(self, scale: Scale, *, may_go_on: bool = True) -> str:
+        """Why it was or was not decided: the rival that is hardest to rule out, what is needed, and, where there may be
+        more samples, what that takes."""
         if self.hardest is None:
             return f"{self.reason[:1].upper()}{self.reason[1:]}."
         hardest, decided = self.hardest, self.decided
@@ -194,6 +195,8 @@ class DecisionInfo(Answer):
         ]
         if decided:
             return f"{said[0]} {EVERY_LOOK}" if self.confidence_text else said[0]
+        if not may_go_on:
+            return said[0]
         if hardest.more_samples is not None:
             if hardest.separation > hardest.needed:
                 said.insert(0, f"{self.reason[:1].upper()}{self.reason[1:]}.")

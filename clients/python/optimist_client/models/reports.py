@@ -30,6 +30,20 @@ class Regret(Answer):
     average: float
 
 
+class UsedUp(Answer):
+    """What to do where nothing was decided although all samples that there are were used."""
+
+    what: str
+    """The samples in the plural, such as "images"."""
+    generators: list[str]
+    """Those to which more of them are to be added."""
+
+    @property
+    def next_step(self) -> str:
+        """What to do next, as a sentence."""
+        return f"All {self.what} are used. Next: add some to {listed(self.generators, len(self.generators) + 1)}."
+
+
 class Report(Answer):
     """The standings, the regret, the pick ratio and the decision, as the dashboard shows them."""
 
@@ -96,14 +110,17 @@ class Report(Answer):
     somebody asked for it, or when the samples have grown by a quarter."""
     hint: str | None = optional()
     """What would decide a long undecided experiment; None until it has `OPTIMIST_HINT_AFTER` samples."""
+    used_up: UsedUp | None = optional()
+    """What to add where `compare` has used all files without a decision."""
     progress: Progress | None = None
     """Data for charts; only if the request has `after`."""
 
     @computed_field
     @property
     def why(self) -> str:
-        """Why it was or was not decided."""
-        return self.asks.why(self)
+        """Why it was or was not decided, and where no samples are left, what to add."""
+        said = self.asks.why(self)
+        return said if self.used_up is None else f"{said} {self.used_up.next_step}"
 
     @computed_field
     @property
@@ -120,7 +137,8 @@ class Report(Answer):
         """Which generator is the best one, or leads."""
         winner = self._winner
         if winner is None:
-            return f"No answer yet {self._told}: not every generator has a score."
+            more = "" if self.used_up is None else f" {self.used_up.next_step}"
+            return f"No answer yet {self._told}: not every generator has a score.{more}"
         interval = "" if winner.interval_text == "…" else f" ({winner.interval_text})"
         scored = f"{self.title} {winner.score_text}{interval}"
         if len(self.standings) == 1:
@@ -228,6 +246,8 @@ class Report(Answer):
         """How long it has not been decided, after "Not decided"."""
         spent = self.max_cost is not None and (self.budget is None or self.samples < self.budget)
         most = f"{self.max_cost:,g} in cost" if spent else f"{self.budget or self.samples:,} samples"
+        if self.used_up is not None:
+            return f"with all {self.used_up.what} used"
         ends = {"out of budget": f"within the budget of {most}", "stopped": "before it was stopped"}
         return ends.get(self.state, "yet")
 
