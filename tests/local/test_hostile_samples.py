@@ -169,6 +169,7 @@ def test_a_parquet_file_that_unpacks_to_too_much(tmp_path: Path):
         read(tmp_path / "a.parquet")
 
 
+@pytest.mark.filterwarnings("ignore:.* nothing is decided before")
 def test_the_command_names_the_file(tmp_path: Path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
