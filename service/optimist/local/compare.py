@@ -296,15 +296,19 @@ def _notes_on_sizes(order: Order, kind: Kind, width: int) -> list[str]:
     """What is to be said of few samples before they are embedded. width: the numbers of an embedding, if known."""
     sizes = {name: len(names) for name, names in order.names.items()}
     notes = [
-        f"{name} has {size:,} {kind if size != 1 else kind[:-1]}: nothing is decided before each generator has {FEWEST_SAMPLES}"
+        f"{name} has {_counted(size, kind)}: nothing is decided before each generator has {FEWEST_SAMPLES}"
         for name, size in sizes.items()
         if size < FEWEST_SAMPLES
     ]
     if (least := min(sizes.values())) < width:
         name = min(sizes, key=lambda name: sizes[name])
-        few = f"{name} has {least:,} {kind if least != 1 else kind[:-1]}, and an embedding has {width:,} numbers"
+        few = f"{name} has {_counted(least, kind)}, and an embedding has {width:,} numbers"
         notes.append(f"{few}: with fewer samples than numbers, intervals are wide")
     return notes
+
+
+def _counted(size: int, kind: Kind) -> str:
+    return f"{size:,} {kind if size != 1 else kind[:-1]}"
 
 
 def _short(report: Report) -> list[str]:
