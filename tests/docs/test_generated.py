@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 BY_HAND = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 LINKING = ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+RESULTS = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "benchmarks" / "results").rglob("*.md"))
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", [*LINKING, *(f"docs/{name}" for name in BY_HAND)])
+@pytest.mark.parametrize("page", [*LINKING, *(f"docs/{name}" for name in BY_HAND), *RESULTS])
 def test_links_lead_somewhere(page: str, pages: Path):
     file = ROOT / page
     for target in re.findall(r"\]\(([^)\s]+)\)", file.read_text()):
