@@ -54,12 +54,12 @@ EXPERIMENT_PARTS = (
     "opening_lock",  # string that expires: who may open the next picks, after a lost compare-and-set
     "requests",  # hash: request id → "number,number", for as long as these are leased
     "returned",  # hash: number → "<g> <runs>", indices to be handed out again; see picks.lua
-    "settled",  # hash: number → "<nonce>\t<digest>\t<answer>", of a pick given up "<nonce>\t\t<reason>"
+    "settled",  # hash, of the newest 65,536: number → "<nonce>\t<digest>\t<answer>", of a pick given up "<nonce>\t\t<reason>"
     "settled_order",  # list: numbers of `settled`, oldest first
     "expired_order",  # list: numbers of picks whose lease ran out, oldest first
     "appended",  # hash: "<g>\t<idempotency key>" → "<digest>\t<answer>"
-    "appended_at",  # sorted set: keys of `appended` by time
-    "history",  # string: seven bytes a told batch
+    "appended_at",  # sorted set: keys of `appended` by time, for a day, of the newest 65,536
+    "history",  # string: seven bytes a told batch: generator, late or without a pick, rows
     "decision",  # string: JSON, set once
     "fitted",  # string: what was fixed once from the first samples; fitted:<label> of a watched metric
     "modes",  # hash: unit → "<seq> <payload>"
@@ -75,7 +75,7 @@ EXPERIMENT_PARTS = (
     "named_copies",  # hash: "<g>:<seq>" of a batch that repeats another one → which one, see checking.lua
     "levels",  # not a key itself: levels:<g> are sorted sets, see levels.lua
     "previews",  # not a key itself: previews:<g> and previews:<g>:bodies are hashes, see put_previews.lua
-    "log",  # not a key itself: log:<g> are streams with ids <seq>-0
+    "log",  # not a key itself: log:<g> are streams, ids <seq>-0: batches after the oldest snapshot, and retractions
     "told",  # not a key itself: told:<g> are sorted sets of the indices that were told, see told.lua
     "curve",  # not a key itself: curve:<unit> are lists of "<told> <seq> <point>", of all generators see parts.lua
     "snapshot",  # not a key itself: snapshot:<unit>:<unique>:<i> are strings, the chunks of a snapshot
