@@ -54,7 +54,7 @@ EXPERIMENT_PARTS = (
     "opening_lock",  # string that expires: who may open the next picks, after a lost compare-and-set
     "requests",  # hash: request id → "number,number", for as long as these are leased
     "returned",  # hash: number → "<g> <runs>", indices to be handed out again; see picks.lua
-    "settled",  # hash, of the newest 65,536: number → "<nonce>\t<digest>\t<answer>", of a pick given up "<nonce>\t\t<reason>"
+    "settled",  # hash, newest 65,536: number → "<nonce>\t<digest>\t<answer>", given up "<nonce>\t\t<reason>"
     "settled_order",  # list: numbers of `settled`, oldest first
     "expired_order",  # list: numbers of picks whose lease ran out, oldest first
     "appended",  # hash: "<g>\t<idempotency key>" → "<digest>\t<answer>"
