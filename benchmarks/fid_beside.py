@@ -27,23 +27,28 @@ from optimist.simulation.digits.world import load
 
 Rows = NDArray[np.float64]
 Moments = tuple[Rows, Rows]
+"""Mean (d,) and covariance (d, d) of real features, or the root of the covariance in its place."""
 SIZES = 15
 
 
+def rooted(moments: Moments) -> Moments:
+    """The mean, and the symmetric root of the covariance."""
+    values, vectors = np.linalg.eigh(moments[1])
+    return moments[0], (vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T
+
+
 def pytorch_fid(rows: Rows, moments: Moments) -> float:
-    """The Fréchet distance of rows (n, d) by their sample covariance; a root of the spectrum in place of `sqrtm`."""
-    mean, covariance = moments
-    values, vectors = np.linalg.eigh(covariance)
-    root = (vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T
+    """The Fréchet distance of rows (n, d) by their sample covariance, by the root of that of the reference."""
+    mean, root = moments
     centred = (rows - rows.mean(axis=0)) @ root
     spectrum = np.linalg.eigvalsh(centred @ centred.T if len(rows) < len(mean) else centred.T @ centred)
     spread = np.sqrt(np.clip(spectrum, 0, None) / (len(rows) - 1)).sum()
     shift = rows.mean(axis=0) - mean
-    return float(shift @ shift + rows.var(axis=0, ddof=1).sum() + np.trace(covariance) - 2 * spread)
+    return float(shift @ shift + rows.var(axis=0, ddof=1).sum() + (root**2).sum() - 2 * spread)
 
 
 def infinite(rows: Rows, moments: Moments) -> float:
-    """FID∞ of rows (n, d)."""
+    """FID∞ of rows (n, d), by the root of the covariance of the reference."""
     rng = np.random.default_rng(0)
     sizes = np.linspace(len(rows) // 10, len(rows), SIZES).astype(int)
     scores = [pytorch_fid(rows[rng.permutation(len(rows))[:size]], moments) for size in sizes]
@@ -82,12 +87,13 @@ def main() -> None:
     for column in ("features", "n", "pytorch-fid", "FID∞", "ours", "truth"):
         table.add_column(column, no_wrap=True)
     for name, rows, moments, truth in [*digits(), *([] if options.data is None else cifar(options.data))]:
+        root = rooted(moments)
         for size in (100, 200, 500, 800, 2_000, 10_000):
             if size > len(rows):
                 continue
             part = rows[:size]
             _, value, lower, upper = optimist.score(part, "fid", reference=moments).point
-            others = pytorch_fid(part, moments), infinite(part, moments)
+            others = pytorch_fid(part, root), infinite(part, root)
             table.add_row(
                 name,
                 f"{size:,}",
