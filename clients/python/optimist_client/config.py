@@ -68,7 +68,7 @@ class ExperimentConfig(Wire):
     """Name of the embedding that produces the array of the metric that decides; tells that name another one are
     refused. None: not checked."""
     embeddings: dict[ArrayName, EmbeddingName] | None = optional()
-    """The same by array, where other arrays have embeddings of their own; then `embedding` is None."""
+    """What makes each array, where arrays have embeddings of their own; then `embedding` is None."""
     prompts: Annotated[list[Prompt], Field(min_length=1, max_length=20_000)] | None = None
     """Texts or ids of the prompts that picks name: every generator goes through them in the same seeded order."""
     prompts_are: Literal["sample", "list"] = optional("sample")

@@ -27,7 +27,7 @@ RoutePolicy = Literal["optimistic", "rff-ucb", "promptwise", "best-single"]
 """The policies that only the goal "route" has: its default, two as published, and the best generator for all prompts.
 It also has `ucb`, `greedy` and `uniform`."""
 PACED = ("optimistic", "ucb", "greedy")
-"""Those that compare generators by score less price times cost, and so can keep a budget."""
+"""Policies that compare generators by score less price times cost, and so can keep a budget."""
 COMPONENTS = 32
 """The most principal components of contexts that a router uses, beside r random features."""
 OWN_GROWTH = 0.25

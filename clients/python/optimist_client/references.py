@@ -45,7 +45,7 @@ class Moments(NamedTuple):
         return {name: array for name, array in known.items() if array is not None}
 
     def with_samples(self, samples: int | None) -> Moments:
-        """The same with this number of rows, if one is given. Raises FixError where another one is known."""
+        """The moments with this number of rows, if one is given. Raises FixError where another one is known."""
         if samples is None:
             return self
         if self.samples is not None:

@@ -19,7 +19,7 @@ MEDIA_TYPE = "application/x-safetensors"
 IDS = "ids"
 """The tensor with the ids of the rows, as bytes because safetensors has no text type."""
 TEXTS = "texts"
-"""That with the prompts of the contexts of an ask."""
+"""The tensor with the prompts of the contexts of an ask."""
 LONGEST_TEXT = 8192
 """Maximum bytes of one of these."""
 LONGEST_ID = 1024

@@ -41,7 +41,7 @@ REMEMBERED = 256
 CONFIGS = 2**25
 """Bytes of the configs of experiments that are kept parsed: of those that were last read, or made."""
 CONFIG = 2**12
-"""Bytes that one counts beyond its text."""
+"""Bytes that each kept config counts beyond the bytes of its text."""
 OUTLINES = 2**26
 """Bytes of the outlines of experiments that are kept for lists."""
 RESTED = 300.0

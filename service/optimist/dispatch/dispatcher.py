@@ -7,8 +7,8 @@ once cost one round trip to Redis, and each pick counts the ones before it as op
 The dispatcher keeps one state of the experiment and applies its own steps to it in place. As long as nobody else
 changes anything, that is the state in the store, and picks are planned from it; the store opens them only if its
 version and state token say so. Otherwise, and for every answer other than new picks, the state is read again: picks
-planned from a state just read are opened unless other picks were opened meanwhile. A replica that loses against another
-takes the opening lock along with the state, during which nobody else opens any.
+planned from a state just read are opened unless other picks were opened meanwhile. A replica whose picks
+were refused takes the opening lock along with the state. While a replica has the lock, no other opens picks.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Ask:
     key: str = ""
     """Id of the access key that asks."""
     contexts: AskedContexts | None = None
-    """Those of the request."""
+    """Contexts of the request."""
     came: float = field(default_factory=time.monotonic)
     answer: asyncio.Future[AskReply] = field(default_factory=_future)
     is_noted: bool = False

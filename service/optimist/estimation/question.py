@@ -200,7 +200,7 @@ def with_real_data(metric: str | Metric, **settings: Any) -> Metric:
 
 
 def prepared(metric: Metric, device: torch.device | str = "cpu") -> Metric:
-    """The metric with what it makes of its real data. Raises FixError if these do not suffice."""
+    """The metric, its reference replaced by what it makes of the real data. Raises FixError if these do not suffice."""
     data = metric.setting("reference")
     if not isinstance(data, RealData):
         return metric

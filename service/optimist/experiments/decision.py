@@ -146,7 +146,7 @@ def _rounded_up(state: PolicyState, tolerance: float, value: float) -> str:
 
 
 def explained_decision(state: PolicyState) -> DecisionInfo:
-    """`state.decision` with its verdicts and the hardest rival. A latched one keeps those that it was latched with."""
+    """`state.decision` with its verdicts and the hardest rival; a latched one keeps the verdicts of then."""
     return state.decision if state.is_decided else _explained(state, state.decision)
 
 

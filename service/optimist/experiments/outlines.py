@@ -54,7 +54,7 @@ class Outline:
     prompts: int | None
     """How many prompts there are; None without prompts."""
     prompts_digest: str | None
-    """Their SHA-256, as `prompts_digest` makes it."""
+    """SHA-256 of the prompts, as `prompts_digest` makes it."""
     size: int
     """Bytes of `experiment` as JSON."""
 

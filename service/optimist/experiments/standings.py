@@ -42,7 +42,7 @@ class WatchedEstimates:
     def from_estimates(
         cls, estimates: Mapping[Unit, Estimate], generators: Sequence[GeneratorState]
     ) -> WatchedEstimates:
-        """Those that this process has made itself, each at the newest due position of its generator."""
+        """The estimates that this process has made itself, each at the newest due position of its generator."""
         found = cls({unit: WatchedState(estimate_seq=generators[unit[0]].due_seq) for unit in estimates})
         found._parsed |= estimates
         return found

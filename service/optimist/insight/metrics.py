@@ -18,9 +18,9 @@ from optimist_client.models import AskReply
 shared.join()
 
 Gauge = partial(AnyGauge, multiprocess_mode="sum")
-"""One that is 0 in the processes of a service that do not set it."""
+"""A gauge that is 0 in the processes of a service that do not set it."""
 Measured = partial(AnyGauge, multiprocess_mode="mostrecent")
-"""One that each process may set anew."""
+"""A gauge that each process may set anew."""
 
 _REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 _SCORING_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)

@@ -86,7 +86,7 @@ class Compared:
 
 
 _KEPT, _BYTES = 20, 2 * 2**30
-"""How many saved evaluations are kept, the newest, and how many bytes of them; the one of this comparison always."""
+"""How many of the newest saved evaluations are kept, and how many bytes. This comparison's own is always kept."""
 
 
 def place_of(

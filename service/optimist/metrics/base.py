@@ -206,7 +206,7 @@ class BaseScore:
     """
 
     declared: type[Metric] | Metric
-    """What this computes, which holds the name and the facts: the declared class, or the object of one where settings
+    """The metric that this computes, with its facts: the declared class, or the object of one where settings
     decide facts."""
 
     @property

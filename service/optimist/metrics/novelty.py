@@ -84,7 +84,7 @@ class Novel:
         return (features @ self.vectors).square() @ self.slopes
 
     def linear(self, difference: Tensor) -> float:
-        """⟨G, D⟩ of another difference: KEN of it, linearised here. That of this one itself is KEN."""
+        """⟨G, D⟩ of another difference D: its KEN, linearised at this one. Of this difference itself it is KEN."""
         return float(((difference @ self.vectors) * self.vectors).sum(0) @ self.slopes)
 
 

@@ -56,7 +56,7 @@ class PairSums:
 
     @property
     def quadratic(self) -> float:
-        """The other part, above 0 unless all values are 0; for n < 4 the mean square of q, which is not less."""
+        """The quadratic part, above 0 unless all values are 0; for n < 4 the mean square of q, which is not less."""
         if not self.pairs:
             return 0.0
         square = self.squares / self.pairs

@@ -142,7 +142,7 @@ class Reservoir:
             raise FixError(f"expected tensors of widths {self.widths}, not {widths}")
 
     def _offer(self, indices: NDArray[np.int64], arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
-        """Of the samples held and the new ones, keep the `capacity` with the smallest hashes."""
+        """Keep the `capacity` samples with the smallest hashes, of the samples held and the new ones."""
         held = len(self)
         hashes = _hash(indices, self._log)
         if held == self.capacity and int(hashes.min()) > self._limit:

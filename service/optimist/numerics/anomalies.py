@@ -69,7 +69,7 @@ class Anomaly(NamedTuple):
     difference: float
     """The level minus the one that it is compared with: the logarithm of a factor."""
     against: Against
-    """What it is compared with: the other batches of its generator, the reference, or the other generators."""
+    """What the batch is compared with: the other batches of its generator, the reference, or the other generators."""
     is_general: bool
     """Whether it is named because its generator as a whole is on another scale."""
 

@@ -24,7 +24,7 @@ class Change:
     shift: float
     """The score of these samples, on average, less what was expected of the generator as it was before."""
     standard_error: float
-    """Of the shift."""
+    """Standard error of the shift."""
 
 
 Scale = Literal["linear", "log"]

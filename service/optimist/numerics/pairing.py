@@ -41,7 +41,7 @@ def unpacked(known: Sequence[bytes], width: int) -> tuple[NDArray[np.float64], N
 
 
 def joined(known: Sequence[bytes]) -> bytes:
-    """All of them, one after the other; nothing if one is empty."""
+    """The texts, one after the other; nothing if one of them is empty."""
     return b"".join(known) if all(known) else b""
 
 
@@ -113,9 +113,9 @@ class Earlier(NamedTuple):
     variance: float
     """Variance of the estimate by sampling, sd_select² without the systematic part."""
     first_order: float
-    """As in `Pairing`."""
+    """`first_order` of `Pairing`."""
     jackknife: tuple[float, ...] = ()
-    """As in `Pairing`; kept for the newest `JACKKNIFE_HISTORY` only."""
+    """`jackknife` of `Pairing`; only the newest `JACKKNIFE_HISTORY` are kept."""
     influence: bytes = b""
     """Influence of the samples of the common indices on this value, `packed`; empty where it is not known."""
     systematic: float = 0.0

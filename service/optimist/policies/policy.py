@@ -39,7 +39,7 @@ class Draws:
         return np.random.default_rng((self.seed, self.round_)).random()
 
     def normals(self, count: int) -> list[float]:
-        """As many standard normal numbers as asked for."""
+        """`count` standard normal numbers."""
         return np.random.default_rng((self.seed, self.round_)).standard_normal(count).tolist()
 
 

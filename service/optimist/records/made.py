@@ -52,7 +52,7 @@ def is_outgrown(
     """Whether what was made of `parts` is of other generators than now, or samples have grown by `growth` since, or
     those of one generator by `own_growth`.
 
-    able: of what it would be made now.
+    able: what it would be made of now.
     """
     if parts.keys() != able.keys():
         return True

@@ -262,7 +262,7 @@ class ExperimentState:
     last: str = ""
     """Nonce of the pick that was opened last."""
     labels: tuple[str, ...] = ()
-    """Of the watched metrics."""
+    """Labels of the watched metrics."""
     mixture_growth: float | None = None
     """By which part the samples of all generators grow until the mixture is due again; None: the goal is another."""
     mixture: StoredMixture | None = None

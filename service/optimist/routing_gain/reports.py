@@ -32,12 +32,12 @@ class Routing:
     """Among whom prompts are routed, and by what."""
 
     names: Sequence[str]
-    """Of the generators (G,)."""
+    """Names of the generators (G,)."""
     lower_is_better: bool = False
     policy: str = "optimistic"
     price: float = 0.0
     costs: Sequence[float] | None = None
-    """Of a sample of each generator (G,)."""
+    """Cost of a sample of each generator (G,)."""
     retired: Collection[str] = ()
     """Names of generators of which there are no rows any more."""
     tries: int = 1

@@ -43,7 +43,7 @@ from optimist_client.models import Experiment
 SECONDS_PER_PRODUCT = 1e-9
 """Seconds for an eigendecomposition of a (d, d) matrix, divided by d³: 5 s at d = 2048 on one core."""
 SECONDS_PER_FREQUENCY = 2e-8
-"""Of drawing one number of a feature map."""
+"""Seconds that it takes to draw one number of a feature map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class ScoredExperiment:
     estimator_settings: EstimatorSettings
     """How estimators differ beside bound and growth."""
     delta: float = 0.05
-    """Of the intervals of mixtures."""
+    """δ of the intervals of mixtures."""
     published: bool = False
     """Whether mixtures are made for a published policy, see `cross_fitted`."""
     policy: str = ""

@@ -31,9 +31,9 @@ REMEMBERED = 60.0
 QUANTUM = 0.25
 """Seconds after which the quantum of a task that asks wait for is over."""
 BACKGROUND_QUANTUM = 0.1
-"""The same of any other task."""
+"""The quantum of any other task."""
 CONTENDED_QUANTUM = 0.02
-"""The same of a task that asks wait for, while another namespace waits for a quantum."""
+"""The quantum of a task that asks wait for, while another namespace waits for one."""
 PATIENCE = 1.0
 """Seconds after which a quantum that nobody waits for begins beside others, however many short ones go on."""
 BESIDE = 0.002
@@ -92,7 +92,7 @@ class _Running:
 
     lane: _Lane
     seconds: float
-    """What it was expected to take."""
+    """Seconds that the task was expected to take."""
     begun: float
 
 

@@ -39,7 +39,7 @@ class ScoringTask(Generic[At]):
     """The full name of the experiment."""
     ordinal: At
     label: str = ""
-    """Of the watched metric; "" for the one that decides."""
+    """Label of the watched metric; "" for the one that decides."""
     state: Literal["idle", "waiting", "working"] = field(default="idle", kw_only=True)
     queued: float = field(default=0.0, kw_only=True)
     """When it last began to wait."""

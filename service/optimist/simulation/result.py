@@ -25,7 +25,7 @@ class Result:
     """The `Judge` of the goal, who knows what is true."""
     runs: dict[str, Run]
     watched: dict[str, Result]
-    """The same trials by the further metrics, by label."""
+    """The trials, as the further metrics score them, by label."""
 
     @classmethod
     def from_plays(cls, judge: Judge, plays: Mapping[str, Sequence[Play]]) -> Result:

@@ -26,7 +26,7 @@ class Announcement:
     generator: int
     seq: int
     label: str = ""
-    """Of the watched metric that it is about; "" for the primary one, and for `keys.DUE`, which is about all."""
+    """Label of the watched metric that it is about; "" for the primary one, and for `keys.DUE`, which is about all."""
 
 
 Announcements = AsyncGenerator[Announcement | None]

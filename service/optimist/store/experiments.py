@@ -197,7 +197,7 @@ class Experiments:
         return [None if one is None else one.decode() for one in found]
 
     async def fingerprints(self, experiments: Sequence[str]) -> list[bytes]:
-        """Of each experiment a text that is another one after every change of it; b"" of one that is not there.
+        """For each experiment a text that differs after every change of it; b"" for one that is not there.
 
         Changes of watched metrics alone, or of the leases of open picks, are left out.
         """

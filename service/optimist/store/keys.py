@@ -33,7 +33,7 @@ ROUTES_MADE = "optimist:routes-made"
 MIXTURE: Final = "mixture"
 """In place of an ordinal: the mixture of all generators, whose unit is "mixture" or "mixture:<label>"."""
 ROUTES_UNIT: Final = "routes"
-"""The same for the model of contexts, and the table, of all generators; only by the primary metric."""
+"""In place of an ordinal: the model of contexts, and the table, of all generators; only by the primary metric."""
 Place = int | Literal["mixture", "routes"]
 """What has a claim: a generator, by its ordinal, and the mixture of all, by each metric; and the routes."""
 

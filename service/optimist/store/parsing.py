@@ -32,7 +32,7 @@ SAME = "same:"
 PREFIX = "retracted_"
 """Prefix of a count that holds the record of a retraction, before the ordinal and a position."""
 ACCEPTED = "accepted_"
-"""The same of an acceptance."""
+"""What the field of an acceptance begins with."""
 
 
 def parse_state(

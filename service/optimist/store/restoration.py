@@ -70,7 +70,7 @@ class Restoration:
         self._prefix = f"import:{uuid.uuid4().hex}"
         self._parts: list[str] = []
         self._positions: dict[Unit, int] = {}
-        """Of the snapshots."""
+        """Log positions of the snapshots."""
         self._pointers: dict[Unit, str] = {}
         self._covered: dict[Unit, int] = {}
         """Bytes of the bodies that a snapshot covers."""

@@ -55,9 +55,9 @@ class Script:
     source: str
     sha: str
     head: Head
-    """Of all its files together."""
+    """The heads of all its files together."""
     names: frozenset[str]
-    """Of all its arguments."""
+    """Names of all its arguments."""
     _lists: tuple[tuple[str, frozenset[str], Callable[[Any], tuple[Argument, ...]] | None], ...]
 
     def check_keys(self, count: int) -> None:

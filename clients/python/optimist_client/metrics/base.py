@@ -60,7 +60,7 @@ class Metric(Wire):
     bounds: ClassVar[Mapping[str, frozenset[str]]] = {"influence": frozenset()}
     """The bounds that can make its interval, each with its options (equations.md has their meaning and defaults)."""
     strict: ClassVar[frozenset[str]] = frozenset()
-    """Those of `bounds` whose intervals hold at all sample sizes at once, so that they decide once they are apart. They
+    """Bounds whose intervals hold at all sample sizes at once, so that they decide once they are apart. They
     have standard errors, too."""
     presets: ClassVar[Mapping[str, str]] = {}
     """The papers' algorithms for it by name, each with its bound."""

@@ -57,7 +57,7 @@ class Mixture(Answer):
     mixture is better with the confidence of the experiment."""
     gain_upper: float
     confidence: float
-    """That the mixture is better than the best single generator: of a one-sided test of `gain`."""
+    """Confidence that the mixture is better than the best single generator, by a one-sided test of `gain`."""
     gap: float
     """No other mixture is better than this one by more than that, as far as the samples show."""
     gap_bound: float
@@ -65,7 +65,7 @@ class Mixture(Answer):
     samples: int
     """Samples of all generators that it was made from."""
     positions: list[int] = Field(default_factory=list)
-    """Of each generator of the experiment, in order, the log position up to which it was made; 0: not part of it. Empty
+    """For each generator, in order, the log position up to which the mixture was made; 0: not part of it. Empty
     if it was made in memory."""
     stale: bool = False
     """Whether samples have grown by a quarter since, or generators were added or retired."""
@@ -164,5 +164,5 @@ class Blend(Answer):
     """How many samples of each generator to take next, so that all that were handed out make the mixture."""
 
     counts: dict[GeneratorName, int]
-    """They sum to the size asked for; generators without samples are left out."""
+    """Samples by generator, which sum to the size asked for; generators without samples are left out."""
     weights: dict[GeneratorName, float]

@@ -41,7 +41,7 @@ class Summary(Answer):
     incomplete: bool
     """Whether a generator cannot be scored, or some batches cannot be read."""
     decision: DecisionInfo
-    """As in the report, without warnings and verdicts, and of a mixture the weights of at least 0.5 %."""
+    """The decision of the report, without warnings and verdicts, and of a mixture the weights of at least 0.5 %."""
     score: float | None
     """Score of the best generator so far."""
     standard_error: float | None
@@ -55,7 +55,7 @@ class Summary(Answer):
     cost: float | None = optional()
     """Cost of all samples told; None if no generator has a cost."""
     decision_cost: float | None = optional()
-    """As in `Report`."""
+    """`decision_cost` of `Report`."""
 
 
 class ExperimentPage(Answer):
@@ -71,4 +71,4 @@ class ReferencePage(Answer):
 
     references: list[ReferenceInfo]
     next: str | None
-    """As in `ExperimentPage`."""
+    """`next` of `ExperimentPage`."""

@@ -50,9 +50,9 @@ class Pick(Answer):
     prompts: list[str] | None = None
     """The prompt of each sample, in order, if the experiment has prompts."""
     prompts_start: int | None = None
-    """Their position in the seeded order that every generator goes through."""
+    """Position of the prompts in the seeded order that every generator goes through."""
     prompt_indices: list[int] | None = optional()
-    """Their places in the experiment's list, where the score is that on exactly these prompts."""
+    """Places of the prompts in the experiment's list, where the score is about exactly this list."""
     start: int | None = optional()
     """Index of the first sample in the generator's sequence, usually a multiple of the batch size. Index i means the
     same prompt, and in a paired experiment the same seed, for every generator. None with the goal
@@ -70,7 +70,7 @@ class Pick(Answer):
     pending_samples: list[int]
     pending_batches: list[int]
     excluded: list[GeneratorName] = Field(default_factory=list)
-    """Those of these generators that could not be picked: paused, or not among the worker's."""
+    """Generators that could not be picked: paused, or not among the worker's."""
     retired: list[GeneratorName] = Field(default_factory=list)
     """The generators that were retired when the pick was made."""
     costs: list[float | None] | None = optional()

@@ -29,7 +29,7 @@ class GeneratorProgress(Answer):
     """Batches told so far, by checkpoint. Pick shares, regret and pick ratio are computed from them."""
     curve: Curve
     watched: Annotated[dict[str, Curve], Field(exclude_if=lambda value: not value)] = Field(default_factory=dict)
-    """The same by the watched metrics, by their labels."""
+    """The curves by the watched metrics, by their labels."""
 
 
 class MixtureCurve(Answer):

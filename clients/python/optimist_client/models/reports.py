@@ -36,7 +36,7 @@ class UsedUp(Answer):
     what: str
     """The samples in the plural, such as "images"."""
     generators: list[str]
-    """Those to which more of them are to be added."""
+    """Generators to which more samples are to be added."""
 
     @property
     def next_step(self) -> str:

@@ -36,7 +36,7 @@ class RetractedBatch(Answer):
     pick: int | None
     """None where no pick asked for the batch, or where several were retracted."""
     samples: int
-    """They stay in the budget and the cost, and no longer count in the estimate."""
+    """Samples that stay in the budget and the cost, and no longer count in the estimate."""
 
     @property
     def which(self) -> str:

@@ -30,7 +30,7 @@ class RouteType(Answer):
     """Prompts that are alike: a cluster of contexts."""
 
     share: float
-    """Of all told prompts."""
+    """Share of all told prompts."""
     examples: list[str]
     """Texts of prompts such as these, those nearest to the centre first; empty where no texts were sent."""
     winner: GeneratorName
@@ -85,7 +85,7 @@ class RoutePace(Answer):
     """How a router keeps its budget: `ceiling` or `at_least` of the experiment."""
 
     ceiling: float | None = optional()
-    """Of the mean cost of a prompt."""
+    """The most that a prompt may cost on average."""
     at_least: float | None = optional()
     """The part of the best single generator's mean score that is to be kept."""
     kept: float | None = optional()
@@ -93,7 +93,7 @@ class RoutePace(Answer):
     spent: float
     """Mean cost of a told prompt, the warm-up and what was retracted included."""
     price: float
-    """Of a unit of cost, in units of the score, by which the next prompt is given to a generator."""
+    """Price of a unit of cost, in units of the score, by which the next prompt is given to a generator."""
 
 
 class Routes(Answer):
@@ -114,7 +114,7 @@ class Routes(Answer):
     """By how much a prompt that is routed without exploration scores more, `price` times its cost included, than with
     always the best single generator; None where it is not known."""
     standard_error: float | None
-    """Of the gain. None where `basis` is "model"."""
+    """Standard error of the gain; None where `basis` is "model"."""
     lower: float | None = optional()
     """Lower end of an interval of 1 − `delta` of the gain over the generator that is truly the best single one,
     whichever it is. None where the gain over some generator has no error."""
@@ -126,9 +126,9 @@ class Routes(Answer):
     delta: float = 0.05
     """Intervals hold with the confidence 1 − δ, the experiment's."""
     price: float
-    """Of a unit of cost: the experiment's, or with a budget that of `pace`."""
+    """Price of a unit of cost: the experiment's, or with a budget the price in `pace`."""
     costs: list[float] | None = optional()
-    """Of a sample of each generator, in order, when it was made; None unless all are known."""
+    """Cost of a sample of each generator, in order, when the table was made; None unless all are known."""
     prompts: int
     """Told prompts that this rests on, a uniform sample of all."""
     types: list[RouteType]
@@ -139,7 +139,7 @@ class Routes(Answer):
     pace: RoutePace | None = optional()
     """None without a budget to be kept."""
     positions: list[int]
-    """Of each generator of the experiment, in order, the log position up to which it was made; 0: not part of it."""
+    """For each generator, in order, the log position up to which the table was made; 0: not part of it."""
     samples: int
     """Samples of all generators that it was made from."""
     stale: bool = False

@@ -16,7 +16,7 @@ class AnswersChanged(Answer):
     """What a test says of a router's generator whose answers are no longer as they were."""
 
     position: int
-    """Of the last batch in the generator's log before the change, about: what `retract` takes as `until`."""
+    """Log position of about the last batch before the change: what `retract` takes as `until`."""
     pick: int | None
     """The first pick after it, about; None where it was told without one."""
     samples: int
@@ -24,7 +24,7 @@ class AnswersChanged(Answer):
     shift: float
     """By how much their scores are higher, on average, than those that were expected of the generator as it was."""
     standard_error: float
-    """Of the shift."""
+    """Standard error of the shift."""
 
     @computed_field
     @property

@@ -44,7 +44,7 @@ class Expected:
     sized: list[str]
     """The arrays whose sizes are checked."""
     levelled: list[str]
-    """Those of which levels are kept."""
+    """Arrays of which levels are kept."""
     scales: dict[str, float]
     """The scale of real data by array."""
     embeddings: dict[str, str]

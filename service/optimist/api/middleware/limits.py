@@ -240,7 +240,7 @@ class Memory:
     Requests that use at most `SMALL` are not counted. What a body announces counts towards its key's limit from the
     beginning, so that of several large ones those that would not fit are refused before they are received; towards the
     limit of all counts only what has come, as announcing costs nothing. The limit holds for all API processes of the
-    service; of that of a key each of them grants its part.
+    service together. The share of a key is divided: each process grants its part.
     """
 
     def __init__(self, most: int, share: float, counters: SharedCounters) -> None:

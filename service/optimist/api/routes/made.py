@@ -137,7 +137,7 @@ class _WantedMixture:
     experiment: Experiment
     metric: Metric
     label: str
-    """As the store calls the metric: "" for the one that decides."""
+    """The store's name of the metric: "" for the one that decides."""
 
     def is_made(self, begun: PolicyState, state: PolicyState, made: Mixture) -> bool:
         """Whether the mixture was made of all samples that there were at the beginning; or, where picks are made from
@@ -275,7 +275,7 @@ class _WantedModes:
     ordinal: int
     metric: Metric
     label: str
-    """As the store calls the metric: "" for the one that decides."""
+    """The store's name of the metric: "" for the one that decides."""
 
 
 async def _position(context: ContextDep, wanted: _WantedModes) -> int:

@@ -52,7 +52,7 @@ from optimist_client.wire import EmbeddingName
 
 router = APIRouter(prefix="/v1/references", tags=["references"], route_class=ModelRoute)
 Locks = WeakValueDictionary[tuple[str, str, str], asyncio.Lock]
-"""Of the uploads that this process is completing, by namespace, name and digest."""
+"""Locks of the uploads that this process is completing, by namespace, name and digest."""
 NONE = "there is no such upload, or it has expired: begin it again"
 
 

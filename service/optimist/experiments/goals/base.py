@@ -96,7 +96,7 @@ class Goal(Protocol):
         """True if the warm-up is over."""
 
     def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
-        """What this choice, made now, rests on."""
+        """The estimates, mixture or model that this choice rests on, if it is made now."""
         del choice
         return Basis([generator.estimate_seq for generator in contenders])
 

@@ -174,7 +174,7 @@ class ForRouting(Goal):
         return Basis(positions_of(self.loaded.stored.parts, contenders), model=self.loaded.stored.made)
 
     def pending(self, stored: ExperimentState) -> Pending:
-        """None: no ask waits."""
+        """Nothing: no ask waits."""
         return None
 
     def is_pending(self, stored: ExperimentState, pending: Pending, late: float = 0.0) -> bool:

@@ -60,7 +60,7 @@ class SameIndex:
         self._inverse: tuple[Tensor, Tensor] | None = None
 
     def fraction(self, place: int) -> float:
-        """Which part of the rows of a generator has rows of its index among those of the others in C."""
+        """The share of a generator's rows whose index another generator in C has, too."""
         weights, own = self._spectrum.weights, self._spectrum.parts[place].count
         others = self._others(place)
         total = sum(float(weights[other]) for other in others)
@@ -295,7 +295,7 @@ class AboveTwo:
         return self.influence_of(self._spectrum.squares(place), place)
 
     def influence_of(self, squares: Tensor, place: int | None) -> Tensor:
-        """Of any rows, without their own part in C, nor that of their index, to first order."""
+        """Influences of any rows, without their own part in C, nor that of their index, to first order."""
         scaled = squares / self._top
         found = scaled @ self._powers
         if place is not None:

@@ -172,14 +172,14 @@ class PairObjective:
         seen = self._seen_by(weights)
 
         def influence(i: int, rows: _Rows) -> Tensor:
-            """Of a sample of i on the loss: 2 α_i Σ_j α_j κ̄_j(x)."""
+            """The influence of a sample of i on the loss: 2 α_i Σ_j α_j κ̄_j(x)."""
             share = float(weights[i])
             if share == 0.0:
                 return rows.features.new_zeros(len(rows.features))
             return 2.0 * rate * share * self._inflation(i) * seen(i, rows)
 
         def on_slopes(i: int, rows: _Rows) -> Tensor:
-            """Of a sample of i on h_j: 2 α_i κ̄_j(x), on h_i beside that 2 Σ_j α_j κ̄_j(x), and what the rate adds."""
+            """Influence of a sample of i on h_j: 2 α_i κ̄_j(x), on h_i also 2 Σ_j α_j κ̄_j(x), and what the rate adds."""
             share, scale, among = float(weights[i]), 2.0 * rate * self._inflation(i), seen(i, rows)
             found = among.new_zeros(len(among), len(weights))
             if share > 0.0:

@@ -160,7 +160,7 @@ class Drift:
 
 
 def fitted(moments: Moments, linear: int) -> tuple[Floats, Floats, float]:
-    """Of one generator's own regression of its scores, less their mean, on 1 and its columns: weights, their covariance
+    """One generator's own regression of its scores, less their mean, on 1 and its columns: weights, their covariance
     in units of the noise, and the noise's standard deviation, 0 where all scores are equal.
 
     Prior variances and noise are means over `RIDGES`, with and without components, each as likely as its

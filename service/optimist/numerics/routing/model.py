@@ -103,7 +103,7 @@ class RouteModel:
     single: Singles
     """Expected score (G,) over the prompts of all generators, less the level: the best single one has the largest."""
     sampled_means: Singles
-    """Of m of the recorded prompts, a uniform sample, the expected score less the level (m, G); m is 0 unless a budget
+    """The expected scores less the level (m, G) on m of the recorded prompts, a uniform sample; m is 0 unless a budget
     is to be kept."""
     sampled_widths: Singles
     """(m, G)."""

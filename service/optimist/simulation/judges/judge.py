@@ -23,7 +23,7 @@ class Asked:
     watch: Sequence[Metric] = ()
     truth: Any = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Those of a metric given by name."""
+    """Settings of a metric that is given by name."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Judge(ABC):
     """Whether the report has a table of the generators' shares in the samples."""
 
     generators: tuple[str, ...]
-    """Their names. Picks are indices into them."""
+    """Names of the generators. Picks are indices into them."""
     plan: Plan
     """With what the samples bring where the caller did not say it."""
     others: Mapping[str, Judge] = field(default_factory=dict, kw_only=True)

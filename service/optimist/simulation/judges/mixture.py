@@ -136,7 +136,7 @@ class MixtureJudge(Sampled):
 
     @property
     def single_share(self) -> float:
-        """The same as a share of the least loss; NaN where that is not above 0."""
+        """That loss as a share of the least loss; NaN where that is not above 0."""
         return float(self.share(self.singles.min(keepdims=True) - self.least)[0])
 
     @property
@@ -183,7 +183,7 @@ class MixtureJudge(Sampled):
     def _excesses(
         self, picks: NDArray[np.int32], decided: bool, seen: Sequence[Named], marks: NDArray[np.int64]
     ) -> tuple[Floats, Floats, Floats]:
-        """Of one trial the excess of the samples drawn, of the weights named, and whether the gain holds (M,)."""
+        """The excess of the samples drawn and of the weights named in one trial, and whether the gain holds (M,)."""
         drawn, named, holds = found = tuple(np.full(len(marks), math.nan) for _ in range(3))
         picks = picks[picks != NO_GENERATOR]
         judged: dict[int, tuple[float, float]] = {}
