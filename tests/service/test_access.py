@@ -105,6 +105,9 @@ TABLE = {
     ("GET", "/v1/experiments/{name}/contrast"): Route("viewer", f"{INSIDE}/contrast?generator=a&against=b", 422),
     ("GET", "/v1/experiments/{name}/anomalies"): Route("viewer", f"{INSIDE}/anomalies"),
     ("GET", "/v1/experiments/{name}/export"): Route("admin", f"{INSIDE}/export"),
+    ("POST", "/v1/experiments/{name}/shares"): Route("admin", f"{INSIDE}/shares", request={"json": {}}),
+    ("GET", "/v1/experiments/{name}/shares"): Route("admin", f"{INSIDE}/shares"),
+    ("DELETE", "/v1/experiments/{name}/shares/{id}"): Route("admin", f"{INSIDE}/shares/0123456789ab", 404),
     # The metric has no score of mixtures.
     ("GET", "/v1/experiments/{name}/mixture"): Route("viewer", f"{INSIDE}/mixture", 422),
     ("GET", "/v1/experiments/{name}/routes"): Route("viewer", f"{INSIDE}/routes", 422),
@@ -337,7 +340,7 @@ def test_a_browser_signs_in_with_a_cookie_that_scripts_do_not_see(service: Servi
     with httpx.Client(base_url=service.url) as browser:
         signed_in = browser.post("/v1/session", headers=bearer(key))
         caller = {"namespace": "green", "role": "admin", "experiments": [], "key": key.split("_")[1]}
-        assert signed_in.json() == {**caller, "image_hosts": []}
+        assert signed_in.json() == {**caller, "previews": True, "image_hosts": []}
         cookie = signed_in.headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=strict" in cookie

@@ -25,6 +25,7 @@ from optimist.api.routes import (
     picks,
     previews,
     references,
+    sharing,
 )
 from optimist.numerics.registry import load
 from optimist.settings import Settings
@@ -71,6 +72,7 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
         archives,
         made,
         previews,
+        sharing,
         generators,
         health,
     ):

@@ -1,13 +1,14 @@
 """`optimist keys`: create, list and revoke access keys in the Redis of a service, whether it is running or not.
 
-There is no HTTP route for this. It requires access to Redis or to the data directory, so that a stolen key cannot be
-used to create others.
+It requires access to Redis or to the data directory. Over HTTP a key can only make shares, which are viewer keys for
+one experiment that end with it, so that a stolen key cannot be used to create others that outlive it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -39,6 +40,10 @@ def create(
     experiment: Annotated[
         list[str] | None, typer.Option(help="Restrict the key to this experiment; may be given several times.")
     ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(help="How long it lasts, such as 12h, 7d or 4w; by default until it is revoked."),
+    ] = None,
     note: Annotated[str, typer.Option(help="A note, such as the user or purpose of the key.")] = "",
     data_dir: DataDir = None,
     redis_url: RedisUrl = None,
@@ -51,7 +56,8 @@ def create(
         from optimist.api.middleware.keys import make_key
         from optimist.store.store import AccessKeys
 
-        id_, key, record = make_key(role, namespace, tuple(experiment or ()), note)
+        lasts = None if expires is None else seconds_of(expires)
+        id_, key, record = make_key(role, namespace, tuple(experiment or ()), note, lasts=lasts)
 
         async def put(keys: AccessKeys) -> None:
             await keys.put(id_, record.model_dump_json())
@@ -64,7 +70,7 @@ def create(
 def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson = False) -> None:
     """List all access keys.
 
-    Shows the id, role, namespace, experiments, creation time and note of each key.
+    Shows the id, role, namespace, experiments, times of creation and end, and note of each key.
     """
     with extras("server"), format_errors(ValueError, OSError):
         from optimist.api.middleware.keys import KeyRecord
@@ -80,10 +86,11 @@ def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson 
         shown = [{"id": id_, **record.model_dump(exclude={"digest"})} for id_, record in records.items()]
         typer.echo(json.dumps(shown, indent=2))
         return
-    table = Table("id", "role", "namespace", "experiments", "created", "note")
+    table = Table("id", "role", "namespace", "experiments", "created", "expires", "note")
     for id_, record in records.items():
-        created = datetime.fromtimestamp(record.created, UTC).isoformat(" ", "seconds")
-        cells = (id_, record.role, record.namespace, ", ".join(record.experiments) or "all", created, record.note)
+        ends = "never" if record.expires is None else _time(record.expires)
+        names = ", ".join(record.experiments) or "all"
+        cells = (id_, record.role, record.namespace, names, _time(record.created), ends, record.note)
         table.add_row(*map(Text, cells))
     Console().print(table)
 
@@ -112,6 +119,18 @@ def revoke(
             # Do not print the input: it may be most of a secret key.
             raise FixError("no key has this id: see `optimist keys list`")
     typer.echo(f"{wanted} is revoked")
+
+
+def seconds_of(duration: str) -> float:
+    """The seconds of "12h", "7d" or "4w". Raises FixError for another text."""
+    found = re.fullmatch(r"([1-9]\d{0,4})([hdw])", duration)
+    if found is None:
+        raise FixError(f"--expires: expected a number of hours, days or weeks, such as 12h, 7d or 4w; got {duration!r}")
+    return int(found[1]) * {"h": 3600.0, "d": 86_400.0, "w": 604_800.0}[found[2]]
+
+
+def _time(unix: float) -> str:
+    return datetime.fromtimestamp(unix, UTC).isoformat(" ", "seconds")
 
 
 def _with_keys(action: Callable[..., Awaitable[Result]], data_dir: Path | None, redis_url: str | None) -> Result:

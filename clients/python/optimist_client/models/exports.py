@@ -31,7 +31,7 @@ from optimist_client.models.retractions import (
     RetractReply,
 )
 from optimist_client.models.routes import RoutePace, Routes, RouteSavings, RouteScore, RouteShare, RouteType
-from optimist_client.models.service import Problem, Role, Session
+from optimist_client.models.service import Problem, Role, Session, Share, ShareRequest, Shares
 from optimist_client.models.standings import AnswersChanged, Standing
 from optimist_client.models.watched import WatchedReport
 from optimist_client.wire import Identifier
@@ -93,6 +93,9 @@ __all__ = [
     "RouteType",
     "Routes",
     "Session",
+    "Share",
+    "ShareRequest",
+    "Shares",
     "Shown",
     "Standing",
     "State",

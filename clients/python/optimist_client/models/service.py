@@ -1,12 +1,12 @@
-"""The session of a caller, and the problem document of a refused request."""
+"""The session of a caller, shares of an experiment, and the problem document of a refused request."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from optimist_client.wire import Answer, Identifier
+from optimist_client.wire import Answer, Identifier, Wire
 
 Role = Literal["viewer", "worker", "admin"]
 """The permissions of an access key: to read; also to sample; everything in its namespace."""
@@ -21,8 +21,38 @@ class Session(Answer):
     """The experiments that the key is limited to; empty: all experiments of its namespace."""
     key: str | None
     """Id of the key; None if the service needs no keys."""
+    previews: bool = True
+    """Whether it may look at previews and other samples."""
     image_hosts: list[str] = Field(default_factory=list)
     """Hosts whose images the dashboard loads without asking."""
+
+
+class ShareRequest(Wire):
+    """What a share is to be good for."""
+
+    seconds: Annotated[float, Field(gt=0, le=31_536_000)] = 604_800.0
+    """How long it lasts, at most a year."""
+    previews: bool = False
+    """Whether those who have it may look at previews of samples, and at the samples of modes."""
+    note: Annotated[str, Field(max_length=200)] = ""
+
+
+class Share(Answer):
+    """A viewer key for one experiment."""
+
+    id: str
+    key: str | None
+    """The key itself, in the answer that made it alone."""
+    created: float
+    expires: float
+    previews: bool
+    note: str
+
+
+class Shares(Answer):
+    """The shares of an experiment, the newest first."""
+
+    shares: list[Share]
 
 
 class Problem(BaseModel):

@@ -101,7 +101,15 @@ class KeyRing:
         if id_ not in self._records and (text := await self._keys.get(id_)) is not None:
             self._records |= _parsed({id_: text})
         record = self._records.get(id_)
-        return None if record is None else caller_of(id_, secret, record)
+        if record is None or (record.maker and await self._has_ended(record.maker)):
+            return None
+        return caller_of(id_, secret, record)
+
+    async def _has_ended(self, maker: str) -> bool:
+        """Whether the key that made another one was revoked or has expired."""
+        if maker not in self._records and (text := await self._keys.get(maker)) is not None:
+            self._records |= _parsed({maker: text})
+        return maker not in self._records or self._records[maker].has_expired
 
     @property
     def _are_old(self) -> bool:

@@ -30,6 +30,8 @@ LIST = "/v1/experiments"
 
 _PUBLIC = re.compile(r"/|/healthz|/readyz|/docs|/openapi\.json|/dashboard/[^/]+/[^/]+")
 _EXPERIMENT = re.compile(r"/v1/experiments/([^/]+)(/.*)?", re.DOTALL)
+_SAMPLES = re.compile(r"/previews(/.*)?|/generators/.+/modes", re.DOTALL)
+"""The parts of an experiment that show samples."""
 _WORK = {
     "POST": re.compile(r"/picks(/.*)?|/blend|/generators/.+/batches", re.DOTALL),
     "PUT": re.compile(r"/picks/[^/]+/previews"),
@@ -64,13 +66,15 @@ def check_permission(caller: Caller, method: str, path: str) -> None:
     elif not caller.sees(experiment):
         # The same answer as for a missing experiment, so that the caller cannot find out whether it exists.
         raise ApiError(404, "not-found", "Not found", f"no experiment is called {experiment!r}")
+    elif _SAMPLES.fullmatch(part) and not caller.previews:
+        raise _forbidden("this key gives access to no samples")
 
 
 def _role(method: str, part: str) -> Role:
     """The lowest role that may use a method on this part of an experiment, or on a path outside of experiments."""
     if method in SAFE:
-        # An export contains every sample in full.
-        return "admin" if part == "/export" else "viewer"
+        # An export contains every sample in full, and shares are keys.
+        return "admin" if part in ("/export", "/shares") else "viewer"
     return "worker" if method in _WORK and _WORK[method].fullmatch(part) else "admin"
 
 
@@ -91,6 +95,17 @@ class KeyRecord(BaseModel):
     """The experiments that the key gives access to; empty for all experiments of the namespace."""
     note: Annotated[str, StringConstraints(max_length=200)] = ""
     created: float
+    expires: float | None = None
+    """When it ends, in Unix time; None: when it is revoked."""
+    previews: bool = True
+    """Whether it may look at samples."""
+    maker: str | None = None
+    """The id of the key that made it, with which it ends; "" if the maker needed none; None: `optimist keys`."""
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether it has ended by itself."""
+        return self.expires is not None and time.time() >= self.expires
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +116,7 @@ class Caller:
     namespace: str
     role: Role
     experiments: frozenset[str] = frozenset()
+    previews: bool = True
 
     def may(self, role: Role) -> bool:
         """Whether the caller has at least this role."""
@@ -112,9 +128,20 @@ class Caller:
 
 
 def make_key(
-    role: Role, namespace: str, experiments: tuple[str, ...] = (), note: str = ""
+    role: Role,
+    namespace: str,
+    experiments: tuple[str, ...] = (),
+    note: str = "",
+    *,
+    lasts: float | None = None,
+    previews: bool = True,
+    maker: str | None = None,
 ) -> tuple[str, str, KeyRecord]:
-    """Create a key. Returns its id, the key itself, and its record. Raises FixError for an invalid name."""
+    """Create a key. Returns its id, the key itself, and its record. Raises FixError for an invalid name.
+
+    lasts: seconds until it expires.
+    """
+    now = time.time()
     id_, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     record = KeyRecord(
         digest=_digest(secret),
@@ -122,7 +149,10 @@ def make_key(
         namespace=namespace,
         experiments=experiments,
         note=note,
-        created=time.time(),
+        created=now,
+        expires=None if lasts is None else now + lasts,
+        previews=previews,
+        maker=maker,
     )
     return id_, f"optimist_{id_}_{secret}", record
 
@@ -134,10 +164,11 @@ def split_key(key: str) -> tuple[str, str] | None:
 
 
 def caller_of(id_: str, secret: str, record: KeyRecord) -> Caller | None:
-    """The caller for a key with this secret; None if the secret is wrong. Takes the same time either way."""
-    if not hmac.compare_digest(_digest(secret), record.digest):
+    """The caller for a key with this secret; None if the secret is wrong, which takes the same time, or the key has
+    expired."""
+    if not hmac.compare_digest(_digest(secret), record.digest) or record.has_expired:
         return None
-    return Caller(id_, record.namespace, record.role, frozenset(record.experiments))
+    return Caller(id_, record.namespace, record.role, frozenset(record.experiments), record.previews)
 
 
 def _digest(secret: str) -> str:

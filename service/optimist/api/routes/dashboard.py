@@ -51,6 +51,7 @@ async def get_session(caller: CallerDep, settings: SettingsDep) -> Session:
         role=caller.role,
         experiments=sorted(caller.experiments),
         key=caller.key or None,
+        previews=caller.previews,
         image_hosts=list(settings.image_hosts),
     )
 
