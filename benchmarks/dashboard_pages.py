@@ -4,7 +4,8 @@
 
 Each is opened in a fresh tab of one Chromium (Plotly in its cache) with a window of 1440 × 900: the time from going
 there until the first row is shown and all have come, and until the chart of estimates is drawn; the time from a change
-of search, order or colours until the next frame is drawn; and how much the page works while nothing changes.
+of search, order or colours until the next frame is drawn; and how much the page works while nothing changes. A decided
+experiment of 4 generators and 3 metrics is opened in a fresh browser, too, and once more: bytes transferred and time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from playwright.sync_api import CDPSession, Page, sync_playwright
+from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from optimist.store import start_embedded
 from optimist_client import Optimist
@@ -27,13 +28,14 @@ from optimist_client.metrics import Mean
 from raw import free_port, process
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "dashboard"))
-from written import write_long_experiment
+from written import write_long_experiment, write_watched_experiment
 
 ROUNDS = 30_000
 WAIT = 60_000
 REST = 6.0
 """Seconds over which the work at rest is measured: three polls."""
-LARGE = "hundred"
+LARGE, DECIDED = "hundred", "decided"
+VIEW = {"width": 1440, "height": 900}
 LINES = "n => document.querySelectorAll('.line').length >= n"
 COME = "n => document.querySelector('.tools [role=status]')?.textContent.startsWith(`${n} of ${n} `)"
 SORT = "document.querySelector('.sort').click()"
@@ -58,6 +60,28 @@ def opened(page: Page, url: str, conditions: dict[str, tuple[str, int]]) -> dict
         page.wait_for_function(condition, arg=number, timeout=WAIT)
         times[words] = 1000 * (time.perf_counter() - start)
     return times
+
+
+def first_views(browser: Browser, url: str, repeats: int) -> None:
+    """Print bytes and times of the decided experiment in browsers that have nothing in their caches, and after that."""
+    sizes, times = list[int](), dict[str, list[float]]({"first view": [], "from the cache": []})
+    for _ in range(repeats):
+        context = browser.new_context(viewport=VIEW)
+        for name, took in times.items():
+            page = context.new_page()
+            devtools = context.new_cdp_session(page)
+            devtools.send("Network.enable")
+            sent = list[int]()
+            devtools.on("Network.loadingFinished", lambda event, sent=sent: sent.append(event["encodedDataLength"]))
+            took.append(opened(page, f"{url}/#/e/{DECIDED}", {"charts": (DRAWN, 0)})["charts"])
+            page.wait_for_timeout(500)
+            if name == "first view":
+                sizes.append(sum(sent))
+            page.close()
+        context.close()
+    print(f"decided experiment, median of {repeats}: {statistics.median(sizes):,.0f} bytes transferred", flush=True)
+    for name, took in times.items():
+        said(name, took)
 
 
 def changed(page: Page, act: str) -> float:
@@ -92,18 +116,20 @@ def main() -> None:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pages-")))
         redis = stack.enter_context(start_embedded(directory))
         asyncio.run(write_long_experiment(redis.url, LARGE, ROUNDS, options.generators))
+        asyncio.run(write_watched_experiment(redis.url, DECIDED, 4))
         port = free_port()
         serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--redis-url={redis.url}"]
         stack.enter_context(process(serve, port))
         url = f"http://127.0.0.1:{port}"
         optimist = stack.enter_context(Optimist(url))
-        for number in range(options.experiments - 1):
+        for number in range(options.experiments - 2):
             tags = [f"week-{number % 20}", "sweep"]
             optimist.create_experiment(f"experiment-{number:03d}", ["a", "b", "c"], metric=Mean(), tags=tags)
         browser = stack.enter_context(sync_playwright()).chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        context = browser.new_context(viewport={"width": 1440, "height": 900})
+        first_views(browser, url, options.repeats)
+        context = browser.new_context(viewport=VIEW)
         pages = {
             f"list of {options.experiments} experiments": (
                 "/",

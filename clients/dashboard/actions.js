@@ -1,4 +1,4 @@
-// Controls of an experiment: stop, resume, reopen, change its budgets, add a generator.
+// Controls of an experiment: stop, resume and reopen, beside its name; its budgets and generators.
 import { change, experimentPath } from "./api.js";
 import { confirm, h, say } from "./dom.js";
 import { cost, count } from "./format.js";
@@ -23,6 +23,7 @@ export function actions(config, refresh) {
   }
 
   const toggle = h("button", {
+    class: "admin",
     async onclick() {
       if (report.state === "decided") {
         await run("Reopened: it continues without deciding again.", "PATCH", path, { state: "running" });
@@ -64,18 +65,17 @@ export function actions(config, refresh) {
     await run(`${generator.value} was added.`, "POST", `${path}/generators`, wanted);
     if (problem.textContent === "") generator.value = price.value = "";
   }, price);
-  const section = h("section", { class: "card manage", "aria-labelledby": "manage" }, [
+  const section = h("section", { class: "card manage admin", "aria-labelledby": "manage" }, [
     h("h2", { id: "manage" }, "Manage"),
-    h("div", {}, toggle),
     counting,
     limiting,
     spending,
     adding,
-    note,
-    problem,
   ]);
   return {
     section,
+    toggle,
+    said: [note, problem],
     draw(now) {
       report = now;
       say(toggle, { decided: "Reopen", stopped: "Resume" }[now.state] ?? "Stop");
@@ -84,7 +84,7 @@ export function actions(config, refresh) {
         now.budget !== null && `${count(now.samples)} of ${count(now.budget)} samples`,
         now.max_cost !== undefined && `${cost(now.cost)} of ${cost(now.max_cost)} in cost`,
       ].filter(Boolean);
-      const end = now.goal === "route" || config.stop === false ? "stopped" : "decided";
+      const end = now.view === "routes" || config.stop === false ? "stopped" : "decided";
       const unlimited = `No budget is set: the experiment runs until it is ${end}.`;
       // Only what does something now is offered: what was decided or stopped has to go on before it can be changed.
       const isOver = now.state === "decided" || now.state === "stopped";

@@ -1,11 +1,14 @@
-// Shows the page that the URL's hash selects ("#/": the list, "#/e/<name>": one experiment, "#/c/<name>/<name>": two of
-// them) and the connection status.
+// Shows the page that the URL's hash selects ("#/": the list, "#/e/<name>": one experiment, "#/c/<name>/<name>/…": several)
+// and the connection status.
+import { signIn } from "./api.js";
 import { showComparison } from "./compare.js";
 import { fill, h, say } from "./dom.js";
 import { showExperiment } from "./experiment.js";
 import { showOverview } from "./overview.js";
+import { session } from "./session.js";
 import { showSignIn } from "./sign-in.js";
 import { themeChoice } from "./theme.js";
+import { keep, seen } from "./view.js";
 
 const main = document.getElementById("main");
 const banner = document.getElementById("banner");
@@ -30,16 +33,27 @@ const connection = {
   },
 };
 
-function route() {
+async function route() {
   // "#main" is the target of the skip link, not a page.
   if (location.hash === "#main") return;
   page?.stop();
+  page = null;
+  const key = seen("key"); // of a shared link; what is behind "#" is not sent to the service
+  if (key) {
+    keep("key", "");
+    try {
+      await signIn(key);
+      await session(true);
+    } catch (error) {
+      failed(error);
+      return;
+    }
+  }
   const [, kind, ...names] = location.hash.split("?")[0].split("/").map(decoded);
-  const shows = kind === "e" ? 1 : kind === "c" && names.length === 2 ? 2 : 0;
-  document.title = [...(shows ? [names.join(" and ")] : []), "Optimist"].join(" · ");
+  document.title = [...(["e", "c"].includes(kind) ? [names.join(" and ")] : []), "Optimist"].join(" · ");
   fill(main);
-  if (shows === 2) page = showComparison(main, names, connection, failed);
-  else if (shows === 1) page = showExperiment(main, names.join("/"), connection, failed);
+  if (kind === "c") page = showComparison(main, names, connection, failed);
+  else if (kind === "e") page = showExperiment(main, names.join("/"), connection, failed);
   else page = showOverview(main, connection, failed);
 }
 
@@ -68,8 +82,8 @@ function failed(error) {
   );
 }
 
-window.addEventListener("hashchange", () => {
-  route();
+window.addEventListener("hashchange", async () => {
+  await route();
   if (location.hash !== "#main") main.focus();
 });
 route();

@@ -1,6 +1,6 @@
-// Anomalous batches, each with buttons that retract it, or accept one on another scale, and the batches that were
-// retracted or accepted.
+// Anomalous batches, of which several can be retracted, or accepted as they are, at once; and the batches that were.
 import { change, generatorPath } from "./api.js";
+import { Choice } from "./choice.js";
 import { askFor, fill, h, say } from "./dom.js";
 import { count, date, samples as counted } from "./format.js";
 
@@ -11,60 +11,69 @@ export function batches(config, refresh) {
   const note = h("p", { class: "quiet", role: "status" });
   const problem = h("p", { class: "problem", role: "alert" });
   const more = h("p", { class: "quiet" });
+  const whose = new Choice("anomalies-of", "Select", () => {
+    chosen = new Set(shown.filter(({ generator }) => ["*", generator].includes(whose.value)).map(keyOf));
+    offer();
+  });
+  const retract = h("button", { class: "small", onclick: () => act("Retract", (path, reason) => change("DELETE", path, { reason }), chosenOnes()) });
+  const accept = h("button", { class: "small", onclick: () =>
+    act("Accept", (path, reason) => change("PUT", `${path}/acceptance`, { reason }), chosenOnes().filter(({ acceptable }) => acceptable)) });
   const anomalies = card("anomalies", "Anomalous batches", h("p", { class: "quiet" },
     "These batches count although they repeat earlier ones or are on another scale than others. Retract those that should not count. Accept those on "
-    + "another scale that are right."), more);
+    + "another scale that are right."), more, h("div", { class: "tools admin" }, whose.element, retract, accept));
   const retracted = card("retractions", "Retracted batches");
   const accepted = card("acceptances", "Accepted batches");
   anomalies.section.append(problem);
-  retracted.section.append(note);
+  let report = null;
+  let shown = []; // the anomalous batches that count
+  let chosen = new Set(); // their keys
 
-  async function retract(anomaly) {
-    const text = `Batch ${count(anomaly.position)} of ${anomaly.generator} stops counting, and the score is computed `
-      + "again without it. This cannot be undone. The reason stays on record.";
-    const reason = await askFor("Retract this batch?", text, "Retract", "Reason", REASON);
+  const chosenOnes = () => shown.filter((one) => chosen.has(keyOf(one)));
+
+  // Show what is selected, and what can be done with it.
+  function offer() {
+    for (const box of anomalies.section.querySelectorAll("input")) box.checked = chosen.has(box.value);
+    const selected = chosenOnes();
+    const acceptable = selected.filter((one) => one.acceptable).length;
+    say(retract, `Retract ${count(selected.length)} …`);
+    say(accept, `Accept ${count(acceptable)} …`);
+    retract.disabled = selected.length === 0;
+    accept.disabled = acceptable === 0;
+  }
+
+  async function act(what, send, those) {
+    const which = those.length === 1 ? `Batch ${count(those[0].position)} of ${those[0].generator}` : `${count(those.length)} batches`;
+    const text = what === "Retract" ? ifRetracted(which, those, report) : ifAccepted(which, those, report);
+    const reason = await askFor(`${what} ${which.replace("Batch", "batch")}?`, text, what, "Reason", REASON);
     if (reason === null) return;
     say(note, "");
     say(problem, "");
     try {
-      await change("DELETE", `${generatorPath(config.name, anomaly.generator)}/batches/${anomaly.position}`, { reason });
-      say(note, `Batch ${count(anomaly.position)} of ${anomaly.generator} no longer counts.`);
+      for (const { generator, position } of those) await send(`${generatorPath(config.name, generator)}/batches/${position}`, reason);
+      say(note, what === "Retract" ? `${which} no longer ${those.length === 1 ? "counts" : "count"}.` : `${which} ${those.length === 1 ? "is" : "are"} accepted.`);
     } catch (error) {
       say(problem, error.message);
     }
     refresh();
   }
-
-  async function accept(anomaly) {
-    const text = `Batch ${count(anomaly.position)} of ${anomaly.generator} is right as it is, though it is on another `
-      + "scale than others. A decision that rests on it is then no longer provisional. The reason stays on record.";
-    const reason = await askFor("Accept this batch?", text, "Accept", "Reason", REASON);
-    if (reason === null) return;
-    say(problem, "");
-    try {
-      const path = `${generatorPath(config.name, anomaly.generator)}/batches/${anomaly.position}/acceptance`;
-      await change("PUT", path, { reason });
-    } catch (error) {
-      say(problem, error.message);
-    }
-    refresh();
-  }
-
-  const button = (what, anomaly, onclick) => h("button", {
-    class: "small", "aria-label": `${what} batch ${anomaly.position} of ${anomaly.generator}`, onclick,
-  }, what);
 
   return {
-    sections: [anomalies.section, retracted.section, accepted.section],
-    draw(report) {
-      const anomalous = report.anomalies.filter((anomaly) => !anomaly.retracted);
+    note,
+    section: anomalies.section,
+    record: [retracted.section, accepted.section],
+    draw(now) {
+      report = now;
+      shown = report.anomalies.filter((anomaly) => !anomaly.retracted);
+      const generators = [...new Set(shown.map(({ generator }) => generator))];
+      whose.offer([["", "None"], ["*", "All"], ...(generators.length > 1 ? generators.map((one) => [one, `All of ${one}`]) : [])]);
       say(more, report.anomalies.length < LISTED ? "" : `The first ${LISTED} are listed; the standings count all.`);
-      anomalies.draw(anomalous, ANOMALY, (anomaly) => [
+      anomalies.draw(shown, ANOMALY, (anomaly) => [
+        h("td", { class: "admin" }, h("input", { type: "checkbox", value: keyOf(anomaly), "aria-label": `Select batch ${anomaly.position} of ${anomaly.generator}`,
+          onchange: ({ target }) => (target.checked ? chosen.add(target.value) : chosen.delete(target.value), offer()) })),
         origin(anomaly, [`told ${date(anomaly.told)}`]),
         h("td", {}, h("ul", {}, anomaly.findings.map((finding) => h("li", {}, finding)))),
-        h("td", { class: "row-actions" }, button("Retract", anomaly, () => retract(anomaly)),
-          anomaly.acceptable && button("Accept", anomaly, () => accept(anomaly))),
       ]);
+      offer();
       accepted.draw([...(report.acceptances ?? [])].reverse(), ACCEPTED, (one) => [
         origin(one, []),
         h("td", {}, one.reason || "–"),
@@ -79,7 +88,30 @@ export function batches(config, refresh) {
   };
 }
 
-const ANOMALY = ["Batch", "What is anomalous", ""];
+const keyOf = ({ generator, position }) => `${position} ${generator}`;
+
+// What the report says once these batches are retracted: what is left, until scores are computed again.
+function ifRetracted(which, those, { standings, decision }) {
+  const left = standings.filter(({ generator }) => those.some((one) => one.generator === generator)).map(({ generator, samples }) => {
+    const lost = those.filter((one) => one.generator === generator).reduce((sum, one) => sum + one.samples, 0);
+    return `${generator} keeps ${counted(Math.max(0, samples - lost))}`;
+  });
+  const drops = decision.decided ? " If the decision rests on any of them, the report says \"Not decided yet\" until it is made again without them." : "";
+  return `${which} ${those.length === 1 ? "stops" : "stop"} counting: ${left.join(", ")}, and scores are computed again.${drops} This cannot be `
+    + "undone. The reason stays on record.";
+}
+
+// What the report says once these batches are accepted.
+function ifAccepted(which, those, { answer, decision }) {
+  const left = (decision.anomalies ?? []).filter(({ generator, positions, whole }) =>
+    whole || positions.some((position) => !those.some((one) => one.generator === generator && one.position === position)));
+  const then = !decision.unless ? ""
+    : left.length ? " The decision stays provisional, because it rests on others, too."
+    : ` The report then says: "${answer.replace(`, ${decision.unless}`, "")}"`;
+  return `${which} ${those.length === 1 ? "is" : "are"} right, though on another scale than others.${then} The reason stays on record.`;
+}
+
+const ANOMALY = ["", "Batch", "What is anomalous"];
 const RETRACTED = ["Batch", "Reason", "Retracted"];
 const ACCEPTED = ["Batch", "Reason", "Accepted"];
 
@@ -97,7 +129,7 @@ function card(id, title, ...texts) {
       if (now === shown) return; // drawing it again would take the focus from a button
       shown = now;
       fill(table, h("table", { class: "batches" }, [
-        h("thead", {}, h("tr", {}, columns.map((head) => (head ? h("th", { scope: "col" }, head) : h("td", {}))))),
+        h("thead", {}, h("tr", {}, columns.map((head) => (head ? h("th", { scope: "col" }, head) : h("td", { class: "admin" }))))),
         h("tbody", {}, items.map((item) => h("tr", {}, cells(item)))),
       ]));
     },

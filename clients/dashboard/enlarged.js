@@ -2,6 +2,7 @@
 import { getText } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { count } from "./format.js";
+import { labelled } from "./shares.js";
 
 const PIXELS = 100; // smaller images are enlarged pixel by pixel
 
@@ -78,8 +79,4 @@ export function picture(source, { width, height, generator }) {
   return image;
 }
 
-export function label(name, palette) {
-  const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
-  swatch.style.background = palette.colour(name);
-  return h("span", { class: "label" }, [swatch, h("span", { class: "name" }, name)]);
-}
+export const label = (name, palette) => labelled(name, palette.colour(name));

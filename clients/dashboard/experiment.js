@@ -2,8 +2,9 @@
 import { actions } from "./actions.js";
 import { experimentPath, forget, get } from "./api.js";
 import { batches } from "./batches.js";
-import { Charts } from "./charts.js";
+import { Sampling } from "./charts.js";
 import { DRAWN, Palette } from "./colours.js";
+import { Estimates } from "./estimates.js";
 import { ProgressCurve } from "./progress-curve.js";
 import { fill, h, say } from "./dom.js";
 import { expected, Rate } from "./expected.js";
@@ -15,14 +16,20 @@ import { heaviest, Mixture } from "./mixture.js";
 import { modes } from "./modes.js";
 import { badges } from "./overview-row.js";
 import { openPicks } from "./picks.js";
+import { folded } from "./plot.js";
+import { plotly } from "./plotly.js";
 import { poll } from "./poll.js";
 import { busiest, Routes } from "./routes.js";
 import { ranked } from "./ranking.js";
+import { session } from "./session.js";
+import { share as sharing } from "./share.js";
 import { Standings, why } from "./standings.js";
+import { start } from "./start.js";
 import { onTheme } from "./theme.js";
 import { warningLine } from "./warnings.js";
 
 export function showExperiment(main, name, connection, failed) {
+  plotly().catch(() => {}); // it is large: it comes beside the report
   const progressCurve = new ProgressCurve();
   const rate = new Rate();
   let parts = null;
@@ -40,9 +47,9 @@ export function showExperiment(main, name, connection, failed) {
       }
       const changed = parts === null || report.progress.instance !== shown.progress.instance;
       if (changed) {
-        const experiment = await get(experimentPath(name), "experiment");
+        const [experiment, caller] = await Promise.all([get(experimentPath(name), "experiment"), session()]);
         parts?.stop();
-        parts = page(main, experiment, report, () => polling.now());
+        parts = page(main, experiment, report, caller, () => polling.now());
       }
       rate.take(report.samples);
       const hasRate = rate.perSecond !== null; // it goes when no samples come, and the report stays the same
@@ -69,7 +76,7 @@ export function showExperiment(main, name, connection, failed) {
   };
 }
 
-function page(main, experiment, report, refresh) {
+function page(main, experiment, report, session, refresh) {
   const { config } = experiment;
   const sentence = h("p", { class: "answer", "aria-live": "polite" });
   const reason = h("p", { class: "why" });
@@ -78,54 +85,64 @@ function page(main, experiment, report, refresh) {
   const tagged = labels(config.name, refresh);
   const state = h("span", {});
   const facts = h("dl", { class: "facts" });
+  const hero = h("section", { class: "card hero", "aria-label": "Answer" },
+    h("div", { class: "said" }, sentence, reason, hint, warnings.element), facts);
   const palette = new Palette();
+  const { view } = report;
   const standings = new Standings(config.name, report.title, palette, refresh);
   const metrics = new Metrics(palette);
-  const isMixture = config.goal === "mixture";
-  const routes = config.goal === "route" ? new Routes(config.name, palette) : null;
-  const charts = new Charts(report.title, palette, !isMixture && !routes);
+  const routes = view === "routes" ? new Routes(config.name, palette) : null;
+  const estimates = new Estimates(palette);
+  const sampling = new Sampling(report.title, palette, view === "standings");
   const picks = openPicks();
   const manage = actions(config, refresh);
   const anomalous = batches(config, refresh);
   const offering = (what) => metricsOf(report).filter(({ offers }) => offers.includes(what));
-  const shows = offering("modes").length ? modes(config.name, offering("modes")) : null;
-  const mixtures = offering("mixtures").length ? new Mixture(config.name, palette, offering("mixtures"), isMixture) : null;
-  const gallery = config.previews ? new Gallery(config, palette) : null;
+  const shows = offering("modes").length && session.previews ? modes(config.name, offering("modes")) : null;
+  const mixtures = offering("mixtures").length ? new Mixture(config.name, palette, offering("mixtures"), view === "mixture") : null;
+  const gallery = config.previews && session.previews ? new Gallery(config, palette) : null;
+  const drawings = [sampling, mixtures?.charts, routes?.charts].filter(Boolean);
+  let charts, how;
+  const begun = report.samples ? null : start(experiment, report, session.key);
   fill(
     main,
     h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: "#/" }, "← Experiments")),
-    h("div", { class: "title" }, h("h1", {}, config.name), state),
+    h("div", { class: "title" }, h("h1", {}, config.name), state, h("span", { class: "buttons" }, sharing(config), manage.toggle)),
+    ...manage.said,
     tagged.element,
-    h("section", { class: "card hero", "aria-label": "Answer" },
-      h("div", { class: "said" }, sentence, reason, hint, warnings.element), facts),
-    isMixture && mixtures?.section,
+    hero,
+    begun,
+    anomalous.note,
+    anomalous.section,
+    view === "mixture" && mixtures?.section,
     routes?.section,
     standings.section,
-    charts.section,
-    metrics.section,
-    anomalous.sections,
-    charts.picks,
-    !isMixture && mixtures?.section,
     gallery?.section,
-    h("div", { class: "columns" }, picks.section, manage.section),
-    shows?.section,
+    metrics.section,
+    (charts = h("div", { class: "charts" }, estimates.chart.card, metrics.figure)),
+    (how = folded("how", "How it was sampled", drawings, h("p", { class: "quiet" }, settings(experiment)), drawings.map(({ element }) => element), anomalous.record)),
+    h("div", { class: "columns" }, h("div", {}, picks.section, view !== "mixture" && mixtures?.section, shows?.section), manage.section),
   );
   return {
     draw(report, progressCurve, perSecond) {
       say(sentence, report.answer);
       say(reason, why(report));
       say(hint, report.hint ?? "");
+      hero.classList.toggle("provisional", Boolean(report.decision.unless));
       const { anomalies = [], warnings: doubts = [] } = report.decision;
       const doubted = [...anomalies.map(({ text }) => text), ...doubts];
       warnings.draw(doubted.map((text) => capitalised(text.endsWith("?") ? text : `${text}.`)));
       tagged.draw(report);
-      fill(state, badges(report.state, report.standings.some((standing) => standing.incomplete)));
+      fill(state, badges(report, report.standings.some((standing) => standing.incomplete)));
       fill(facts, known(report, config, perSecond));
+      if (begun) begun.hidden = report.samples > 0;
+      charts.hidden = how.hidden = report.samples === 0;
       palette.give(coloured(report));
       standings.draw(report);
       metrics.draw(report);
       anomalous.draw(report);
-      charts.draw(report, progressCurve);
+      estimates.draw(report, progressCurve);
+      sampling.draw(report, progressCurve);
       mixtures?.draw(report, progressCurve);
       routes?.draw(report, progressCurve);
       picks.draw(report.progress.picks, report.open_picks, report.ended);
@@ -134,26 +151,29 @@ function page(main, experiment, report, refresh) {
       gallery?.draw(report);
     },
     stop() {
-      metrics.stop();
-      charts.stop();
-      mixtures?.stop();
-      routes?.stop();
-      gallery?.stop();
+      for (const part of [metrics, estimates, sampling, mixtures, routes, gallery]) part?.stop();
     },
   };
+}
+
+// How its numbers are made, in a sentence.
+function settings({ config, rules }) {
+  const seed = config.seed === undefined || config.seed === null ? "" : `, seed ${config.seed}`;
+  return `Bound ${config.bound}, intervals at δ = ${config.delta}; policy ${config.policy}, warm-up of ${count(config.warmup)}, `
+    + `batches of ${count(config.batch_size)}${seed}; rules ${rules}.`;
 }
 
 // The generators that have a colour: the best, or those with the largest parts of the mixture or of the prompts. They come
 // in the order of the experiment, so that with few generators the colours never change.
 function coloured(report) {
-  if (report.goal === "mixture" && report.mixture) return heaviest(report.mixture, DRAWN);
+  if (report.view === "mixture" && report.mixture) return heaviest(report.mixture, DRAWN);
   if (report.routes) return busiest(report.routes, DRAWN);
   const best = ranked(report).slice(0, DRAWN).sort((a, b) => a.place - b.place);
   return best.map((standing) => standing.generator);
 }
 
 function known(report, config, perSecond) {
-  const isRouter = config.goal === "route";
+  const isRouter = report.view === "routes";
   const facts = [
     ["Samples", ...spent(report.samples, report.budget, count, "Budget spent")],
     [isRouter ? "Prompts" : "Batches", count(report.rounds)],
@@ -161,7 +181,7 @@ function known(report, config, perSecond) {
     ["Policy", `${config.policy}, ${isRouter ? tries(config) : `batches of ${config.batch_size}`}`],
   ];
   const ratio = report.optimal_pick_ratio;
-  if (config.goal !== "mixture" && !isRouter) {
+  if (report.view === "standings") {
     facts.push(["Given to the current leader", ratio === null ? "–" : `${share(ratio)} of the batches`]);
   }
   if (report.cost !== undefined) {

@@ -54,13 +54,3 @@ export function date(unix) {
   const year = then.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
   return then.toLocaleString("en-GB", { day: "numeric", month: "short", year, hour: "2-digit", minute: "2-digit" });
 }
-
-const NAMED = 4; // generators of a mixture that are named
-
-// The weights of a mixture, [[generator, weight], …], as texts, the largest first; those that would be shown as 0 are left
-// out.
-export function recipe(weights) {
-  const parts = weights.filter(([, weight]) => weight >= 0.0005).sort(([, a], [, b]) => b - a);
-  const named = parts.slice(0, NAMED).map(([generator, weight]) => `${share(weight)} ${generator}`);
-  return parts.length > NAMED ? [...named, `${parts.length - NAMED} more`] : named;
-}

@@ -6,16 +6,19 @@ import { Enlarged, label, picture } from "./enlarged.js";
 import { count } from "./format.js";
 import { ranked } from "./ranking.js";
 import { keep, seen } from "./view.js";
+import { named } from "./words.js";
 
 const EVERY = 5000; // milliseconds between two requests
 const GENERATORS = 8; // of which previews are shown at first
 const SAMPLES = 12; // of each generator
 const TEXTS = 6; // the same where they are texts
 const ROWS = 6; // side by side
-const OF_MODE = 4; // of each generator in a mode
-const TEXTS_OF_MODE = 2;
+const MODES = 4; // groups
+const OF_MODE = 2; // of each generator in a mode
+const TEXTS_OF_MODE = 1;
 
-const VIEWS = { latest: "Latest", random: "Random", modes: "By mode", paired: "Side by side" };
+const FIRST_VIEW = "modes";
+const VIEWS = { modes: "By mode", latest: "Latest", random: "Random", paired: "Side by side" };
 
 export class Gallery {
   constructor(config, palette) {
@@ -36,7 +39,7 @@ export class Gallery {
     this.enlarged = new Enlarged((preview) => this.address(preview), palette);
     this.common = common(config);
     const views = Object.keys(VIEWS).filter((view) => view !== "paired" || this.common);
-    this.view = views.find((view) => view === seen("samples")) ?? "latest";
+    this.view = views.find((view) => view === seen("samples")) ?? FIRST_VIEW;
     this.section = h("section", { class: "card", "aria-labelledby": "samples" }, [
       h("div", { class: "gallery-head" }, [
         h("h2", { id: "samples" }, "Samples"),
@@ -91,7 +94,7 @@ export class Gallery {
   change(choice) {
     this.whole = false;
     Object.assign(this, choice);
-    keep("samples", this.view, "latest");
+    keep("samples", this.view, FIRST_VIEW);
     if (this.view === "modes" && !this.grouped) {
       clearTimeout(this.timer);
       this.load();
@@ -178,16 +181,22 @@ export class Gallery {
     if (!inModes.length) return [];
     const columns = this.cut(names, GENERATORS);
     const rows = [...grouped(inModes, ({ mode }) => mode)].sort(([a], [b]) => a - b);
+    const called = named(rows.map(([, all]) => all.map(({ prompt }) => prompt ?? "")));
+    // Without prompts the sample nearest to the centre says what a mode is.
+    const typical = (all) => {
+      const central = all.find((one) => one.central);
+      return central && !central.prompt && central.text === null && h("span", { class: "central" }, picture(this.address(central), central));
+    };
     return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Samples by mode" }, [
       h("table", { class: "side-by-side by-mode" }, [
         h("thead", {}, h("tr", {}, [
           h("th", { scope: "col" }, "Mode"),
           ...columns.map((name) => h("th", { scope: "col" }, label(name, this.palette), h("span", { class: "quiet" }, `${count(of.get(name).length)} kept`))),
         ])),
-        h("tbody", {}, rows.map(([mode, all]) => {
+        h("tbody", {}, this.cut(rows, MODES).map(([mode, all], place) => {
           const made = grouped(all, ({ generator }) => generator);
           return h("tr", {}, [
-            h("th", { scope: "row" }, `Mode ${mode + 1}`, h("span", { class: "quiet" }, `${count(all.length)} of ${count(inModes.length)}`)),
+            h("th", { scope: "row" }, called[place] || `Mode ${mode + 1}`, typical(all), h("span", { class: "quiet" }, `${count(all.length)} of ${count(inModes.length)}`)),
             ...columns.map((name) => h("td", { "data-head": name }, this.ofMode(made.get(name) ?? [], of.get(name).length))),
           ]);
         })),
@@ -228,11 +237,10 @@ export class Gallery {
   }
 }
 
-// What samples of the same index have in common; "" if they have nothing. With the goal "route" every prompt has a pick of
-// its own.
+// What samples of the same index have in common; "" if they have nothing.
 function common(config) {
   const paired = config.paired !== false;
-  if (config.goal === "route" || (!paired && !config.prompts)) return "";
+  if (!paired && !config.prompts) return "";
   return `Each row has samples of the same ${[config.prompts && "prompt", paired && "seed"].filter(Boolean).join(" and the same ")}.`;
 }
 

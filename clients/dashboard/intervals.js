@@ -3,20 +3,31 @@ import { h } from "./dom.js";
 import { score } from "./format.js";
 
 const LARGE = 1e5; // from here on values of an axis are short: "2M"
+const FAR = 2; // middles that are at most this many times the axis beyond its end make it longer
+const LETTER = 5.5; // percent of the axis that a letter takes where the axis is short
 
-// The common axis of intervals { middle, lower, upper }, the best first; an end that is null is unbounded. It fits the
-// intervals of the better half, and the middles that are not far from them.
+// How many of the best an axis holds.
+export const better = (number) => Math.max(4, Math.ceil(number / 2));
+
+// A standing as an interval.
+export const asInterval = ({ score: middle, lower, upper }) => ({ middle, lower, upper });
+
+// What an interval says.
+export const fromTo = ({ lower, upper }, unit = "") =>
+  [lower, upper].map((end) => (end === null ? "unbounded" : `${score(end)}${unit}`)).join(" to ");
+
+// The common axis of intervals { middle, lower, upper }, the best first; an end that is null is unbounded. It holds the
+// intervals `near`, the better half, and the middles that are not far from them.
 // `at` maps a number to its position in percent, which lies outside of 0 to 100 beyond the axis.
-export function axis(intervals, unit = "") {
+export function axis(intervals, unit = "", near = intervals.slice(0, better(intervals.length))) {
   if (!intervals.length) return { at: () => 50, ticks: [] };
-  const near = intervals.slice(0, Math.max(4, Math.ceil(intervals.length / 2)));
   const ends = near.flatMap(({ middle, lower, upper }) => [middle, lower ?? middle, upper ?? middle]);
   const span = Math.max(...ends) - Math.min(...ends);
-  const close = (middle) => middle >= Math.min(...ends) - span && middle <= Math.max(...ends) + span;
+  const close = (middle) => middle >= Math.min(...ends) - FAR * span && middle <= Math.max(...ends) + FAR * span;
   const shown = [...ends, ...intervals.map(({ middle }) => middle).filter(close)];
   const margin = 0.05 * (Math.max(...shown) - Math.min(...shown));
-  if (margin === 0) return { at: () => 50, ticks: [[50, `${score(shown[0])}${unit}`]] };
   const [least, most] = [Math.min(...shown) - margin, Math.max(...shown) + margin];
+  if (margin === 0) return { least: least - 1, most: most + 1, at: () => 50, ticks: [[50, `${score(shown[0])}${unit}`]] };
   const at = (number) => (100 * (number - least)) / (most - least);
   const step = round((most - least) / 2);
   const first = Math.ceil(least / step);
@@ -26,7 +37,18 @@ export function axis(intervals, unit = "") {
       ? { notation: "compact", maximumSignificantDigits: 3 } : { maximumSignificantDigits: 6 });
     return [at(tick), `${text}${unit}`];
   });
-  return { at, ticks };
+  return { least, most, at, ticks: apart(ticks) };
+}
+
+// Those ticks whose labels do not touch the one before.
+function apart(ticks) {
+  let free = -Infinity;
+  return ticks.filter(([at, text]) => {
+    const half = (LETTER * text.length) / 2;
+    if (at - half < free) return false;
+    free = at + half + LETTER / 2;
+    return true;
+  });
 }
 
 // The next smaller number of 1, 2, 5, 10, 20, …
@@ -47,16 +69,18 @@ export function values({ ticks }) {
     place(h("span", { class: "value" }, text), `left:${at}%;transform:translateX(-${shift(at)}%)`));
 }
 
-// An interval. An end that lies beyond the axis, or is unbounded, is an arrow. `zero`: whether 0 is marked.
+// An interval. An end that lies beyond the axis, or is unbounded, is an arrow; one that lies beyond it as a whole is said to.
+// `zero`: whether 0 is marked.
 export function bar({ middle, lower, upper }, { at, ticks }, color, label, zero = false) {
   const [from, to] = [lower === null ? -Infinity : at(lower), upper === null ? Infinity : at(upper)];
   const [left, right] = [from, to].map((end) => Math.min(100, Math.max(0, end)));
   const said = `${label}${from < 0 || to > 100 ? "; the axis ends before" : ""}`;
+  const beyond = from >= 100 ? "right" : to <= 0 ? "left" : null;
   return h("span", { class: "interval", role: "img", "aria-label": said, title: said }, [
     ...ticks.map(([tick]) => place(h("span", { class: "tick" }), `left:${tick}%`)),
     zero && place(h("span", { class: "tick zero" }), `left:${at(0)}%`),
-    to > 0 && from < 100 && place(
-      h("span", { class: "range" }), `left:${left}%;width:${Math.max(0.5, right - left)}%;background:${color}`),
+    !beyond && place(h("span", { class: "range" }), `left:${left}%;width:${Math.max(0.5, right - left)}%;background:${color}`),
+    beyond && h("span", { class: `beyond ${beyond}` }, beyond === "left" ? "far below" : "far above"),
     from < 0 && place(h("span", { class: "arrow left" }), `border-right-color:${color}`),
     to > 100 && place(h("span", { class: "arrow right" }), `border-left-color:${color}`),
     at(middle) >= 0 && at(middle) <= 100 && place(

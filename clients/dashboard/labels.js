@@ -13,7 +13,7 @@ export const chips = (tags, chosen = null) =>
 export function labels(name, refresh) {
   const shown = h("span", {});
   const note = h("p", { class: "note", tabindex: "0", role: "note", "aria-label": "Note" });
-  const edit = h("button", { class: "small plain", onclick: () => open(true) });
+  const edit = h("button", { class: "small plain admin", onclick: () => open(true) });
   const tags = h("input", { id: "tags", type: "text", autocomplete: "off", placeholder: "paper, checkpoints" });
   const text = h("textarea", { id: "note", rows: "4", maxlength: String(LONGEST) });
   const problem = h("p", { class: "problem", role: "alert" });

@@ -1,7 +1,7 @@
 // Experiments with several metrics: a table of generators and metrics, and a chart of two of the metrics.
 import { fill, h, say } from "./dom.js";
 import { count, plusMinus, score } from "./format.js";
-import { axis, bar, values } from "./intervals.js";
+import { asInterval, axis, bar, fromTo, values } from "./intervals.js";
 import { Scatter } from "./scatter.js";
 import { labelled } from "./shares.js";
 import { ranked } from "./ranking.js";
@@ -11,7 +11,7 @@ export function metricsOf(report) {
   const { decision, standings, lower_is_better, offers } = report;
   const primary = {
     label: "", title: report.title, lower_is_better, standings, offers, scored: report.scored,
-    best: decision.best, confidence: decision.confidence, confidence_text: decision.confidence_text, decides: true,
+    best: decision.best, confidence: decision.confidence, confidence_text: decision.confidence_text, decides: true, sure: decision.rank === "best",
   };
   return [primary, ...Object.values(report.watched ?? {})].map((metric) => ({
     ...metric,
@@ -24,12 +24,11 @@ export function metricsOf(report) {
 
 const TALL = 12; // with more rows the table scrolls by itself
 
-const asInterval = ({ score, lower, upper }) => ({ middle: score, lower, upper });
-
 export class Metrics {
   constructor(palette) {
     this.palette = palette;
     this.scatter = new Scatter(palette);
+    this.figure = this.scatter.chart.card;
     this.apart = h("p", { class: "disagreement" });
     this.head = h("tr", {});
     this.body = h("tbody", {});
@@ -43,7 +42,6 @@ export class Metrics {
         h("table", { class: "matrix" }, [h("thead", {}, this.head), this.body]),
       ])),
       this.warning,
-      this.scatter.figure,
     ]);
   }
 
@@ -54,6 +52,7 @@ export class Metrics {
   draw(report) {
     const metrics = metricsOf(report);
     this.section.hidden = metrics.length < 2;
+    this.figure.hidden = metrics.length < 2;
     if (metrics.length < 2) return;
     say(this.apart, report.disagreement ?? "");
     const rows = ranked(report);
@@ -96,10 +95,9 @@ function cell({ metric, scale }, generator, color) {
   const standing = metric.of.get(generator);
   const incomplete = standing?.incomplete && h("span", { class: "badge incomplete" }, "incomplete");
   if (!standing || standing.score === null) return h("td", {}, "–", " ", incomplete);
-  const ends = [standing.lower, standing.upper].map((end) => (end === null ? "unbounded" : score(end)));
-  const label = `From ${ends[0]} to ${ends[1]}`;
+  const label = `From ${fromTo(standing)}`;
   const sure = metric.confidence_text ? ` ${metric.confidence_text}` : "";
-  const called = metric.confidence >= 0.5 ? "best" : "leads";
+  const called = metric.sure ? "best" : "leads";
   const confidence = sure ? `with${sure} confidence` : "not sure";
   return h("td", { title: label }, [
     h("span", { class: "value-line" }, [

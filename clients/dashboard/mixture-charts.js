@@ -1,15 +1,16 @@
 // The charts of the best mixture over time: its weights, and its score against that of the best single generator.
-import { ChartPair, marked } from "./chart-pair.js";
 import { DRAWN, otherColour, styleValue } from "./colours.js";
+import { h } from "./dom.js";
 import { count, score, share } from "./format.js";
-import { chart, line, plain, rangeOf, react, within } from "./plot.js";
+import { chart, Drawing, line, marked, plain, rangeOf, react, within } from "./plot.js";
 
-export class MixtureCharts extends ChartPair {
+export class MixtureCharts extends Drawing {
   constructor(palette) {
     const weights = chart("weights", "Weights over time", "The share of each generator in the best mixture, as far as it was known.", "h3");
     const mixture = chart("mixture", "The mixture against one generator alone",
       "The score of the best mixture with its interval, and that of the generator that was the best one alone.", "h3");
     super(weights, mixture);
+    this.element = h("div", { class: "charts" }, weights.card, mixture.card);
     Object.assign(this, { palette, weights, mixture });
   }
 
@@ -17,7 +18,7 @@ export class MixtureCharts extends ChartPair {
     return [told.length === 0, told.length === 0];
   }
 
-  drawPair(Plotly, curve, title) {
+  show(Plotly, curve, title) {
     this.drawWeights(Plotly, curve);
     this.drawMixture(Plotly, curve, title);
   }
@@ -68,6 +69,6 @@ function area(name, samples, y, color) {
   const [x, heights] = single ? [[0, samples[0]], [y[0], y[0]]] : [samples, y];
   return {
     ...line(name, x, heights, color), mode: "lines", stackgroup: "all", fillcolor: color,
-    line: { width: 0.5, color }, hovertemplate: `${plain(name)} %{y:.2%}<extra></extra>`,
+    line: { width: 0.5, color, shape: "hv" }, hovertemplate: `${plain(name)} %{y:.2%}<extra></extra>`,
   };
 }

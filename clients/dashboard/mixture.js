@@ -47,7 +47,6 @@ export class Mixture {
       (this.found = h("div", { class: "found", hidden: true }, [
         this.claim, this.gap, this.scored, this.warnings, this.gained, this.table,
       ])),
-      this.charts?.element,
     ]);
   }
 

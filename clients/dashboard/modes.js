@@ -3,6 +3,8 @@ import { generatorPath, get } from "./api.js";
 import { Choice } from "./choice.js";
 import { fill, h, say } from "./dom.js";
 import { samples, share } from "./format.js";
+import { session } from "./session.js";
+import { named } from "./words.js";
 
 // The section for experiments with metrics that offer modes (`offering`, see `metricsOf`).
 export function modes(experiment, offering) {
@@ -21,8 +23,8 @@ export function modes(experiment, offering) {
     say(status, "Waiting for a scorer …");
     try {
       const path = `${generatorPath(experiment, generator)}/modes?count=6&samples=8${metric.value && `&metric=${metric.value}`}`;
-      const [made, session] = await Promise.all([get(path, "modes"), get("v1/session")]);
-      const hosts = session.image_hosts;
+      const [made, caller] = await Promise.all([get(path, "modes"), session()]);
+      const hosts = caller.image_hosts;
       const stale = made.stale ? "; newer samples are not included yet" : "";
       say(status, `${made.generator} after ${samples(made.samples)}${stale}.`);
       const groups = made.prompt_groups.map((group) => [group.share, group.prompts, group.score]);
@@ -58,13 +60,14 @@ export function modes(experiment, offering) {
 }
 
 function list(title, entries, hosts) {
+  const called = title === "Prompts" ? named(entries.map(([, shown]) => shown.map(({ id }) => id))) : []; // their ids are texts
   return h("ol", { class: "modes" }, entries.map(([part, shown, kinds], i) => {
     const outputs = kinds === undefined ? "" : `, ${kinds.toFixed(1)} kinds of output`;
     const label = `Load images of ${title} ${i + 1}`;
     const all = h("button", { class: "small", "aria-label": label, onclick: loadAll }, "Load images");
     const item = h("li", {}, [
       h("div", { class: "mode-head" }, [
-        h("h4", {}, `${title} ${i + 1} `, h("span", { class: "quiet" }, `${share(part)}${outputs}`)),
+        h("h4", {}, `${called[i] || `${title} ${i + 1}`} `, h("span", { class: "quiet" }, `${share(part)}${outputs}`)),
         all,
       ]),
       h("ul", { class: "samples" }, shown.map((sample) => h("li", {}, picture(sample.id, hosts)))),

@@ -1,58 +1,59 @@
 // A row of the list of experiments, and the keys that rows are sorted and found by.
 import { h } from "./dom.js";
-import { cost, count, date, plusMinus, recipe, score } from "./format.js";
-import { axis, bar } from "./intervals.js";
+import { serviceTime } from "./api.js";
+import { ago, cost, count, date, plusMinus, score } from "./format.js";
+import { asInterval, axis, bar, fromTo } from "./intervals.js";
 import { chips } from "./labels.js";
 
 // Each column: id, heading, class, the key that it is sorted by, and whether it begins with the largest.
 export const COLUMNS = [
   ["name", "Experiment", "", ({ name }) => name.toLowerCase(), false],
-  ["state", "State", "", ({ state }) => state, false],
+  ["state", "State", "", (one) => stateOf(one), false],
   ["metric", "Metric", "", (one) => one.title.toLowerCase(), false],
-  ["leader", "Leader", "", ({ decision }) => decision.confidence ?? -1, true],
+  ["leader", "Leader", "", ({ leader }) => leader.toLowerCase(), false],
+  ["confidence", "Confidence", "number", ({ decision }) => decision.confidence ?? -1, true],
   ["score", "Score", "", null, false], // by different metrics
   ["samples", "Samples", "number", ({ samples }) => samples, true],
   ["cost", "Cost", "number cost", (one) => one.cost ?? -1, true],
-  ["created", "Created", "", ({ created }) => created, true],
+  ["active", "Last activity", "number", (one) => one.active ?? one.created, true],
+  ["created", "Created", "made", ({ created }) => created, true],
 ];
 
 // What a search looks in.
 export const wordsOf = (one) =>
-  [one.name, one.title, one.state, one.incomplete && "incomplete", leaderOf(one).text, ...(one.tags ?? []), one.note]
+  [one.name, one.title, stateOf(one), one.incomplete && "incomplete", one.leader, ...(one.tags ?? []), one.note]
     .filter(Boolean).join(" ").toLowerCase();
 
-function leaderOf({ goal, decision }) {
-  if (goal === "mixture") return { text: recipe(Object.entries(decision.weights ?? {})).join(" + "), more: "best mixture" };
-  if (goal === "route") return { text: decision.best ?? "", more: "best alone" };
-  return { text: decision.best ?? "", more: decision.confidence_text && `${decision.confidence_text} sure` };
-}
+// What a row shows, as text: it is drawn again when this changes.
+export const shownOf = (one) => JSON.stringify([one, stateOf(one), activity(one)]);
 
-// does: what happens on a click: { remove(experiment), tag(tag), select(name, isSelected) }.
+const activity = ({ active }) => (active ? `${ago(serviceTime() - active)} ago` : "–");
+
+// does: what happens on a click: { tag(tag), select(name, isSelected) }.
 export function row(experiment, isSelected, does) {
-  const { name, tags = [], note, budget, cost: spent, decision_cost: decided } = experiment;
-  const { text, more } = leaderOf(experiment);
+  const { name, tags = [], note, budget, cost: spent, decision_cost: decided, leader, leader_is: what, decision } = experiment;
   const of = budget === null ? "" : ` of ${count(budget)}`;
   const before = decided !== undefined && decided !== spent ? ` (${cost(decided)} at the decision)` : "";
   return h("tr", { class: "line", role: "row" }, [
     h("th", { scope: "row", role: "rowheader", title: note }, [
       h("span", { class: "selectable" }, [
-        h("input", { type: "checkbox", checked: isSelected, "aria-label": `Compare ${name}`, title: "Select two experiments to compare them",
+        h("input", { type: "checkbox", checked: isSelected, "aria-label": `Select ${name}`,
           onchange: ({ target }) => does.select(name, target.checked) }),
         h("a", { href: `#/e/${encodeURIComponent(name)}` }, name),
       ]),
       note && h("span", { class: "quiet noted" }, note),
       tags.length > 0 && chips(tags, does.tag),
     ]),
-    cell("State", "", badges(experiment.state, experiment.incomplete)),
+    cell("State", "", badges(experiment, experiment.incomplete)),
     cell("Metric", "measured", experiment.title),
-    cell("Leader", text ? "leader" : "leader none", text ? h("div", {}, h("div", {}, text), more && h("div", { class: "quiet" }, more))
+    cell("Leader", leader ? "leader" : "leader none", leader ? h("div", {}, h("div", {}, leader), what && h("div", { class: "quiet" }, what))
       : h("span", { class: "quiet" }, "None yet")),
+    cell("Confidence", `number${decision.confidence_text ? "" : " none"}`, decision.confidence_text || "–"),
     cell("Score", experiment.score === null ? "none" : "", scored(experiment)),
     cell("Samples", "number", `${count(experiment.samples)}${of}`),
     cell("Cost", `number cost${spent === undefined ? " none" : ""}`, spent === undefined ? "–" : `${cost(spent)}${before}`),
-    cell("Created", "when", date(experiment.created)),
-    h("td", { class: "row-actions", role: "cell" },
-      h("button", { class: "small", "aria-label": `Delete ${name}`, onclick: () => does.remove(experiment) }, "Delete")),
+    cell("Last activity", "number when", activity(experiment)),
+    cell("Created", "when made", date(experiment.created)),
   ]);
 }
 
@@ -61,13 +62,9 @@ function scored({ score: found, decision, lower, upper, rival }) {
   if (found === null) return "–";
   const said = h("div", {}, h("span", {}, score(found)), " ", h("span", { class: "quiet" }, plusMinus({ score: found, lower, upper })));
   if (!rival || lower === undefined) return said;
-  const ours = { middle: found, lower, upper };
-  const next = { middle: rival.score, lower: rival.lower ?? null, upper: rival.upper ?? null };
+  const [ours, next] = [{ middle: found, lower, upper }, asInterval({ lower: null, upper: null, ...rival })];
   const { at } = axis([ours, next]);
-  const drawn = (one, who, color) => {
-    const ends = [one.lower, one.upper].map((end) => (end === null ? "unbounded" : score(end)));
-    return bar(one, { at, ticks: [] }, color, `${who}: ${score(one.middle)}, from ${ends[0]} to ${ends[1]}`);
-  };
+  const drawn = (one, who, color) => bar(one, { at, ticks: [] }, color, `${who}: ${score(one.middle)}, from ${fromTo(one)}`);
   return h("div", { class: "two" }, said, drawn(ours, decision.best, "var(--accent)"),
     drawn(next, `Next, ${rival.generator}`, "var(--quiet)"));
 }
@@ -76,10 +73,21 @@ function scored({ score: found, decision, lower, upper, rival }) {
 const cell = (what, kind, ...children) =>
   h("td", { class: kind, role: "cell" }, h("span", { class: "heading", "aria-hidden": "true" }, what), ...children);
 
+const IDLE = 600; // seconds without any change after which an experiment without open picks is idle
+
+// What badges and searches call the state: a running experiment that nobody works on is idle, and a decision that rests on
+// batches that may be wrong is provisional.
+export function stateOf({ state, active, open_picks: open, decision }) {
+  if (decision.unless) return "provisional";
+  const isIdle = ["running", "warming up"].includes(state) && active && !open && serviceTime() - active > IDLE;
+  return isIdle ? `idle ${ago(serviceTime() - active)}` : state;
+}
+
 // The state as a badge, with a second badge if a generator cannot be scored or lacks batches.
-export function badges(state, incomplete) {
+export function badges(experiment, incomplete) {
+  const state = stateOf(experiment);
   return h("span", { class: "badges" }, [
-    h("span", { class: `badge ${state.replaceAll(" ", "-")}` }, state),
+    h("span", { class: `badge ${state.replace(/ \d.*/, "").replaceAll(" ", "-")}` }, state),
     incomplete && h("span", { class: "badge incomplete" }, "incomplete"),
   ]);
 }

@@ -2,17 +2,19 @@
 import { change, experimentPath, get } from "./api.js";
 import { Choice } from "./choice.js";
 import { comparisonPath } from "./compare.js";
-import { confirm, fill, h, say } from "./dom.js";
+import { askFor, confirm, fill, h, say } from "./dom.js";
 import { count, samples } from "./format.js";
-import { COLUMNS, row, wordsOf } from "./overview-row.js";
+import { COLUMNS, row, shownOf, stateOf, wordsOf } from "./overview-row.js";
 import { poll } from "./poll.js";
+import { session } from "./session.js";
 import { keep, seen } from "./view.js";
+import { savedViews } from "./views.js";
 
 const NEW = 50; // experiments that come with each poll: the newest ones
 const PAGE = 200; // those of each further page: the service gives no more at a time
 const FIRST = 100; // rows shown before somebody asks for all: a browser takes long to lay out many
 const OFTEN = 15; // polls after which all others are asked for again
-const STATES = ["running", "warming up", "decided", "stopped", "out of budget"];
+const STATES = ["running", "idle", "warming up", "provisional", "decided", "stopped", "out of budget"];
 const NEWEST = "created";
 const EXAMPLE = `from optimist_client import Optimist
 
@@ -22,16 +24,17 @@ experiment = optimist.create_experiment(
 )
 for pick in experiment.picks():
     pick.tell(embed(generate(pick.generator, pick.size, pick.seed)))`;
+const LONGEST_TAG = 40; // characters
 
 export function showOverview(main, connection, failed) {
   let pages = []; // the experiments of each page, the newest ones first
   let following = null; // the cursor after the first page
-  const rows = new Map(); // name → its row and the JSON that it shows
+  const rows = new Map(); // name → its row and the text of what it shows
   let turns = 0;
   let showsAll = false;
   let [sorted, isReversed] = direction(seen("sort", NEWEST));
 
-  const search = h("input", { id: "search", type: "search", value: seen("q"), placeholder: "Name, tag, leader, …",
+  const search = h("input", { id: "search", type: "search", value: seen("q"), placeholder: "Name, tag, leader, … ( / )",
     autocomplete: "off", oninput: () => (keep("q", search.value), draw()) });
   const state = new Choice("state", "State", () => (keep("state", state.value), draw()));
   state.offer([["", "All"], ...STATES.map((one) => [one, capitalised(one)])], STATES.find((one) => one === seen("state")) ?? "");
@@ -46,18 +49,23 @@ export function showOverview(main, connection, failed) {
   const heads = new Map(COLUMNS.map((column) => [column[0], heading(column)]));
   const body = h("tbody", { role: "rowgroup" });
   const shown = h("p", { class: "quiet", role: "status" });
-  let selected = []; // at most two names
-  const compare = h("a", { class: "button", hidden: true });
+  const selected = new Set(); // names
+  const views = savedViews();
+  const compare = h("a", { class: "button" }, "Compare");
+  const menu = h("details", { class: "menu", hidden: true }, h("summary", { class: "button" }), h("div", { class: "card" }, [
+    compare,
+    h("button", { class: "small admin", onclick: () => tagAll() }, "Add a tag …"),
+    h("button", { class: "small danger admin", onclick: () => removeAll() }, "Delete …"),
+  ]));
   const problem = h("p", { class: "problem", role: "alert" });
   const table = h("table", { class: "overview", role: "table" }, [
-    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...heads.values(),
-      h("th", { scope: "col", role: "columnheader" }, h("span", { class: "unseen" }, "Actions")))),
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...heads.values())),
     body,
   ]);
   const list = h("section", { class: "card", "aria-label": "Experiments", hidden: true }, [
     h("div", { class: "tools" }, [
       h("div", { class: "field" }, h("label", { for: "search" }, "Search"), search), state.element, tag.element,
-      h("div", { class: "narrow-only" }, order.element), compare, shown,
+      h("div", { class: "narrow-only" }, order.element), views.element, menu, shown,
     ]),
     problem,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Experiments table" }, table),
@@ -70,7 +78,7 @@ export function showOverview(main, connection, failed) {
   const polling = poll(turn, connection, failed);
 
   async function turn() {
-    const first = await get(path(NEW), "list 0");
+    const [first] = await Promise.all([get(path(NEW), "list 0"), session()]);
     const isOld = first.next !== following || turns % OFTEN === 0;
     if (pages[0] !== first.experiments) {
       pages = [first.experiments, ...pages.slice(1)];
@@ -98,7 +106,7 @@ export function showOverview(main, connection, failed) {
     empty.hidden = number > 0;
     offerTags(all);
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = all.filter((one) => (!state.value || one.state === state.value) &&
+    const found = all.filter((one) => (!state.value || stateOf(one).startsWith(state.value)) &&
       (!tag.value || one.tags?.includes(tag.value)) && words.every((word) => wordsOf(one).includes(word)));
     const key = COLUMNS.find(([id]) => id === sorted)[3];
     const compared = (a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : b.created - a.created);
@@ -119,6 +127,8 @@ export function showOverview(main, connection, failed) {
     if (focused !== document.activeElement && focused.isConnected) focused.focus();
     const names = new Set(all.map(({ name }) => name));
     for (const name of rows.keys()) if (!names.has(name)) rows.delete(name);
+    for (const name of selected) if (!names.has(name)) select(name, false);
+    views.draw();
     say(shown, `${count(found.length)} of ${count(number)} ${number === 1 ? "experiment" : "experiments"}`);
   }
 
@@ -132,12 +142,12 @@ export function showOverview(main, connection, failed) {
 
   // Rows that say what they said are used again.
   function rowOf(experiment) {
-    const json = JSON.stringify(experiment);
+    const text = shownOf(experiment);
     const known = rows.get(experiment.name);
-    if (known?.json === json) return known.element;
-    const element = row(experiment, selected.includes(experiment.name), { remove, tag: tagged, select });
+    if (known?.text === text) return known.element;
+    const element = row(experiment, selected.has(experiment.name), { tag: tagged, select });
     const held = known?.element.contains(document.activeElement) ? document.activeElement.tagName : null;
-    rows.set(experiment.name, { json, element });
+    rows.set(experiment.name, { text, element });
     if (held) setTimeout(() => element.querySelector(held)?.focus());
     return element;
   }
@@ -158,36 +168,68 @@ export function showOverview(main, connection, failed) {
     draw();
   }
 
-  // The two that were selected last.
   function select(name, isSelected) {
-    selected = [...selected.filter((one) => one !== name), ...(isSelected ? [name] : [])];
-    for (const one of selected.splice(0, selected.length - 2)) {
-      const box = rows.get(one)?.element.querySelector("input");
-      if (box) box.checked = false;
-    }
-    compare.hidden = selected.length === 0;
-    say(compare, selected.length === 2 ? "Compare the two selected" : "Select one more to compare");
-    if (selected.length === 2) compare.href = comparisonPath(selected);
-    else compare.removeAttribute("href");
+    if (isSelected) selected.add(name);
+    else selected.delete(name);
+    const box = rows.get(name)?.element.querySelector("input");
+    if (box) box.checked = isSelected;
+    menu.hidden = selected.size === 0;
+    if (menu.hidden) menu.open = false;
+    say(menu.firstChild, `${count(selected.size)} selected`);
+    compare.hidden = selected.size < 2;
+    compare.href = comparisonPath([...selected]);
   }
 
-  async function remove({ name, samples: told }) {
-    const text = `${name} and its ${samples(told)} are deleted from the service. This cannot be undone; ` +
-      "`optimist export` writes an archive of it first.";
-    if (!(await confirm("Delete this experiment?", text, "Delete"))) return;
+  // Do something to all that are selected; what is refused is said, and stays selected.
+  async function each(act) {
     say(problem, "");
-    try {
-      await change("DELETE", experimentPath(name));
-      select(name, false);
-      turns = 0;
-    } catch (error) {
-      say(problem, error.message);
+    for (const name of [...selected]) {
+      try {
+        await act(experimentPath(name), pages.flat().find((one) => one.name === name));
+        select(name, false);
+      } catch (error) {
+        say(problem, `${name}: ${error.message}`);
+      }
     }
+    turns = 0;
     polling.now();
   }
 
-  return polling;
+  async function tagAll() {
+    const text = `${listed([...selected])} get this tag besides those that they have.`;
+    const wanted = await askFor("Add a tag?", text, "Add", "Tag", LONGEST_TAG);
+    if (wanted) each((path, { tags = [] }) => change("PATCH", path, { tags: [...new Set([...tags, wanted.trim()])] }));
+  }
+
+  async function removeAll() {
+    const told = pages.flat().filter(({ name }) => selected.has(name)).reduce((sum, one) => sum + one.samples, 0);
+    const text = `${listed([...selected])} and ${selected.size === 1 ? "its" : "their"} ${samples(told)} are deleted from the service. ` +
+      "This cannot be undone; `optimist export` writes an archive first.";
+    const title = selected.size === 1 ? "Delete this experiment?" : `Delete ${count(selected.size)} experiments?`;
+    if (await confirm(title, text, "Delete")) each((path) => change("DELETE", path));
+  }
+
+  // "/" leads to the search.
+  function typed(event) {
+    if (event.key !== "/" || event.target.closest("input, select, textarea, dialog")) return;
+    event.preventDefault();
+    search.focus();
+  }
+  document.addEventListener("keydown", typed);
+
+  return {
+    now: polling.now,
+    stop() {
+      document.removeEventListener("keydown", typed);
+      polling.stop();
+    },
+  };
 }
+
+const NAMED = 5; // experiments that a question names
+
+const listed = (names) =>
+  names.length > NAMED ? `${names.slice(0, NAMED).join(", ")} and ${count(names.length - NAMED)} more` : names.join(", ");
 
 const path = (limit, cursor) => `v1/experiments?limit=${limit}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`;
 

@@ -1,4 +1,4 @@
-// The order of the standings.
+// The order of the standings, and who matters in them.
 
 // The standings sorted by score, with generators without a score at the end. The leader comes first even if its score
 // ties with others: negative distances are shown as 0.
@@ -11,4 +11,11 @@ export function ranked(report) {
       if (a.score === null || b.score === null) return (a.score === null) - (b.score === null) || a.place - b.place;
       return leads(b) - leads(a) || sign * (a.score - b.score) || a.place - b.place;
     });
+}
+
+// The generators that axes have to hold: the best one, the next, and all that are not shown to be worse.
+export function contenders(report) {
+  const worse = new Set((report.decision.verdicts ?? []).filter(({ verdict }) => verdict === "worse").map(({ generator }) => generator));
+  const found = ranked(report).filter(({ score }) => score !== null).map(({ generator }) => generator);
+  return new Set(found.filter((name, place) => place < 2 || !worse.has(name)));
 }

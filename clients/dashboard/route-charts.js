@@ -1,16 +1,17 @@
 // The charts of routing over time: what it gains, and the scores that this compares.
-import { ChartPair, marked } from "./chart-pair.js";
 import { styleValue } from "./colours.js";
+import { h } from "./dom.js";
 import { count, score } from "./format.js";
-import { chart, plain, rangeOf, react, within } from "./plot.js";
+import { chart, Drawing, marked, plain, rangeOf, react, within } from "./plot.js";
 
-export class RouteCharts extends ChartPair {
+export class RouteCharts extends Drawing {
   constructor() {
     const gain = chart("gain", "Gain over time",
       "By how much routing is better than the best single generator, with its 95 % interval where there is one.", "h3");
     const routed = chart("routed", "Routing against one generator alone",
       "The expected score of routed prompts, and that of the generator that was the best one alone.", "h3");
     super(gain, routed);
+    this.element = h("div", { class: "charts" }, gain.card, routed.card);
     Object.assign(this, { gain, routed });
   }
 
@@ -18,7 +19,7 @@ export class RouteCharts extends ChartPair {
     return [gains.every((gain) => gain === null), told.length === 0];
   }
 
-  drawPair(Plotly, curve, title) {
+  show(Plotly, curve, title) {
     if (curve.gains.some((gain) => gain !== null)) this.drawGain(Plotly, curve, title);
     this.drawScores(Plotly, curve, title);
   }

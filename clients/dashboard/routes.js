@@ -6,6 +6,7 @@ import { cost, count, plusMinus, precise, samples, score, share } from "./format
 import { axis, bar, values } from "./intervals.js";
 import { RouteCharts } from "./route-charts.js";
 import { filled, labelled } from "./shares.js";
+import { named } from "./words.js";
 
 // The section of experiments with the goal "route". The service makes the table again as samples come; the button asks
 // for a newer one.
@@ -38,7 +39,6 @@ export class Routes {
         h("h3", {}, "By type of prompt"), this.types.region,
         h("h3", {}, "Who gets the prompts"), this.shares.region,
       ])),
-      this.charts.element,
     ]);
   }
 
@@ -105,14 +105,15 @@ export class Routes {
       ...names.map((name) => head("scored", h("span", { class: "called", title: name }, name),
         h("span", { class: "axis", "aria-hidden": "true" }, values(drawn)))),
       head("number", "Gain of routing"));
-    fill(this.types.body, types.map((type, i) => this.type(type, i, names, title, drawn, open, z)));
+    const called = named(types.map(({ examples }) => examples));
+    fill(this.types.body, types.map((type, i) => this.type({ ...type, called: called[i] }, i, names, title, drawn, open, z)));
   }
 
-  type({ share: part, examples, winner, lead, lead_standard_error: spread, gain, gain_standard_error: error, scores },
+  type({ share: part, examples, winner, lead, lead_standard_error: spread, gain, gain_standard_error: error, scores, called },
     i, names, title, drawn, open, z) {
     const of = new Map(scores.map((one) => [one.generator, one]));
     return h("tr", { role: "row" }, [
-      h("th", { scope: "row", role: "rowheader" }, prompts(examples, i, open)),
+      h("th", { scope: "row", role: "rowheader" }, called && h("strong", {}, called), prompts(examples, i, open)),
       cell("number", "Share", share(part)),
       cell("winner", "Best for them", h("div", {}, labelled(winner, this.palette.colour(winner)),
         h("div", { class: "quiet lead" }, lead === null ? "lead not known yet" : `by ${withRange(lead, spread, z)}`))),

@@ -1,49 +1,35 @@
 // A chart of two metrics: each generator with its intervals, and the Pareto front.
 import { DRAWN, styleValue } from "./colours.js";
 import { Choice } from "./choice.js";
-import { h } from "./dom.js";
 import { score } from "./format.js";
-import { chart, plain, plotly, react } from "./plot.js";
-import { onTheme } from "./theme.js";
+import { asInterval, axis } from "./intervals.js";
+import { chart, Drawing, plain, react } from "./plot.js";
 
-export class Scatter {
+export class Scatter extends Drawing {
   constructor(palette) {
+    super(chart("scatter", "Two metrics", "Filled: no other generator is better by both. The lines are intervals."));
     this.palette = palette;
-    const redraw = () => this.latest && this.draw(...this.latest);
-    this.across = new Choice("metric-across", "Horizontal", redraw);
-    this.up = new Choice("metric-up", "Vertical", redraw);
-    this.chart = chart("scatter", "Two metrics",
-      "Filled: on the Pareto front, where no other generator scores better by both. The lines are intervals.", "h3");
-    this.figure = this.chart.card;
+    [this.chart] = this.charts;
+    this.across = new Choice("metric-across", "Horizontal", () => this.redraw());
+    this.up = new Choice("metric-up", "Vertical", () => this.redraw());
     this.chart.choose(this.across, this.up);
-    this.unwatch = onTheme(redraw);
-  }
-
-  stop() {
-    this.unwatch();
-    window.Plotly?.purge(this.chart.plot);
-    this.latest = null;
   }
 
   // metrics: as `metricsOf` gives them; names: of the generators, best first.
-  async draw(metrics, names) {
-    this.latest = [metrics, names];
+  lacks(metrics, names) {
     const options = metrics.map(({ label, title }) => [label, title]);
     this.across.offer(options, metrics[1].label);
     this.up.offer(options, metrics[0].label);
-    const [across, up] = [this.across, this.up].map((choice) => metrics.find(({ label }) => label === choice.value));
-    const points = names
+    this.metrics = [this.across, this.up].map((choice) => metrics.find(({ label }) => label === choice.value));
+    const [across, up] = this.metrics;
+    this.points = names
       .map((generator) => ({ generator, x: across.of.get(generator), y: up.of.get(generator) }))
       .filter(({ x, y }) => x && y && x.score !== null && y.score !== null);
-    this.chart.waiting(points.length === 0);
-    if (!points.length) return;
-    let Plotly;
-    try {
-      Plotly = await plotly();
-    } catch {
-      return; // the other charts say so
-    }
-    if (this.latest?.[0] !== metrics) return;
+    return [this.points.length === 0];
+  }
+
+  show(Plotly) {
+    const { points, metrics: [across, up] } = this;
     const front = paretoFront(points, across, up);
     const best = front.map(({ generator }) => generator);
     this.chart.label(`On the Pareto front of ${across.title} and ${up.title}: ${best.join(", ")}`);
@@ -51,12 +37,20 @@ export class Scatter {
     const title = ({ title, direction, better }) => ({ text: `${plain(title)} ${direction} ${better}` });
     react(Plotly, this.chart, [boundary(front, across), ...traces], {
       hovermode: "closest",
-      showlegend: points.length <= DRAWN && this.chart.plot.clientWidth >= 480,
+      showlegend: points.length <= DRAWN,
       margin: { l: 8, r: 12, t: 24, b: 8 }, // room for a name above the highest point
-      xaxis: { title: title(across) },
-      yaxis: { title: title(up) },
+      xaxis: { title: title(across), range: holding(points.map(({ x }) => x), across) },
+      yaxis: { title: title(up), range: holding(points.map(({ y }) => y), up) },
     });
   }
+}
+
+// The range of an axis that holds the better half of the points with their intervals, and those that are not far from them.
+function holding(standings, { lower_is_better: isLower }) {
+  const sign = isLower ? 1 : -1;
+  const inOrder = standings.map(asInterval).sort((a, b) => sign * (a.middle - b.middle));
+  const { least, most } = axis(inOrder);
+  return [least, most];
 }
 
 // The points that no other one beats by one metric without being worse by the other, from left to right.

@@ -1,14 +1,14 @@
-// Shares of generators drawn as filled bars, and the square in a generator's colour beside its name.
+// Shares of generators drawn as filled bars, and the square, or line, in a generator's colour beside its name.
 import { h } from "./dom.js";
 
-export function swatch(color) {
-  const square = h("span", { class: "swatch", "aria-hidden": "true" });
-  square.style.background = color;
+export function swatch(color, dash = "solid") {
+  const square = h("span", { class: dash === "solid" ? "swatch" : "swatch dashed", "aria-hidden": "true" });
+  square.style.color = color;
   return square;
 }
 
-export const labelled = (generator, color) =>
-  h("span", { class: "label" }, swatch(color), h("span", { class: "name" }, generator));
+export const labelled = (generator, color, dash) =>
+  h("span", { class: "label" }, swatch(color, dash), h("span", { class: "name" }, generator));
 
 // part: of the width, 0 to 1.
 export function filled(part, color) {

@@ -1,12 +1,13 @@
 // The form that asks for an access key if the service requires one.
 import { signIn } from "./api.js";
 import { fill, h, say } from "./dom.js";
+import { session } from "./session.js";
 
 // `done` is called when the service has accepted a key.
 export function showSignIn(main, done) {
   const error = h("p", { class: "error", role: "alert" });
   const key = h("input", {
-    id: "key", type: "password", autocomplete: "current-password", required: true, "aria-label": "Access key",
+    id: "key", type: "password", autocomplete: "current-password", required: true,
   });
   const form = h(
     "form",
@@ -21,11 +22,14 @@ export function showSignIn(main, done) {
           key.select();
           return;
         }
+        await session(true);
         done();
       },
     },
     h("h1", {}, "Sign in"),
-    h("p", {}, "This service requires an access key. Create one with ", h("code", {}, "optimist keys create"), "."),
+    h("p", {}, "This service requires an access key. Somebody who runs it can create one:"),
+    h("pre", { tabindex: "0" }, h("code", {}, "optimist keys create --role viewer")),
+    h("label", { for: "key" }, "Access key"),
     h("div", { class: "field" }, key, h("button", {}, "Sign in")),
     error,
   );

@@ -5,17 +5,17 @@ import { worseCell, differences } from "./worse.js";
 import { confirm, fill, h, say } from "./dom.js";
 import { downloads } from "./download.js";
 import { cost, count, plusMinus, score, share } from "./format.js";
-import { axis, bar, values } from "./intervals.js";
-import { ranked } from "./ranking.js";
+import { asInterval, axis, bar, fromTo, values } from "./intervals.js";
+import { contenders, ranked } from "./ranking.js";
+import { swatch } from "./shares.js";
 import { asFigure, asRows } from "./standings-files.js";
 import { warningLine } from "./warnings.js";
 
 // Why it was or was not decided; "" before there is anything to compare.
 export const why = ({ samples, standings, why: said }) => (samples && standings.length > 1 ? said : "");
 
-const asInterval = ({ score, lower, upper }) => ({ middle: score, lower, upper });
-
 const FIRST = 25; // generators shown before somebody asks for all
+const COMMON = 3; // generators of which a warning is said once, below the table
 
 // The easy prompts may have gone to one generator and the hard ones to another.
 const ROUTED = "Each generator's mean is over the prompts that it was given, so these means cannot be compared; the table "
@@ -34,12 +34,13 @@ export class Standings {
     this.showsAll = false;
     this.more = h("button", { class: "small more", onclick: () => ((this.showsAll = true), this.draw(this.latest)) });
     this.overlap = h("p", { class: "quiet overlap" });
+    this.warnings = warningLine();
     this.axis = h("span", { class: "axis", "aria-hidden": "true" });
     this.worseAxis = h("span", { class: "axis wide", "aria-hidden": "true" });
     const columns = [["Generator"], [["Worse than the best by", this.worseAxis], "worse"],
       [metric, "number"], [["Interval", this.axis], "wide own"],
       ["Samples", "number"], ["Cost", "number cost"], ["Share of samples", "number wide"],
-      [h("span", { class: "unseen" }, "Actions"), "row-actions"]];
+      [h("span", { class: "unseen" }, "Actions"), "row-actions admin"]];
     this.section = h("section", { class: "card", "aria-labelledby": "standings" }, [
       h("div", { class: "headed" }, [
         h("h2", { id: "standings" }, "Standings"),
@@ -55,6 +56,7 @@ export class Standings {
       ]),
       this.more,
       this.overlap,
+      this.warnings.element,
       this.problem,
     ]);
   }
@@ -63,9 +65,13 @@ export class Standings {
     this.latest = report;
     this.saves.hidden = report.standings.every(({ score }) => score === null);
     const standings = ranked(report);
-    const scale = axis(standings.filter((standing) => standing.score !== null).map(asInterval));
-    const isRouter = report.goal === "route";
-    const worse = isRouter ? null : differences(report, standings);
+    const isRouter = report.view === "routes";
+    const scored = standings.filter((standing) => standing.score !== null);
+    const near = contenders(report);
+    const scale = axis(scored.map(asInterval), "", isRouter ? undefined : scored.filter((one) => near.has(one.generator)).map(asInterval));
+    const worse = isRouter ? null : differences(report, standings, near);
+    const { common, own } = sorted(standings);
+    this.warnings.draw(common);
     const { best, rank: rankOfBest, verdicts } = report.decision;
     const words = new Map((verdicts ?? []).map((one) => [one.generator, one.words]));
     say(this.note, isRouter ? ROUTED : "");
@@ -93,7 +99,7 @@ export class Standings {
         this.rows.set(standing.generator, row);
       }
       const called = !isRouter && standing.generator === best && rankOfBest;
-      row.draw(standing, scale, called, actives > 1 || standing.state !== "active", isRouter ? "" : words.get(standing.generator) ?? "", worse);
+      row.draw(standing, scale, called, actives > 1 || standing.state !== "active", isRouter ? "" : words.get(standing.generator) ?? "", worse, own.get(standing.generator));
       row.element.hidden = !this.showsAll && rank >= FIRST;
       // Moving an element removes its focus, so move only those at the wrong place.
       const there = this.body.children[rank] ?? null;
@@ -103,9 +109,8 @@ export class Standings {
 
   row({ generator }) {
     const { palette, metric } = this;
-    const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
+    const square = swatch("");
     const marks = h("span", { class: "badges" });
-    const verdict = h("p", { class: "quiet verdict" });
     const warnings = warningLine();
     const apart = worseCell();
     const value = h("strong", {});
@@ -129,10 +134,9 @@ export class Standings {
     const element = h("tr", { role: "row" }, [
       h("th", { scope: "row", role: "rowheader" }, [
         h("div", { class: "generator" }, [
-          h("span", { class: "label" }, swatch, h("span", { class: "name" }, generator)),
+          h("span", { class: "label" }, square, h("span", { class: "name" }, generator)),
           marks,
         ]),
-        verdict,
         warnings.element,
       ]),
       apart,
@@ -141,30 +145,27 @@ export class Standings {
       cell("Samples", "number", told, pending),
       cell("Cost", "number cost", spent, each),
       ratio,
-      cell("", "row-actions", pause, retire),
+      cell("", "row-actions admin", pause, retire),
     ]);
     return {
       element,
-      draw(standing, scale, called, canChange, words, worse) {
+      draw(standing, scale, called, canChange, verdict, worse, doubts) {
         const color = palette.colour(generator);
         state = standing.state;
         element.classList.toggle("best", called === "best");
-        say(verdict, words);
-        swatch.style.background = color;
+        square.style.color = color;
         fill(marks, [
           called && h("span", { class: `badge ${called}` }, called),
           state !== "active" && h("span", { class: "badge" }, state),
           standing.incomplete && h("span", { class: "badge incomplete" }, "incomplete"),
         ]);
-        warnings.draw(standing.warnings);
-        apart.draw(generator, called, worse, color);
+        warnings.draw(doubts);
+        apart.draw(generator, called, worse, color, verdict);
         say(value, standing.below_noise ? `${standing.score} (below noise)` : score(standing.score));
         say(spread, plusMinus(standing));
         say(bracket, standing.bracket ? `bracket ${standing.bracket.map(score).join(" … ")}` : "");
-        const ends = [standing.lower, standing.upper].map((end) => (end === null ? "unbounded" : score(end)));
-        const label = `From ${ends[0]} to ${ends[1]}`;
-        interval.dataset.head = standing.score === null ? "Interval" : `Interval, ${ends[0]} to ${ends[1]}`;
-        fill(interval, standing.score === null ? null : bar(asInterval(standing), scale, color, label));
+        interval.dataset.head = standing.score === null ? "Interval" : `Interval, ${fromTo(standing)}`;
+        fill(interval, standing.score === null ? null : bar(asInterval(standing), scale, color, `From ${fromTo(standing)}`));
         say(told, count(standing.samples));
         say(pending, standing.pending ? ` +${count(standing.pending)}` : "");
         pending.title = standing.pending ? "Samples of open picks" : "";
@@ -188,6 +189,20 @@ export class Standings {
     }
     this.refresh();
   }
+}
+
+// The warnings that many generators have, and those of each that are its own.
+function sorted(standings) {
+  const of = new Map();
+  for (const { generator, warnings } of standings) {
+    for (const text of warnings) of.set(text, [...(of.get(text) ?? []), generator]);
+  }
+  const isCommon = (text) => of.get(text).length >= COMMON;
+  const named = (names) => (names.length === standings.length ? "all generators" : names.join(", "));
+  return {
+    common: [...of].filter(([text]) => isCommon(text)).map(([text, names]) => `${text} (${named(names)})`),
+    own: new Map(standings.map(({ generator, warnings }) => [generator, warnings.filter((text) => !isCommon(text))])),
+  };
 }
 
 // head: the heading, which stands above the value on a phone, where rows are blocks. A browser forgets what such a table

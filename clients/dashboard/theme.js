@@ -1,5 +1,6 @@
 // The colours: those of the system, or light or dark ones that the viewer has chosen, which the browser remembers.
 import { Choice } from "./choice.js";
+import { remember, remembered } from "./remember.js";
 
 const KEY = "optimist-theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
@@ -17,7 +18,7 @@ export function onTheme(redraw) {
 // The control for the top of the page.
 export function themeChoice() {
   const choice = new Choice("theme", "Theme", () => {
-    remember(choice.value);
+    remember(KEY, choice.value);
     use(choice.value);
   });
   choice.offer([["", "System"], ["light", "Light"], ["dark", "Dark"]], root.dataset.theme ?? "");
@@ -32,22 +33,5 @@ function use(theme) {
 
 const tell = () => watchers.forEach((redraw) => redraw());
 
-// A browser may refuse to store anything.
-function remember(theme) {
-  try {
-    localStorage.setItem(KEY, theme);
-  } catch {
-    // The choice lasts as long as the page.
-  }
-}
-
-function remembered() {
-  try {
-    return localStorage.getItem(KEY);
-  } catch {
-    return null;
-  }
-}
-
-if (["light", "dark"].includes(remembered())) root.dataset.theme = remembered();
+if (["light", "dark"].includes(remembered(KEY))) root.dataset.theme = remembered(KEY);
 system.addEventListener("change", tell);

@@ -100,7 +100,7 @@ def test_lost_rounds_leave_the_charts(
     earlier = site.saved()
     site.tell(name, "bad", 20, 5, score=2.5)
     site.progress(name, 40)  # this service knows the progress curve by now
-    page = open_page(f"{site.http.base_url}/#/e/{name}", expected=REFUSED)
+    page = open_page(f"{site.http.base_url}/#/e/{name}?how=open", expected=REFUSED)
     shown = """([samples, scores]) => {
       const data = (plot) => document.getElementById(plot)?.data ?? [];
       const drawn = data("plot-estimates").map((line) => [line.name, line.y]).sort();

@@ -94,7 +94,7 @@ def until_loaded(page: Page, where: str) -> None:
 
 @pytest.mark.long
 def test_the_latest_random_ones_and_side_by_side(open_page: OpenPage, client: Optimist, pictured: str):
-    page = open_page(f"/#/e/{pictured}", charts=False)
+    page = open_page(f"/#/e/{pictured}?samples=latest", charts=False)
     lines = page.locator(".gallery-line")
     expect(lines).to_have_count(3)
     expect(lines.first).to_contain_text("20 kept")
@@ -134,14 +134,13 @@ def test_by_mode_near_ones_are_folded_and_opened_together(open_page: OpenPage, c
         noise = spread * np.random.default_rng(pick.seed).standard_normal((4, 2))
         pick.tell(np.array([[0.0, 0.0], [30.0, 0.0]])[of] + noise, previews=[image(seed, 0) for seed in pick.seeds])
     page = open_page("/#/e/by-mode", charts=False, bypass_csp=True)
-    page.get_by_text("By mode", exact=True).click()
     rows = page.locator(".by-mode tbody tr")
     expect(rows).to_have_count(2)
     expect(rows.nth(1)).to_contain_text("none")
     folded = rows.first.locator("td[data-head=half] .tile")
     expect(folded).to_have_count(1)
     expect(folded.locator(".same")).to_have_text("× 16")
-    assert page.url.endswith("?samples=modes")
+    assert page.url.endswith("/by-mode")
     assert serious_violations_of_both_schemes(page, axe) == []
     folded.click()
     dialog = page.get_by_role("dialog")

@@ -79,7 +79,9 @@ def test_rows_are_blocks_on_a_phone(open_page: OpenPage, list_of_three: None, ax
 def test_an_experiment_is_deleted_once_that_is_confirmed(open_page: OpenPage, client: Optimist):
     client.create_experiment("gone-soon", ["a", "b"], metric=Mean())
     page = open_page("/#/?q=gone", charts=False)
-    remove = page.get_by_role("button", name="Delete gone-soon")
+    page.get_by_role("checkbox", name="Select gone-soon").check()
+    page.get_by_text("1 selected").click()
+    remove = page.get_by_role("button", name="Delete …")
     remove.click()
     expect(page.get_by_role("dialog")).to_contain_text("gone-soon and its 0 samples are deleted")
     page.get_by_role("button", name="Cancel").click()
@@ -89,6 +91,50 @@ def test_an_experiment_is_deleted_once_that_is_confirmed(open_page: OpenPage, cl
     expect(page.locator(".line")).to_have_count(0)
     with pytest.raises(NotFoundError):
         client.experiment("gone-soon").report()
+
+
+def test_several_get_a_tag_at_once(open_page: OpenPage, client: Optimist):
+    made = [client.create_experiment(name, ["a", "b"], metric=Mean(), tags=["old"]) for name in ("tag-one", "tag-two")]
+    page = open_page("/", charts=False)
+    expect(page.get_by_role("link", name="tag-one")).to_be_visible()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search")).to_be_focused()
+    page.keyboard.type("tag-")
+    for experiment in made:
+        page.get_by_role("checkbox", name=f"Select {experiment.name}").check()
+    page.get_by_text("2 selected").click()
+    page.get_by_role("button", name="Add a tag …").click()
+    page.get_by_role("dialog").get_by_label("Tag").fill("morning")
+    page.keyboard.press("Enter")
+    expect(page.locator(".line").get_by_role("button", name="morning")).to_have_count(2)
+    assert [experiment.report().tags for experiment in made] == [["old", "morning"]] * 2
+
+
+def test_views_are_saved_under_a_name(open_page: OpenPage, client: Optimist):
+    client.create_experiment("viewed", ["a", "b"], metric=Mean())
+    page = open_page("/#/?q=viewed", charts=False)
+    expect(page.locator(".line")).to_have_count(1)
+    page.get_by_role("button", name="Save view").click()
+    page.get_by_role("dialog").get_by_label("Name").fill("mine")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("View", exact=True)).to_have_value("q=viewed")
+    page.get_by_label("View", exact=True).select_option("All")
+    expect(page.get_by_label("Search")).to_have_value("")
+    page.get_by_label("View", exact=True).select_option("mine")
+    expect(page.get_by_label("Search")).to_have_value("viewed")
+    page.get_by_role("button", name="Forget view").click()
+    expect(page.get_by_label("View", exact=True)).to_be_hidden()
+
+
+def test_an_abandoned_experiment_is_idle(open_page: OpenPage, client: Optimist):
+    client.create_experiment("abandoned", ["a", "b"], metric=Mean()).ask().give_up()
+    page = open_page("/", charts=False)
+    said = """async (one) => (await import("/dashboard/0/overview-row.js")).stateOf(one)"""
+    one = page.request.get("/v1/experiments?search=abandoned").json()["experiments"][0]
+    assert (one["open_picks"], one["active"] > one["created"]) == (0, True)
+    assert page.evaluate(said, one) == one["state"]
+    assert page.evaluate(said, {**one, "active": one["active"] - 3 * 3600}) == "idle 3 h"
+    assert page.evaluate(said, {**one, "active": one["active"] - 3 * 3600, "open_picks": 1}) == one["state"]
 
 
 def test_all_pages_of_a_long_list_are_searched_and_follow_changes(open_page: OpenPage, client: Optimist):

@@ -70,7 +70,7 @@ def test_the_table_says_who_wins_which_prompts(open_page: OpenPage, client: Opti
     routes = table(client.experiment(router.name), 200)
     page = open_page(f"/#/e/{router.name}", charts=False, bypass_csp=True)
     expect(page.locator(".answer")).to_have_text(routes.gain_text)
-    headings = page.locator("main h2").all_text_contents()
+    headings = page.locator("main h2:visible").all_text_contents()
     assert headings[:2] == ["Routing", "Standings"]
     assert "Estimated regret" not in headings
     expect(card(page)).to_contain_text(routes.savings_text)
@@ -127,7 +127,7 @@ def test_the_gain_is_drawn_over_time(open_page: OpenPage, service: Service, rout
     report = httpx.get(f"{service.url}/v1/experiments/{router.name}/report?after=0").raise_for_status().json()
     curve = RouteCurve.model_validate(report["progress"]["routes"])
     assert len(curve.told) > 1
-    page = open_page(f"/#/e/{router.name}")
+    page = open_page(f"/#/e/{router.name}?how=open")
     page.wait_for_selector("#plot-gain.js-plotly-plot")
     x, y, above, below = page.evaluate(
         """() => document.getElementById('plot-gain').data.map(

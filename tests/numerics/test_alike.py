@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optimist.numerics.alike import MOST, modes_and_copies
+from optimist.numerics.alike import MOST, central_ones, modes_and_copies
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, MOST])
@@ -38,3 +38,8 @@ def test_few_equal_and_extreme_rows(rows: list[list[float]]):
     modes, copies = modes_and_copies(features, np.zeros(len(features), dtype=np.int64))
     assert modes.min() == copies.min() == 0
     assert modes.max() < len({*map(tuple, features.tolist())})
+
+
+def test_the_central_one_of_a_mode_is_nearest_to_its_mean():
+    rows = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 5.0], [9.0, 0.0], [9.0, 3.0]], dtype=np.float32)
+    assert central_ones(rows, np.array([0, 0, 0, 1, 1])).tolist() == [False, True, False, True, False]

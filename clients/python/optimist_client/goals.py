@@ -43,6 +43,9 @@ ROUTE_FIELDS = ("context", "context_features", "context_bandwidth", "price", "ce
 """The fields of a config that only goals with contexts have."""
 
 
+View = Literal["standings", "mixture", "routes"]
+
+
 class DeclaredGoal:
     """A goal: the policies that serve it, the defaults and checks of a config that has it, and what a report says."""
 
@@ -54,6 +57,10 @@ class DeclaredGoal:
     """Whether the answer is one generator, so that there are rivals, regret and what even sampling would have taken."""
     awaits: ClassVar[tuple[str, str]] = ("samples", "scored")
     """What an experiment waits for at first, and what is then done with its generators."""
+    view: ClassVar[View] = "standings"
+    """Where the answer stands on a page: in the standings, in the weights of a mixture, or in a table of routes."""
+    leader_is: ClassVar[str] = ""
+    """What the leader in a list of experiments is, where it is not said by the confidence."""
     has_contexts: ClassVar[bool] = False
     """Whether each pick is for a prompt, whose embedding the ask brings."""
 
@@ -115,6 +122,11 @@ def declared_goals() -> dict[str, type[DeclaredGoal]]:
     return dict(_DECLARED)
 
 
+def known_goal(name: str) -> type[DeclaredGoal]:
+    """The goal of this name; one that this program does not know is read as "best"."""
+    return _DECLARED.get(name, Best)
+
+
 def find_goal(name: object) -> type[DeclaredGoal]:
     """The goal of this name. Raises FixError with the names that there are."""
     if not isinstance(name, str) or name not in _DECLARED:
@@ -158,6 +170,8 @@ class BestMixture(DeclaredGoal):
     name = "mixture"
     policies = (*get_args(MixturePolicy), "uniform")
     names_one = False
+    view = "mixture"
+    leader_is = "best mixture"
     awaits = "samples", "mixed and scored"
 
     @classmethod
@@ -204,6 +218,8 @@ class BestRoutes(DeclaredGoal):
     name = "route"
     policies = (*get_args(RoutePolicy), "ucb", "greedy", "uniform")
     names_one = False
+    view = "routes"
+    leader_is = "best alone"
     awaits = "prompts", "compared"
     has_contexts = True
 

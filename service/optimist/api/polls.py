@@ -322,6 +322,8 @@ def _summary(outline: Outline, report: Report) -> Summary:
         metric=report.metric,
         title=report.title,
         created=outline.experiment.created,
+        active=report.active,
+        open_picks=report.open_picks,
         tags=report.tags,
         note=report.note[:_NOTE],
         generators=len(report.standings),

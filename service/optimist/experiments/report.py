@@ -79,6 +79,7 @@ def report_of(
         state=state.phase,
         ended=state.has_ended,
         open_picks=len(state.open_picks),
+        active=state.stored.changed_at,
         budget=state.budget,
         max_cost=state.max_cost,
         decision_cost=decision_cost(state),

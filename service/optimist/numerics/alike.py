@@ -66,6 +66,16 @@ def modes_of(rows: Floats) -> Groups:
     return groups
 
 
+def central_ones(features: NDArray[np.float32], modes: Groups) -> NDArray[np.bool_]:
+    """True for the row (n, d) of each mode that is nearest to the mean of the mode."""
+    rows = np.asarray(features, dtype=np.float64)
+    found = np.zeros(len(rows), dtype=bool)
+    for mode in np.unique(modes):
+        places = np.flatnonzero(modes == mode)
+        found[places[_squares(rows[places], rows[places].mean(0, keepdims=True)).argmin()]] = True
+    return found
+
+
 def near_ones(rows: Floats, radius: float) -> Groups:
     """The row that stands for each row (n, d), at most `radius` from it.
 

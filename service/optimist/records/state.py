@@ -277,6 +277,11 @@ class ExperimentState:
     """Why it cannot be made by the primary metric, whatever the goal; the next one removes this note."""
 
     @property
+    def changed_at(self) -> float | None:
+        """The time of the change of `state_token`; None before the first one."""
+        return float(self.state_token.split()[0]) if self.state_token else None
+
+    @property
     def basis_digest(self) -> str:
         """SHA-1 (hex) of what `latch_decision` compares: the estimates, or where it is the goal, the mixture's name."""
         entries = [f"{g.estimate_seq} {g.estimate}" if g.estimate else "" for g in self.generators]

@@ -174,8 +174,8 @@ class DecisionInfo(Answer):
     @computed_field
     @property
     def rank(self) -> Literal["best", "leads"]:
-        """What the generator named best is called: "leads" while no confidence is shown."""
-        return "best" if (self.decided or self.confidence_text) and not self.weights else "leads"
+        """What the generator named best is called: "leads" until it is decided."""
+        return "best" if self.decided and not self.weights else "leads"
 
     def why(self, scale: Scale, *, may_go_on: bool = True) -> str:
         """Why it was or was not decided: the rival that is hardest to rule out, what is needed, and, where there may be

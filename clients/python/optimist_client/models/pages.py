@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from optimist_client.goals import Best
-from optimist_client.models.decisions import DecisionInfo
+from pydantic import computed_field
+
+from optimist_client.goals import Best, known_goal
+from optimist_client.models.decisions import DecisionInfo, recipe
 from optimist_client.models.experiments import ReferenceInfo, State
 from optimist_client.wire import Answer, GeneratorName, Identifier, optional
 
@@ -26,6 +28,9 @@ class Summary(Answer):
     title: str
     """The metric's name for display."""
     created: float
+    active: float | None = optional()
+    """As in `Report`."""
+    open_picks: int = 0
     tags: list[str] = optional([])
     note: str = optional("")
     """The first 200 characters of its note."""
@@ -56,6 +61,18 @@ class Summary(Answer):
     """Cost of all samples told; None if no generator has a cost."""
     decision_cost: float | None = optional()
     """`decision_cost` of `Report`."""
+
+    @computed_field
+    @property
+    def leader(self) -> str:
+        """The best mixture or generator so far; "" if there is none."""
+        return recipe(self.decision.weights) or self.decision.best or ""
+
+    @computed_field
+    @property
+    def leader_is(self) -> str:
+        """What the leader is where it is not the best generator: "best mixture", "best alone"; else ""."""
+        return known_goal(self.goal).leader_is
 
 
 class ExperimentPage(Answer):

@@ -82,6 +82,8 @@ class PreviewInfo(Answer):
     asked for, and for a sample without features."""
     alike: int | None = None
     """A group of nearly identical samples of its generator in its mode, 0 the largest one."""
+    central: bool = False
+    """Whether it is the sample of its mode that is nearest to the centre."""
 
 
 class Previews(Answer):

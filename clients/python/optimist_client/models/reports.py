@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, computed_field
 
 from optimist_client import charts, display, tables
-from optimist_client.goals import Best, DeclaredGoal, declared_goals
+from optimist_client.goals import Best, DeclaredGoal, View, known_goal
 from optimist_client.metrics import Scale
 from optimist_client.models.anomalies import AnomalousBatch
 from optimist_client.models.contrasts import Contrast
@@ -70,6 +70,8 @@ class Report(Answer):
     rounds: int
     """Batches told, those retracted since included."""
     open_picks: int
+    active: float | None = optional()
+    """When samples, picks or estimates last changed, in Unix time; None outside of a service."""
     budget: int | None
     cost: float | None = optional()
     """Cost of all samples told, including those of retired generators; None if no generator has a cost."""
@@ -117,6 +119,12 @@ class Report(Answer):
 
     @computed_field
     @property
+    def view(self) -> View:
+        """Where the answer stands on a page: in the standings, in the mixture, or in the table of routes."""
+        return self.asks.view
+
+    @computed_field
+    @property
     def why(self) -> str:
         """Why it was or was not decided, and where no samples are left, what to add."""
         said = self.asks.why(self)
@@ -161,8 +169,8 @@ class Report(Answer):
 
     @property
     def asks(self) -> type[DeclaredGoal]:
-        """What is asked for; a goal that this program does not know is read as "best"."""
-        return declared_goals().get(self.goal, Best)
+        """What is asked for."""
+        return known_goal(self.goal)
 
     @property
     def _told(self) -> str:

@@ -23,7 +23,7 @@ from optimist.api.context import ContextDep
 from optimist.api.pages import Body, respond
 from optimist.api.problems import invalid
 from optimist.api.routes.picks import INSTANCE, NONCE
-from optimist.numerics.alike import modes_and_copies
+from optimist.numerics.alike import central_ones, modes_and_copies
 from optimist.records import NewPreview, NotFound, StoredPreview
 from optimist_client import models
 from optimist_client.errors import FixError
@@ -87,16 +87,20 @@ def _read(one: models.NewPreview, start: int | None) -> NewPreview:
     return NewPreview(one.place, index, about.model_dump_json(exclude_none=True), body)
 
 
-def modes_of(features: Sequence[str | None], generators: Sequence[int]) -> list[tuple[int, int] | tuple[None, None]]:
-    """The mode of each preview, and its group of nearly identical ones, by `About.features` and its generator.
+Group = dict[str, int]
+"""The fields of `PreviewInfo` that say which group a preview belongs to."""
 
-    None for one without features, or with another number of them than most have.
+
+def modes_of(features: Sequence[str | None], generators: Sequence[int]) -> list[Group]:
+    """The group of each preview, by `About.features` and its generator.
+
+    Nothing for one without features, or with another number of them than most have.
     """
     rows = [b"" if text is None else base64.b64decode(text) for text in features]
     sizes = [len(row) for row in rows if row]
     usual = max(sizes, key=sizes.count, default=0)
     places = [place for place, row in enumerate(rows) if row and len(row) == usual]
-    found: list[tuple[int, int] | tuple[None, None]] = [(None, None)] * len(rows)
+    found: list[Group] = [{}] * len(rows)
     if places:
         grouped = _grouped(b"".join(rows[place] for place in places), tuple(generators[place] for place in places))
         for place, groups in zip(places, grouped, strict=True):
@@ -105,10 +109,11 @@ def modes_of(features: Sequence[str | None], generators: Sequence[int]) -> list[
 
 
 @lru_cache(maxsize=16)  # those who look at the same experiment
-def _grouped(rows: bytes, generators: tuple[int, ...]) -> list[tuple[int, int]]:
+def _grouped(rows: bytes, generators: tuple[int, ...]) -> list[Group]:
     features = np.frombuffer(rows, dtype="<f4").reshape(len(generators), -1)
     modes, copies = modes_and_copies(features, np.array(generators))
-    return list(zip(modes.tolist(), copies.tolist(), strict=True))
+    known = zip(modes.tolist(), copies.tolist(), central_ones(features, modes).tolist(), strict=True)
+    return [{"mode": mode, "alike": alike, "central": central} for mode, alike, central in known]
 
 
 def _encodable(name: str, text: str) -> str:
@@ -241,8 +246,8 @@ def _all_listed(stored: Sequence[tuple[str, StoredPreview]], modes: bool) -> lis
     features = [about.pop("features") for about in abouts]
     groups = modes_of(features if modes else [None] * len(stored), [one.generator for _, one in stored])
     return [
-        _listed(generator, one, about | {"mode": mode, "alike": alike})
-        for (generator, one), about, (mode, alike) in zip(stored, abouts, groups, strict=True)
+        _listed(generator, one, about | group)
+        for (generator, one), about, group in zip(stored, abouts, groups, strict=True)
     ]
 
 
