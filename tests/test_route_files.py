@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from optimist.routing_gain.outcomes import ScoredPrompts
 from optimist.routing_gain.reports import route_file
 from optimist.simulation.laboratory import simulate
 from optimist_client import FixError
+from optimist_client.rows import Fields
 
 KINDS = ("python", "java to c++", "sql")
 SUCCESS = np.array([[0.95, 0.3], [0.4, 0.9], [0.7, 0.7]])
@@ -162,7 +164,7 @@ def test_the_command_prints_the_answer_and_one_document(tmp_path: Path):
     contexts, kinds, scores = tasks(6, 300)
     texts = [f"{KINDS[kind]}: task {place}" for place, kind in enumerate(kinds)]
     file = saved(tmp_path / "log.npz", contexts=contexts, scores=scores, names=["ada", "bob"], prompts=texts)
-    shown = CliRunner().invoke(app, ["route", str(file), "--features", "64", "--types", "3"])
+    shown = CliRunner().invoke(app, ["route", str(file), "--frequencies", "64", "--types", "3"])
     assert shown.exit_code == 0, shown.output
     assert "A router is better than ada alone by" in shown.output
     assert "ada" in shown.output
@@ -170,7 +172,7 @@ def test_the_command_prints_the_answer_and_one_document(tmp_path: Path):
     table = shown.output[shown.output.index("prompts such as") : shown.output.index("A router would send")].splitlines()
     assert max(map(len, table)) <= 80
     assert any("winner" in line and "gain of routing" in line for line in table), "headings in one line"
-    as_json = CliRunner().invoke(app, ["route", str(file), "--features", "64", "--types", "3", "--json"])
+    as_json = CliRunner().invoke(app, ["route", str(file), "--frequencies", "64", "--types", "3", "--json"])
     answer = json.loads(as_json.stdout)
     assert answer["generators"] == ["ada", "bob"]
     assert answer["lower"] < answer["gain"] < answer["upper"]
@@ -221,7 +223,8 @@ def test_what_does_not_fit_is_said_in_words(tmp_path: Path, arrays: dict[str, An
 def test_a_file_that_is_none_and_a_price_without_costs(tmp_path: Path):
     (tmp_path / "text.npz").write_text("no arrays")
     np.save(tmp_path / "one.npy", SCORES)
-    for name, expected in (("text.npz", "several arrays"), ("one.npy", "a single array"), ("none.npz", "No such file")):
+    wrong = {"text.npz": "several arrays", "one.npy": "expected a file ending in .npz", "none.npz": "No such file"}
+    for name, expected in wrong.items():
         with pytest.raises(ValueError, match=expected):
             route_file(tmp_path / name)
     file = saved(tmp_path / "log.npz", contexts=CONTEXTS, scores=SCORES)
@@ -233,11 +236,10 @@ def test_a_file_that_is_none_and_a_price_without_costs(tmp_path: Path):
 def test_policies_are_played_on_a_file(tmp_path: Path):
     contexts, _, scores = tasks(8, 400)
     file = saved(tmp_path / "log.npz", contexts=contexts, scores=scores, names=["ada", "bob"])
-    to = tmp_path / "played.json"
-    command = ["simulate", "--goal", "route", "--features", str(file), "--trials", "2", "--json", str(to)]
+    command = ["simulate", "--goal", "route", "--features", str(file), "--trials", "2", "--json"]
     shown = CliRunner().invoke(app, command)
     assert shown.exit_code == 0, shown.output
-    answer = json.loads(to.read_text())
+    answer = json.loads(shown.stdout)
     rows, answer = {row["policy"]: row for row in answer}, answer[0]
     assert set(rows) == {"optimistic", "rff-ucb", "uniform", "best-single"}
     assert rows["best-single"]["mean"] == pytest.approx(answer["best"]) == pytest.approx(scores.mean(0).max())
@@ -251,12 +253,23 @@ def test_policies_are_played_on_a_file(tmp_path: Path):
 def test_prices_and_tries_are_played(tmp_path: Path):
     contexts, kinds, _ = tasks(8, 300)
     file = saved(tmp_path / "log.npz", contexts=contexts, scores=SUCCESS[kinds], names=["ada", "bob"], costs=[4.0, 1.0])
-    to = tmp_path / "played.json"
-    command = ["simulate", "--goal", "route", "--features", str(file), "--trials", "1", "--json", str(to)]
+    command = [
+        "simulate",
+        "--goal",
+        "route",
+        "--features",
+        str(file),
+        "--trials",
+        "1",
+        "--price",
+        "0.05",
+        "--tries",
+        "3",
+    ]
     command += ["--policy", "optimistic", "--policy", "promptwise", "--policy", "best-single"]
-    shown = CliRunner().invoke(app, [*command, "--price", "0.05", "--tries", "3"])
+    shown, played = (CliRunner().invoke(app, [*command, *more]) for more in ([], ["--json"]))
     assert shown.exit_code == 0, shown.output
-    listed = json.loads(to.read_text())
+    listed = json.loads(played.stdout)
     rows, answer = {row["policy"]: row for row in listed}, listed[0]
     q, costs = SUCCESS[kinds], np.array([4.0, 1.0])
     calls = (1.0 - (1.0 - q) ** 3) / q
@@ -346,7 +359,7 @@ def test_a_budget_that_costs_or_scores_do_not_fit_is_said_in_words():
     [
         (["--policy", "best"], "policy 'best': expected one of optimistic, "),
         (["--metric", "fid"], "metric: the goal 'route' takes at_least, ceiling, price, tries"),
-        (["--json", "/none/there.json"], "expected a file in an existing folder"),
+        (["--csv", "/none/there.csv"], "expected a file in an existing folder"),
     ],
 )
 def test_what_cannot_be_played_is_said_in_words(tmp_path: Path, options: list[str], expected: str):
@@ -362,3 +375,56 @@ def test_a_table_with_gaps_is_not_played(tmp_path: Path):
     file = saved(tmp_path / "log.npz", contexts=CONTEXTS, scores=holes)
     shown = CliRunner().invoke(app, ["simulate", "--goal", "route", "--features", str(file)])
     assert "some are missing" in shown.output
+
+
+def rows_of(contexts: np.ndarray, kinds: np.ndarray, scores: np.ndarray, name: str) -> list[dict[str, Any]]:
+    column = ["ada", "bob"].index(name)
+    return [
+        {
+            "id": place,
+            "prompt": KINDS[kinds[place]] + f" {place}",
+            "context": contexts[place].tolist(),
+            "score": scores[place, column],
+            "cost": 1.0 + column,
+        }
+        for place in range(len(kinds))
+    ]
+
+
+def test_rows_of_one_or_several_files_are_read_as_arrays_are(tmp_path: Path):
+    contexts, kinds, scores = tasks(6, 120)
+    texts = [f"{KINDS[kind]} {place}" for place, kind in enumerate(kinds)]
+    arrays = {"contexts": contexts, "scores": scores, "names": ["ada", "bob"], "prompts": texts, "costs": [1.0, 2.0]}
+    wanted = route_file(saved(tmp_path / "log.npz", **arrays), features=64, price=0.01).to_dict()
+    every: list[dict[str, Any]] = []
+    for name in ("ada", "bob"):
+        rows = rows_of(contexts, kinds, scores, name)
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        every += [{"generator": name, **row} for row in rows]
+    separate = route_file(tmp_path / "ada.jsonl", tmp_path / "bob.jsonl", features=64, price=0.01)
+    assert separate.to_dict() == wanted
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, every)))
+    assert route_file(tmp_path / "log.jsonl", features=64, price=0.01).to_dict() == wanted
+    with (tmp_path / "wide.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["prompt", "context", "ada", "bob"])
+        writer.writerows(zip(texts, map(json.dumps, contexts.tolist()), *scores.T.tolist(), strict=True))
+    wide = route_file(tmp_path / "wide.csv", fields=Fields(field="ada,bob"), features=64).to_dict()
+    assert wide["gain"] == route_file(tmp_path / "log.npz", features=64).gain.gain
+
+
+def test_prompts_are_embedded_where_rows_have_no_contexts(tmp_path: Path):
+    contexts, kinds, scores = tasks(6, 60)
+    known = {f"{KINDS[kind]} {place}": contexts[place] for place, kind in enumerate(kinds)}
+    for column, name in enumerate(("ada", "bob")):
+        rows = [{"task": text, "score": scores[place, column]} for place, text in enumerate(known)]
+        # Rows of the same prompt belong together, in whatever order.
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows[:: 1 - 2 * column])))
+    files = [tmp_path / "ada.jsonl", tmp_path / "bob.jsonl"]
+    found = route_file(*files, fields=Fields(prompt="task"), embed=lambda texts: np.stack([known[t] for t in texts]))
+    arrays = {"contexts": contexts, "scores": scores, "names": ["ada", "bob"], "prompts": [*known]}
+    assert found.to_dict() == route_file(saved(tmp_path / "log.npz", **arrays)).to_dict()
+    with pytest.raises(FixError, match=r"ada\.jsonl: expected a field id or prompt by which rows belong together"):
+        route_file(*files)
+    with pytest.raises(FixError, match=r"ada\.jsonl: expected a field 'generator', a file for each generator, or sev"):
+        route_file(files[0])

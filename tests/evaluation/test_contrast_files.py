@@ -29,6 +29,29 @@ def run(*arguments: object, code: int = 0) -> tuple[str, str]:
     return done.stdout, " ".join(done.stderr.split())
 
 
+def test_rows_are_paired_by_their_ids(tmp_path: Path):
+    """The same samples in another order, and some that only one file has, are compared as those that they are."""
+    shuffled = np.random.default_rng(1).permutation(200)
+    rows = {"old": [*enumerate(1.3 * Z[:200])], "new": [(place, 1.2 * Z[place]) for place in shuffled]}
+    rows["new"] += [(1000 + place, row) for place, row in enumerate(Z[300:340])]
+    for name, each in rows.items():
+        lines = (json.dumps({"sample": int(place), "row": row.tolist()}) for place, row in each)
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    files = [tmp_path / "old.jsonl", tmp_path / "new.jsonl"]
+    np.savez(tmp_path / "real.npz", mean=REFERENCE[0], covariance=REFERENCE[1])
+    how = ("--reference", tmp_path / "real.npz", "--field", "row", "--json")
+    paired = json.loads(run(*files, *how, "--id", "sample")[0])
+    apart = json.loads(run(*files, *how)[0])
+    (one,), (other,) = paired["contrasts"], apart["contrasts"]
+    assert one["common"] == 200
+    assert one["correlation"] > 0.8 > other["correlation"] == 0.0
+    assert one["standard_error"] < 0.6 * other["standard_error"]
+    assert one["difference"] == pytest.approx(other["difference"], rel=1e-9)
+    others = ({"sample": -place, "row": [float(place)] * D} for place in (1, 2))
+    files[1].write_text("\n".join(map(json.dumps, others)))
+    assert "ids: none is in all of" in run(*files, *how, "--id", "sample", code=1)[1]
+
+
 def test_common_seeds_make_differences_sharper_and_scores_are_those_of_score():
     paired = optimist.contrast(SETS, "fid", reference=REFERENCE, paired=True)
     apart = optimist.contrast(SETS, "fid", reference=REFERENCE)

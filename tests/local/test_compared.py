@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sqlite3
 import zipfile
 from pathlib import Path
@@ -16,7 +17,7 @@ from optimist.local.compare import order_of
 from optimist.local.embedding import Embedding, EmbeddingCache
 from optimist.local.sources import source_of
 from optimist_client import FixError
-from optimist_client.embedders import Function
+from optimist_client.embedders import Function, Sentences
 
 pytest.importorskip("PIL")
 NOISE = {"clean": 0.0, "noisy": 0.5}
@@ -182,27 +183,60 @@ def array(path: Path) -> np.ndarray:
     return np.asarray(Image.open(path).convert("RGB"))
 
 
+class _Lengths(Sentences):
+    name = "lengths"
+
+    def __init__(self) -> None:
+        pass
+
+    def embed(self, batch: Any) -> np.ndarray:
+        return np.array([[len(text), len(text) % 2] for text in batch], np.float32)
+
+
 def test_texts_by_line(tmp_path: Path):
     words = np.random.default_rng(0)
     for name, longest in {"short": 4, "long": 9, "real": 4}.items():
         (tmp_path / f"{name}.txt").write_text("\n".join("x" * n for n in words.integers(1, longest, 60)) + "\n\n")
-    from optimist_client.embedders import Sentences
-
-    class Lengths(Sentences):
-        name = "lengths"
-
-        def __init__(self) -> None:
-            pass
-
-        def embed(self, batch: Any) -> np.ndarray:
-            return np.array([[len(text), len(text) % 2] for text in batch], np.float32)
-
     names = [tmp_path / "short.txt", tmp_path / "long.txt"]
-    found = compare(tmp_path, names=names, reference=tmp_path / "real.txt", embed=Lengths())
+    found = compare(tmp_path, names=names, reference=tmp_path / "real.txt", embed=_Lengths())
     assert (found.best, found.decision.decided, found.kind) == ("short", True, "texts")
     (tmp_path / "short.txt").write_text("x\n\nx\n")
     with pytest.raises(FixError, match=r"short\.txt: line 2 is empty"):
-        compare(tmp_path, names=names, reference=tmp_path / "real.txt", embed=Lengths())
+        compare(tmp_path, names=names, reference=tmp_path / "real.txt", embed=_Lengths())
+
+
+def test_rows_with_texts_and_with_paths_of_images(folders: Path, tmp_path: Path):
+    """JSON lines and cells are read by their fields: the answer is that of the plain texts, and of the images."""
+    letters = np.random.default_rng(0)
+    texts = {name: ["x" * n for n in letters.integers(1, most, 60)] for name, most in {"short": 4, "long": 9}.items()}
+    how: dict[str, Any] = {"embed": _Lengths(), "reference": np.random.default_rng(1).random((90, 2)) + 1.0}
+    answers = []
+    for suffix in (".txt", ".jsonl", ".csv"):
+        for name, lines in texts.items():
+            file = folders / f"{name}{suffix}"
+            if suffix == ".txt":
+                file.write_text("\n".join(lines))
+            elif suffix == ".jsonl":
+                rows = ({"id": place, "prompt": "x?", "answer": line, "cost": 2} for place, line in enumerate(lines))
+                file.write_text("\n".join(map(json.dumps, rows)))
+            else:
+                file.write_text("n,answer\n" + "".join(f"{place},{line}\n" for place, line in enumerate(lines)))
+        answers.append(compare(folders, names=[folders / f"{name}{suffix}" for name in texts], **how).report)
+    plain, lines, cells = answers
+    assert cells == plain
+    assert [row.score for row in lines.standings] == [row.score for row in plain.standings]
+    assert (plain.cost, lines.cost) == (None, 2.0 * lines.samples)
+    for name in NOISE:
+        paths = [f"{name}/part/{number:03}.png" for number in range(80)]
+        (folders / f"{name}.csv").write_text("path\n" + "\n".join(paths))
+    listed = compare(folders, names=[folders / f"{name}.csv" for name in NOISE])
+    assert (listed.best, listed.common) == ("clean", 80)
+    (folders / "clean" / "part" / "003.png").unlink()
+    with pytest.raises(FixError, match=r"clean\.csv: .*003\.png: no such file; 1 of 80 are missing"):
+        compare(folders, names=[folders / f"{name}.csv" for name in NOISE])
+    (folders / "short.md").write_text("x")
+    with pytest.raises(FixError, match=r"short\.md: expected texts in a .*\.csv or \.parquet file, found '\.md'"):
+        compare(folders, names=[folders / "short.md", folders / "long.txt"], **how)
 
 
 def test_what_is_wrong_is_named(folders: Path):

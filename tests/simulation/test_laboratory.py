@@ -380,7 +380,7 @@ def test_the_command_warns_first_and_writes_what_it_is_asked_to(tmp_path: Path, 
         np.save(tmp_path / "problem" / f"{name}.npy", samples)
     np.savez(tmp_path / "problem" / "real.npz", mean=np.zeros(4), covariance=np.eye(4))
     told = [f"--features={tmp_path / 'problem'}", f"--reference={tmp_path / 'problem' / 'real.npz'}", "--rounds=15"]
-    written = [f"--json={tmp_path / 'o.json'}", f"--csv={tmp_path / 'o.csv'}", f"--plot={tmp_path / 'figures'}"]
+    written = [f"--csv={tmp_path / 'o.csv'}", f"--plot={tmp_path / 'figures'}"]
     run = CliRunner().invoke(app, ["simulate", *told, "--trials=2", "--policy=ucb", "--policy=fd-ucb", *written])
     assert run.exit_code == 0, run.output
     assert "found 50 in " in run.stderr

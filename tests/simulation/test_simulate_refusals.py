@@ -136,7 +136,7 @@ def test_samples_and_options_that_do_not_go_together(
         (["--jobs=0"], "jobs: expected a number of processes, or -1 for as many as there are cores; got 0"),
         (["--truth=a=1"], "truth: expected scores of a, b; got a"),
         (["--truth=a=1,b=2,b=3"], "--truth: expected each generator once, got 'a=1,b=2,b=3'"),
-        (["--json=no/such.json"], "--json no/such.json: expected a file in an existing folder, found no folder no"),
+        (["--csv=no/such.csv"], "--csv no/such.csv: expected a file in an existing folder, found no folder no"),
         (["--csv=."], "--csv .: expected a file in an existing folder, found a folder"),
         (["--plot=" + __file__], "expected a folder, found a file"),
         (["--reference=no.npz"], "no.npz: no such file"),

@@ -127,12 +127,13 @@ def test_the_command_says_what_python_says(tmp_path: Path, draw_only: Callable[.
         f"--features={tmp_path / 'problem.npz'}",
     ]
     size = ["--rounds=24", "--trials=2", "--policy=ogd", "--policy=uniform"]
-    files = {name: tmp_path / f"{name}.{name}" for name in ("json", "csv")} | {"picks": tmp_path / "picks.csv"}
+    files = {"csv": tmp_path / "curves.csv", "picks": tmp_path / "picks.csv"}
     wanted = [f"--{option}={file}" for option, file in files.items()]
     run = CliRunner().invoke(app, ["simulate", *told, *size, *wanted, f"--plot={tmp_path / 'figures'}"])
     assert run.exit_code == 0, run.output
     direct = simulated()
-    assert json.loads(files["json"].read_text()) == json.loads(direct.to_json())
+    listed = CliRunner().invoke(app, ["simulate", *told, *size, "--json"])
+    assert json.loads(listed.stdout) == json.loads(direct.to_json())
     assert all(line in run.output for line in direct.table().splitlines() if "excess" in line or "truth" in line)
     with files["csv"].open() as table:
         last = [row for row in csv.DictReader(table) if row["policy"] == "uniform"][-1]

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist_client import parquet, tensors
+from optimist_client import parquet, rows, tensors
 from optimist_client.errors import FixError
 
-SUFFIXES = (".npy", ".npz", ".safetensors", ".parquet")
+OF_NUMBERS = (".npy", ".npz", ".safetensors")
+"""The endings of files that hold nothing but numbers."""
+SUFFIXES = (*OF_NUMBERS, ".parquet", *rows.SUFFIXES)
 MOMENTS = (("mean", "covariance"), ("mu", "sigma"))
 """The names of reference moments in a file: those of Optimist, and those of pytorch-fid."""
 BESIDE_MOMENTS = ("samples", "some_rows")
@@ -30,15 +32,22 @@ def moments_among(names: Collection[str]) -> tuple[str, ...]:
     return (*pair, *(name for name in BESIDE_MOMENTS if pair and name in names))
 
 
-def read_arrays(file: Path) -> Arrays:
+def read_arrays(file: Path, fields: rows.Fields = rows.NO_FIELDS) -> Arrays:
     """Read the arrays of a file by name: at least one, all of real numbers. Raises FixError.
 
+    fields: those of the rows of .jsonl and .csv files.
     Of an `.npz` with a mean and covariance only these are read, and what belongs to them (`moments_among`).
     """
     if file.suffix not in SUFFIXES:
         raise FixError(f"{file}: expected a file ending in {', '.join(SUFFIXES)}, found {file.suffix or 'no ending'!r}")
     if file.exists() and not file.is_file():
         raise FixError(f"{file}: expected a regular file, found {'a folder' if file.is_dir() else 'a special file'}")
+    if file.suffix in rows.SUFFIXES:
+        parts = rows.Rows.from_file(file, fields).by_generator()
+        if len(parts) == 1:
+            return next(iter(parts.values())).arrays()
+        return {f"{name}/{array}": one for name, part in parts.items() for array, one in part.arrays().items()}
+    fields.check_unused(file)
     try:
         arrays = _readers[file.suffix](file)
     except FileNotFoundError:
@@ -68,4 +77,4 @@ def _decode(file: Path) -> Arrays:
     return tensors.decode(file.read_bytes())
 
 
-_readers = dict(zip(SUFFIXES, (_load, _load, _decode, parquet.read), strict=True))
+_readers = dict(zip((*OF_NUMBERS, ".parquet"), (_load, _load, _decode, parquet.read), strict=True))

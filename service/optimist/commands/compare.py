@@ -19,7 +19,11 @@ from optimist.commands.options import takes
 from optimist.commands.shared import (
     FORM,
     AsJson,
+    Cost,
+    Field,
+    Id,
     MetricText,
+    Prompt,
     ReferenceSamples,
     console,
     extras,
@@ -29,6 +33,7 @@ from optimist.commands.shared import (
 from optimist_client.config import ExperimentConfig
 from optimist_client.models import Report
 from optimist_client.progress import Line
+from optimist_client.rows import Fields
 
 PROVISIONAL = 3
 """The exit code where the decision rests on batches that may be wrong."""
@@ -41,8 +46,9 @@ def compare(
     generators: Annotated[
         list[Path],
         typer.Argument(
-            help="Two or more folders or .zip files of images, or .parquet files with images, one for each generator; "
-            "with --embed text files (.txt) of one text on each line, or .parquet files with texts."
+            help="Two or more folders or .zip files of images, .parquet files with images, or .jsonl or .csv files "
+            "with paths of images, one for each generator; with --embed text files (.txt) of one text on each line, or "
+            ".jsonl, .csv or .parquet files with texts."
         ),
     ],
     reference: Annotated[
@@ -75,6 +81,10 @@ def compare(
     unpaired: Annotated[
         bool, typer.Option("--unpaired", help="Do not compare files of the same name (lines of the same number).")
     ] = False,
+    field: Field = None,
+    id: Id = None,
+    prompt: Prompt = None,
+    cost: Cost = None,
     plot: Annotated[Path | None, typer.Option(help="Write the standings as a picture (.png, .svg or .pdf).")] = None,
     cache: Annotated[
         Path | None,
@@ -124,6 +134,7 @@ def compare(
                 cache=cache,
                 cache_bytes=int(cache_size * 2**30),
                 resume=not fresh,
+                fields=Fields(field=field, id=id, prompt=prompt, cost=cost),
                 display=shows,
                 **(settings or {}),
                 **({"paired": False} if unpaired else {}),

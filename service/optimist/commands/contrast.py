@@ -14,6 +14,8 @@ from optimist.commands.score import progress
 from optimist.commands.shared import (
     AsJson,
     Device,
+    Field,
+    Id,
     MetricText,
     ReferenceFile,
     ReferenceSamples,
@@ -23,6 +25,7 @@ from optimist.commands.shared import (
     real_data,
     settings_of,
 )
+from optimist_client.rows import Fields
 
 
 def contrast(
@@ -34,7 +37,8 @@ def contrast(
         bool,
         typer.Option(
             "--paired",
-            help="Row i of every generator has the same seed or prompt; the files may differ in length.",
+            help="Row i of every generator has the same seed or prompt, or in .jsonl and .csv files the row of the "
+            "same id (--id, which implies this); the files may differ in length.",
         ),
     ] = False,
     metric: MetricText = "fid",
@@ -44,6 +48,8 @@ def contrast(
     every: Annotated[
         bool, typer.Option("--all", help="Print all differences of more than six generators, too.")
     ] = False,
+    field: Field = None,
+    id: Id = None,
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
@@ -58,8 +64,8 @@ def contrast(
         from optimist.local.offline import sets_in
     with format_errors(ValueError), progress() as begun:
         (declared,) = metrics_of([metric], real_data(reference, reference_samples))
-        question = question_on(declared, paired, delta, settings.device)
-        found = compare(sets_in(files, question, reference), question, begun)
+        question = question_on(declared, paired or id is not None, delta, settings.device)
+        found = compare(sets_in(files, question, reference, Fields(field=field, id=id)), question, begun)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:

@@ -6,28 +6,35 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
 from optimist.commands.options import takes
-from optimist.commands.shared import AsJson, extras, format_errors
+from optimist.commands.shared import AsJson, Cost, Field, Id, Prompt, extras, format_errors
 from optimist_client.config import ExperimentConfig
+from optimist_client.rows import Fields
 
 
 @takes(ExperimentConfig, "price", "ceiling", "at_least")
 def route(
     log: Annotated[
-        Path,
+        list[Path],
         typer.Argument(
-            help="An .npz file with contexts (m, d), the prompts' embeddings, and scores (m, G) of G generators, NaN "
-            "where there is none; or generator, score and probability (m,) of a log. Optional: names, costs, prompts."
+            help="A .jsonl or .csv file of a row for each prompt and generator, or one file for each generator: with a "
+            "score, the prompt or its context, a list of numbers, and perhaps generator, id, cost and probability. Or "
+            "an .npz file with contexts (m, d), the prompts' embeddings, and scores (m, G) of G generators, NaN where "
+            "there is none; or generator, score and probability (m,) of a log. Optional: names, costs, prompts."
         ),
     ],
     settings: dict[str, Any] | None = None,
-    features: Annotated[
-        int, typer.Option(min=2, help="Entries of the contexts' random features, an even number.")
-    ] = 256,
+    field: Field = None,
+    id: Id = None,
+    prompt: Prompt = None,
+    cost: Cost = None,
+    frequencies: Annotated[int, typer.Option(min=2, help="Random features of the contexts, an even number.")] = 256,
     types: Annotated[int, typer.Option(min=1, max=20, help="The largest number of types of prompt to show.")] = 6,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the features, and of the parts of the cross-fitting.")] = 0,
     as_json: AsJson = False,
@@ -43,7 +50,8 @@ def route(
         from optimist.simulation.reporting import as_tables
     given = settings or {}
     with format_errors(ValueError):
-        report = route_file(log, **given, features=features, types=types, seed=seed)
+        fields = Fields(field=field, id=id, prompt=prompt, cost=cost)
+        report = route_file(*log, fields=fields, embed=_embedded, **given, features=frequencies, types=types, seed=seed)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=2, allow_nan=False))
         return
@@ -60,3 +68,12 @@ def route(
         if given.keys() & {"ceiling", "at_least"}:
             spent += f" A unit of cost is priced at {report.gain.price:.3g} to keep the budget."
         console.print(Text(spent), soft_wrap=True)
+
+
+def _embedded(prompts: list[str]) -> NDArray[Any]:
+    """Embeddings of prompts, by the embedder of texts."""
+    from optimist.local.embedding import embedder_of
+
+    with extras("embed-offline"):
+        embed = embedder_of("text")
+    return np.asarray(embed(prompts))

@@ -18,6 +18,7 @@ from rich.text import Text
 from optimist.commands.shared import (
     AsJson,
     Device,
+    Field,
     MetricText,
     ReferenceFile,
     ReferenceSamples,
@@ -31,6 +32,7 @@ from optimist.commands.shared import (
 )
 from optimist_client.config import BoundName
 from optimist_client.models.decisions import BELOW_NOISE_NOTE
+from optimist_client.rows import Fields
 
 if TYPE_CHECKING:
     from optimist.local.offline import FileScore
@@ -41,9 +43,10 @@ def score(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Samples to score: .npy, .npz, .safetensors or .parquet, each array (n, d) one generator's; for "
-            "scores of pairs, files of one generator each with the arrays features and prompts. Or a folder with one "
-            "file (or folder) per generator, as for `simulate --features`."
+            help="Samples to score: .npy, .npz, .safetensors, .parquet, .jsonl or .csv, each array (n, d) or field of "
+            "numbers one generator's, or a generator for each value of the field generator; for scores of pairs, files "
+            "of one generator each with the arrays features and prompts. Or a folder with one file (or folder) per "
+            "generator, as for `simulate --features`."
         ),
     ],
     metric: MetricText = "fid",
@@ -56,6 +59,7 @@ def score(
         bool,
         typer.Option("--mixture", help="The best mixture of the generators, too, and what it gains over the best one."),
     ] = False,
+    field: Field = None,
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
@@ -67,11 +71,14 @@ def score(
     with format_errors(ValueError), progress() as begun:
         primary, *further = metrics_of([metric, *(watch or [])], real_data(reference, reference_samples))
         how: dict[str, Any] = {"delta": delta, "device": settings.device}
-        rows = score_files(files, primary, watch=further, bound=bound, beside=reference, begun=begun, **how)
+        fields = Fields(field=field)
+        rows = score_files(
+            files, primary, watch=further, bound=bound, beside=reference, begun=begun, fields=fields, **how
+        )
         best = None
         if mixture:
             question = question_on(primary, **how)
-            best = mixture_of_sets(sets_in(files, question, reference), question, begun)
+            best = mixture_of_sets(sets_in(files, question, reference, fields), question, begun)
     if as_json:
         scores = [row.to_dict() for row in rows]
         found = scores if best is None else {"scores": scores, "mixture": best.model_dump(mode="json")}

@@ -73,6 +73,28 @@ ReferenceSamples = Annotated[
 ]
 Url = Annotated[str, typer.Option(help="URL of the service.")]
 
+Field = Annotated[
+    str | None,
+    typer.Option(
+        "--field",
+        help="Of the rows of .jsonl and .csv files: the field of the sample, or several of numbers as gpt,small; by "
+        "default text or answer, or all fields of numbers.",
+    ),
+]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        help="Of rows: the field by which those of several files belong together; by default id, if there is one.",
+    ),
+]
+Cost = Annotated[
+    str | None, typer.Option("--cost", help="Of rows: the field of a sample's cost; by default cost, if there is one.")
+]
+Prompt = Annotated[
+    str | None,
+    typer.Option("--prompt", help="Of rows: the field of the prompt's text; by default prompt, if there is one."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 
 

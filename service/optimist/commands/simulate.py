@@ -16,6 +16,7 @@ from rich.text import Text
 from optimist.commands.options import takes
 from optimist.commands.shared import (
     METRIC,
+    AsJson,
     ReferenceFile,
     ReferenceSamples,
     Watch,
@@ -67,9 +68,6 @@ def simulate(
         str | None, typer.Option(help="True scores as a=1.5,b=2.5; by default computed from all samples.")
     ] = None,
     jobs: Annotated[int, typer.Option(help="Number of processes; -1 uses all cores.")] = 1,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the results to this file: one object per policy.")
-    ] = None,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", help="Write the curves to this file: one row per policy and round.")
     ] = None,
@@ -77,6 +75,7 @@ def simulate(
         Path | None, typer.Option(help="Write every pick to this CSV file: policy, trial, round, generator.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write figures to this folder, as PNG and SVG.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compare policies on given samples.
 
@@ -93,7 +92,7 @@ def simulate(
         if plot is not None:
             import optimist.simulation.plots  # noqa: F401 (report a missing package before the simulation)
     with format_errors(ValueError, OSError, MemoryError), extras("demo"), _warnings_shown():
-        _check_places({"--json": json_file, "--csv": csv_file, "--picks": picks}, plot)
+        _check_places({"--csv": csv_file, "--picks": picks}, plot)
         real = real_data(reference, reference_samples) if watch or reference_samples is not None else None
         samples: Any = features
         if samples is None:
@@ -111,10 +110,11 @@ def simulate(
             reference_samples=reference_samples,
             **(settings or {}),
         )
-        # If the output is not a terminal, do not wrap lines.
-        Console(width=None if sys.stdout.isatty() else reporting.WIDE).print(result)
-        if json_file is not None:
-            result.to_json(json_file)
+        if as_json:
+            typer.echo(reporting.to_json(result))
+        else:
+            # If the output is not a terminal, do not wrap lines.
+            Console(width=None if sys.stdout.isatty() else reporting.WIDE).print(result)
         if csv_file is not None:
             result.to_csv(csv_file)
         if picks is not None:

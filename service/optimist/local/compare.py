@@ -31,12 +31,13 @@ from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist_client.callbacks import Callback
 from optimist_client.embedders import Embedder
 from optimist_client.errors import FixError
-from optimist_client.files import SUFFIXES
+from optimist_client.files import OF_NUMBERS
 from optimist_client.metrics import Metric
 from optimist_client.metrics.texts import split
 from optimist_client.models import Report
 from optimist_client.models.reports import UsedUp
 from optimist_client.progress import Progress, shown
+from optimist_client.rows import NO_FIELDS, Fields
 from optimist_client.run import Reporting
 from optimist_client.tensors import IDS, LONGEST_ID, digest
 from optimist_client.validation import in_words
@@ -120,8 +121,6 @@ def order_of(names: Mapping[str, Sequence[str]], seed: int) -> Order:
     return Order(ordered, len(shared))
 
 
-_OF_FEATURES = tuple(suffix for suffix in SUFFIXES if suffix != ".parquet")
-"""The endings of files of real features; a parquet file holds samples."""
 _PIECE = 64
 """Real samples that are embedded at a time."""
 _EVERY, _SHARE = 5.0, 20.0
@@ -148,6 +147,7 @@ def compare(
     cache_bytes: int = BYTES,
     resume: bool = True,
     timeout: float | None = None,
+    fields: Fields = NO_FIELDS,
     callbacks: Sequence[Callback] = (),
     progress: bool | None = None,
     display: Display | None = None,
@@ -155,8 +155,9 @@ def compare(
 ) -> Compared:
     """Find the best of several sets of samples, embedding them in pieces until it is sure. Returns the answer.
 
-    generators: folders or `.zip` files of images, `.parquet` files, or with a text embedder files of texts by line; as
-        a sequence of paths, whose names they get, or by name. A sequence of images or texts in memory serves, too.
+    generators: folders or `.zip` files of images, `.parquet`, `.jsonl` or `.csv` files, or with a text embedder files
+        of texts by line; as a sequence of paths, whose names they get, or by name. A sequence of images or texts in
+        memory serves, too.
     embed: the name of an embedder ("inception", "dinov2", "clip", "swav", "efficientnet", "text"), with its `weights`
         from a file or folder, on the `device` (None: a GPU if there is one); or an embedder, or a function from a list
         of samples to rows (n, d).
@@ -169,6 +170,8 @@ def compare(
         Embeddings are found again by the SHA-256 of a sample's content. The oldest are dropped beyond `cache_bytes`.
     resume: whether to go on from the evaluation that an earlier call with the same arguments and files has saved. A
         call that was killed loses nothing: what was embedded is cached.
+    fields: which fields of the rows of `.jsonl` and `.csv` files are the texts (or the paths of images), ids by which
+        rows of several files belong together, prompts and costs.
     timeout: seconds after which no more samples are embedded; a later call goes on.
     callbacks: functions that are called with a new report about once a second, and with the last one, as those of
         `optimist_client.callbacks`.
@@ -179,7 +182,9 @@ def compare(
     FixError for files that cannot be read, and for other wrong arguments.
     """
     kind = kind_of(embed)
-    sources = _sources(generators, kind)
+    sources = _sources(generators, kind, fields)
+    if costs := {source.name: source.cost for source in sources if source.cost is not None}:
+        settings = {"costs": costs, "weigh_costs": False, **settings}  # they are spent, whichever are looked at
     watched = split(watch) if isinstance(watch, str) and watch else list(watch)
     kinds = [metric_kind(one) for one in (metric, *watched)]
     own = {name: settings.pop(name) for name in ("order", "truncation", "kernel") if name in settings}
@@ -198,7 +203,7 @@ def compare(
         shows = display or stack.enter_context(Bar(progress, order.total if budget is None else budget))
         for text in _notes_on_sizes(order, kind, getattr(embedder, "dimension", 0)):
             shows.note(text)
-        real, count, origin = _real(reference, kind, embedding, [metric, *watched], shows)
+        real, count, origin = _real(reference, kind, fields, embedding, [metric, *watched], shows)
         metrics = [of_samples(metric, own, real), *(of_samples(one, {}, real) for one in watched)]
         settings["paired"] = order.common > 0 and settings.get("paired", True)
         how: dict[str, Any] = {"metric": metrics[0], "watch": metrics[1:], **settings}
@@ -322,7 +327,7 @@ def _short(report: Report) -> list[str]:
     return [row.generator for row in matter or rows if row.samples == least or row.score is None]
 
 
-def _sources(generators: Any, kind: Kind) -> list[Source]:
+def _sources(generators: Any, kind: Kind, fields: Fields) -> list[Source]:
     if isinstance(generators, Mapping):
         if called := [name for name, one in generators.items() if callable(one)]:
             raise FixError(f"generators: {called[0]!r} is a function: `optimist.run` compares functions")
@@ -339,25 +344,21 @@ def _sources(generators: Any, kind: Kind) -> list[Source]:
             _NAME.validate_python(name)
         except ValidationError as error:
             raise FixError(f"generators: {name!r}: {in_words(error)}") from None
-    return [source_of(name, given, kind) for name, given in named.items()]
+    return [source_of(name, given, kind, fields) for name, given in named.items()]
 
 
 def _real(
-    reference: Any, kind: Kind, embedding: Embedding, metrics: Sequence[str | Metric], shows: Display
+    reference: Any, kind: Kind, fields: Fields, embedding: Embedding, metrics: Sequence[str | Metric], shows: Display
 ) -> tuple[RealData | None, int, str]:
     """Real data, how many samples were embedded for it, and what tells it from others."""
     if reference is None:
         return None, 0, ""
-    if (
-        isinstance(reference, str | Path)
-        and Path(reference).suffix in SUFFIXES
-        and Path(reference).suffix != ".parquet"
-    ):
+    if isinstance(reference, str | Path) and Path(reference).suffix in OF_NUMBERS:
         data = read_reference(Path(reference))
     elif isinstance(reference, RealData | tuple | np.ndarray) or hasattr(reference, "detach"):
         data = real_data_of(reference)
     else:
-        source = source_of("reference", reference, kind)
+        source = source_of("reference", reference, kind, fields)
         names, parts = source.names, []
         for start in range(0, len(names), _PIECE):
             shows.real(start, len(names))

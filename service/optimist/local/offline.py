@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from optimist.estimation.arrays import columns_of
 from optimist.estimation.question import Question, by_label, declared_of
 from optimist.estimation.streaming import first_rows
-from optimist.local.sets import Samples, in_folder, of_metric
+from optimist.local.sets import FileSamples, Samples, in_folder, naming, of_metric, paired_by_ids
 from optimist.local.single import score
 from optimist.numerics.batches import as_matrices, check_batch, check_rows
 from optimist.numerics.estimate import Estimate
@@ -24,6 +24,7 @@ from optimist_client.errors import FixError
 from optimist_client.files import Arrays, read_arrays
 from optimist_client.metrics import Metric
 from optimist_client.references import Moments, check_samples, given_in
+from optimist_client.rows import NO_FIELDS, SUFFIXES, Fields, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ def score_files(
     device: str = "cpu",
     beside: Path | None = None,
     begun: Callable[[str], None] = lambda name: None,
+    fields: Fields = NO_FIELDS,
     **settings: Any,
 ) -> list[FileScore]:
     """The score of every generator in the files and folders, best first; one file is in memory at a time.
@@ -64,7 +66,7 @@ def score_files(
     Every array (n, d) is a generator's. Where batches have several arrays, by name, as for scores of pairs or with
     further metrics to `watch`, a file is one; so it is for a metric that `reads` an array. A folder has one file or
     subfolder per generator, as `in_folder` reads it without the file `beside`. `begun` is called with the name of each
-    generator before it is scored.
+    generator before it is scored. fields: those of the rows of .jsonl and .csv files.
     The `settings` are the metric's, as `optimist.score` takes them; open kernels are fixed once, by the first rows of
     all generators, as a new experiment fixes them. Raises FixError for a file or an array that is not as expected,
     and for settings that make no sense.
@@ -73,30 +75,35 @@ def score_files(
     questions = [question, *(Question(declared_of(one, device), delta=delta, device=device) for one in watch)]
     by_label([one.metric for one in questions])
     if any(one.open_kernels for one in questions):
-        questions = _fitted(questions, files, beside)
+        questions = _fitted(questions, files, beside, fields)
     sigmas = {field: kernel.sigma for field, kernel in questions[0].kernels.items()}
     bandwidths = {field: float(sigma) for field, sigma in sigmas.items() if sigma is not None}
     how: dict[str, Any] = {"delta": delta, "device": device}
     found: list[FileScore] = []
-    for file, name, batch in _generators(files, questions, beside):
-        begun(name)
-        try:
+    for one in _generators(files, questions, beside, fields):
+        begun(one.name)
+        with naming(one):
             estimate, *others = (
-                score({array: batch[array] for array in one.reads.values()}, one.metric, bound=one.bound, **how)
-                for one in questions
+                score({array: one.batch[array] for array in each.reads.values()}, each.metric, bound=each.bound, **how)
+                for each in questions
             )
-        except (FixError, ArithmeticError) as error:
-            raise FixError(f"{file}: array {name!r}: {error}") from None
-        watched = {one.metric.shown_label: other for one, other in zip(questions[1:], others, strict=True)}
-        found.append(FileScore(name, file, estimate, bandwidths, watched))
+        watched = {each.metric.shown_label: other for each, other in zip(questions[1:], others, strict=True)}
+        found.append(FileScore(one.name, one.file, estimate, bandwidths, watched))
     names = Counter(row.name for row in found)
     distinct = [row if names[row.name] == 1 else replace(row, name=f"{row.file}:{row.name}") for row in found]
     return sorted(distinct, key=lambda row: row.estimate.value if row.estimate.lower_is_better else -row.estimate.value)
 
 
-def sets_in(files: Sequence[Path], question: Question, beside: Path | None) -> Callable[[], Iterator[Samples]]:
-    """Reads the sets of all generators in the files and folders, as `score_files` does, one in memory at a time."""
-    return lambda: (Samples(name, batch, file) for file, name, batch in _generators(files, [question], beside))
+def sets_in(
+    files: Sequence[Path], question: Question, beside: Path | None, fields: Fields = NO_FIELDS
+) -> Callable[[], Iterator[Samples]]:
+    """Reads the sets of all generators in the files and folders, as `score_files` does, one in memory at a time.
+
+    Paired ones are in the order of their ids, where their rows have some.
+    """
+    if not question.is_paired:
+        return lambda: _generators(files, [question], beside, fields)
+    return paired_by_ids(lambda: _generators(files, [question], beside, fields, with_ids=True))
 
 
 def read_reference(file: Path, samples: int | None = None) -> RealData:
@@ -116,16 +123,16 @@ def read_reference(file: Path, samples: int | None = None) -> RealData:
         raise FixError(f"{file}: {error}") from None
 
 
-def _fitted(questions: Sequence[Question], files: Sequence[Path], beside: Path | None) -> list[Question]:
+def _fitted(
+    questions: Sequence[Question], files: Sequence[Path], beside: Path | None, fields: Fields
+) -> list[Question]:
     """The questions with their open kernels fixed by the same number of first rows as in an experiment."""
     most = max(question.rows_to_fit(1) for question in questions)
     logs: list[dict[str, torch.Tensor]] = []
-    for file, name, batch in _generators(files, questions, beside):
-        try:
-            check_batch(batch, {array: rows.shape[1] for array, rows in batch.items()})
-        except FixError as error:
-            raise FixError(f"{file}: array {name!r}: {error}") from None
-        logs.append({array: torch.from_numpy(rows[:most].astype(np.float64)) for array, rows in batch.items()})
+    for one in _generators(files, questions, beside, fields):
+        with naming(one):
+            check_batch(one.batch, {array: rows.shape[1] for array, rows in one.batch.items()})
+        logs.append({array: torch.from_numpy(rows[:most].astype(np.float64)) for array, rows in one.batch.items()})
     return [
         question.fitted(first_rows([[question.own(log)] for log in logs], question.rows_to_fit(len(logs))))
         for question in questions
@@ -133,41 +140,67 @@ def _fitted(questions: Sequence[Question], files: Sequence[Path], beside: Path |
 
 
 def _generators(
-    files: Sequence[Path], questions: Sequence[Question], beside: Path | None
-) -> Iterator[tuple[Path, str, Arrays]]:
-    """File, name and batch of every generator, one file in memory at a time. Raises FixError if widths differ."""
+    files: Sequence[Path],
+    questions: Sequence[Question],
+    beside: Path | None,
+    fields: Fields,
+    *,
+    with_ids: bool = False,
+) -> Iterator[FileSamples]:
+    """The samples of every generator, one file in memory at a time. Raises FixError if widths differ.
+
+    with_ids: whether rows that have ids bring them.
+    """
     told_by = "the settings" if all(question.reference is None for question in questions) else "the reference"
     widths = {name: columns for name, columns in columns_of(questions).items() if columns is not None}
     known = {array: (columns, told_by) for array, columns in widths.items()}
     names = tuple(columns_of(questions))
     is_whole = len(names) > 1 or len(questions) > 1 or any(question.metric.reads is not None for question in questions)
     for file in files:
-        found = _in_folder(file, names, beside) if file.is_dir() else _batches_of(file, names, is_whole)
-        for name, arrays in found:
-            batch = as_matrices(arrays, widths)
+        if file.is_dir():
+            found = _in_folder(file, names, beside)
+        elif file.suffix in SUFFIXES:
+            found = _of_rows(Rows.from_file(file, fields), names, is_whole, with_ids)
+        else:
+            found = _batches_of(file, read_arrays(file, fields), names, is_whole)
+        for one in found:
+            name, batch = one.name, as_matrices(one.batch, widths)
             for array, rows in batch.items():
                 check_matrix(file, name if len(names) == 1 else array, rows)
                 columns, whose = known.setdefault(array, (rows.shape[1], f"{name!r} of {file}"))
                 if rows.shape[1] != columns:
                     wanted = f"{columns} columns" if len(names) == 1 else f"{columns} columns of {array}"
                     raise FixError(f"{file}: expected {wanted}, as {whose} has; {name!r} has {rows.shape[1]}")
-            yield file, name, batch
+            yield replace(one, batch=batch)
 
 
-def _in_folder(folder: Path, names: Sequence[str], beside: Path | None) -> Iterator[tuple[str, Arrays]]:
+def _in_folder(folder: Path, names: Sequence[str], beside: Path | None) -> Iterator[FileSamples]:
     """The generators of a folder, by name."""
     for name, origin, arrays in in_folder(folder, names, beside):
-        yield name, of_metric(origin, arrays, names)
+        yield FileSamples(name, of_metric(origin, arrays, names), folder)
 
 
-def _batches_of(file: Path, names: Sequence[str], is_whole: bool) -> Iterator[tuple[str, Arrays]]:
-    """The generators of a file, by displayed name: one per array, or a single one that has them all."""
-    arrays = read_arrays(file)
+def _of_rows(rows: Rows, names: Sequence[str], is_whole: bool, with_ids: bool) -> Iterator[FileSamples]:
+    """The generators of rows, each of which may be several by its fields."""
+    for generator, part in rows.by_generator().items():
+        ids = part.ids() if with_ids else None
+        for one in _batches_of(rows.file, part.arrays(), names, is_whole, generator):
+            yield replace(one, ids=ids)
+
+
+def _batches_of(
+    file: Path, arrays: Arrays, names: Sequence[str], is_whole: bool, generator: str | None = None
+) -> Iterator[FileSamples]:
+    """The generators of a file, by displayed name: one per array, or a single one that has them all.
+
+    generator: of a part of the file.
+    """
+    alone = generator or file.stem
     if is_whole:
-        yield file.stem, of_metric(f"{file}", arrays, names)
+        yield FileSamples(alone, of_metric(f"{file}", arrays, names), file)
         return
     for name, rows in arrays.items():
-        yield name if len(arrays) > 1 else file.stem, {names[0]: rows}
+        yield FileSamples(alone if len(arrays) == 1 else name, {names[0]: rows}, file)
 
 
 def check_matrix(file: Path, name: str, rows: NDArray[Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,18 @@ class Samples:
     name: str
     batch: Batch
     file: Path | None = None
+    ids: Sequence[str] | None = None
+    """By which samples of several sets belong together; None: by their places."""
+    common: int | None = None
+    """How many of the first samples belong to those of all other sets; None: all, as far as the others have as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSamples(Samples):
+    """All samples of one generator in a file."""
+
+    batch: Arrays
+    file: Path = Path()
 
 
 def seen(sets: Iterable[Samples], question: Question) -> tuple[list[str], list[int], dict[str, list[Tensor]]]:
@@ -122,15 +134,41 @@ def streamed(
         tensors = question.own(tensors_of(check_arrays(arrays_of(one.batch, question.reads.values()), [question])))
         bound = question.bound_for({array: rows.shape[1] for array, rows in tensors.items()})
         rows = len(next(iter(tensors.values())))
-        ends = sorted({length for length in lengths if question.is_paired and length < rows})
+        known = lengths if one.common is None else [one.common]
+        ends = sorted({length for length in known if question.is_paired and 0 < length < rows})
         with naming(one):
             # Numbers take no room: all of them are compared.
             is_number = sum(bound.metric.widths.values()) == 1
             estimator = StreamingEstimator(bound, 0.0, question.is_paired, common=rows if is_number else None)
             for start, end in pairwise([0, *ends, rows]):
                 part = {array: values[start:end] for array, values in tensors.items()}
-                estimator.add(part, [f"{row}" for row in range(start, end)], None, (start, end - start))
+                indices = (start, end - start) if one.common is None or start < one.common else None
+                estimator.add(part, [f"{row}" for row in range(start, end)], None, indices)
         yield one, name, estimator
+
+
+def paired_by_ids(sets: Callable[[], Iterator[FileSamples]]) -> Callable[[], Iterator[Samples]]:
+    """The sets as they are, or where they have ids with the samples first whose ids are in all sets, in the same order.
+
+    Raises FixError where some sets have ids and others none, and where no id is in all of them.
+    """
+    known = [(one.file, one.ids) for one in sets()]
+    if all(ids is None for _, ids in known):
+        return sets
+    if without := [file for file, ids in known if ids is None]:
+        raise FixError(f"{without[0]}: expected an id of each row, as other files have")
+    shared = set[str].intersection(*(set(ids or ()) for _, ids in known))
+    if not shared:
+        raise FixError(f"ids: none is in all of {', '.join(f'{file}' for file, _ in known)}")
+    order = {one: place for place, one in enumerate(one for one in known[0][1] or () if one in shared)}
+
+    def ordered() -> Iterator[Samples]:
+        for one in sets():
+            ids = one.ids or ()
+            places = sorted(range(len(ids)), key=lambda place: order.get(ids[place], len(order)))
+            yield replace(one, batch={name: rows[places] for name, rows in one.batch.items()}, common=len(order))
+
+    return ordered
 
 
 def reader(samples: Mapping[str, Batch | str | Path], question: Question) -> Callable[[], Iterator[Samples]]:

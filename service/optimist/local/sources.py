@@ -17,11 +17,14 @@ from typing import IO, Any, Literal
 
 from optimist_client import images
 from optimist_client.errors import FixError
+from optimist_client.rows import NO_FIELDS, SUFFIXES, Fields, Rows
 
 Kind = Literal["images", "texts"]
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".npy")
 """The endings of files that are images. `.npy` holds an array (h, w) or (h, w, 3)."""
 TEXTS = (".txt",)
+_TEXT, _PATH = ("text", "answer", "output", "completion", "response"), ("image", "path", "file")
+"""The usual names of the fields of texts, and of paths of images, in rows."""
 _MEMBERS = 2**22
 """The most images of a zip."""
 _LONGEST = 2**20
@@ -41,6 +44,10 @@ class Source(ABC):
         self.name = name
         self.origin = origin
         """What messages call it: the path."""
+        self.prompts: Mapping[str, str] = {}
+        """The prompts that samples were made for, by the samples' names; empty where they are not known."""
+        self.cost: float | None = None
+        """The mean cost of a sample, if it is known."""
 
     @property
     @abstractmethod
@@ -61,17 +68,19 @@ class Source(ABC):
 
 
 class Files(Source):
-    """A folder of images, with its subfolders. A name is a path in the folder without its ending."""
+    """Files of images by name."""
 
-    def __init__(self, name: str, folder: Path) -> None:
-        super().__init__(name, f"{folder}")
-        self._folder = folder
+    def __init__(self, name: str, origin: Path, files: Mapping[str, Path]) -> None:
+        super().__init__(name, f"{origin}")
+        self._files = files
 
-    @cached_property
-    def _files(self) -> dict[str, Path]:
-        found = (path for path in self._folder.rglob("*") if path.suffix.lower() in IMAGES and path.is_file())
-        files = sorted(path for path in found if not _hidden(path.relative_to(self._folder).parts))
-        return _distinct(self.origin, {path.relative_to(self._folder).as_posix(): path for path in files})
+    @classmethod
+    def from_folder(cls, name: str, folder: Path) -> Files:
+        """The images of a folder, with its subfolders. A name is a path in the folder without its ending."""
+        found = (path for path in folder.rglob("*") if path.suffix.lower() in IMAGES and path.is_file())
+        files = sorted(path for path in found if not _hidden(path.relative_to(folder).parts))
+        named = {path.relative_to(folder).as_posix(): path for path in files}
+        return cls(name, folder, _distinct(f"{folder}", named))
 
     @property
     def names(self) -> Sequence[str]:
@@ -145,55 +154,89 @@ class Zip(Source):
 
 
 class Items(Source):
-    """Samples that are in memory: texts, encoded images, or images as embedders take them. A name is a number."""
+    """Samples in memory: texts, encoded images, or images as embedders take them. A name is an id or a place."""
 
-    def __init__(self, name: str, origin: str, items: Sequence[Any], what: str = "sample") -> None:
+    def __init__(
+        self, name: str, origin: str, items: Sequence[Any], what: str = "sample", names: Sequence[str] | None = None
+    ) -> None:
         super().__init__(name, origin)
         if not len(items):
             raise FixError(f"{origin}: expected at least one {what}, found none")
         self._items, self._what = items, what
+        self._places = {name: place for place, name in enumerate(names or map(str, range(len(items))))}
 
     @property
     def names(self) -> Sequence[str]:
-        return [f"{number}" for number in range(len(self._items))]
+        return [*self._places]
 
     def raw(self, name: str) -> bytes:
         """The text in UTF-8, the encoded image, or b"" for others, whose embeddings are not cached."""
-        item = self._items[int(name)]
+        item = self._items[self._places[name]]
         return item.encode() if isinstance(item, str) else item if isinstance(item, bytes) else b""
 
     def sample(self, name: str, raw: bytes) -> Any:
-        item = self._items[int(name)]
-        return _image(f"{self.origin}: {self._what} {int(name) + 1}", "", item) if isinstance(item, bytes) else item
+        place = self._places[name]
+        item = self._items[place]
+        return _image(f"{self.origin}: {self._what} {place + 1}", "", item) if isinstance(item, bytes) else item
 
     def digest(self) -> str:
-        """SHA-256 of all contents; "" if samples have none, so that a run cannot be told from others."""
-        contents = [self.raw(name) for name in self.names]
-        if not all(contents) and not all(isinstance(item, str) for item in self._items):
+        """SHA-256 of names and contents; "" if samples have none, so that a run cannot be told from others."""
+        contents = {name: self.raw(name) for name in self.names}
+        if not all(contents.values()) and not all(isinstance(item, str) for item in self._items):
             return ""
-        return _digest((hashlib.sha256(content).hexdigest(),) for content in contents)
+        return _digest((name, hashlib.sha256(content).hexdigest()) for name, content in contents.items())
 
 
-def source_of(name: str, given: Any, kind: Kind) -> Source:
-    """The source that a path or a sequence of samples is. Raises FixError for anything else."""
+def source_of(name: str, given: Any, kind: Kind, fields: Fields = NO_FIELDS) -> Source:
+    """The source that a path or a sequence of samples is. Raises FixError for anything else.
+
+    fields: of the rows of .jsonl and .csv files.
+    """
     if not isinstance(given, str | Path):
         if isinstance(given, Mapping) or not hasattr(given, "__len__"):
             raise FixError(f"{name!r}: expected a path or a sequence of samples, got a {type(given).__name__}")
         return Items(name, name, given)
     path = Path(given)
     suffix = path.suffix.lower()
-    if path.is_dir():
-        return Files(name, path) if kind == "images" else Items(name, f"{path}", _lines_in(path), "line")
-    if not path.is_file():
+    if not path.exists():
         raise FixError(f"{path}: no such file or folder")
+    if suffix in SUFFIXES:
+        return _of_rows(name, Rows.from_file(path, fields), kind)
+    fields.check_unused(path)
+    if path.is_dir():
+        return Files.from_folder(name, path) if kind == "images" else Items(name, f"{path}", _lines_in(path), "line")
     if suffix == ".parquet":
         return Items(name, f"{path}", _column(path, kind), "row")
-    if kind == "texts":
+    if kind == "texts" and suffix in TEXTS:
         return Items(name, f"{path}", _lines(path), "line")
-    if suffix == ".zip":
+    if kind == "images" and suffix == ".zip":
         return Zip(name, path)
-    expected = "a folder of images, a .zip or a .parquet file"
-    raise FixError(f"{path}: expected {expected}; files of texts need --embed text")
+    if kind == "texts":
+        expected = "texts in a .txt, .jsonl, .csv or .parquet file"
+        raise FixError(f"{path}: expected {expected}, found {suffix or 'no ending'!r}")
+    expected = "a folder of images, a .zip or .parquet file, or paths of images in a .jsonl or .csv file"
+    raise FixError(f"{path}: expected {expected}, found {suffix or 'no ending'!r}; files of texts need --embed text")
+
+
+def _of_rows(name: str, rows: Rows, kind: Kind) -> Source:
+    """The source of rows that have texts, or paths of images beside the file."""
+    usual, what = (_TEXT, "text") if kind == "texts" else (_PATH, "path of an image")
+    values = rows.texts(rows.sample_field(usual, what), what)
+    for line, value in enumerate(values, 1):
+        if len(value) > _LONGEST:
+            raise FixError(f"{rows.file}: row {line}: expected at most {_LONGEST:,} characters")
+    names = rows.ids() or [f"{place}" for place in range(len(rows))]
+    if kind == "texts":
+        found: Source = Items(name, f"{rows.file}", values, "row", names)
+    else:
+        files = {one: rows.file.parent / path for one, path in zip(names, values, strict=True)}
+        if missing := [path for path in files.values() if not path.is_file()]:
+            raise FixError(f"{rows.file}: {missing[0]}: no such file; {len(missing):,} of {len(files):,} are missing")
+        found = Files(name, rows.file, files)
+    found.prompts = dict(zip(names, rows.prompts() or (), strict=False))
+    if rows.cost is not None:
+        found.cost = float(rows.numbers(rows.cost, "cost").mean())
+    return found
 
 
 def name_of(path: Path) -> str:

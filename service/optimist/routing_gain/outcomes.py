@@ -274,6 +274,8 @@ def prompts_in(file: Path) -> ScoredPrompts:
 
 def arrays_in(file: Path) -> dict[str, NDArray[Any]]:
     """The arrays of an .npz file by name. Raises FixError if it cannot be read."""
+    if file.suffix != ".npz":
+        raise FixError(f"{file}: expected a file ending in .npz, found {file.suffix or 'no ending'!r}")
     try:
         found = np.load(file, allow_pickle=False)
         if not isinstance(found, NpzFile):

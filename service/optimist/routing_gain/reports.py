@@ -15,9 +15,11 @@ from optimist.numerics.routing.prompts import RoutedRows
 from optimist.policies.routing import RoutePolicy, calls_of
 from optimist.routing_gain.gain import PromptType, RouteGain, route_gain, types_of
 from optimist.routing_gain.outcomes import FEWEST, ScoredPrompts, arrays_in, prompts_of
+from optimist.routing_gain.rows import Embed, arrays_of_rows
 from optimist_client.errors import FixError
 from optimist_client.metrics import Scale
 from optimist_client.models.routes import Routes, RouteSavings, RouteScore, RouteShare, RouteType, gain_sentence
+from optimist_client.rows import NO_FIELDS, SUFFIXES, Fields
 
 TYPES = 8
 EXAMPLES = 3
@@ -318,9 +320,15 @@ class RouteReport:
         }
 
 
+def _no_embedder(prompts: list[str]) -> NDArray[Any]:
+    raise FixError(f"{len(prompts):,} prompts have no context, and there is no function that embeds them")
+
+
 def route_file(
     file: Path,
-    *,
+    *others: Path,
+    fields: Fields = NO_FIELDS,
+    embed: Embed | None = None,
     price: float = 0.0,
     ceiling: float | None = None,
     at_least: float | None = None,
@@ -328,7 +336,10 @@ def route_file(
     types: int = 6,
     seed: int = 0,
 ) -> RouteReport:
-    """The report on an .npz file of prompts, routed at a price of cost or within a budget.
+    """The report on a file of prompts, routed at a price of cost or within a budget.
+
+    Rows of `.jsonl` and `.csv` files are read as `arrays_of_rows` says, by `fields`, with prompts embedded by `embed`.
+    There may be a file for each generator. Others are `.npz` files.
 
     It has `contexts` (m, d), the embeddings of m prompts, and one of two sets of arrays. `scores` (m, G): what each of
     G generators scored on each prompt, NaN where it got none. Or, of a log in which every prompt was given to one
@@ -336,7 +347,13 @@ def route_file(
     Optional are `names` (G,), `costs` (G,) of a sample, and `prompts` (m,), the texts. Raises FixError if the file
     cannot be read, lacks an array, or if the numbers do not fit.
     """
-    arrays = arrays_in(file)
+    if file.suffix in SUFFIXES:
+        arrays = arrays_of_rows([file, *others], fields, embed or _no_embedder)
+    elif others:
+        raise FixError(f"{others[0]}: expected one file, or several ending in {', '.join(SUFFIXES)}")
+    else:
+        fields.check_unused(file)
+        arrays = arrays_in(file)
     known = prompts_of(arrays, file)
     texts = None if "prompts" not in arrays else tuple(map(str, arrays["prompts"]))
     if texts is not None and len(texts) != len(known.contexts):
