@@ -193,6 +193,34 @@ class _Lengths(Sentences):
         return np.array([[len(text), len(text) % 2] for text in batch], np.float32)
 
 
+def test_the_page_shows_the_best_and_the_worst_samples(folders: Path):
+    found = compare(folders, stop=False, examples=3)
+    groups = found.examples["clean"]
+    assert list(groups) == ["best", "typical", "worst"]
+    best, typical, worst = ([one.influence for one in groups[place]] for place in groups)
+    assert worst == sorted(worst)
+    assert best == sorted(best, reverse=True)
+    assert best[2] > max(map(abs, typical))
+    assert max(map(abs, typical)) < -worst[2]
+    # What it says is what happens: without the worst sample the score is better, without the best one it is worse.
+    pixels = Pixels()
+    rows = {file.stem: pixels([array(file)])[0] for file in sorted((folders / "clean" / "part").iterdir())}
+    real = pixels([array(file) for file in sorted((folders / "real" / "part").iterdir())])
+
+    def without(name: str) -> float:
+        left = np.stack([row for other, row in rows.items() if f"part/{other}" != name])
+        return optimist.score(left, "fid", reference=real).value
+
+    left = sorted((f"part/{name}" for name in rows), key=without)
+    assert {one.name for one in groups["worst"]} <= set(left[:6])
+    assert {one.name for one in groups["best"]} <= set(left[-6:])
+    found.save_page(folders / "answer.html")
+    page = (folders / "answer.html").read_text()
+    assert page.count("data:image/png;base64,") == 2 * 3 * 3
+    assert found.report.answer.replace("<", "&lt;") in page
+    assert compare(folders).examples == {}
+
+
 def test_texts_by_line(tmp_path: Path):
     words = np.random.default_rng(0)
     for name, longest in {"short": 4, "long": 9, "real": 4}.items():

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from optimist_client.notebook import NotebookView
 
@@ -76,24 +76,46 @@ class NoDisplay:
         """Do nothing."""
 
 
+def bars(console: Any, *more: Any) -> Any:
+    """A `rich.progress.Progress` with the time that each task has taken and the time that is left."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    what, left = TextColumn("{task.description}"), (TextColumn("left:"), TimeRemainingColumn())
+    return Progress(what, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), *left, *more, console=console)
+
+
+def expected_total(samples: int, decision: DecisionInfo, most: int | None) -> int | None:
+    """The samples after which a run is expected to be decided, at most `most`; that if nothing is known."""
+    more = None if decision.hardest is None else decision.hardest.more_samples
+    if more is None or decision.decided:
+        return samples if decision.decided else most
+    return samples + more[1] if most is None else min(most, samples + more[1])
+
+
 class RichBar(NoDisplay):
     """A rich progress bar, below the output of the generators."""
 
     def __init__(self, title: str, total: int | None, file: TextIO | None = None) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import TextColumn
 
-        text = TextColumn("{task.fields[leader]}", markup=False)
-        console = Console(file=file, stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), text)
-        self._bars = Progress(*columns, console=console)
+        self._total = total
+        self._bars = bars(Console(file=file, stderr=True), TextColumn("{task.fields[leader]}", markup=False))
         self._bars.start()
         self._task = self._bars.add_task(title, total=total, leader="")
 
     def update(self, samples: int, decision: DecisionInfo | None) -> None:
         """Show the number of samples and, if given, the newest decision."""
         if decision is not None:
-            self._bars.update(self._task, leader=decision.leader)
+            total = expected_total(samples, decision, self._total)
+            self._bars.update(self._task, leader=decision.leader, total=total)
         self._bars.update(self._task, completed=samples)
 
     def close(self) -> None:

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, Self
 import typer
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from optimist.commands.options import takes
@@ -32,12 +31,14 @@ from optimist.commands.shared import (
 )
 from optimist_client.config import ExperimentConfig
 from optimist_client.models import Report
-from optimist_client.progress import Line
+from optimist_client.progress import Line, bars, expected_total
 from optimist_client.rows import Fields
 
 PROVISIONAL = 3
 """The exit code where the decision rests on batches that may be wrong."""
 
+EXAMPLES = 8
+"""How many of the best, typical and worst samples of each generator are on the page."""
 IGNORE = "--ignore-anomalies"
 
 
@@ -86,6 +87,10 @@ def compare(
     prompt: Prompt = None,
     cost: Cost = None,
     plot: Annotated[Path | None, typer.Option(help="Write the standings as a picture (.png, .svg or .pdf).")] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="Write a page (.html) with the answer and the best, typical and worst samples of each."),
+    ] = None,
     cache: Annotated[
         Path | None,
         typer.Option(help="Directory of embeddings and of what was reached; by default OPTIMIST_CACHE or the user's."),
@@ -104,8 +109,9 @@ def compare(
     The exit code is 3 if the answer is provisional, because it rests on features on another scale than others.
     A command that was interrupted or killed goes on where it was when it is given again. This needs no service.
     """
-    if plot is not None and (plot.is_dir() or not plot.parent.is_dir()):
-        raise typer.BadParameter(f"--plot {plot}: expected a file in an existing folder")
+    for option, file in {"--plot": plot, "--page": page}.items():
+        if file is not None and (file.is_dir() or not file.parent.is_dir()):
+            raise typer.BadParameter(f"{option} {file}: expected a file in an existing folder")
     if plot is not None:
         with extras("notebook"):  # before the work rather than after it
             import matplotlib as mpl
@@ -135,6 +141,7 @@ def compare(
                 cache_bytes=int(cache_size * 2**30),
                 resume=not fresh,
                 fields=Fields(field=field, id=id, prompt=prompt, cost=cost),
+                examples=0 if page is None else EXAMPLES,
                 display=shows,
                 **(settings or {}),
                 **({"paired": False} if unpaired else {}),
@@ -152,6 +159,9 @@ def compare(
     if plot is not None:
         with extras("notebook"), format_errors(ValueError, OSError):
             found.plot().figure.savefig(plot, dpi=200)
+    if page is not None:
+        with format_errors(OSError):
+            found.save_page(page)
     if found.decision.provisional:
         console.print(f"Leave out: compare again without such samples. Accept: give {IGNORE}.")
         raise typer.Exit(PROVISIONAL)
@@ -163,10 +173,7 @@ class Standings:
     def __init__(self, console: Console, what: str) -> None:
         """what: what the samples are, such as "images"."""
         self._console, self._what = console, what
-        self._bars = Progress(
-            *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
-            console=console,
-        )
+        self._bars = bars(console)
         self._live = Live(Group(), console=console, transient=True, refresh_per_second=4)
         self._real = self._used = None
         self._line: Line | None = None
@@ -194,7 +201,8 @@ class Standings:
             return
         if self._used is None:
             self._used = self._bars.add_task(f"{self._what} used", total=report.budget)
-        self._bars.update(self._used, completed=report.samples)
+        total = expected_total(report.samples, report.decision, report.budget)
+        self._bars.update(self._used, completed=report.samples, total=total)
         from optimist.simulation.reporting import MOST, standings
 
         below = Text(f"{report.decision.leader}  {report.why}".strip())

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.estimation.paired import Indexed, Indices, Paired
@@ -212,6 +214,13 @@ class StreamingEstimator:
         else:
             found = self._paired.estimate(self.statistic)
         return found if self.routed is None else replace(found, change=self.routed.change)
+
+    def influence(self, batch: Mapping[str, Tensor]) -> NDArray[np.float64] | None:
+        """The influence on the estimate of some rows (n, …) that were added, by array, up to a constant; None if the
+        metric does not know it. Raises FixError before the second sample."""
+        rows = {own: batch[name].double() for own, name in self._reads.items()}
+        found = self._bound.metric.analyse_paired(self.statistic, rows).influence
+        return None if found is None else found.cpu().numpy()
 
     def modes(self, count: int = 5, samples: int = 8) -> list[Mode]:
         """The modes (see `Metric.modes`). Raises FixError for metrics without modes, and before the first sample."""

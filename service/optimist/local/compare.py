@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -22,6 +22,7 @@ from optimist.local.config import experiment_of
 from optimist.local.embedding import BYTES, Embedding, EmbeddingCache, embedder_of, kind_of
 from optimist.local.evaluation import Evaluation
 from optimist.local.offline import read_reference
+from optimist.local.page import Example, Place, examples_of
 from optimist.local.question import kind_of as metric_kind
 from optimist.local.question import of_samples, real_data
 from optimist.local.sources import Kind, Source, name_of, source_of
@@ -148,6 +149,7 @@ def compare(
     resume: bool = True,
     timeout: float | None = None,
     fields: Fields = NO_FIELDS,
+    examples: int = 0,
     callbacks: Sequence[Callback] = (),
     progress: bool | None = None,
     display: Display | None = None,
@@ -172,6 +174,8 @@ def compare(
         call that was killed loses nothing: what was embedded is cached.
     fields: which fields of the rows of `.jsonl` and `.csv` files are the texts (or the paths of images), ids by which
         rows of several files belong together, prompts and costs.
+    examples: how many of the best, of typical and of the worst samples of each generator the answer has, for
+        `save_page`; of the first 512 that were used, by what each does to the score.
     timeout: seconds after which no more samples are embedded; a later call goes on.
     callbacks: functions that are called with a new report about once a second, and with the last one, as those of
         `optimist_client.callbacks`.
@@ -214,7 +218,7 @@ def compare(
         run.before, run.real, run.kind = 0 if resumed is None else resumed.samples, count, kind
         run.ends, run.callbacks = ends, callbacks
         run.play(file, shows)
-        return run.answer()
+        return replace(run.answer(), examples=run.examples(examples))
 
 
 @dataclass
@@ -243,6 +247,17 @@ class _Run:
             report = report.model_copy(update={"used_up": UsedUp(what=self.kind, generators=_short(report))})
         counts = (self.real, self.embedding.made, self.embedding.found, self.before)
         return Compared(report, total, self.order.common, *counts, self.kind)
+
+    def examples(self, count: int) -> dict[str, Mapping[Place, Sequence[Example]]]:
+        """`Compared.examples`, so many of each kind; none by a metric without a score yet."""
+        evaluation = self.evaluation
+        if not count or None in evaluation.estimates().values():
+            return {}
+        used = {name: names[: evaluation.counts(name)[0]] for name, names in self.order.names.items()}
+        return {
+            name: examples_of(evaluation, self.embedding, source, used[name], count)
+            for name, source in self.sources.items()
+        }
 
     def play(self, file: Path | None, shows: Display) -> None:
         """Use samples until the answer is sure or none are left. What was recorded is saved even if this raises."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from optimist.local.embedding import Embedding
 from optimist.local.evaluation import Evaluation
+from optimist.local.page import Example, Place, page_of
 from optimist.local.saving import FORMAT
 from optimist.local.sources import Kind, Source
 from optimist_client.errors import FixError
@@ -37,6 +38,8 @@ class Compared:
     resumed: int
     """Samples that an earlier call had told, from whose end this one went on."""
     kind: Kind = "images"
+    examples: Mapping[str, Mapping[Place, Sequence[Example]]] = field(default_factory=dict)
+    """The best, typical and worst samples of each generator, if they were asked for."""
 
     @property
     def decision(self) -> DecisionInfo:
@@ -71,6 +74,10 @@ class Compared:
     def plot(self, axes: Any = None, *, metric: str | None = None) -> Any:
         """Draw scores and intervals with matplotlib, as `Report.plot` does."""
         return self.report.plot(axes, metric=metric)
+
+    def save_page(self, file: str | Path) -> None:
+        """Write the answer and the `examples` as a page (HTML) that needs no other file."""
+        Path(file).write_text(page_of(self), encoding="utf-8")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from optimist.estimation.arrays import columns_of
 from optimist.estimation.metric_estimators import Arrays, MetricEstimators
@@ -110,6 +112,19 @@ class Readings:
         """
         estimator = self._estimator(generator, metric)
         return estimator.prompt_groups(check_whole("count", count, 1), check_whole("samples", samples, 1))
+
+    def influence(self, generator: str, batch: Mapping[str, Any]) -> NDArray[np.float64] | None:
+        """By how much each of some of a generator's samples makes its score better, up to a constant.
+
+        None if the metric does not say it. batch: rows (n, …) that were told, by array. By the metric that decides, on
+        the scale on which scores are compared. Raises NotFoundError for an unknown name, FixError before the second
+        sample.
+        """
+        estimator = self._estimator(generator, None)
+        if self._primary.question.is_exact:
+            return None
+        found = estimator.influence({name: torch.from_numpy(np.asarray(rows)) for name, rows in batch.items()})
+        return None if found is None else (-found if estimator.metric.lower_is_better else found)
 
     def mixture(self, metric: str | None = None) -> models.Mixture:
         """The best mixture of all generators, by all samples: weights, score, gain over the best single generator.

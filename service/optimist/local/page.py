@@ -1,0 +1,109 @@
+"""The page of a comparison: its answer, and the best, worst and typical samples of each generator."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from optimist.local.embedding import Embedding
+from optimist.local.evaluation import Evaluation
+from optimist.local.sources import Source
+from optimist_client.previews import encoded, image_kind
+
+if TYPE_CHECKING:
+    from optimist.local.compared import Compared
+
+Place = Literal["best", "typical", "worst"]
+LOOKED_AT = 512
+"""The first samples of each generator that are looked at."""
+_MEANS = {
+    "best": "Without them its score would be worse.",
+    "typical": "They change its score as much as half of its samples do.",
+    "worst": "Without them its score would be better.",
+}
+_STYLE = """
+body { font: 1rem/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
+table { border-collapse: collapse } td, th { padding: 0.2rem 0.8rem; text-align: right } caption { text-align: left }
+td:first-child, th:first-child { text-align: left } .shown { display: flex; flex-wrap: wrap; gap: 1rem }
+figure { margin: 0; max-width: 16rem } img { max-width: 100%; image-rendering: pixelated; min-width: 4rem }
+figcaption, .note { color: #666; font-size: 0.85rem; overflow-wrap: anywhere } pre { white-space: pre-wrap; margin: 0 }
+"""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sample of a generator, as it is shown."""
+
+    name: str
+    prompt: str
+    shown: bytes | str
+    """A small image, or the text."""
+    influence: float
+    """By how much it makes the score better than a typical sample does, on the scale on which scores are compared."""
+
+
+def examples_of(
+    evaluation: Evaluation, embedding: Embedding, source: Source, names: Sequence[str], count: int
+) -> dict[Place, list[Example]]:
+    """The samples that make a generator's score best and worst, and those in the middle, `count` of each.
+
+    names: of its samples that were used. None where the metric does not say what single samples do.
+    """
+    looked_at = list(names[:LOOKED_AT])
+    if not looked_at:
+        return {}
+    arrays = embedding.arrays(source, looked_at)
+    found = evaluation.influence(source.name, {array: arrays[array] for array in evaluation.arrays})
+    if found is None:
+        return {}
+    found = found - np.median(found)
+    order, middle = np.argsort(-found), np.argsort(np.abs(found))
+    return {
+        place: [_example(source, looked_at[row], float(found[row])) for row in rows[:count]]
+        for place, rows in zip(get_args(Place), (order, middle, order[::-1]), strict=True)
+    }
+
+
+def _example(source: Source, name: str, influence: float) -> Example:
+    return Example(name, source.prompts.get(name, ""), encoded(source.sample(name, source.raw(name))), influence)
+
+
+def page_of(compared: Compared) -> str:
+    """The page, which needs no other file."""
+    report = compared.report
+    parts = [
+        f"<section><h2>{escape(row.generator)}</h2>{_groups(compared.examples.get(row.generator, {}))}</section>"
+        for row in report.ranking
+    ]
+    title = escape(report.answer)
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
+    answer = f"{report._repr_html_()}<p>{escape(compared.effort)}</p>"  # pyright: ignore[reportPrivateUsage]
+    return (
+        f'<!doctype html><html lang="en"><head>{head}<style>{_STYLE}</style></head>'
+        f"<body><h1>{title}</h1>{answer}{''.join(parts)}</body></html>\n"
+    )
+
+
+def _groups(groups: Mapping[Place, Sequence[Example]]) -> str:
+    if not groups:
+        return '<p class="note">The metric does not say what single samples do to the score.</p>'
+    return "".join(
+        f'<h3>{place.capitalize()}</h3><p class="note">{_MEANS[place]}</p>'
+        f'<div class="shown">{"".join(map(_figure, examples))}</div>'
+        for place, examples in groups.items()
+    )
+
+
+def _figure(one: Example) -> str:
+    caption = escape(": ".join(filter(None, (one.name, one.prompt))))
+    if isinstance(one.shown, str):
+        shown = f"<pre>{escape(one.shown)}</pre>"
+    else:
+        source = f"data:{image_kind(one.shown)};base64,{base64.b64encode(one.shown).decode()}"
+        shown = f'<img src="{source}" alt="{caption}">'
+    return f"<figure>{shown}<figcaption>{caption}</figcaption></figure>"
