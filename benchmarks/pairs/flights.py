@@ -1,7 +1,7 @@
 """What do many workers at once cost, where generators are paired?
 
     python benchmarks/pairs/flights.py [tables] [--problems NAME ...] [--streams 40] [--workers 1 8 16] [--samples 200]
-        [--hanging 0]
+        [--hanging 0] [--late 0]
 
 The tables are `errors`, `races` and `ties`; all by default. Batches of 5 take times of an exponential law, and are told
 when they are done: what is on its way leaves gaps in the indices. In memory, scored as in `Evaluation`, δ = 0.05.
@@ -10,7 +10,9 @@ when they are done: what is on its way leaves gaps in the indices. In memory, sc
   the root-mean-square error of their difference, the error stated, the root-mean-square z, and ρ_L. The first
   `--hanging` batches of one of the two are never told.
 - races: W workers ask `top-two` until it decides: the median and the geometric mean of the samples told, wrong answers,
-  and runs without a decision when a generator had no samples left.
+  and runs without a decision when a generator had no samples left. An estimate takes effect once the one before lacks
+  more than `--late` of the generator's batches, or would decide: with 0.1 as in a service whose scorer is as late as
+  asks let it be.
 - ties: the same of two neighbours that are moved to the same score, up to `--samples` of both: the share that stops.
 """
 
@@ -69,11 +71,10 @@ class Flight:
         return self._estimators[name].estimate()
 
 
-def errors(
-    problem: Problem, truths: Mapping[str, float], numbers: range, workers: int, samples: int, hanging: int
-) -> list[str]:
+def errors(problem: Problem, truths: Mapping[str, float], workers: int, options: argparse.Namespace) -> list[str]:
     """The row of one number of batches on their way."""
     names, true = _neighbours(truths)
+    numbers, samples, hanging = range(options.streams), options.samples, options.hanging
     found: list[tuple[float, float, float]] = []
     for number in numbers:
         flight, made = Flight(problem, names, number), dict[str, Estimate]()
@@ -95,31 +96,27 @@ def errors(
     return [f"{_rms(missed):.3g}", f"{_rms(stated):.3g}", f"{z:.2f}", f"{np.median(rho):.3f}"]
 
 
-def races(
-    problem: Problem, truths: Mapping[str, float], numbers: range, workers: int, samples: int, hanging: int
-) -> list[str]:
+def races(problem: Problem, truths: Mapping[str, float], workers: int, options: argparse.Namespace) -> list[str]:
     """The row of one number of workers."""
-    del samples, hanging
     best = (min if _lower_is_better(problem) else max)(truths, key=truths.__getitem__)
     found = [
-        _race(problem, tuple(truths), number, workers, problem.horizon, lambda _, made: made) for number in numbers
+        _race(problem, tuple(truths), number, workers, problem.horizon, lambda _, made: made, options.late)
+        for number in range(options.streams)
     ]
     told = [told for told, _ in found]
     wrong, undecided = sum(named not in (best, None) for _, named in found), sum(named is None for _, named in found)
     return [f"{np.median(told):,.0f}", f"{np.exp(np.mean(np.log(told))):,.0f}", f"{wrong}", f"{undecided}"]
 
 
-def ties(
-    problem: Problem, truths: Mapping[str, float], numbers: range, workers: int, samples: int, hanging: int
-) -> list[str]:
+def ties(problem: Problem, truths: Mapping[str, float], workers: int, options: argparse.Namespace) -> list[str]:
     """The row of one number of workers."""
-    del hanging
     names, _ = _neighbours(truths)
 
     def level(name: str, made: Estimate) -> Estimate:
         return shifted(made, -truths[name])
 
-    found = [_race(problem, names, number, workers, samples, level)[1] for number in numbers]
+    numbers = range(options.streams)
+    found = [_race(problem, names, number, workers, options.samples, level, options.late)[1] for number in numbers]
     return [f"{len(found)}", f"{100 * np.mean([named is not None for named in found]):.1f} %"]
 
 
@@ -130,10 +127,15 @@ def _race(
     workers: int,
     horizon: int,
     change: Change,
+    late: float,
 ) -> tuple[int, str | None]:
-    """The samples told until top-two decides, and for which; None if a generator has no more samples."""
+    """The samples told until top-two decides, and for which; None if a generator has no more samples.
+
+    late: as `--late`.
+    """
     policy = Policy("top-two", warmup_batches(type(problem.question.metric), "influence"), Stopping(DELTA), number)
     flight, arms, told = Flight(problem, names, number), [Arm(name) for name in names], 0
+    newest: dict[int, Estimate] = {}
     while True:
         while (begun := sum(arm.batches + arm.pending_batches for arm in arms)) < told + workers:
             place = policy.pick(arms, told, begun + 1)
@@ -152,9 +154,17 @@ def _race(
             batches=arm.batches + 1,
             pending_samples=arm.pending_samples - BATCH,
             pending_batches=arm.pending_batches - 1,
-            estimate=change(name, flight.estimate(name)) if is_due else arm.estimate,
         )
+        if is_due:
+            newest[place] = change(name, flight.estimate(name))
+        for at, made in newest.items():
+            known = arms[at].estimate
+            if known is None or known.samples < (1.0 - late) * made.samples:
+                arms[at] = replace(arms[at], estimate=made)
         decision = policy.stopping.decide(arms, told)
+        if decision.decided:
+            arms = [replace(arm, estimate=newest.get(at)) for at, arm in enumerate(arms)]
+            decision = policy.stopping.decide(arms, told)
         if decision.decided:
             return told * BATCH, decision.best
 
@@ -173,7 +183,7 @@ def _rms(values: np.ndarray) -> float:
     return float(np.sqrt(np.square(values).mean()))
 
 
-TABLES: dict[str, Callable[[Problem, Mapping[str, float], range, int, int, int], list[str]]] = {
+TABLES: dict[str, Callable[[Problem, Mapping[str, float], int, argparse.Namespace], list[str]]] = {
     "errors": errors,
     "races": races,
     "ties": ties,
@@ -189,6 +199,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 8, 16])
     parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--hanging", type=int, default=0, help="batches that are never told, in the table of errors")
+    parser.add_argument(
+        "--late", type=float, default=0.0, help="the share of batches that estimates may lack, in races"
+    )
     options = parser.parse_args()
     limit_threads(1)
     for name in PROBLEMS:
@@ -198,7 +211,7 @@ def main() -> None:
         truths = {generator: problem.truth(generator) for generator in problem.generators}
         for table in options.tables or TABLES:
             for workers in options.workers:
-                row = TABLES[table](problem, truths, range(options.streams), workers, options.samples, options.hanging)
+                row = TABLES[table](problem, truths, workers, options)
                 print(f"| {name} | {table} | {workers} | {' | '.join(row)} |", flush=True)
 
 
