@@ -203,7 +203,7 @@ def test_bytes_are_those_of_all_tensors_each_once():
         assert bytes_of(bound) == 8 * numbers, "statistics are counted apart"
     reference = Reference(np.zeros(6), np.eye(6))
     before = reference.bytes
-    assert before == 8 * (6 + 3 * 36 - 30)  # mean, covariance, eigenvectors and eigenvalues
+    assert before == 8 * (6 + 36 + 6)  # mean, factor and eigenvalues
     assert reference.root.nbytes + before == reference.bytes
 
 

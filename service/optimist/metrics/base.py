@@ -170,11 +170,11 @@ class Score(MixableScore, Protocol):
         ...
 
     def forget(self, statistic: Any) -> None:
-        """Drop the cache of `follow`: its next call starts again from the statistic alone."""
+        """Drop the cache of `follow`, and what else makes results cheap: they come from the statistic alone."""
         ...
 
     def followed_bytes(self, statistic: Any) -> int:
-        """Bytes of memory that `follow` takes for this statistic."""
+        """Bytes of memory that `forget` frees."""
         ...
 
     def modes(self, statistic: Any, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:

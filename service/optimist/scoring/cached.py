@@ -28,6 +28,9 @@ FORMAT = 1
 """Version of snapshots; others are refused. It counts on as that of the data does (`store/store.py`)."""
 DIGEST_BYTES = 32
 """Length of the SHA-256 at the start of a snapshot."""
+SINGLE = " as float32"
+LOOKED_AT = 1024
+"""Numbers of a tensor that are looked at before all of it is."""
 NOTHING_RETRACTED = RetractedLog()
 SMALLEST_TAIL = 2**16
 """Bytes that the log may have beyond a snapshot, however small the statistic."""
@@ -190,9 +193,7 @@ class CachedStatistic:
         """
         self._estimator.forget()
         header = {"format": torch.tensor(FORMAT), "meaning": _meaning(self._bound, self._contexts)}
-        state = save(
-            {name: tensor.cpu().contiguous() for name, tensor in {**header, **self._estimator.state()}.items()}
-        )
+        state = save(dict(_packed(name, tensor) for name, tensor in {**header, **self._estimator.state()}.items()))
         return hashlib.sha256(state).digest() + state
 
     def snapshot_taken(self, size: int) -> None:
@@ -220,7 +221,7 @@ class CachedStatistic:
         if hashlib.sha256(frozen).digest() != digest:
             raise ValueError("the snapshot is damaged: its digest differs")
         try:
-            state = load(frozen)
+            state = dict(_unpacked(name, tensor) for name, tensor in load(frozen).items())
             version = int(state.pop("format"))
             if version != FORMAT:
                 raise ValueError(f"expected a snapshot of format {FORMAT}, found {version}")
@@ -233,6 +234,21 @@ class CachedStatistic:
         cached.seq, cached.chain = seq, chain
         cached.snapshot_taken(len(body))
         return cached
+
+
+def _packed(name: str, tensor: Tensor) -> tuple[str, Tensor]:
+    """A tensor as a snapshot holds it: float32 under a name of its own, where that loses nothing, as with most rows."""
+    tensor = tensor.cpu().contiguous()
+    # Of sums the first numbers already differ.
+    for part in (tensor.flatten()[:LOOKED_AT], tensor):
+        if tensor.dtype != torch.float64 or not torch.equal(part.float().double(), part):
+            return name, tensor
+    return name + SINGLE, tensor.float()
+
+
+def _unpacked(name: str, tensor: Tensor) -> tuple[str, Tensor]:
+    """The inverse of `_packed`."""
+    return (name.removesuffix(SINGLE), tensor.double()) if name.endswith(SINGLE) else (name, tensor)
 
 
 def _meaning(bound: Bound, contexts: ContextMap | None = None) -> Tensor:

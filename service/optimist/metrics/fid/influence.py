@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.base import Analysis, linear_share
+from optimist.metrics.fid.kept_gram import KeptGram
 from optimist.metrics.fid.reference import UNKNOWN, Reference, by_covariance
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.spectra import (
@@ -24,7 +25,6 @@ from optimist.metrics.spectra import (
     gram_square_sum,
     pair_sum,
     root_trace,
-    symmetric_product,
     times_lower,
 )
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, jackknife_rows
@@ -78,35 +78,37 @@ def terms_of(
     else:
         raise FixError(f"the Gram method needs all rows, which are kept up to {statistic.keep} samples")
     if centred is not None and method != "covariance":
-        root = _gram_root(centred, reference.root, spectrum)
+        root = _gram_root(centred, reference.whole_factor, spectrum)
     else:
-        root = _covariance_root(statistic.scatter, reference.root, spectrum)
+        root = _covariance_root(statistic.scatter, reference.whole_factor, spectrum)
     return FrechetTerms(float((mean - reference.mean).square().sum()), trace, root, reference.trace)
 
 
-def _gram_root(centred: Tensor, root: Tensor, spectrum: Tensor | None) -> float:
-    """Tr √(ZᵀZ), Z = centred · root, from centred rows (n, d) by the Gram matrix of Z."""
+def _gram_root(centred: Tensor, factor: Tensor, spectrum: Tensor | None) -> float:
+    """Tr √(ZᵀZ), Z = centred · Rᵀ, from centred rows (n, d) by the Gram matrix of Z; R is the factor (k, d)."""
     if spectrum is not None:
-        return root_trace(spectrum, lambda: centred @ root)
-    whitened = centred @ root
+        return root_trace(spectrum, lambda: times_lower(centred, factor))
+    whitened = times_lower(centred, factor)
     # Centred rows are linearly dependent: the smallest eigenvalue is zero plus noise, which a root would magnify.
     return root_trace(torch.linalg.eigvalsh(whitened @ whitened.T)[1:], lambda: whitened)
 
 
-def _covariance_root(scatter: Tensor, root: Tensor, spectrum: Tensor | None) -> float:
-    """Tr √(rootᵀ scatter root), scatter (d, d)."""
-    eigenvalues: Tensor = torch.linalg.eigvalsh(root.T @ scatter @ root) if spectrum is None else spectrum
+def _covariance_root(scatter: Tensor, factor: Tensor, spectrum: Tensor | None) -> float:
+    """Tr √(R scatter Rᵀ), scatter (d, d); R is the factor (k, d)."""
+    eigenvalues: Tensor = torch.linalg.eigvalsh(congruence(factor, scatter)) if spectrum is None else spectrum
 
-    def factor() -> Tensor:
+    def whitened() -> Tensor:
         squares, eigenvectors = torch.linalg.eigh(scatter)
         # In directions without samples the eigenvalues are noise, and each would add its root.
         noise = len(squares) * torch.finfo(squares.dtype).eps * squares[-1]
         roots = torch.where(squares > noise, squares, 0.0).sqrt()
-        return roots[:, None] * (eigenvectors.T @ root)
+        return roots[:, None] * times_lower(eigenvectors.T, factor)
 
-    return root_trace(eigenvalues, factor)
+    return root_trace(eigenvalues, whitened)
 
 
+LAST = 512
+"""Number of last rows from which Tr Σ² is computed while n ≤ rank."""
 BUFFER = 256
 """Number of last rows from which the influence function's variance is computed."""
 VANISHING = 1e-200
@@ -131,8 +133,8 @@ class _Geometry:
     mean: Tensor
     trace: float
     """Tr Σ."""
-    square_trace: float
-    """Tr Σ²."""
+    spread: float
+    """Tr Σ² without bias."""
     eigenvalues: Tensor
     """The min(n − 1, rank) largest of M."""
     shares: Tensor
@@ -150,11 +152,23 @@ class _Geometry:
 
 
 class FrechetInfluence:
-    """Analyses statistics against one reference. Keeps each jackknife, which depends on its first rows only."""
+    """Analyses statistics against one reference. Keeps each jackknife, which depends on its first rows only, and the
+    Gram matrix of each statistic that holds its rows.
+    """
 
     def __init__(self, reference: Reference) -> None:
         self._reference = reference
         self._settled: WeakKeyDictionary[GaussianStatistic, tuple[int, Tensor]] = WeakKeyDictionary()
+        self._grams: WeakKeyDictionary[GaussianStatistic, KeptGram] = WeakKeyDictionary()
+
+    def kept_bytes(self, statistic: GaussianStatistic) -> int:
+        """Bytes of what makes the next analysis of this statistic cheap."""
+        kept = self._grams.get(statistic)
+        return 0 if kept is None else kept.bytes
+
+    def forget(self, statistic: GaussianStatistic) -> None:
+        """Drop that."""
+        self._grams.pop(statistic, None)
 
     def analyse(self, statistic: GaussianStatistic, *common: Tensor) -> FrechetAnalysis:
         """The analysis of n ≥ 2 samples, with the influence of the rows `common` (m, d) if given.
@@ -164,7 +178,8 @@ class FrechetInfluence:
         n, reference = statistic.samples, self._reference
         if n < 2:
             raise FixError("the influence of 1 sample is not defined")
-        geometry = self._few(statistic.rows, *common) if statistic.rows is not None else self._many(statistic, *common)
+        rows = statistic.rows
+        geometry = self._many(statistic, *common) if rows is None else self._few(statistic, rows, *common)
         terms = terms_of(reference, statistic, spectrum=geometry.eigenvalues * (n - 1))
         plug_in = terms.distance(n - 1)
         if geometry.eigenvalues.sum() > VANISHING:
@@ -180,8 +195,8 @@ class FrechetInfluence:
             for centred, quadratic in zip(geometry.centred, geometry.quadratic, strict=True)
         )
         influence_variance = float(influence.var())
-        spread = geometry.square_trace - geometry.trace**2 / n
-        second_order = 2.0 * max(spread, 0.05 * geometry.square_trace) + geometry.pairs
+        square_trace = geometry.spread + geometry.trace**2 / n
+        second_order = 2.0 * max(geometry.spread, 0.05 * square_trace) + geometry.pairs
         plain = influence_variance / n + second_order / n**2
         inflated = plain * (1.0 + 20.0 / n)
         deviations = self._jackknife(statistic, geometry.gram) if n >= 3 else None
@@ -216,13 +231,12 @@ class FrechetInfluence:
             warnings=_warnings(reference, n) if common else (),
         )
 
-    def _few(self, rows: Tensor, *common: Tensor) -> _Geometry:
+    def _few(self, statistic: GaussianStatistic, rows: Tensor, *common: Tensor) -> _Geometry:
         """n ≤ rank: from the n × n Gram matrix of all rows; nothing d × d is decomposed."""
         reference, m = self._reference, len(rows) - 1
         finite = reference.finite
         mean, centred = centre(rows)
-        whitened = times_lower(centred, reference.factor)
-        gram = symmetric_product(whitened, whitened.T)
+        whitened, gram = self._grams.setdefault(statistic, KeptGram(reference.factor)).take(rows)
         eigenvalues, eigenvectors = _gram_basis(gram, m)
         scale = float(eigenvalues.sum()) / reference.square_trace
         buffers = [centred[-BUFFER:], *(each - mean for each in common)]
@@ -230,7 +244,7 @@ class FrechetInfluence:
         return _Geometry(
             mean=mean,
             trace=float(centred.square().sum()) / m,
-            square_trace=gram_square_sum(centred) / m**2,
+            spread=_spread(centred[-LAST:]),
             eigenvalues=eigenvalues,
             shares=eigenvectors.square(),
             centred=buffers,
@@ -242,6 +256,7 @@ class FrechetInfluence:
 
     def _many(self, statistic: GaussianStatistic, *common: Tensor) -> _Geometry:
         """n > rank: from the scatter and the last rows; T is renewed here."""
+        self.forget(statistic)
         reference, n, m = self._reference, statistic.samples, statistic.samples - 1
         finite = reference.finite
         scatter = statistic.scatter
@@ -265,7 +280,7 @@ class FrechetInfluence:
         return _Geometry(
             mean=statistic.mean,
             trace=statistic.scatter_trace / m,
-            square_trace=float(scatter.square().sum()) / m**2,
+            spread=float(scatter.square().sum()) / m**2 - (statistic.scatter_trace / m) ** 2 / n,
             eigenvalues=eigenvalues,
             shares=shares,
             centred=[rows[0][-BUFFER:], *rows[1:]],
@@ -346,6 +361,14 @@ def _gram_basis(gram: Tensor, degrees: int) -> tuple[Tensor, Tensor]:
     above = 2.0 * moment.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None] / moment.shape[-1]
     eigenvalues, eigenvectors = eigen_basis(moment + above)
     return eigenvalues[..., :-1].clamp_min(0.0), eigenvectors[..., :-1]
+
+
+def _spread(rows: Tensor) -> float:
+    """Tr Σ² without bias, from rows (b, d), b ≥ 1."""
+    centred = centre(rows)[1]
+    degrees = max(len(rows) - 1, 1)
+    trace = float(centred.square().sum()) / degrees
+    return gram_square_sum(centred) / degrees**2 - trace**2 / len(rows)
 
 
 def _covariance_shares(moment: Tensor, whitened: Tensor, degrees: int, *others: Tensor) -> tuple[Tensor, ...]:

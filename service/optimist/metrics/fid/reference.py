@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from optimist.metrics.spectra import pair_sum, symmetric_product
+from optimist.metrics.spectra import eigen_basis, eigenvalues_of, pair_sum, symmetric_product
 from optimist.numerics.real_data import check_lowest, check_moments
 from optimist.numerics.skewness import missing_widening, skewness
 from optimist_client.references import SOME
@@ -47,15 +47,19 @@ class FiniteReference:
     def from_rows(cls, reference: Reference, samples: int, rows: Tensor | None) -> Self:
         """rows: (k, d), of the `samples` that the moments come from; None if they are not known."""
         centred = _gaussian(reference) if rows is None else rows.double() - reference.mean
-        basis, eigenvalues = reference.basis, reference.eigenvalues
-        return cls(samples, rows is None, centred, (centred @ basis / eigenvalues) @ (reference.factor @ basis).T)
+        if reference.rank == reference.dimension:
+            coordinates = torch.linalg.solve_triangular(reference.factor, centred, upper=True, left=False)
+        else:
+            basis = reference.basis
+            coordinates = (centred @ basis / reference.eigenvalues) @ (reference.factor @ basis).T
+        return cls(samples, rows is None, centred, coordinates)
 
     @property
     def bytes(self) -> int:
         return self.rows.nbytes + self.coordinates.nbytes
 
     def by_gram(self, whitened: Tensor, eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
-        """vᵀ T v (k,) for centred rows (n, rank) times Rᵀ, and the eigenpairs (n − 1) of their Gram matrix/(n − 1)."""
+        """vᵀ T v (k,) for rows (n, rank) times Rᵀ, and the eigenpairs (n − 1) of their Gram matrix/(n − 1), centred."""
         kept = eigenvalues > 1e-12 * eigenvalues.amax()
         turned = (self.coordinates @ whitened.T) @ eigenvectors[:, kept]
         return (turned.square() / eigenvalues[kept].sqrt()).sum(-1) / (len(whitened) - 1)
@@ -97,8 +101,8 @@ def by_covariance(eigenvalues: Tensor, coordinates: Tensor) -> Tensor:
 def _gaussian(reference: Reference) -> Tensor:
     """Rows (256, d) of N(0, Σ_r); the symmetric root makes them the same on all machines, to rounding."""
     normal = np.random.default_rng(0).standard_normal((SOME, reference.dimension))
-    inside = torch.from_numpy(normal).to(reference.device) @ reference.basis
-    return (inside * reference.eigenvalues.sqrt()) @ reference.basis.T
+    basis = reference.basis
+    return ((torch.from_numpy(normal).to(reference.device) @ basis) * reference.eigenvalues.sqrt()) @ basis.T
 
 
 RANK_CUTOFF = 1e-10
@@ -111,9 +115,12 @@ class Reference:
 
     They are regarded as exact, except in differences of distances where `finite` is known.
 
-    The eigenvectors of Σ_r are in descending order: `rank` of them have eigenvalues above 1e-10 · λ_max
-    (decisions.md §2), `support` ≥ `rank` of them above rounding. Estimators divide by eigenvalues and use the first
-    `rank`; the plug-in uses all of the support, so that a set's distance to itself is zero however ill-conditioned.
+    The eigenvalues of Σ_r are in descending order: `rank` of them are above 1e-10 · λ_max (decisions.md §2),
+    `support` ≥ `rank` of them above rounding. Estimators divide by eigenvalues and use the first `rank`; the plug-in
+    uses all of the support, so that a set's distance to itself is zero however ill-conditioned.
+
+    Where the rank is full, as with many real features, only `factor` is kept, and from the first estimate of more
+    samples than that on `square`; the eigenvectors are found again where somebody asks for them.
 
     samples: how many real features there were, if that is known; some_rows: some of them (k, d), if they are kept.
     Raises FixError, as the checks in `numerics.real_data` do.
@@ -130,15 +137,23 @@ class Reference:
     ) -> None:
         checked = _array(mean), _array(covariance)
         scale = check_moments(*checked)
-        self.mean, self.covariance = (torch.from_numpy(part).to(device, copy=True) for part in checked)
-        eigenvalues, eigenvectors = (part.flip(-1) for part in torch.linalg.eigh(self.covariance))
+        self.mean, covariance = (torch.from_numpy(part).to(device, copy=True) for part in checked)
+        eigenvalues = eigenvalues_of(covariance).flip(-1)
         check_lowest(float(eigenvalues[-1]), scale)
         largest = float(eigenvalues[0]) if eigenvalues[0] > VANISHING else torch.inf
         rounding = self.dimension * torch.finfo(torch.float64).eps
         self.rank = int((eigenvalues > RANK_CUTOFF * largest).sum())
         self.support = max(self.rank, int((eigenvalues > rounding * largest).sum()))
         self._eigenvalues = eigenvalues.clamp_min(0.0)
-        self._eigenvectors = eigenvectors.contiguous()
+        self._eigenvectors: Tensor | None = None
+        self.trace = float(covariance.trace())
+        """Tr Σ_r, of the covariance."""
+        if self.rank == self.dimension:
+            self.factor = torch.linalg.cholesky(covariance, upper=True)
+            """Upper trapezoidal R (rank, d) with RᵀR = Σ_r over `basis`: R Σ Rᵀ has the eigenvalues of S Σ S."""
+        else:
+            self._eigenvectors = _descending(covariance)
+            self.factor = torch.linalg.qr((self.basis * self.eigenvalues.sqrt()).T, mode="r").R
         self._samples = samples
         self._some_rows = None if some_rows is None else torch.from_numpy(some_rows).to(device)
 
@@ -165,18 +180,23 @@ class Reference:
 
     @property
     def basis(self) -> Tensor:
-        """The eigenvectors of `eigenvalues` as columns (d, rank)."""
+        """The eigenvectors of `eigenvalues` as columns (d, rank); where the rank is full they are newly found."""
+        if self._eigenvectors is None:
+            return _descending(symmetric_product(self.factor.T, self.factor))
         return self._eigenvectors[:, : self.rank]
+
+    @cached_property
+    def covariance(self) -> Tensor:
+        """Σ_r (d, d), to rounding."""
+        if self._eigenvectors is None:
+            return symmetric_product(self.factor.T, self.factor)
+        return (self._eigenvectors * self._eigenvalues) @ self._eigenvectors.T
 
     @cached_property
     def root(self) -> Tensor:
         """Eigenvectors times √eigenvalue, over the whole support (d, support): x·root is S x in the eigenbasis."""
-        return self._eigenvectors[:, : self.support] * self._eigenvalues[: self.support].sqrt()
-
-    @cached_property
-    def factor(self) -> Tensor:
-        """Upper trapezoidal R (rank, d) with RᵀR = Σ_r over `basis`: R Σ Rᵀ has the eigenvalues of S Σ S."""
-        return torch.linalg.qr((self.basis * self.eigenvalues.sqrt()).T, mode="r").R
+        vectors = self.basis if self._eigenvectors is None else self._eigenvectors[:, : self.support]
+        return vectors * self._eigenvalues[: self.support].sqrt()
 
     @cached_property
     def whole_factor(self) -> Tensor:
@@ -198,11 +218,6 @@ class Reference:
     def projector(self) -> Tensor:
         """Onto the span of `basis` (d, d)."""
         return self.basis @ self.basis.T
-
-    @cached_property
-    def trace(self) -> float:
-        """Tr Σ_r, of the covariance."""
-        return float(self.covariance.trace())
 
     @cached_property
     def root_trace(self) -> float:
@@ -228,6 +243,11 @@ class Reference:
     def norm(self) -> float:
         """‖Σ_r‖₂, its largest eigenvalue."""
         return float(self._eigenvalues[0])
+
+
+def _descending(covariance: Tensor) -> Tensor:
+    """The eigenvectors (d, d) as columns, those of the largest eigenvalues first."""
+    return eigen_basis(covariance)[1].flip(-1).contiguous()
 
 
 def _array(values: ArrayLike | Tensor) -> NDArray[np.float64]:

@@ -65,10 +65,11 @@ class FrechetDistance(BaseScore):
 
     def forget(self, statistic: GaussianStatistic) -> None:
         self._followed.pop(statistic, None)
+        self._influence.forget(statistic)
 
     def followed_bytes(self, statistic: GaussianStatistic) -> int:
         followed = self._followed.get(statistic)
-        return 0 if followed is None else followed.trace.bytes
+        return self._influence.kept_bytes(statistic) + (0 if followed is None else followed.trace.bytes)
 
     def largest_eigenvalue(self, statistic: GaussianStatistic) -> float | None:
         """λ_max of the scatter (to 1e-10), None unless it is followed, up to date and held."""

@@ -1,6 +1,14 @@
 """Functions of a spectrum: traces, exactly and as rows keep coming, and de-biased by the leave-one-out map."""
 
-from optimist.metrics.spectra.eigen import centre, double_centre, eigen_basis, eigen_coordinates, pair_sum, root_trace
+from optimist.metrics.spectra.eigen import (
+    centre,
+    double_centre,
+    eigen_basis,
+    eigen_coordinates,
+    eigenvalues_of,
+    pair_sum,
+    root_trace,
+)
 from optimist.metrics.spectra.following import SMALLEST_WIDTH, TraceFollower
 from optimist.metrics.spectra.leave_one_out import (
     DebiasedTrace,
@@ -33,6 +41,7 @@ __all__ = [
     "double_centre",
     "eigen_basis",
     "eigen_coordinates",
+    "eigenvalues_of",
     "gram_square_sum",
     "increments",
     "largest_eigenvalue",

@@ -57,6 +57,12 @@ class Tridiagonal:
         _call("dstedc", b"I", size, values, beside, vectors, size, work, len(work), whole, len(whole))
         return values * self.unit, vectors.T
 
+    def eigenvalues(self) -> Tensor:
+        """Eigenvalues (m) of the matrix, ascending."""
+        values, beside = self.diagonal.clone(), self.beside.clone()
+        _call("dsterf", self._size, values, beside)
+        return values * self.unit
+
     def eigenvectors(self) -> tuple[Tensor, Tensor]:
         """Eigenvalues (m) of the matrix, ascending, and its eigenvectors as columns (m, m)."""
         values, vectors = self.eigen()
@@ -141,6 +147,11 @@ def eigen_basis(matrix: Tensor) -> tuple[Tensor, Tensor]:
     Where torch has MKL, large matrices cost it more than scipy's LAPACK, on AMD processors twice as much.
     """
     return Tridiagonal(matrix).eigenvectors() if _is_large(matrix) else torch.linalg.eigh(matrix)
+
+
+def eigenvalues_of(matrix: Tensor) -> Tensor:
+    """Eigenvalues (…, m), ascending, of symmetric matrices (…, m, m), as those of `eigen_basis`."""
+    return Tridiagonal(matrix).eigenvalues() if _is_large(matrix) else torch.linalg.eigvalsh(matrix)
 
 
 def eigen_coordinates(matrix: Tensor, rows: Tensor, *others: Tensor) -> tuple[Tensor, ...]:

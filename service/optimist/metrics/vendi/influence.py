@@ -26,7 +26,6 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.base import Analysis, linear_share
-from optimist.metrics.rows import copied
 from optimist.metrics.spectra.cross_entropy import LeaveOneOut
 from optimist.metrics.vendi.listed import ListedPrompts
 from optimist.metrics.vendi.spectrum import (
@@ -140,7 +139,7 @@ def entropy_influence(metric: VendiScore, statistic: KernelStatistic, *common: T
     metric.check(statistic)
     if statistic.samples < 2:
         raise FixError("the influence of 1 sample is not defined")
-    features = [metric.feature_map(copied(rows, metric.feature_map.device)) for rows in common]
+    features = [metric.common_features(statistic, rows) for rows in common]
     if metric.order == 2.0 and metric.truncation is None:
         return _by_pairs(metric, statistic, *features)
     if metric.needs_halves:

@@ -128,6 +128,10 @@ def renyi_objective(
     return PairObjective(SquaredKernel(metric, statistics, half, common))
 
 
+BLOCK = 64
+"""Common rows whose φ are computed, and kept, at once."""
+
+
 class VendiScore(BaseScore):
     """log Vendi_α of the covariance C = (1/n) Σ φφᵀ of unit-norm features, for any order α ≥ 1e-6; higher is better.
 
@@ -153,6 +157,8 @@ class VendiScore(BaseScore):
             raise FixError(f"truncation must lie between 1 and the {feature_map.width} features, not {truncation!r}")
         self.truncation = truncation
         self._followed: WeakKeyDictionary[KernelStatistic, _Followed] = WeakKeyDictionary()
+        self._mapped: WeakKeyDictionary[KernelStatistic, list[tuple[Tensor, Tensor]]] = WeakKeyDictionary()
+        """Blocks of common rows of each statistic, and their φ."""
 
     @property
     def offers_modes(self) -> bool:
@@ -225,10 +231,22 @@ class VendiScore(BaseScore):
 
     def forget(self, statistic: KernelStatistic) -> None:
         self._followed.pop(statistic, None)
+        self._mapped.pop(statistic, None)
 
     def followed_bytes(self, statistic: KernelStatistic) -> int:
         followed = self._followed.get(statistic)
-        return 0 if followed is None else followed.follower.bytes
+        mapped = sum(part.nbytes for block in self._mapped.get(statistic, ()) for part in block)
+        return mapped + (0 if followed is None else followed.follower.bytes)
+
+    def common_features(self, statistic: KernelStatistic, rows: Tensor) -> Tensor:
+        """φ (m, width) of a statistic's common rows (m, d). Most of them have long been told, and are kept."""
+        kept, blocks = self._mapped.setdefault(statistic, []), copied(rows, self.feature_map.device).split(BLOCK)
+        for place, block in enumerate(blocks):
+            if place == len(kept) or not torch.equal(kept[place][0], block):
+                own = block.clone()
+                kept[place : place + 1] = [(own, self.feature_map(own))]
+        del kept[len(blocks) :]
+        return torch.cat([features for _, features in kept])
 
     def plug_in(self, statistic: KernelStatistic) -> float:
         """The log score of the samples as they are, 0 … log ceiling. Raises FixError on no samples."""

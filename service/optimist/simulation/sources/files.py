@@ -18,6 +18,7 @@ from optimist.estimation.question import Question
 from optimist.estimation.stored import batch_of, metric_of, question_of, stored_reference, unpack_kernels
 from optimist.local.sets import in_folder, of_metric
 from optimist.metrics.fid.reference import Reference
+from optimist.metrics.spectra import congruence
 from optimist.numerics.batches import as_matrices
 from optimist.numerics.real_data import RealData
 from optimist.simulation.sources.base import ArraySource, Draw, Rows, Source, SourceSet
@@ -53,7 +54,7 @@ class GaussianSource:
         if not isinstance(reference, Reference):
             return None
         covariance = torch.from_numpy(self.covariance)
-        squares = torch.linalg.eigvalsh(reference.root.T @ covariance @ reference.root)
+        squares = torch.linalg.eigvalsh(congruence(reference.whole_factor, covariance))
         gap = float((torch.from_numpy(self.mean) - reference.mean).square().sum())
         return gap + float(covariance.trace()) + reference.trace - 2.0 * float(squares.clamp_min(0.0).sqrt().sum())
 

@@ -1,0 +1,44 @@
+"""The Gram matrix of a growing stream's whitened rows, of which each part is computed once."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from optimist.metrics.spectra import double_centre, times_lower
+
+BLOCK = 64
+"""Rows that are whitened, and multiplied by all before them, at once. They are at fixed places, so that the bits of an
+estimate do not depend on which estimates were made before it."""
+
+
+class KeptGram:
+    """ZZᵀ of rows Z = (X − x₀)Rᵀ, where the rows X of a stream only grow, and R (k, d) is a factor.
+
+    Rows behind the last whole block are not kept.
+    """
+
+    def __init__(self, factor: Tensor) -> None:
+        self._factor = factor
+        self._whitened = factor.new_zeros(0, len(factor))
+        self._gram = factor.new_zeros(0, 0)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of what is kept."""
+        return self._whitened.nbytes + self._gram.nbytes
+
+    def take(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Z (n, k) of all rows (n, d), and the Gram matrix (n, n) of Z minus its mean."""
+        n, known = len(rows), len(self._whitened)
+        gram, whitened = rows.new_empty(n, n), rows.new_empty(n, len(self._factor))
+        gram[:known, :known], whitened[:known] = self._gram, self._whitened
+        for start in range(known, n, BLOCK):
+            stop = min(start + BLOCK, n)
+            whitened[start:stop] = times_lower(rows[start:stop] - rows[0], self._factor)
+            block = whitened[start:stop] @ whitened[:stop].T
+            gram[start:stop, :stop] = block
+            gram[:start, start:stop] = block[:, :start].T
+        whole = n - n % BLOCK
+        if whole > known:
+            self._gram, self._whitened = gram[:whole, :whole].clone(), whitened[:whole].clone()
+        return whitened, double_centre(gram)
