@@ -26,7 +26,7 @@ SHORT = 0.1
 """Seconds up to which a quantum counts as short."""
 LONG = 2.0
 """Seconds from which a quantum counts as long, such as the decomposition of a large matrix; one runs at a time."""
-REMEMBERED = 60.0
+REMEMBERED = 1.0
 """Seconds after a short quantum for which a thread is kept free for the next one."""
 QUANTUM = 0.25
 """Seconds after which the quantum of a task that asks wait for is over."""
@@ -103,7 +103,8 @@ class FairQueue:
     asks for, have the others, and begin only while no short one of the first is at work, and none may begin; or once in
     `PATIENCE`. Within both, namespaces have equal shares of the time (`Shares`); within one its experiments take turns;
     within an experiment the task that has waited longest is next. One thread is kept free for short quanta of the
-    first as long as there are any, and at most one long quantum of them runs at a time. A quantum's length is
+    first while any waits, and for `REMEMBERED` seconds after one, and at most one long quantum of them runs at a time.
+    A quantum's length is
     `Record.expected_seconds`; an unknown one counts as short.
     """
 

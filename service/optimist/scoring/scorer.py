@@ -142,6 +142,8 @@ class Scorer:
         while not self._is_ending:
             await asyncio.sleep(RENEW)
             await self._renew_all()
+            # A thread that was kept free for short tasks may be free for others by now.
+            self._start_tasks()
 
     async def _renew_all(self) -> None:
         now = time.monotonic()

@@ -216,18 +216,30 @@ class ScorerProcess(SupervisedProcess):
 
 @contextmanager
 def scorer_process(redis_url: str, settings: Settings, counters: SharedCounters) -> Iterator[None]:
-    """A scorer that has found its device, for as long as the context; it is ended in order before that is left.
+    """A scorer for as long as the context; it is ended in order before that is left.
 
-    When it dies it is started again, soon where it had lived long: what it held is derived from what Redis holds.
-    Raises FixError where its device is not here, CannotStart where it cannot even begin.
+    It is waited for where its device, or a module of its metrics, may not be here. Otherwise it starts beside this
+    process, which is told to end if it cannot. When it dies it is started again, soon where it had lived long: what it
+    held is derived from what Redis holds. Raises FixError where its device is not here, CannotStart where it cannot
+    even begin.
     """
     scorer = ScorerProcess(redis_url, settings, counters)
     try:
         scorer.start()
-        scorer.ready.result()
+        if settings.device != "cpu" or settings.metrics:
+            scorer.ready.result()
+        else:
+            scorer.ready.add_done_callback(_end_without_scorer)
         yield
     finally:
         scorer.stop()
+        if scorer.ready.done():
+            scorer.ready.result()
+
+
+def _end_without_scorer(ready: Future[None]) -> None:
+    if ready.exception() is not None:
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager

@@ -72,7 +72,11 @@ class Experiments:
             seedless=[int(name in seedless) for name in generators],
         )
         # The index may be in another slot. It comes after the config: creating again repairs a crash in between.
-        await self._index.add(self._commands.full(experiment))
+        full = self._commands.full(experiment)
+        await self._index.add(full)
+        if created[0]:
+            # A scorer prepares what the first estimates need while the first samples are made.
+            await self._commands.call("PUBLISH", keys.DUE, f"{full} 0 0")
         return bool(created[0])
 
     async def indexed(self) -> list[str]:
