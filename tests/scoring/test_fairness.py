@@ -62,6 +62,17 @@ def test_one_thread_is_kept_for_short_work_while_there_is_any():
     assert queue.next() is large[2]
 
 
+def test_a_thread_that_was_kept_works_once_there_was_nothing_short_for_a_while(monkeypatch: pytest.MonkeyPatch):
+    small, large = waiting("quiet/x", SHORT / 2), waiting("noisy/x", 2 * SHORT, 2)
+    queue = queue_of(2, *small)
+    queue.end(small[0]) if queue.next() is small[0] else pytest.fail("it was alone")
+    for task in large:
+        queue.add(task)
+    assert [queue.next(), queue.next()] == [large[0], None]
+    monkeypatch.setattr(fairness, "REMEMBERED", 0.0)
+    assert queue.next() is large[1]
+
+
 def test_one_long_turn_at_a_time_and_others_go_by():
     large, middle = waiting("noisy/x", LONG, 2), waiting("noisy/y", 2 * SHORT)
     queue = queue_of(2, *large, *middle)

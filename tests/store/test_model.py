@@ -55,9 +55,10 @@ owners = st.sampled_from("aaab")
 labels = st.sampled_from(["", "", "kid"])
 seldom = st.integers(0, 9).map(lambda number: number == 7)
 sometimes = st.integers(0, 2).map(lambda number: number == 1)
-digests = st.sampled_from(["one", "other"])
-ROWS = {"one": 4, "other": 2, RETRACTION: 0}
-MEASURES = {"one": Measures("ab" * 8), "other": Measures("ab" * 7 + "cd")}
+sizes = st.integers(1, SIZE) | st.integers(1, 64)
+digests = st.sampled_from(["one", "other", "many"])
+ROWS = {"one": 4, "other": 2, "many": 40, RETRACTION: 0}
+MEASURES = {"one": Measures("ab" * 8), "other": Measures("ab" * 7 + "cd"), "many": Measures("ab" * 7 + "ef")}
 
 
 class Server:
@@ -328,7 +329,7 @@ class Model(RuleBasedStateMachine):
     @rule(
         chosen=st.lists(generators, min_size=1, max_size=3),
         sliced=st.booleans(),
-        wanted=st.integers(1, SIZE),
+        wanted=sizes,
         stale=seldom,
     )
     def ask(self, chosen: list[int], sliced: bool, wanted: int, stale: bool) -> None:
@@ -344,8 +345,9 @@ class Model(RuleBasedStateMachine):
             if not (sliced and self.indexed):
                 picks.append(new_pick(g, "{}", nonce=nonce, context=context))
                 continue
-            whole, *rest = [Returned(0, handed[g], SIZE)] if back is None else returned.pop(back)
-            handed[g] += SIZE if back is None else 0
+            fresh = Returned(0, handed[g], wanted + -wanted % SIZE)
+            whole, *rest = [fresh] if back is None else returned.pop(back)
+            handed[g] += fresh.size if back is None else 0
             size = min(wanted, whole.size)
             left = whole.size - size
             picks.append(new_pick(g, "{}", whole.start, size, again=back, left=left, nonce=nonce, context=context))
@@ -575,7 +577,7 @@ class Model(RuleBasedStateMachine):
             self.stopped, self.decision = False, None
 
     @precondition(lambda self: self.indexed)
-    @rule(choice=choices, wanted=st.integers(1, SIZE), told=st.lists(digests, min_size=1, max_size=3))
+    @rule(choice=choices, wanted=sizes, told=st.lists(digests, min_size=1, max_size=3))
     def outlast(self, choice: int, wanted: int, told: list[str]) -> None:
         """A pick outlasts its lease, its slice goes to the next ones, whole or in part, and some of them are told."""
         leased = [n for n, pick in self.picks.items() if pick.status == "leased" and pick.start is not None]

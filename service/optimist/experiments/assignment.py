@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from optimist.experiments.goals import AskedContext, AskedContexts
-from optimist.experiments.slices import Slice, next_slice, pick_seed, slice_seed
+from optimist.experiments.slices import Slice, grown_size, next_slice, pick_seed, slice_seed
 from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import Arm
@@ -115,7 +115,7 @@ class Assignment:
         basis = state.goal.used(state.contenders, choice)
         generator = state.contenders[choice.place]
         cost = 0.0 if self._cost_left is None else state.costs.get(generator.name, 0.0)
-        size = self._size(cost)
+        size = self._size(generator, cost)
         part = next_slice(state.experiment, generator, size)
         size = size if part is None else part.size
         start, seed = self._drawn(generator, part, number)
@@ -177,11 +177,16 @@ class Assignment:
             return size, size
         return 1, 0 if self._state.config.allow_extra else size
 
-    def _size(self, cost: float) -> int:
-        """`batch_size`, or `tries`, or less where the budgets leave less; cost may exceed its budget by less than one
-        sample."""
-        config, left = self._state.config, self._cost_left
+    def _size(self, generator: GeneratorState, cost: float) -> int:
+        """`batch_size`, or what that has grown to, or `tries`, or less where the budgets leave less.
+
+        Cost may exceed its budget by less than one sample.
+        """
+        state, config, left = self._state, self._state.config, self._cost_left
         size = config.batch_size * config.tries  # one of them is 1
+        if state.experiment.grows:
+            open_rows = state.open_picks.samples.total()
+            size = grown_size(size, generator.samples, open_rows, state.paces.get(generator.ordinal), self._lease)
         size = size if self._samples_left is None else min(size, self._samples_left)
         return math.ceil(left / cost) if left is not None and size * cost > left else size
 

@@ -78,8 +78,30 @@ def next_slice(experiment: Experiment, generator: GeneratorState, size: int) -> 
         size = min(size, returned.size)
         return _with_prompts(experiment, Slice(returned.start, size, again=returned.pick, left=returned.size - size))
     # The next pick begins at a multiple of the batch size, whatever this one takes.
-    left = experiment.config.batch_size - size
+    left = -size % experiment.config.batch_size
     return _with_prompts(experiment, Slice(generator.handed, size, left=left))
+
+
+SHARE = 0.01
+"""The part of its generator's samples that a pick grows to."""
+MOST_ROWS = 64
+"""Samples that a pick grows to."""
+MOST_OPEN_ROWS = 256
+"""Samples of all open picks of an experiment up to which picks grow: a decision comes without those on their way."""
+OF_LEASE = 0.25
+"""The part of the lease that a pick may grow to take."""
+
+
+def grown_size(least: int, samples: int, open_rows: int, pace: float | None, lease: float) -> int:
+    """The size of the next pick of a generator with so many samples: a multiple of `least`, and at least that.
+
+    open_rows: samples of all open picks. pace: seconds that the generator takes for a sample; None: it is not known,
+    and the pick does not grow. lease: in seconds.
+    """
+    if pace is None:
+        return least
+    most = min(SHARE * samples, MOST_ROWS, MOST_OPEN_ROWS - open_rows, OF_LEASE * lease / max(pace, 1e-9))
+    return max(least, int(most // least) * least)
 
 
 def slice_seed(experiment: Experiment, generator: GeneratorState, start: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -148,6 +149,8 @@ class PolicyState:
         """Seconds an ask waits for estimates."""
         self.stops = controls["stop"] == "1" if "stop" in controls else self.config.stop
         """True if picks end once the answer is sure."""
+        self.paces: dict[int, float] = {} if known is None else known.paces
+        """Seconds a sample that the newest pick of a generator took, by ordinal, of those that `settle` has ended."""
         self._places = {generator.ordinal: place for place, generator in enumerate(self.contenders)}
         self._live_decision: DecisionInfo | None = None
 
@@ -157,6 +160,7 @@ class PolicyState:
         if removed is None:
             return False
         pick, leased = removed
+        self.paces[leased.generator] = max(time.time() - pick.opened, 0.0) / pick.size
         end_pick(self.stored, pick, leased, rows)
         self.count(self.stored.generators[leased.generator], rows)
         return True

@@ -73,6 +73,12 @@ class Experiment(Answer):
         """Whether its generators are compared by the samples that they have in common."""
         return self.is_indexed and self.config.paired and self.config.seeds is not False
 
+    @property
+    def grows(self) -> bool:
+        """Whether picks grow with their generator's samples."""
+        config = self.config
+        return config.grow and self.is_indexed and config.prompts_are == "sample" and config.rescore_growth > 0.0
+
     def widths_of(self, metric: Metric) -> dict[str, int]:
         """The columns of the arrays of one of its metrics, by the metric's own names."""
         return {array: self.columns[name] for array, name in metric.array_names.items()}
