@@ -56,7 +56,8 @@ def size_of(**config: object) -> int:
         )
         for place, name in enumerate("ab")
     ]
-    asked = config_of(**{"name": "e", "generators": ["a", "b"], "metric": "rke", **config})
+    metric = {"metric": "rke", "kernel": {"name": "cosine"}, "dimension": 4}
+    asked = config_of(name="e", generators=["a", "b"], **metric, **config)
     state = PolicyState(experiment_of(asked, columns={"features": 4}), ExperimentState(1600, 1600, generators))
     for place in range(len(generators)):
         state.paces[place] = 0.1
