@@ -1,7 +1,7 @@
 """What do many workers at once cost, where generators are paired?
 
     python benchmarks/pairs/flights.py [tables] [--problems NAME ...] [--streams 40] [--workers 1 8 16] [--samples 200]
-        [--hanging 0] [--late 0]
+        [--hanging 0] [--late 0] [--grow]
 
 The tables are `errors`, `races` and `ties`; all by default. Batches of 5 take times of an exponential law, and are told
 when they are done: what is on its way leaves gaps in the indices. In memory, scored as in `Evaluation`, δ = 0.05.
@@ -12,7 +12,7 @@ when they are done: what is on its way leaves gaps in the indices. In memory, sc
 - races: W workers ask `top-two` until it decides: the median and the geometric mean of the samples told, wrong answers,
   and runs without a decision when a generator had no samples left. An estimate takes effect once the one before lacks
   more than `--late` of the generator's batches, or would decide: with 0.1 as in a service whose scorer is as late as
-  asks let it be.
+  asks let it be. With `--grow` picks grow as in a service.
 - ties: the same of two neighbours that are moved to the same score, up to `--samples` of both: the share that stops.
 """
 
@@ -30,6 +30,7 @@ from streams import BATCH, GROWTH, places_of
 from torch import Tensor
 
 from optimist.estimation.streaming import StreamingEstimator
+from optimist.experiments.slices import grown_size
 from optimist.metrics.threads import limit_threads
 from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, Policy, Stopping
@@ -45,22 +46,23 @@ class Flight:
         self._rows: dict[str, dict[str, Tensor]] = {name: problem.rows(name, places) for name in names}
         self._estimators = {name: StreamingEstimator(problem.bound(), GROWTH, paired=True) for name in names}
         self._rng = np.random.default_rng([number, 1])
-        self._due: list[tuple[float, int, str]] = []
+        self._due: list[tuple[float, int, int, str]] = []
         self._next = dict.fromkeys(names, 0)
         self._now = 0.0
 
-    def begin(self, name: str, hangs: bool = False) -> None:
+    def begin(self, name: str, hangs: bool = False, size: int = BATCH) -> None:
         """Begin the next batch of a generator, which is never told if its worker `hangs`."""
         start = self._next[name]
-        self._next[name] = start + BATCH
+        self._next[name] = start + size
         if not hangs:
-            heapq.heappush(self._due, (self._now + self._rng.exponential(), start, name))
+            seconds = size / BATCH * self._rng.exponential()
+            heapq.heappush(self._due, (self._now + seconds, start, size, name))
 
-    def tell(self) -> tuple[str, bool]:
-        """Tell the batch that is done first: its generator, and whether an estimate is due."""
-        self._now, start, name = heapq.heappop(self._due)
-        batch = {array: rows[start : start + BATCH] for array, rows in self._rows[name].items()}
-        return name, self._estimators[name].add(batch, [""] * BATCH, None, (start, BATCH))
+    def tell(self) -> tuple[str, int, bool]:
+        """Tell the batch that is done first: its generator, its size, and whether an estimate is due."""
+        self._now, start, size, name = heapq.heappop(self._due)
+        batch = {array: rows[start : start + size] for array, rows in self._rows[name].items()}
+        return name, size, self._estimators[name].add(batch, [""] * size, None, (start, size))
 
     def samples(self, name: str) -> int:
         """The samples that a generator has told."""
@@ -83,7 +85,7 @@ def errors(problem: Problem, truths: Mapping[str, float], workers: int, options:
         for name in names * workers:
             flight.begin(name)
         while len(made) < len(names):
-            name, _ = flight.tell()
+            name, *_ = flight.tell()
             flight.begin(name)
             if flight.samples(name) == samples:
                 made[name] = flight.estimate(name)
@@ -100,7 +102,7 @@ def races(problem: Problem, truths: Mapping[str, float], workers: int, options: 
     """The row of one number of workers."""
     best = (min if _lower_is_better(problem) else max)(truths, key=truths.__getitem__)
     found = [
-        _race(problem, tuple(truths), number, workers, problem.horizon, lambda _, made: made, options.late)
+        _race(problem, tuple(truths), number, workers, problem.horizon, lambda _, made: made, options)
         for number in range(options.streams)
     ]
     told = [told for told, _ in found]
@@ -116,7 +118,7 @@ def ties(problem: Problem, truths: Mapping[str, float], workers: int, options: a
         return shifted(made, -truths[name])
 
     numbers = range(options.streams)
-    found = [_race(problem, names, number, workers, options.samples, level, options.late)[1] for number in numbers]
+    found = [_race(problem, names, number, workers, options.samples, level, options)[1] for number in numbers]
     return [f"{len(found)}", f"{100 * np.mean([named is not None for named in found]):.1f} %"]
 
 
@@ -127,46 +129,44 @@ def _race(
     workers: int,
     horizon: int,
     change: Change,
-    late: float,
+    options: argparse.Namespace,
 ) -> tuple[int, str | None]:
-    """The samples told until top-two decides, and for which; None if a generator has no more samples.
-
-    late: as `--late`.
-    """
+    """The samples told until top-two decides, and for which; None if a generator has no more samples."""
     policy = Policy("top-two", warmup_batches(type(problem.question.metric), "influence"), Stopping(DELTA), number)
     flight, arms, told = Flight(problem, names, number), [Arm(name) for name in names], 0
     newest: dict[int, Estimate] = {}
     while True:
         while (begun := sum(arm.batches + arm.pending_batches for arm in arms)) < told + workers:
             place = policy.pick(arms, told, begun + 1)
-            arm = arms[place]
-            if arm.samples + arm.pending_samples + BATCH > horizon:
-                return told * BATCH, None
-            flight.begin(arm.name)
-            pending = arm.pending_batches + 1
-            arms[place] = replace(arm, pending_samples=pending * BATCH, pending_batches=pending)
-        name, is_due = flight.tell()
+            arm, on_their_way = arms[place], sum(each.pending_samples for each in arms)
+            size = grown_size(BATCH, arm.samples, on_their_way, 0.0, 1.0) if options.grow else BATCH
+            if arm.samples + arm.pending_samples + size > horizon:
+                return sum(each.samples for each in arms), None
+            flight.begin(arm.name, size=size)
+            pending = arm.pending_samples + size, arm.pending_batches + 1
+            arms[place] = replace(arm, pending_samples=pending[0], pending_batches=pending[1])
+        name, size, is_due = flight.tell()
         told, place = told + 1, names.index(name)
         arm = arms[place]
         arms[place] = replace(
             arm,
-            samples=arm.samples + BATCH,
+            samples=arm.samples + size,
             batches=arm.batches + 1,
-            pending_samples=arm.pending_samples - BATCH,
+            pending_samples=arm.pending_samples - size,
             pending_batches=arm.pending_batches - 1,
         )
         if is_due:
             newest[place] = change(name, flight.estimate(name))
         for at, made in newest.items():
             known = arms[at].estimate
-            if known is None or known.samples < (1.0 - late) * made.samples:
+            if known is None or known.samples < (1.0 - options.late) * made.samples:
                 arms[at] = replace(arms[at], estimate=made)
         decision = policy.stopping.decide(arms, told)
         if decision.decided:
             arms = [replace(arm, estimate=newest.get(at)) for at, arm in enumerate(arms)]
             decision = policy.stopping.decide(arms, told)
         if decision.decided:
-            return told * BATCH, decision.best
+            return sum(each.samples for each in arms), decision.best
 
 
 def _neighbours(truths: Mapping[str, float]) -> tuple[tuple[str, str], float]:
@@ -202,6 +202,7 @@ def main() -> None:
     parser.add_argument(
         "--late", type=float, default=0.0, help="the share of batches that estimates may lack, in races"
     )
+    parser.add_argument("--grow", action="store_true", help="picks grow, in races and ties")
     options = parser.parse_args()
     limit_threads(1)
     for name in PROBLEMS:
