@@ -20,7 +20,7 @@ import words
 from words import Step
 from world import PROMPT_WIDTH, PROMPTS, World
 
-from optimist_client import Experiment, Optimist, Pick
+from optimist_client import Experiment, Optimist, Pick, Report
 
 PAUSE = 3.0
 """Seconds in which a scorer makes the model of contexts that is due, if the machine has nothing else to do."""
@@ -98,7 +98,8 @@ class Worker:
         self._reports = 0
 
     def ask(self, **given: Any) -> Pick | None:
-        """The next pick; None at the end."""
+        """The next pick, made from every estimate that is due; None at the end."""
+        self._settled()
         pick = self.experiment.ask(**given)
         return pick and self.seen(pick)
 
@@ -134,14 +135,20 @@ class Worker:
     def report(self) -> None:
         """Keep the report once everything that is due was made."""
         self._reports += 1
+        found = self._settled(watched=True)
+        self.steps += words.report(found, place=f"in report {self._reports}")
+
+    def _settled(self, watched: bool = False) -> Report:
+        """The report, once everything that is due was made; watched: by the watched metrics, too."""
         deadline = time.monotonic() + PATIENCE
         while not (
-            (found := self.experiment.report()).scored and all(one.is_settled for one in found.watched.values())
+            (found := self.experiment.report()).scored
+            and (not watched or all(one.is_settled for one in found.watched.values()))
         ):
             if time.monotonic() > deadline:
                 raise Disturbed("estimates were not made in time")
-            time.sleep(0.05)
-        self.steps += words.report(found, place=f"in report {self._reports}")
+            time.sleep(0.01)
+        return found
 
 
 def plain(worker: Worker) -> Iterator[None]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
 import numpy as np
 
 from optimist_client import Experiment, Optimist
-from optimist_client.models import Mixture, Routes, Standing
+from optimist_client.models import Mixture, Report, Routes, Standing
 
 KERNEL = {"name": "gaussian", "sigma": 2.0, "features": 8}
 QUESTIONS: dict[str, dict[str, Any]] = {
@@ -59,6 +60,8 @@ def play(experiment: Experiment, rounds: int) -> list[tuple[int, str, int]]:
         told = experiment.report().samples
         return [route(experiment, number) for number in range(told, told + rounds)]
     for _ in range(rounds):
+        # An ask would not wait for all that is due.
+        settled(experiment)
         pick = experiment.ask()
         if pick is None:
             break
@@ -91,9 +94,7 @@ def route(experiment: Experiment, number: int) -> tuple[int, str, int]:
 def standing(experiment: Experiment, seconds: float = 60.0) -> dict[str, Any]:
     """What must be the same in every later version, once every estimate that is due is made."""
     deadline = time.monotonic() + seconds
-    while not ((report := experiment.report()).scored and all(by.scored for by in report.watched.values())):
-        assert time.monotonic() < deadline, "estimates that are due are not made"
-        time.sleep(0.05)
+    report = settled(experiment, deadline)
     return {
         "state": report.state,
         "rounds": report.rounds,
@@ -105,6 +106,14 @@ def standing(experiment: Experiment, seconds: float = 60.0) -> dict[str, Any]:
         **({} if report.mixture is None else {"mixture": mixture_of_sets(report.mixture)}),
         **({"routes": table_of(fresh_table(experiment, deadline))} if experiment.info.config.goal == "route" else {}),
     }
+
+
+def settled(experiment: Experiment, deadline: float = math.inf) -> Report:
+    """The report, once every estimate that is due is made."""
+    while not ((report := experiment.report()).scored and all(by.scored for by in report.watched.values())):
+        assert time.monotonic() < deadline, "estimates that are due are not made"
+        time.sleep(0.02)
+    return report
 
 
 def mixture_of_sets(mixture: Mixture) -> list[float]:

@@ -24,7 +24,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     *[({field: -1}, rf"{field}: expected (at least|a number above) [\d.e-]+, got -1") for field in NUMBERS],
     *[
         ({field: "maybe"}, f"{field}: expected true or false, got 'maybe'")
-        for field in ("stop", "allow_extra", "keep_log", "refuse_copies", "paired", "weigh_costs")
+        for field in ("stop", "grow", "allow_extra", "keep_log", "refuse_copies", "paired", "weigh_costs")
     ],
     *[
         ({"tolerance": value}, "^tolerance: expected a number of at least 0, or a share")

@@ -32,6 +32,7 @@ class Both:
         self._url = f"{service.url}/v1/experiments/{experiment.name}/generators"
 
     def ask(self, generator: str | None = None) -> Pick:
+        until(lambda: self.experiment.report().scored)  # an ask would not wait for all that is due
         pick = self.experiment.ask(generators=None if generator is None else [generator])
         assert pick is not None
         assert pick.start is not None
