@@ -21,7 +21,7 @@ TOLERANCES = {"score": 1e-12, "standard_error": 1e-9, "lower": 1e-9, "upper": 1e
 REFERENCES = re.compile(r"optimist:references|optimist:reference:.*")
 """Keys that remain when every experiment is deleted."""
 
-OF_THE_SERVICE = (b"optimist:format", b"optimist:probe")
+OF_THE_SERVICE = (b"optimist:format", b"optimist:probe", b"optimist:scorers")
 """Keys that exist independently of experiments."""
 
 

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from optimist.records import ExperimentState
 from optimist.scoring import fairness
-from optimist.scoring.fairness import RESTING, SweepSchedule
+from optimist.scoring.fairness import MOST, OTHERS, RESTING, SweepSchedule, owner_of
 from optimist.store import Store
 
 
@@ -44,7 +44,7 @@ async def test_a_sweep_does_not_depend_on_how_many_experiments_rest(
     for number in range(2 * RESTING, 8 * RESTING):
         await make(f"resting-{number}", metric="mean")
     many = await commands_of_a_sweep(store, redis, monkeypatch)
-    assert few["evalsha"] == RESTING
+    assert few["evalsha"] == RESTING + 1, "those, and that it is there"
     assert many == few
 
 
@@ -74,3 +74,54 @@ def test_active_ones_come_in_every_sweep_and_the_others_in_turn(monkeypatch: pyt
     assert all(len(swept(token="changed")) <= RESTING for _ in range(3))
     sweeps.forget()
     assert sorted(swept(token="changed")) == sorted(names)
+
+
+def test_scorers_share_out_the_active_ones(monkeypatch: pytest.MonkeyPatch):
+    clock = [100.0]
+    monkeypatch.setattr(fairness.time, "monotonic", lambda: clock[0])
+    names = [f"x-{number}" for number in range(40)]
+    sweeps, state = SweepSchedule(), ExperimentState(0, 0, [])
+    mine = {name for name in names if owner_of(name, ("one", "other")) == "one"}
+
+    def swept() -> set[str]:
+        found = sweeps.next(names, mine.__contains__)
+        for name in found:
+            sweeps.seen(name, state, is_due=True)
+        clock[0] += 1.0
+        return set(found)
+
+    assert swept() == set(names), "none has been seen yet"
+    assert [swept() for _ in range(int(OTHERS) - 1)] == [mine] * (int(OTHERS) - 1)
+    assert swept() == set(names)
+
+
+def test_of_very_many_active_ones_those_come_first_that_were_looked_at_longest_ago():
+    names = [f"x-{number}" for number in range(2 * MOST + MOST // 2)]
+    sweeps, state = SweepSchedule(), ExperimentState(0, 0, [])
+    for _ in range(2):
+        seen = Counter[str]()
+        for _ in range(5):
+            found = sweeps.next(names)
+            assert len(found) == MOST
+            for name in found:
+                sweeps.seen(name, state, is_due=True)
+            seen.update(found)
+        assert set(seen.values()) == {2}
+
+
+def test_only_what_a_scorer_had_changes_hands_when_it_leaves():
+    names, scorers = [f"x-{number}" for number in range(3000)], ("one", "other", "third")
+    before = {name: owner_of(name, scorers) for name in names}
+    shares = Counter(before.values())
+    assert all(900 < shares[scorer] < 1100 for scorer in scorers)
+    after = {name: owner_of(name, scorers[:2]) for name in names}
+    assert all(after[name] == owner for name, owner in before.items() if owner != "third")
+
+
+async def test_scorers_that_are_there_are_known_until_they_leave(store: Store, redis: Redis):
+    assert await store.present("one", 60.0) == ["one"]
+    assert sorted(await store.present("other", 60.0)) == ["one", "other"]
+    await store.leave("one")
+    assert await store.present("other", 60.0) == ["other"]
+    await redis.zadd("optimist:scorers", {"dead": 1.0, "of the future": 1e12})
+    assert await store.present("other", 60.0) == ["other"]

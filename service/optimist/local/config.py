@@ -16,7 +16,7 @@ from optimist_client.models import Experiment
 from optimist_client.validation import in_words
 
 OF_SERVICES = frozenset(
-    {"embedding", "embeddings", "allow_extra", "max_wait", "keep_log", "lease", "previews", "refuse_copies"}
+    {"embedding", "embeddings", "allow_extra", "grow", "max_wait", "keep_log", "lease", "previews", "refuse_copies"}
 )
 """The fields of a config that mean something to a service only."""
 
@@ -64,6 +64,8 @@ class MemoryConfig(ExperimentConfig):
 
     generators: Annotated[list[str], Field(min_length=1)]
     """Any names, as they stand in no URL."""
+    grow: bool = False
+    """Picks of one process gain nothing by being large."""
 
     def check_stored(self) -> None:
         """Nothing has to be known before there are samples."""

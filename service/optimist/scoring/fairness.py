@@ -8,8 +8,11 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from heapq import nsmallest
 from typing import Any
 
 from optimist.records import ExperimentState
@@ -17,10 +20,14 @@ from optimist.scoring.task import ScoringTask
 from optimist.store import namespace_of
 from optimist.turns import Shares
 
-ACTIVE = 10.0
+ACTIVE = 15.0
 """Seconds for which an experiment is looked at in each sweep after an announcement, or a change, was noticed."""
 RESTING = 10
 """How many others a sweep looks at. The work of a scorer that has none does not depend on how many rest."""
+MOST = 200
+"""How many active experiments a sweep looks at of those that are this scorer's, and of the others."""
+OTHERS = 10.0
+"""Seconds after which an active experiment that is another scorer's is looked at again."""
 AnyTask = ScoringTask[Any]
 SHORT = 0.1
 """Seconds up to which a quantum counts as short."""
@@ -46,7 +53,8 @@ class SweepSchedule:
     An experiment is active from an announcement, or a change that a sweep has seen, until nothing of it is due and it
     has not changed for `ACTIVE` seconds. One that has never been seen is active, too.
 
-    Announcements may be lost, as in a cluster, so those that rest are looked at in turn.
+    Announcements may be lost, as in a cluster, so those that rest are looked at in turn. Of the active ones a scorer
+    looks at its own in each sweep, those that were looked at longest ago first, and at those of other scorers seldom.
     """
 
     def __init__(self) -> None:
@@ -54,20 +62,35 @@ class SweepSchedule:
         """Until when, in monotonic seconds."""
         self._tokens: dict[str, str] = {}
         """`ExperimentState.state_token` when it was last looked at."""
+        self._looked: dict[str, float] = {}
+        """When it was last looked at."""
         self._resting: list[str] = []
         """Those that rest and are still to be looked at, the next one last."""
 
-    def next(self, names: Collection[str]) -> list[str]:
-        """The experiments to look at now, of all these."""
+    def next(self, names: Collection[str], owns: Callable[[str], bool] = lambda _: True) -> list[str]:
+        """The experiments to look at now, of all these. owns: whether one is this scorer's."""
         now = time.monotonic()
         self._tokens = {name: token for name, token in self._tokens.items() if name in names}
+        self._looked = {name: at for name, at in self._looked.items() if name in names}
         self._active = {name: end for name, end in self._active.items() if end > now and name in names}
-        chosen = [name for name in names if name in self._active or name not in self._tokens]
+        chosen = self._longest_ago(name for name in names if self._is_active(name) and owns(name))
+        chosen += self._longest_ago(
+            name
+            for name in names
+            if self._is_active(name) and self._looked.get(name, -math.inf) <= now - OTHERS and not owns(name)
+        )
         if not self._resting:
             self._resting = [name for name in names if name not in self._active and name in self._tokens]
         known, rested = set(chosen), self._resting[-RESTING:]
         del self._resting[-RESTING:]
         return [*chosen, *(name for name in rested if name in self._tokens and name not in known)]
+
+    def _is_active(self, name: str) -> bool:
+        return name in self._active or name not in self._tokens
+
+    def _longest_ago(self, names: Iterable[str]) -> list[str]:
+        """At most `MOST` of them, those that were looked at longest ago."""
+        return nsmallest(MOST, names, key=lambda name: self._looked.get(name, -math.inf))
 
     def notice(self, name: str) -> None:
         """Make an experiment active: something of it was announced."""
@@ -76,7 +99,7 @@ class SweepSchedule:
     def seen(self, name: str, state: ExperimentState, *, is_due: bool) -> None:
         """Note that an experiment was looked at; is_due: whether anything of it has to be made."""
         known = self._tokens.get(name, state.state_token)
-        self._tokens[name] = state.state_token
+        self._tokens[name], self._looked[name] = state.state_token, time.monotonic()
         if is_due or state.state_token != known:
             self.notice(name)
 
@@ -84,6 +107,12 @@ class SweepSchedule:
         """Look at all experiments in the next sweep: announcements may have been missed."""
         self._tokens.clear()
         self._resting.clear()
+
+
+@lru_cache(2**15)
+def owner_of(name: str, scorers: tuple[str, ...]) -> str:
+    """The scorer that an experiment is of: where one comes or goes, only what it has, or had, changes hands."""
+    return max(scorers, key=lambda scorer: blake2b(f"{scorer} {name}".encode(), digest_size=8).digest())
 
 
 @dataclass

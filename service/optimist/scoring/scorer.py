@@ -20,7 +20,7 @@ from optimist.metrics.threads import limit_threads
 from optimist.process import answer_soon, give_back_from
 from optimist.records import CorruptData, NotFound, StoreError, Superseded
 from optimist.scoring.experiments import Experiments
-from optimist.scoring.fairness import SHORT, FairQueue, SweepSchedule
+from optimist.scoring.fairness import SHORT, FairQueue, SweepSchedule, owner_of
 from optimist.scoring.mixture_job import MixtureJob
 from optimist.scoring.route_job import RouteJob
 from optimist.scoring.score_job import ScoreJob
@@ -112,6 +112,7 @@ class Scorer:
             self._in_thread.end()
             with contextlib.suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(2.0):
+                    await self._store.leave(self._owner)
                     for task in self._tasks.every:
                         with contextlib.suppress(NotFound):
                             await self._release(task)
@@ -120,9 +121,10 @@ class Scorer:
         while not self._is_ending:
             with _surviving_errors(), self._outage.noticed():
                 names = set(await self._store.indexed())
+                scorers = tuple(await self._store.present(self._owner, CLAIM))
                 self._tasks.keep(names)
                 self._experiments.keep(names)
-                for name in self._sweeps.next(names):
+                for name in self._sweeps.next(names, lambda name, of=scorers: owner_of(name, of) == self._owner):
                     with _surviving_errors():
                         await self._sweep(name)
                 held = sum(task.is_held for task in self._tasks.every)

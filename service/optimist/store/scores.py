@@ -56,6 +56,15 @@ class Scores:
         found = await self._claims(experiment, units, owner, seconds)
         return [None if isinstance(one, StoreError) else _claim(one) for one in found]
 
+    async def present(self, owner: str, seconds: float) -> list[str]:
+        """Say that a scorer is there for so many seconds more. Returns the owners of all that are."""
+        found = await self._commands.script("present", [keys.SCORERS], owner=owner, seconds=seconds)
+        return [each.decode() for each in found]
+
+    async def leave(self, owner: str) -> None:
+        """Say that a scorer is there no longer."""
+        await self._commands.call("ZREM", keys.SCORERS, owner)
+
     async def _claims(
         self, experiment: str, units: Sequence[tuple[keys.Place, str]], owner: str, seconds: float
     ) -> list[list[Any] | StoreError]:
