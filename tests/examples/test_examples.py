@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -133,3 +134,28 @@ def test_a_router_gives_prompts_to_the_better_model(run: Callable[..., str], url
     most = float(ideal) - float(single)
     assert abs(float(gain) - most) < float(upper) - float(lower)
     assert float(late) - float(single) > most / 2
+
+
+# What these packages warn of is theirs.
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+def test_voices_that_are_installed_are_compared(run: Callable[..., str], tmp_path: Path):
+    pytest.importorskip("speechmos")
+    pytest.importorskip("librosa")
+    if shutil.which("flite") is None or shutil.which("espeak-ng") is None:
+        pytest.skip("needs flite and espeak-ng")
+    printed = run("voices", "--budget=60", f"--picture={tmp_path / 'voices.png'}")
+    assert "flite-slt" in printed
+    assert "espeak-ng" in printed
+    assert (tmp_path / "voices.png").stat().st_size > 0
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+def test_real_rewards_have_a_best_model_and_a_gain_of_routing(run: Callable[..., str], tmp_path: Path):
+    pytest.importorskip("pareto_bandit")
+    printed = run("rewards", "--prompts=200", f"--picture={tmp_path / 'rewards.png'}")
+    assert ", decided" in printed
+    assert "Best: gemini-2.5-pro with" in printed
+    assert "A router would send prompts to" in printed
+    assert (tmp_path / "rewards.png").stat().st_size > 0
