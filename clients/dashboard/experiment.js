@@ -102,7 +102,7 @@ function page(main, experiment, report, session, refresh) {
   const mixtures = offering("mixtures").length ? new Mixture(config.name, palette, offering("mixtures"), view === "mixture") : null;
   const gallery = config.previews && session.previews ? new Gallery(config, palette) : null;
   const drawings = [sampling, mixtures?.charts, routes?.charts].filter(Boolean);
-  let charts, how;
+  let several, how;
   const begun = report.samples ? null : start(experiment, report, session.key);
   fill(
     main,
@@ -118,10 +118,10 @@ function page(main, experiment, report, session, refresh) {
     routes?.section,
     standings.section,
     gallery?.section,
-    metrics.section,
-    (charts = h("div", { class: "charts" }, estimates.chart.card, metrics.figure)),
+    (several = h("div", { class: "charts" }, metrics.section, metrics.figure)),
+    h("div", { class: "columns" }, estimates.chart.card, manage.section),
     (how = folded("how", "How it was sampled", drawings, h("p", { class: "quiet" }, settings(experiment)), drawings.map(({ element }) => element), anomalous.record)),
-    h("div", { class: "columns" }, h("div", {}, picks.section, view !== "mixture" && mixtures?.section, shows?.section), manage.section),
+    h("div", { class: "cards" }, picks.section, view !== "mixture" && mixtures?.section, shows?.section),
   );
   return {
     draw(report, progressCurve, perSecond) {
@@ -136,7 +136,8 @@ function page(main, experiment, report, session, refresh) {
       fill(state, badges(report, report.standings.some((standing) => standing.incomplete)));
       fill(facts, known(report, config, perSecond));
       if (begun) begun.hidden = report.samples > 0;
-      charts.hidden = how.hidden = report.samples === 0;
+      estimates.chart.card.hidden = how.hidden = report.samples === 0;
+      several.classList.toggle("stacked", Object.keys(report.watched ?? {}).length > BESIDE);
       palette.give(coloured(report));
       standings.draw(report);
       metrics.draw(report);
@@ -155,6 +156,8 @@ function page(main, experiment, report, session, refresh) {
     },
   };
 }
+
+const BESIDE = 2; // metrics besides the one that decides, of which the table has room beside a chart
 
 // How its numbers are made, in a sentence.
 function settings({ config, rules }) {

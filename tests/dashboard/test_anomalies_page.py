@@ -71,6 +71,7 @@ def test_anomalous_batches_are_listed_with_what_is_odd(open_page: OpenPage, clie
     expect(gone).to_contain_text("good")
     expect(gone).to_contain_text("<b>overflow</b>")
     expect(rows).to_have_count(2)
+    expect(page.get_by_role("status").get_by_text("Batch 2 of good no longer counts.")).to_be_visible()
     boxes["2 of bad"].check()
     accept.click()
     dialog.get_by_label("Reason").fill("so it is")
@@ -78,7 +79,6 @@ def test_anomalous_batches_are_listed_with_what_is_odd(open_page: OpenPage, clie
     accepted = page.get_by_role("region", name="Accepted batches table").locator("tbody tr")
     expect(accepted).to_contain_text("so it is")
     expect(rows).to_have_count(1)
-    expect(page.get_by_role("status").get_by_text("Batch 2 of good no longer counts.")).to_be_visible()
     assert [one.reason for one in experiment.report().retractions] == ["<b>overflow</b>"]
 
 

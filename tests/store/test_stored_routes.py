@@ -81,6 +81,14 @@ async def test_model_and_table_are_read_as_they_were_made_under_one_claim(store:
         await store.put_routes("x", "", parts)
 
 
+async def test_a_table_alone_changes_the_fingerprint(store: Store):
+    await tell(store, 0, 1)
+    before = await store.fingerprints(["x"])
+    assert await store.fingerprints(["x"]) == before
+    assert await put(store, table='{"gain": 1}')
+    assert await store.fingerprints(["x"]) != before
+
+
 async def test_older_ones_do_not_replace_them_and_a_repeat_is_known(store: Store):
     await tell(store, 0, 1)
     before = await now(store)

@@ -206,16 +206,21 @@ class Experiments:
         Changes of watched metrics alone, or of the leases of open picks, are left out.
         """
         facts = ("instance", "state_token", "made_mixture")
-        parts = ("counts", "quarantined", "scoring_errors")
+        parts = ("counts", "quarantined", "scoring_errors", "routes")
         keys_of = [[self._commands.key(name, part) for part in parts] for name in experiments]
         found = await self._commands.call_many(
             [
                 command
-                for counts, quarantined, scoring_errors in keys_of
-                for command in (("HMGET", counts, *facts), ("HLEN", quarantined), ("HVALS", scoring_errors))
+                for counts, quarantined, scoring_errors, routes in keys_of
+                for command in (
+                    ("HMGET", counts, *facts),
+                    ("HLEN", quarantined),
+                    ("HVALS", scoring_errors),
+                    ("HGET", routes, "of"),
+                )
             ]
         )
-        each = zip(found[::3], found[1::3], found[2::3], strict=True)
+        each = zip(*(found[place::4] for place in range(4)), strict=True)
         return [repr(one).encode() if one[0][0] else b"" for one in each]
 
     async def latch_decision(
