@@ -37,7 +37,7 @@ from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.numerics.routing.ridge import Moments, Regressions
 from optimist.policies import RoutePolicy
 from optimist.policies.routing import SAMPLED
-from optimist.records import ChainedExtent
+from optimist.records import MODEL, ChainedExtent
 from optimist.store import ROUTES_UNIT, Store, connect, running_url
 from optimist_client import Optimist, tensors
 from optimist_client.models import AskRequest
@@ -89,7 +89,7 @@ async def publish(directory: Path, name: str, model: RouteModel) -> None:
         assert claim is not None
         logs = [(g, (await store.read_log(name, g.ordinal, g.seq - 1))[0]) for g in stored.routable]
         parts = [ChainedExtent(g.ordinal, g.seq, g.samples, entry.chain) for g, entry in logs]
-        assert await store.put_routes(name, claim.token, parts, model=model.pack())
+        assert await store.put_artefact(name, MODEL, model.pack(), claim.token, parts)
 
 
 def routed(client: Optimist, port: int, directory: Path, scoring: bool) -> str:

@@ -15,7 +15,7 @@ from optimist.numerics.mixture import Mixture
 from optimist.numerics.programme import Quadratic
 from optimist.policies import Arm, MixturePolicy, Ranges, Stopping
 from optimist.policies.mixture_policy import drawn, optimistic_weights, steepest
-from optimist.records import ExperimentState, GeneratorState, LogExtent, StoredMixture
+from optimist.records import ExperimentState, GeneratorState, LogExtent, StoredArtefact
 from optimist_client.goals import BestMixture
 from optimist_client.metrics import CMMD, FID, MMD, RKE
 
@@ -285,7 +285,7 @@ def is_due(
         for place, count in enumerate(samples)
     ]
     parts = None if mixed is None else {place: LogExtent(count, count) for place, count in enumerate(mixed)}
-    made = None if parts is None else StoredMixture("", parts, "")
+    made = None if parts is None else StoredArtefact("", parts)
     return ExperimentState(0, 0, generators, mixture_growth=growth, mixture=made).is_mixture_due
 
 

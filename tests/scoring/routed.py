@@ -16,7 +16,7 @@ from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.numerics.routing.ridge import Moments
 from optimist.policies.routing import SAMPLED
-from optimist.records import AskGroup, Batch, Contents, LogExtent, NewPick, Opened, Opening, Settled
+from optimist.records import MODEL, ROUTE_TABLE, AskGroup, Batch, Contents, LogExtent, NewPick, Opened, Opening, Settled
 from optimist.scoring.cached import CachedStatistic
 
 WIDTH = 6
@@ -87,12 +87,12 @@ async def estimators_of(made: Made, parts: dict[int, LogExtent]) -> dict[int, St
 
 async def is_exact(made: Made) -> bool:
     """Whether the published model is that of the logs up to its positions, bit for bit."""
-    stored, found = (await made.store.state(made.name)).routes, await made.store.route_model(made.name)
+    stored, found = (await made.store.state(made.name)).model, await made.store.artefact(made.name, MODEL)
     assert stored is not None
     assert found is not None
     estimators = await estimators_of(made, dict(stored.parts))
     sampled = SAMPLED if made.config.keeps_budget else 0
-    return stored.made == found[0] and model_of(estimators, made.config.policy, sampled).pack() == found[1]
+    return stored.made == found.made and model_of(estimators, made.config.policy, sampled).pack() == found.payload
 
 
 async def has_model(made: Made) -> None:
@@ -100,7 +100,7 @@ async def has_model(made: Made) -> None:
 
     async def come() -> bool:
         state = await made.store.state(made.name)
-        return state.routes is not None and not state.is_routing_due
+        return state.model is not None and not state.is_routing_due
 
     await until(come)
 
@@ -112,14 +112,14 @@ async def table_of_now(made: Made) -> tuple[dict[int, LogExtent], str]:
 
     async def come() -> bool:
         if next(asked) % 25 == 0:
-            await made.store.want_routes(made.name)
-        found = await made.store.route_table(made.name)
-        return found is not None and {g: part.seq for g, part in found[0].items()} == expected
+            await made.store.want(made.name, ROUTE_TABLE)
+        found = await made.store.artefact(made.name, ROUTE_TABLE)
+        return found is not None and {g: part.seq for g, part in found.parts.items()} == expected
 
     await until(come)
-    found = await made.store.route_table(made.name)
+    found = await made.store.artefact(made.name, ROUTE_TABLE)
     assert found is not None
-    return dict(found[0]), found[1]
+    return dict(found.parts), found.payload.decode()
 
 
 def moments(estimator: StreamingEstimator) -> Moments:

@@ -24,8 +24,8 @@ from test_processes import scorer
 
 from optimist.estimation.artefacts import model_of
 from optimist.numerics.routing.model import RouteModel
-from optimist.records import LogExtent
-from optimist.store import ROUTES_MADE, EmbeddedRedis
+from optimist.records import MODEL, LogExtent
+from optimist.store import SCORED, EmbeddedRedis
 
 pytestmark = [pytest.mark.faults, pytest.mark.long]
 
@@ -41,11 +41,11 @@ async def watched(made: Made) -> AsyncIterator[Published]:
     found: Published = {}
 
     async def read() -> None:
-        async with made.store.announcements(ROUTES_MADE) as heard:
+        async with made.store.announcements(SCORED) as heard:
             async for _ in heard:
-                state, model = await made.store.state(made.name), await made.store.route_model(made.name)
-                if state.routes is not None and model is not None and state.routes.made == model[0]:
-                    found[model[0]] = dict(state.routes.parts), model[1]
+                state, model = await made.store.state(made.name), await made.store.artefact(made.name, MODEL)
+                if state.model is not None and model is not None and state.model.made == model.made:
+                    found[model.made] = dict(state.model.parts), model.payload
 
     reading = asyncio.create_task(read())
     yield found
@@ -59,14 +59,14 @@ async def check(made: Made, published: Published, ledger: Ledger) -> None:
 
     async def seen() -> bool:
         state = await made.store.state(made.name)
-        return state.routes is not None and state.routes.made in published
+        return state.model is not None and state.model.made in published
 
     await until(seen)
     for parts, model in list(published.values())[-6:]:
         assert model_of(await estimators_of(made, parts), made.config.policy).pack() == model
     state = await made.store.state(made.name)
-    assert state.routes is not None
-    parts, model = published[state.routes.made]
+    assert state.model is not None
+    parts, model = published[state.model.made]
     assert {g: part.samples for g, part in parts.items()} == {g: len(scores) for g, scores in ledger.items()}
     assert RouteModel.unpack(model).samples == tuple(len(ledger[g]) for g in sorted(ledger))
     for generator, estimator in (await estimators_of(made, parts)).items():
@@ -220,11 +220,11 @@ async def test_whoever_is_killed_every_reward_counts_once_and_asks_go_on_by_the_
 
                 await until(is_stale)
                 state = await made.store.state("x")
-                assert state.routes is not None
-                assert workers.picks[-1].get("model") == state.routes.made
+                assert state.model is not None
+                assert workers.picks[-1].get("model") == state.model.made
                 assert workers.picks[-1]["probability"] > 0.0
                 with scorer(server, tmp_path):
-                    old = state.routes.made
+                    old = state.model.made
 
                     async def is_new() -> bool:
                         return not workers.picks[-1]["stale"] and workers.picks[-1].get("model") != old

@@ -21,12 +21,12 @@ from optimist.estimation.question import Question
 from optimist.estimation.stored import metric_of
 from optimist.experiments.curves import curve_point
 from optimist.numerics.mixture import Mixture
-from optimist.records import StoredMixture, Unavailable
+from optimist.records import Artefact, StoredArtefact, Unavailable
 from optimist.scoring import Scorer, statistic_set
 from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.mixture_job import MixtureJob
 from optimist.scoring.score_job import ScoreJob
-from optimist.store import MIXTURE, MIXTURES, EmbeddedRedis, Store, open_store
+from optimist.store import MIXTURE, EmbeddedRedis, Store, open_store
 from optimist_client.metrics import RKE, Gaussian
 
 KERNEL = Gaussian(sigma=2.0, features=15)
@@ -53,7 +53,7 @@ async def tell(made: Made, places: Sequence[int], generators: Sequence[int] = (0
             await made.tell(generator, {"features": rows(generator, place)}, start=ROWS * place)
 
 
-async def wanted(made: Made, label: str = "", stores: Sequence[Store] = ()) -> StoredMixture:
+async def wanted(made: Made, label: str = "", stores: Sequence[Store] = ()) -> StoredArtefact:
     """The mixture of the logs as they are now, which is asked for as the API does."""
     state = await made.store.state(made.name)
     expected = {generator.ordinal: generator.seq for generator in state.mixable}
@@ -62,18 +62,18 @@ async def wanted(made: Made, label: str = "", stores: Sequence[Store] = ()) -> S
     async def come() -> bool:
         nonlocal asked
         if asked % 25 == 0:
-            await made.store.want_mixture(made.name, label)
+            await made.store.want(made.name, Artefact("mixture", label))
         asked += 1
-        found = await made.store.mixture(made.name, label)
+        found = await made.store.artefact(made.name, Artefact("mixture", label))
         return found is not None and {g: part.seq for g, part in found.parts.items()} == expected
 
     await until(come)
-    found = await made.store.mixture(made.name, label)
+    found = await made.store.artefact(made.name, Artefact("mixture", label))
     assert found is not None
     return found
 
 
-async def in_memory(made: Made, stored: StoredMixture, label: str = "", *, published: bool = False) -> Mixture:
+async def in_memory(made: Made, stored: StoredArtefact, label: str = "", *, published: bool = False) -> Mixture:
     """The mixture of the whole logs up to the positions of a stored one, by one process that has them all."""
     question = Question(metric_of(made.experiment, label))
     estimators = {}
@@ -86,7 +86,7 @@ async def in_memory(made: Made, stored: StoredMixture, label: str = "", *, publi
     return mixture_of(estimators, published)
 
 
-async def is_exact(made: Made, stored: StoredMixture, label: str = "") -> bool:
+async def is_exact(made: Made, stored: StoredArtefact, label: str = "") -> bool:
     return json.loads(stored.payload) == json.loads(json.dumps((await in_memory(made, stored, label)).to_dict()))
 
 
@@ -122,7 +122,7 @@ async def test_it_is_made_when_somebody_asks_and_equals_that_of_an_evaluation(ma
                 mixture.gain,
                 mixture.gain_error,
             )
-    points = await made.store.mixture_curve("x")
+    points = await made.store.artefact_curve("x", Artefact("mixture"))
     assert [point.samples for point in points] == [9 * ROWS, 36 * ROWS]
     assert points[-1].point == curve_point(mixture, made.config.delta)
 
@@ -132,7 +132,7 @@ async def test_nothing_is_made_that_nobody_asks_for(make, server: EmbeddedRedis)
     async with a_scorer(server):
         await tell(made, [0, 1, 2])
         await scored(made)
-        assert await made.store.mixture("x") is None
+        assert await made.store.artefact("x", Artefact("mixture")) is None
 
 
 @pytest.mark.long
@@ -173,7 +173,7 @@ async def test_two_scorers_one_of_which_ends_as_it_works_make_the_same_to_the_la
     made, alone = [await make(name, generators=3, keep_log=True, batch_size=ROWS, **SETTINGS) for name in ("x", "one")]
     publishing: list[Scorer] = []
     reached = asyncio.Event()
-    put = Store.put_mixture
+    put = Store.put_artefact
 
     async def held_up(store: Store, name: str, *arguments: Any, **options: Any) -> bool:
         if name == "x" and not reached.is_set():
@@ -182,7 +182,7 @@ async def test_two_scorers_one_of_which_ends_as_it_works_make_the_same_to_the_la
             await asyncio.sleep(600)
         return await put(store, name, *arguments, **options)
 
-    monkeypatch.setattr(Store, "put_mixture", held_up)
+    monkeypatch.setattr(Store, "put_artefact", held_up)
     async with open_store(server.url) as one, open_store(server.url) as other:
         both = [Scorer(store) for store in (one, other)]
         tasks = [asyncio.create_task(scorer.run()) for scorer in both]
@@ -234,7 +234,7 @@ async def test_copies_go_on_from_snapshots_and_logs_of_another_scorer(
     made, kept = await make("x", **settings), await make("kept", keep_log=True, **settings)
     async with a_scorer(server) as holder:
         hear = holder._tasks.hear
-        monkeypatch.setattr(holder._tasks, "hear", lambda heard: [] if heard.channel == MIXTURES else hear(heard))
+        monkeypatch.setattr(holder._tasks, "hear", lambda heard: [] if heard.wanted is not None else hear(heard))
         for each in (made, kept):
             await tell(each, range(2))
             await scored(each)
@@ -283,7 +283,7 @@ async def test_no_generator_has_a_turn_while_its_statistic_is_read(make, server:
         await tell(made, range(4))
         await scored(made)
         positions = {g.ordinal: g.seq for g in (await made.store.state("x")).generators}
-        await made.store.want_mixture("x")
+        await made.store.want("x", Artefact("mixture"))
         await begun.wait()
         await tell(made, range(4, 12))  # estimates are due meanwhile
         await asyncio.sleep(1.5)  # a sweep goes by
@@ -291,10 +291,10 @@ async def test_no_generator_has_a_turn_while_its_statistic_is_read(make, server:
         go_on.set()
 
         async def come() -> bool:
-            return await made.store.mixture("x") is not None
+            return await made.store.artefact("x", Artefact("mixture")) is not None
 
         await until(come)
-        found = await made.store.mixture("x")
+        found = await made.store.artefact("x", Artefact("mixture"))
         assert found is not None
         assert {g: part.seq for g, part in found.parts.items()} == positions
         assert await is_exact(made, found)
@@ -308,8 +308,8 @@ async def test_every_mixture_is_exact_while_batches_come(
 ):
     """One scorer with one thread; and two scorers, which share the generators."""
     made = await make(generators=3, keep_log=True, batch_size=ROWS, goal="mixture", policy="ogd", **SETTINGS)
-    stored: list[StoredMixture] = []
-    put = Store.put_mixture
+    stored: list[StoredArtefact] = []
+    put = Store.put_artefact
 
     async def noted(store: Store, *arguments: Any, **options: Any) -> bool:
         stands = await put(store, *arguments, **options)
@@ -320,7 +320,7 @@ async def test_every_mixture_is_exact_while_batches_come(
     async def has_made() -> bool:
         return not (await made.store.state("x")).is_mixture_due
 
-    monkeypatch.setattr(Store, "put_mixture", noted)
+    monkeypatch.setattr(Store, "put_artefact", noted)
     rng = np.random.default_rng(0)
     async with contextlib.AsyncExitStack() as stack:
         for count in threads:
@@ -331,7 +331,7 @@ async def test_every_mixture_is_exact_while_batches_come(
                 await tell(made, [next(places)], rng.permutation(3)[: rng.integers(1, 4)].tolist())
             # It is due, and batches still come.
             while not await has_made():
-                await made.store.want_mixture("x")
+                await made.store.want("x", Artefact("mixture"))
                 await tell(made, [next(places)], [int(rng.integers(3))])
                 await asyncio.sleep(rng.uniform(0.1, 0.5))
         await scored(made)
@@ -356,7 +356,7 @@ async def test_a_retracted_batch_is_in_no_mixture(make, server: EmbeddedRedis, r
         position = await made.tell(0, {"features": np.full((7, 4), 3.0)})
         before = await wanted(made)
         await made.store.retract("x", generator=0, position=position)
-        assert await made.store.mixture("x") is None
+        assert await made.store.artefact("x", Artefact("mixture")) is None
         for each in (made, never):
             await each.tell_many(0, 2, ROWS, seed=9)
         after, expected = await wanted(made), await wanted(never)
@@ -377,18 +377,18 @@ async def test_a_generator_that_cannot_be_read_is_named_and_the_mixture_made_wit
         await tell(made, range(2, 8))
 
         async def said() -> bool:
-            await made.store.want_mixture("x")
+            await made.store.want("x", Artefact("mixture"))
             return (await made.store.state("x")).mixture_error is not None
 
         await until(said)
         note = (await made.store.state("x")).mixture_error or ""
         assert "CorruptData: log of generator 1" in note
-        assert await made.store.mixture("x") == first, "the last one that could be made stands"
+        assert await made.store.artefact("x", Artefact("mixture")) == first, "the last one that could be made stands"
         await made.store.set_state("x", 1, "retired")
 
         async def without() -> bool:
-            await made.store.want_mixture("x")
-            found = await made.store.mixture("x")
+            await made.store.want("x", Artefact("mixture"))
+            found = await made.store.artefact("x", Artefact("mixture"))
             return found is not None and list(found.parts) == [0, 2]
 
         await until(without)
@@ -399,7 +399,7 @@ async def test_a_generator_that_cannot_be_read_is_named_and_the_mixture_made_wit
 async def test_what_fails_once_is_done_again(make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
     made = await make(generators=3, keep_log=True, batch_size=ROWS, goal="mixture", policy="ogd", **SETTINGS)
     failed: list[str] = []
-    for call in ("mixture", "put_mixture"):
+    for call in ("artefact", "put_artefact"):
         method = getattr(Store, call)
 
         async def failing(*arguments: Any, call: str = call, method: Any = method, **options: Any) -> Any:
@@ -416,7 +416,7 @@ async def test_what_fails_once_is_done_again(make, server: EmbeddedRedis, monkey
             return (await made.store.state("x")).mixture is not None
 
         await until(come)
-    assert failed == ["mixture", "put_mixture"]
+    assert failed == ["artefact", "put_artefact"]
 
 
 @pytest.mark.parametrize("held", [True, False])
@@ -453,7 +453,7 @@ async def test_mixtures_of_watched_metrics_are_those_of_experiments_by_them_alon
                 await made.tell_many(generator, 6, ROWS)
         found, expected = await wanted(both, "wide"), await wanted(alone)
         assert (found.parts, found.payload) == (expected.parts, expected.payload)
-        assert await both.store.mixture("x") is None
+        assert await both.store.artefact("x", Artefact("mixture")) is None
         assert (await wanted(both)).payload != found.payload
 
 
@@ -472,7 +472,7 @@ async def test_an_experiment_that_is_deleted_as_its_mixture_is_made_leaves_nothi
             await made.tell_many(generator, 4, ROWS)
         await scored(made)
         monkeypatch.setattr(MixtureJob, "_make", deleted)
-        await made.store.want_mixture("x")
+        await made.store.want("x", Artefact("mixture"))
 
         async def gone() -> bool:
             return not await redis.keys("optimist:{x}:*") and await quiet(scorer)

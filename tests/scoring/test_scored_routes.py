@@ -21,7 +21,7 @@ from optimist.experiments.curves import route_point
 from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
-from optimist.records import COST, ExperimentState, LogExtent, Superseded
+from optimist.records import COST, MODEL, ROUTE_TABLE, ExperimentState, LogExtent, Superseded
 from optimist.scoring import Scorer, route_job
 from optimist.scoring.task import PUBLISH_EVERY
 from optimist.store import ROUTES_UNIT, EmbeddedRedis, Store, open_store
@@ -42,8 +42,8 @@ async def tell(made: Made, count: int, seed: int = 0) -> None:
 
 def made_of(state: ExperimentState) -> dict[int, LogExtent]:
     """What the newest model was made of."""
-    assert state.routes is not None
-    return dict(state.routes.parts)
+    assert state.model is not None
+    return dict(state.model.parts)
 
 
 @pytest.mark.long
@@ -58,14 +58,14 @@ async def test_the_model_is_made_when_it_is_due_and_is_that_of_the_logs(
             await tell(made, 32, seed)
             await has_model(made)
             state = await made.store.state("x")
-            assert state.routes is not None
+            assert state.model is not None
             assert await is_exact(made)
-            names.add(state.routes.made)
+            names.add(state.model.made)
     assert len(names) == 3
-    found = await made.store.route_model("x")
+    found = await made.store.artefact("x", MODEL)
     assert found is not None
     kinds = np.array([np.zeros(WIDTH), np.full(WIDTH, 3.0)], dtype=np.float32)
-    means, _ = RouteModel.unpack(found[1]).predict(kinds)
+    means, _ = RouteModel.unpack(found.payload).predict(kinds)
     assert means.argmax(axis=1).tolist() == [0, 1], "each is the better one on its own kind of prompt"
 
 
@@ -86,8 +86,8 @@ async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(
         await tell(made, 20, seed=1)
         await has_model(made)
         await made.store.retract("x", generator=0, **{what: 5})
-        assert (await made.store.state("x")).routes is None, "made of what counts no longer"
-        assert await made.store.route_model("x") is None
+        assert (await made.store.state("x")).model is None, "made of what counts no longer"
+        assert await made.store.artefact("x", MODEL) is None
         await tell(made, 10, seed=2)
         await has_model(made)
         assert await is_exact(made)
@@ -108,14 +108,14 @@ async def test_it_is_published_every_two_seconds_at_most_and_the_last_growth_too
 ):
     made = await make(generators=2, keep_log=True, **{**ROUTES, "rescore_growth": 0.0})
     published: list[float] = []
-    put = Store.put_routes
+    put = Store.put_artefact
 
     async def noted(store: Store, *arguments: Any, **options: Any) -> bool:
-        if options.get("model"):
+        if arguments[1] == MODEL:
             published.append(time.monotonic())
         return await put(store, *arguments, **options)
 
-    monkeypatch.setattr(Store, "put_routes", noted)
+    monkeypatch.setattr(Store, "put_artefact", noted)
     async with a_scorer(server):
         for seed in itertools.count():
             await tell(made, 2, seed)
@@ -135,8 +135,8 @@ async def test_the_table_is_made_when_somebody_asks_or_samples_have_grown_by_a_q
         await tell(made, 40)
 
         async def come() -> bool:
-            found = await made.store.route_table("x")
-            return found is not None and sum(part.samples for part in found[0].values()) == 120
+            found = await made.store.artefact("x", ROUTE_TABLE)
+            return found is not None and sum(part.samples for part in found.parts.values()) == 120
 
         await until(come)
         await tell_routed(made, 1, prompts(3, 1, seed=1))
@@ -145,20 +145,20 @@ async def test_the_table_is_made_when_somebody_asks_or_samples_have_grown_by_a_q
         assert table.samples == 123
         assert table.positions == [40, 43, 40] == [part.seq for part in parts.values()]
         assert [share.samples for share in table.shares] == [40, 43, 40]
-        points = await made.store.route_curve("x")
+        points = await made.store.artefact_curve("x", ROUTE_TABLE)
         assert [point.samples for point in points] == [120]
         await tell(made, 10, seed=2)
         _, text = await table_of_now(made)
-        points = await made.store.route_curve("x")
+        points = await made.store.artefact_curve("x", ROUTE_TABLE)
         assert points[-1].point == route_point(Routes.model_validate_json(text))
         # Of the same samples, with other costs.
         await made.store.control("x", {f"{COST}g0": "9.0"})
-        await made.store.want_routes("x")
+        await made.store.want("x", ROUTE_TABLE)
 
         async def is_of_new_costs() -> bool:
-            found = await made.store.route_table("x")
+            found = await made.store.artefact("x", ROUTE_TABLE)
             assert found is not None
-            return Routes.model_validate_json(found[1]).costs == [9.0, 2.0, 4.0]
+            return Routes.model_validate_json(found.payload).costs == [9.0, 2.0, 4.0]
 
         await until(is_of_new_costs)
 
@@ -176,12 +176,12 @@ async def test_a_router_with_a_ceiling_has_its_price_in_the_table(make, server: 
     # As much as the dispatcher asks for the next pick.
     assert pace.price > 0.0
     state = PolicyState(made.experiment, await made.store.state("x"))
-    found = await made.store.route_model("x")
+    found = await made.store.artefact("x", MODEL)
     assert found is not None
-    assert state.stored.routes is not None
-    assert state.stored.routes.parts == parts
+    assert state.stored.model is not None
+    assert state.stored.model.parts == parts
     assert isinstance(state.goal, ForRouting)
-    goal = replace(state.goal, loaded=LoadedModel.from_stored(state.stored.routes, RouteModel.unpack(found[1])))
+    goal = replace(state.goal, loaded=LoadedModel.from_stored(state.stored.model, RouteModel.unpack(found.payload)))
     assert state.overspent == 120 * (2.5 - 1.5)
     assert goal.price(state.arms, state.overspent)[0] == pace.price
 
@@ -199,7 +199,7 @@ async def test_a_generator_that_cannot_be_read_is_left_out_and_noted(make, serve
 
         async def without() -> bool:
             state = await made.store.state("x")
-            return state.routes is not None and list(state.routes.parts) == [0, 2] and not state.is_routing_due
+            return state.model is not None and list(state.model.parts) == [0, 2] and not state.is_routing_due
 
         await until(without)
         state = await made.store.state("x")
@@ -257,7 +257,7 @@ async def test_a_model_under_a_claim_that_was_taken_over_is_not_published(
 ):
     made = await make(generators=2, keep_log=True, **ROUTES)
     refused: list[str] = []
-    put = Store.put_routes
+    put = Store.put_artefact
 
     async def late(store: Store, *arguments: Any, **options: Any) -> bool:
         if not refused:
@@ -269,7 +269,7 @@ async def test_a_model_under_a_claim_that_was_taken_over_is_not_published(
             refused.append(str(error))
             raise
 
-    monkeypatch.setattr(Store, "put_routes", late)
+    monkeypatch.setattr(Store, "put_artefact", late)
     async with a_scorer(server):
         await tell(made, 10)
         await has_model(made)

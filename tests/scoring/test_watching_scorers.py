@@ -15,7 +15,7 @@ from made import Made, scoring, until
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 
-from optimist.records import ExperimentState
+from optimist.records import Artefact, ExperimentState
 from optimist.scoring import Scorer, fairness
 from optimist.scoring.cached import CachedStatistic
 from optimist.store import EmbeddedRedis, Store, open_store
@@ -290,10 +290,14 @@ async def test_modes_of_a_watched_metric(make, second, server: EmbeddedRedis):
                 await scored(made)
 
                 async def come(made: Made = made, asked: str = asked) -> bool:
-                    await made.store.want_modes(made.name, 0, asked)
-                    return await made.store.modes(made.name, 0, asked) is not None
+                    await made.store.want(made.name, Artefact("modes", asked, 0))
+                    return await made.store.artefact(made.name, Artefact("modes", asked, 0)) is not None
 
                 await until(come)
-            found = [await together.store.modes("all", 0, label), await alone[label].store.modes(label, 0)]
+            found = [
+                await together.store.artefact("all", Artefact("modes", label, 0)),
+                await alone[label].store.artefact(label, Artefact("modes", "", 0)),
+            ]
             assert found[0] == found[1]
-            assert Modes.model_validate_json((found[0] or (0, ""))[1]).modes
+            assert found[0] is not None
+            assert Modes.model_validate_json(found[0].payload).modes

@@ -8,7 +8,7 @@ import numpy as np
 
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.programme import Quadratic
-from optimist.records import ChainedExtent
+from optimist.records import Artefact, ChainedExtent
 from optimist.store import MIXTURE, Store
 
 
@@ -23,8 +23,8 @@ async def put_mixture(store: Store, experiment: str, slack: float = 0.5, **weigh
         parts.append(ChainedExtent(g.ordinal, g.seq, g.samples, entry.chain))
     names = [g.name for g in stored.mixable]
     made = mixture(names, [g.samples for g in stored.mixable], [weights.get(name, 0.0) for name in names], slack)
-    assert await store.put_mixture(experiment, json.dumps(made.to_dict()), claim.token, parts)
-    found = await store.mixture(experiment)
+    assert await store.put_artefact(experiment, Artefact("mixture"), json.dumps(made.to_dict()), claim.token, parts)
+    found = await store.artefact(experiment, Artefact("mixture"))
     assert found is not None
     return found.made
 

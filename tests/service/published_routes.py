@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from optimist.numerics.routing.model import RouteModel
-from optimist.records import ChainedExtent
+from optimist.records import MODEL, ROUTE_TABLE, ChainedExtent
 from optimist.store import ROUTES_UNIT, Store
 
 WIDTH = 4
@@ -38,7 +38,9 @@ def model(means: Mapping[int, float], width: float = 0.1, slope: float = 1.0) ->
     return RouteModel(tuple(means), (1,) * count, **singles)
 
 
-async def put_model(store: Store, experiment: str, published: RouteModel | bytes, **table: str) -> str:
+async def put_model(
+    store: Store, experiment: str, published: RouteModel | bytes, table: str = "", point: str = ""
+) -> str:
     """Publish it, and perhaps a table, as made of the logs as they are. Returns its name."""
     stored = await store.state(experiment)
     claim = await store.claim(experiment, ROUTES_UNIT, "me", 60)
@@ -48,7 +50,9 @@ async def put_model(store: Store, experiment: str, published: RouteModel | bytes
         [entry] = await store.read_log(experiment, g.ordinal, g.seq - 1)
         parts.append(ChainedExtent(g.ordinal, g.seq, g.samples, entry.chain))
     packed = published if isinstance(published, bytes) else published.pack()
-    assert await store.put_routes(experiment, claim.token, parts, model=packed, **table)
-    found = await store.route_model(experiment)
+    assert await store.put_artefact(experiment, MODEL, packed, claim.token, parts)
+    if table:
+        assert await store.put_artefact(experiment, ROUTE_TABLE, table, claim.token, parts, point=point)
+    found = await store.artefact(experiment, MODEL)
     assert found is not None
-    return found[0]
+    return found.made

@@ -14,8 +14,8 @@ from optimist.dispatch.latching import with_decision_latched
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
-from optimist.records import Batch, Contents
-from optimist.store import MIXTURES, Store
+from optimist.records import Artefact, Batch, Contents
+from optimist.store import WANTED, Store
 from optimist_client.models import AskReply, AskRequest, Experiment, Pick
 
 LONG = 50.0
@@ -87,12 +87,12 @@ async def test_an_ask_waits_for_the_mixture_and_its_pick_names_it(store: Store):
         ("b", None, [0, 0]),
     ]
     assert (await world.state()).phase == "warming up"
-    async with store.announcements(MIXTURES) as heard:
+    async with store.announcements(WANTED) as heard:
         assert await anext(heard) is None
         waiting = asyncio.create_task(world.ask())
         announced = await asyncio.wait_for(anext(heard), LONG)
     assert announced is not None
-    assert (announced.experiment, announced.label) == ("x", "")
+    assert (announced.experiment, announced.wanted) == ("x", Artefact("mixture"))
     assert not waiting.done()
     name = await world.put(a=0.7, b=0.3)
     world.dispatcher.wake()

@@ -68,7 +68,7 @@ def test_who_waits_for_modes_of_an_experiment_that_is_made_again_is_told_so(not_
         ThreadPoolExecutor(1) as pool,
     ):
         append(not_scoring, client.create_experiment(name, ["a", "b"], **CONFIG), "b", 5)
-        listening.subscribe("optimist:modes")
+        listening.subscribe("optimist:wanted")
         waiting = pool.submit(httpx.get, f"{not_scoring.url}/v1/experiments/{name}/generators/b/modes", timeout=60)
         until(lambda: (listening.get_message() or {}).get("type") == "message")
         client.delete_experiment(name)

@@ -317,7 +317,7 @@ async def test_a_model_that_cannot_be_read_leaves_the_one_before(store: Store):
     [pick] = (await world.ask()).picks
     await world.tell(pick)
     await world.put(b"not a model")
-    assert (await world.state()).stored.routes != pick.model
+    assert (await world.state()).stored.model != pick.model
     [after] = (await world.ask()).picks
     assert (after.model, after.positions) == (name, [3, 3])
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from optimist import Evaluation
 from optimist.experiments.goals.route import ForRouting, LoadedModel
-from optimist.records import LogExtent, StoredRoutes
+from optimist.records import LogExtent, StoredArtefact
 from optimist_client import Optimist
 from optimist_client.metrics import Mean
 
@@ -21,7 +21,7 @@ def model_of(evaluation: Evaluation) -> LoadedModel:
     state = evaluation.state
     parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in state.stored.routable}
     model = evaluation._primary.model([*parts], state.config.policy, 0)
-    return LoadedModel.from_stored(StoredRoutes("", parts), model)
+    return LoadedModel.from_stored(StoredArtefact("", parts), model)
 
 
 def test_pick_for_pick(client: Optimist, name: str):
@@ -48,5 +48,5 @@ def test_pick_for_pick(client: Optimist, name: str):
         pick.tell(value)
         evaluation.tell(pick.generator, value, context=context)
         stored = evaluation.state.stored
-        if stored.routes is not None:
+        if stored.model is not None:
             models[tuple(one.seq for one in stored.generators)] = model_of(evaluation)

@@ -64,12 +64,12 @@ def warm_up(http: httpx.Client, name: str) -> None:
         tell(http, name, pick).raise_for_status()
 
 
-def publish(service: Service, name: str, **table: str) -> str:
+def publish(service: Service, name: str, table: str = "", point: str = "") -> str:
     """A model of the logs as they are, and perhaps a table. Returns the name of the model."""
 
     async def put() -> str:
         async with connect(running_url(service.directory) or "") as redis:
-            return await put_model(Store(redis), name, model({0: 0.0, 1: 0.2}), **table)
+            return await put_model(Store(redis), name, model({0: 0.0, 1: 0.2}), table, point)
 
     return asyncio.run(put())
 

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from optimist.records import (
+    Artefact,
     AskGroup,
     Batch,
+    ChainedExtent,
     Contents,
     ExperimentState,
     Measures,
@@ -82,3 +84,25 @@ async def open_picks(
 def opening_for(state: ExperimentState, groups: Sequence[AskGroup], lease_seconds: float = 60.0) -> Opening:
     """Picks that are opened if the experiment is still exactly in this state."""
     return Opening(groups, lease_seconds, state.rounds, state.last, state.version, state.state_token)
+
+
+async def put_modes(
+    store: Store,
+    experiment: str,
+    generator: int,
+    seq: int,
+    payload: str,
+    token: str,
+    *,
+    label: str = "",
+    chain: str = "",
+) -> bool:
+    """Publish a generator's modes at a position of its log."""
+    artefact, parts = Artefact("modes", label, generator), [ChainedExtent(generator, seq, 5, chain)]
+    return await store.put_artefact(experiment, artefact, payload, token, parts)
+
+
+async def modes_of(store: Store, experiment: str, generator: int, label: str = "") -> tuple[int, str] | None:
+    """The log position and payload of a generator's newest modes."""
+    found = await store.artefact(experiment, Artefact("modes", label, generator))
+    return None if found is None else (found.parts[generator].seq, found.payload.decode())

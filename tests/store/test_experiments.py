@@ -1,12 +1,15 @@
 import asyncio
 
 import pytest
-from exchanges import new_pick, open_picks, settle
+from exchanges import modes_of, new_pick, open_picks, put_modes, settle
 from present import experiments
 from redis.asyncio import Redis
 
 from optimist.records import (
+    MODEL,
+    ROUTE_TABLE,
     SLICES,
+    Artefact,
     AskGroup,
     ChainedExtent,
     Conflict,
@@ -19,7 +22,7 @@ from optimist.records import (
     Superseded,
     Unavailable,
 )
-from optimist.store import MIXTURE, MODES, MODES_MADE, ROUTES_UNIT, Announcement, Place, Store
+from optimist.store import MIXTURE, ROUTES_UNIT, WANTED, Announcement, Place, Store
 from optimist.store.keys import EXPERIMENT_PARTS
 
 CONFIG = '{"metric": "fid"}'
@@ -83,12 +86,14 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
         await store.quarantine("one", 0, 1, "torn", first, label=label)
         await store.put_estimate("one", 0, 1, "{}", first, point="[]", label=label)
         await store.put_fitted("one", 0, b"sigma", first, label=label)
-        await store.put_modes("one", 0, 1, "{}", first, label=label)
+        await put_modes(store, "one", 0, 1, "{}", first, label=label)
         await store.put_scoring_error("one", 1, "scratched", second, label=label)
         mixing = await token(store, MIXTURE, label=label)
-        await store.put_mixture("one", "{}", mixing, [ChainedExtent(0, 1, 5)], point="[]", label=label)
+        await store.put_artefact("one", Artefact("mixture", label), "{}", mixing, [ChainedExtent(0, 1, 5)], point="[]")
     routing = await token(store, ROUTES_UNIT)
-    await store.put_routes("one", routing, [ChainedExtent(0, 1, 5)], model=b"model", table="{}", point="[]")
+    for artefact in (MODEL, ROUTE_TABLE):
+        point = "[]" if artefact == ROUTE_TABLE else ""
+        await store.put_artefact("one", artefact, b"made", routing, [ChainedExtent(0, 1, 5)], point=point)
     await store.blend("one", {0: 1.0}, 5, "request")
     instance = (await store.state("one")).instance
     await store.put_previews("one", 1, [NewPreview(0, 0, "{}", b"pixels")], 8, instance=instance)
@@ -122,7 +127,7 @@ async def test_what_is_deleted_or_unknown_cannot_come_back_by_halves(store: Stor
         store.end_claim("gone", 0, "token"),
         store.put_estimate("gone", 0, 1, "{}", "token"),
         store.put_fitted("gone", 0, b"sigma", "token"),
-        store.put_modes("gone", 0, 1, "{}", "token"),
+        put_modes(store, "gone", 0, 1, "{}", "token"),
         store.put_previews("gone", 1, [NewPreview(0, 0, "{}", b"pixels")], 8, instance=""),
         store.put_snapshot("gone", 0, 1, b"statistic", "token"),
         store.quarantine("gone", 0, 1, "torn", "token"),
@@ -223,19 +228,16 @@ async def test_what_is_fitted_first_stands(store: Store):
 
 async def test_modes_are_wanted_made_and_replaced_by_newer_ones(store: Store):
     await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
-    assert await store.modes("one", 1) is None
+    assert await modes_of(store, "one", 1) is None
     mine = await token(store, 1)
-    async with store.announcements(MODES, MODES_MADE) as stream:
-        for _ in range(2):
-            assert await anext(stream) is None
-        await store.want_modes("one", 1)
-        assert await anext(stream) == Announcement(MODES, "one", 1, 0)
-        assert await store.put_modes("one", 1, 9, "nine", mine)
-        assert not await store.put_modes("one", 1, 8, "older", mine)
-        assert await store.put_modes("one", 1, 9, "nine again", mine)
-        for _ in range(2):
-            assert await anext(stream) == Announcement(MODES_MADE, "one", 1, 9)
-    assert await store.modes("one", 1) == (9, "nine again")
+    async with store.announcements(WANTED) as stream:
+        assert await anext(stream) is None
+        await store.want("one", Artefact("modes", "", 1))
+        assert await anext(stream) == Announcement(WANTED, "one", 0, 0, Artefact("modes", "", 1))
+        assert await put_modes(store, "one", 1, 9, "nine", mine)
+        assert not await put_modes(store, "one", 1, 8, "older", mine)
+        assert await put_modes(store, "one", 1, 9, "nine again", mine)
+    assert await modes_of(store, "one", 1) == (9, "nine again")
 
 
 async def test_controls_are_kept_and_stopping_opens_nothing(store: Store):

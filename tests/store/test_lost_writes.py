@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
-from exchanges import new_pick, open_picks, opening_for, settle
+from exchanges import new_pick, open_picks, opening_for, put_modes, settle
 from redis.asyncio import Redis
 
 from optimist.records import (
@@ -193,7 +193,7 @@ async def test_nothing_made_of_lost_batches_is_stored(experiment: Store, redis: 
             case "snapshot":
                 return await experiment.put_snapshot("x", 0, 1, b"statistic", token, chain=chain)
             case "modes":
-                return await experiment.put_modes("x", 0, 1, "{}", token, chain=chain)
+                return await put_modes(experiment, "x", 0, 1, "{}", token, chain=chain)
             case "kernels":
                 entry = (await experiment.read_log("x", 0, 0))[0] if chain != lost.chain else lost
                 return await experiment.put_fitted("x", 0, b"sigma", token, {0: entry})

@@ -5,10 +5,10 @@ import itertools
 from typing import Any
 
 import pytest
-from exchanges import new_pick, open_picks, settle
+from exchanges import new_pick, open_picks, put_modes, settle
 from redis.asyncio import Redis
 
-from optimist.records import AskGroup, ChainedExtent, Contents, NewPick, Unavailable
+from optimist.records import MODEL, ROUTE_TABLE, Artefact, AskGroup, ChainedExtent, Contents, NewPick, Unavailable
 from optimist.store import MIXTURE, ROUTES_UNIT, Store
 
 asks = itertools.count()
@@ -43,9 +43,10 @@ async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: S
         "claim": lambda: store.claim("x", 1, "scorer", 60),
         "estimate": lambda: store.put_estimate("x", 0, 1, "{}", mine),
         "fitted": lambda: store.put_fitted("x", 0, b"sigma", mine),
-        "modes": lambda: store.put_modes("x", 0, 1, "{}", mine),
-        "mixture": lambda: store.put_mixture("x", "{}", mixing.token, [ChainedExtent(0, 1, 5)]),
-        "routes": lambda: store.put_routes("x", routing.token, [ChainedExtent(0, 1, 5)], model=b"model", table="{}"),
+        "modes": lambda: put_modes(store, "x", 0, 1, "{}", mine),
+        "mixture": lambda: store.put_artefact("x", Artefact("mixture"), "{}", mixing.token, [ChainedExtent(0, 1, 5)]),
+        "model": lambda: store.put_artefact("x", MODEL, b"model", routing.token, [ChainedExtent(0, 1, 5)]),
+        "routes": lambda: store.put_artefact("x", ROUTE_TABLE, "{}", routing.token, [ChainedExtent(0, 1, 5)]),
         "blend": lambda: store.blend("x", {0: 1.0}, 5, "request"),
         "snapshot": lambda: store.put_snapshot("x", 0, 1, b"statistic", mine),
         "quarantined": lambda: store.quarantine("x", 0, 1, "torn", mine),
@@ -133,7 +134,7 @@ async def test_a_busy_life_is_bounded_and_leaves_nothing(redis: Redis):
                 claim = await store.claim("x", g, "scorer", 60)
                 assert claim is not None
                 await store.put_estimate("x", g, state.seq, "{}", claim.token)
-                await store.put_modes("x", g, state.seq, "{}", claim.token)
+                await put_modes(store, "x", g, state.seq, "{}", claim.token)
                 if n % 2:
                     await store.put_snapshot("x", g, state.seq, bytes(1000), claim.token)
         return {key.decode().rpartition("}:")[2]: await size(redis, key) for key in await redis.keys("optimist:{x}:*")}

@@ -20,7 +20,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from optimist.records import (
+    MODEL,
+    ROUTE_TABLE,
     SLICES,
+    Artefact,
     AskGroup,
     ChainedExtent,
     Conflict,
@@ -35,7 +38,7 @@ from optimist.records import (
     Returned,
     Snapshot,
     State,
-    StoredRoutes,
+    StoredArtefact,
     StoreError,
     Superseded,
     Unit,
@@ -209,7 +212,7 @@ class Model(RuleBasedStateMachine):
         self.returned: dict[int, list[Returned]] = {}
         self.appended: dict[tuple[int, str], tuple[str, int | None, int, int]] = {}
         self.tokens: dict[tuple[str, int, str], str] = {}
-        self.routes: dict[str, tuple[dict[int, int], str]] = {}  # of the model and the table: positions and text
+        self.routes: dict[Artefact, tuple[dict[int, int], str]] = {}  # of the model and the table: positions and text
         self.watched: dict[Unit, WatchedState] = {}
         self.spent: set[str] = set()
         self.decision: str | None = None
@@ -487,20 +490,22 @@ class Model(RuleBasedStateMachine):
         open_ = [n for n, pick in self.picks.items() if n in self.known and pick.status not in ENDED]
         expected = {n: self.picks[n].context for n in open_ if self.picks[n].context}
         assert {int(n): context for n, context in contexts.items()} == expected
-        self.check_routes(stored.routes)
+        self.check_routes(stored.model)
         self.read_watched()
 
-    def check_routes(self, routes: StoredRoutes | None) -> None:
-        """routes: of the state."""
-        model, table = self.run(self.store.route_model("m")), self.run(self.store.route_table("m"))
-        assert (model and model[0]) == (routes and routes.made)
-        found = {"table": table, "model": model and routes and (routes.parts, model[1].decode())}
+    def check_routes(self, model: StoredArtefact | None) -> None:
+        """model: of the state."""
+        found = {artefact: self.run(self.store.artefact("m", artefact)) for artefact in (MODEL, ROUTE_TABLE)}
+        named = found[MODEL]
+        assert (model and (model.made, model.parts)) == (named and (named.made, named.parts))
         assert self.routes == {
-            what: ({g: part.seq for g, part in one[0].items()}, one[1]) for what, one in found.items() if one
+            artefact: ({g: part.seq for g, part in one.parts.items()}, one.payload.decode())
+            for artefact, one in found.items()
+            if one
         }
 
-    @rule(owner=owners, back=st.integers(0, 2), whats=st.sampled_from([["model"], ["table"], ["model", "table"]]))
-    def put_routes(self, owner: str, back: int, whats: list[str]) -> None:
+    @rule(owner=owners, back=st.integers(0, 2), artefact=st.sampled_from([MODEL, ROUTE_TABLE]))
+    def put_routes(self, owner: str, back: int, artefact: Artefact) -> None:
         """Of all generators with batches, each without its last ones."""
         positions = {g: len(of.log) - back for g, of in enumerate(self.gs) if len(of.log) > back}
         if not positions:
@@ -509,18 +514,17 @@ class Model(RuleBasedStateMachine):
         parts = [ChainedExtent(g, seq, seq) for g, seq in positions.items()]
         claim = self.run(self.store.claim("m", ROUTES_UNIT, "a", 60))
         token = claim.token if owner == "a" else f"{claim.token}b"
-        given = {what: text.encode() if what == "model" else text for what in whats}
-        answer = self.attempt(self.store.put_routes("m", token, parts, **given))
-        standing = [self.routes[what][0] for what in whats if what in self.routes]
+        answer = self.attempt(self.store.put_artefact("m", artefact, text, token, parts))
+        standing = self.routes.get(artefact, ({}, ""))[0]
         if owner != "a":
             assert answer is Superseded
-        elif any(of.get(g, 0) > seq for of in standing for g, seq in positions.items()):
+        elif any(standing.get(g, 0) > seq for g, seq in positions.items()):
             assert answer is False
         elif any(seq < self.gs[g].voids for g, seq in positions.items()):
             assert answer is Superseded
         else:
             assert answer is True
-            self.routes |= dict.fromkeys(whats, (positions, text))
+            self.routes[artefact] = positions, text
 
     def read_watched(self) -> None:
         """All of it, and then only what has changed since the last time."""

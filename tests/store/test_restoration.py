@@ -86,7 +86,8 @@ async def stage(restoration: Restoration) -> None:
 async def restore(store: Store, stored: ExperimentState = STATE) -> bool:
     async with store.restoring("x") as restoration:
         await stage(restoration)
-        return await restoration.commit("config", 0.04, stored, HISTORY, {"": b"fitted"}, SIZES, LEVELS)
+        await restoration.add_checks(SIZES, LEVELS)
+        return await restoration.commit("config", 0.04, stored, HISTORY, {"": b"fitted"})
 
 
 async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from exchanges import new_pick, open_picks, settle
+from exchanges import modes_of, new_pick, open_picks, put_modes, settle
 from redis.asyncio import Redis
 
 from optimist.records import (
@@ -181,17 +181,17 @@ async def test_what_was_derived_from_it_is_gone_and_nobody_can_store_it_again(st
     mine = await token(store)
     for seq in (1, 2, 3):
         await store.put_estimate("x", 0, seq, f"{seq}", mine, point="[]")
-    await store.put_modes("x", 0, 3, "{}", mine)
+    await put_modes(store, "x", 0, 3, "{}", mine)
     await store.put_scoring_error("x", 0, "a note", mine)
     await store.retract("x", pick=2)
     state = (await store.state("x")).generators[0]
     assert (state.estimate, state.estimate_seq, state.scoring_error) == (None, 0, None)
-    assert await store.modes("x", 0) is None
+    assert await modes_of(store, "x", 0) is None
     assert [point.seq for point in (await store.curves("x", [0, 0]))[0]] == [1]
     for late in (
         store.put_estimate("x", 0, 3, "3", mine),
         store.put_snapshot("x", 0, 3, b"", mine),
-        store.put_modes("x", 0, 3, "{}", mine),
+        put_modes(store, "x", 0, 3, "{}", mine),
     ):
         with pytest.raises(Superseded):
             await late

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 import pytest
-from exchanges import new_pick, open_picks, settle
+from exchanges import modes_of, new_pick, open_picks, put_modes, settle
 from redis.asyncio import Redis
 
 from optimist.records import (
@@ -93,7 +93,7 @@ async def test_a_claim_that_ran_out_is_good_until_somebody_takes_over(store: Sto
     for call in (
         store.put_estimate("x", 0, 2, "{}", mine),
         store.put_fitted("x", 0, b"sigma", mine),
-        store.put_modes("x", 0, 2, "{}", mine),
+        put_modes(store, "x", 0, 2, "{}", mine),
         store.put_scoring_error("x", 0, "scratched", mine),
         store.quarantine("x", 0, 1, "torn", mine),
         store.put_snapshot("x", 0, 1, b"statistic", mine),
@@ -102,7 +102,7 @@ async def test_a_claim_that_ran_out_is_good_until_somebody_takes_over(store: Sto
         with pytest.raises(Superseded):
             await call
     assert await store.state("x") == before
-    assert (await store.fitted("x"), await store.modes("x", 0), await store.snapshot("x", 0)) == (None, None, None)
+    assert (await store.fitted("x"), await modes_of(store, "x", 0), await store.snapshot("x", 0)) == (None, None, None)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2 * CHUNK_BYTES + 1])

@@ -10,8 +10,8 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist.policies import blend_counts
-from optimist.records import ChainedExtent, Contents, LogExtent, NotFound, Superseded
-from optimist.store import MIXTURE, MIXTURES, MIXTURES_MADE, Announcement, Store, kernels_digest
+from optimist.records import Artefact, ChainedExtent, Contents, LogExtent, NotFound, Superseded
+from optimist.store import MIXTURE, SCORED, WANTED, Announcement, Store, kernels_digest
 
 EACH = ["", "rke"]
 
@@ -19,6 +19,9 @@ EACH = ["", "rke"]
 @pytest.fixture(autouse=True)
 async def experiment(store: Store) -> None:
     await created(store, growth=0.25)
+
+
+MIXED = Artefact("mixture")
 
 
 async def created(store: Store, growth: float | None) -> None:
@@ -54,27 +57,27 @@ async def now(store: Store, *generators: int) -> list[ChainedExtent]:
 async def put(store: Store, payload: str = "{}", label: str = "", parts: list[ChainedExtent] | None = None) -> bool:
     parts = await now(store) if parts is None else parts
     mine = await token(store, label)
-    return await store.put_mixture("x", payload, mine, parts, point=f"[{payload}]", label=label)
+    return await store.put_artefact("x", Artefact("mixture", label), payload, mine, parts, point=f"[{payload}]")
 
 
 @pytest.mark.parametrize("label", EACH)
 async def test_it_is_read_as_it_was_made_under_a_claim_of_its_own(store: Store, label: str):
     await tell(store, 0, 1, 1)
-    assert await store.mixture("x", label) is None
+    assert await store.artefact("x", Artefact("mixture", label)) is None
     other = await store.claim("x", 0, "me", 60, label)
     assert other is not None
     parts = await now(store)
     with pytest.raises(Superseded):
-        await store.put_mixture("x", "{}", other.token, parts, label=label)
+        await store.put_artefact("x", Artefact("mixture", label), "{}", other.token, parts)
     assert await put(store, '{"weights": [0.5, 0.5]}', label)
-    made = await store.mixture("x", label)
+    made = await store.artefact("x", Artefact("mixture", label))
     assert made is not None
     assert (made.payload, made.parts, made.samples) == (
-        '{"weights": [0.5, 0.5]}',
+        b'{"weights": [0.5, 0.5]}',
         {0: LogExtent(1, 5), 1: LogExtent(2, 10)},
         15,
     )
-    assert await store.mixture("x", next(other for other in EACH if other != label)) is None
+    assert await store.artefact("x", Artefact("mixture", next(other for other in EACH if other != label))) is None
     assert await store.claim("x", MIXTURE, "other", 60, label) is None
     await store.end_claim("x", MIXTURE, await token(store, label), label)
     assert await store.claim("x", MIXTURE, "other", 60, label) is not None
@@ -91,14 +94,14 @@ async def test_an_older_one_does_not_replace_it_and_a_repeat_is_known(store: Sto
     assert await put(store, "new"), "a repeat"
     assert not await put(store, "old", parts=before)
     assert await store.state("x") == state
-    assert len(await store.mixture_curve("x")) == 1
+    assert len(await store.artefact_curve("x", MIXED)) == 1
     await tell(store, 1)
     assert await put(store, "newer")
     # Without a generator that was retired meanwhile.
     assert await put(store, "of one", parts=await now(store, 1))
-    found = await store.mixture("x")
+    found = await store.artefact("x", MIXED)
     assert found is not None
-    assert (found.payload, list(found.parts)) == ("of one", [1])
+    assert (found.payload, list(found.parts)) == (b"of one", [1])
 
 
 @pytest.mark.parametrize("growth", [0.25, None])
@@ -109,7 +112,7 @@ async def test_picks_are_made_from_it_where_it_is_the_goal(store: Store, growth:
     began, ended = asyncio.Event(), asyncio.Event()
 
     async def listen() -> None:
-        async with store.announcements(MIXTURES, MIXTURES_MADE) as announcements:
+        async with store.announcements(SCORED, WANTED) as announcements:
             async for announcement in announcements:
                 began.set()
                 heard.extend([announcement] if announcement is not None else [])
@@ -123,15 +126,19 @@ async def test_picks_are_made_from_it_where_it_is_the_goal(store: Store, growth:
     assert await store.state("x") == before, "not even the version"
     assert await put(store, "primary")
     after = await store.state("x")
-    await store.want_mixture("x")
-    await store.want_mixture("x", "rke")
+    await store.want("x", MIXED)
+    await store.want("x", Artefact("mixture", "rke"))
     await ended.wait()
     listening.cancel()
-    made = [Announcement(MIXTURES_MADE, "x", 0, 10)] if growth else []
+    made = [Announcement(SCORED, "x", 0, 10)] if growth else []
     # In a cluster they come in any order.
-    assert set(heard) == {*made, Announcement(MIXTURES, "x", 0, 0), Announcement(MIXTURES, "x", 0, 0, "rke")}
+    assert set(heard) == {
+        *made,
+        Announcement(WANTED, "x", 0, 0, MIXED),
+        Announcement(WANTED, "x", 0, 0, Artefact("mixture", "rke")),
+    }
     assert (after.version > before.version, after.state_token != before.state_token) == (bool(growth), bool(growth))
-    assert (after.mixture_growth, after.mixture and after.mixture.payload) == (growth, "primary" if growth else None)
+    assert (after.mixture_growth, after.mixture and after.mixture.payload) == (growth, b"primary" if growth else None)
     assert (await store.exchange("x", wants_state=True)).state == after
 
 
@@ -141,7 +148,7 @@ async def test_states_leave_out_the_mixture_that_the_reader_has(store: Store, re
     known = await store.state("x")
     assert known.mixture is not None
     # Nothing but the name is read: the text is not there.
-    await redis.hset("optimist:{x}:mixtures", "", "other 0:1:5 lost")
+    await redis.hset("optimist:{x}:artefacts", "mixture", "other 0:1:5")
     again = await store.state("x", known)
     assert again.mixture == known.mixture
     exchanged = await store.exchange("x", wants_state=True, known=known)
@@ -151,7 +158,7 @@ async def test_states_leave_out_the_mixture_that_the_reader_has(store: Store, re
     await put(store, "two")
     newer = await store.state("x", known)
     assert newer.mixture is not None
-    assert (newer.mixture.payload, newer.mixture.parts[0]) == ("two", LogExtent(2, 10))
+    assert (newer.mixture.payload, newer.mixture.parts[0]) == (b"two", LogExtent(2, 10))
 
 
 async def test_it_is_due_as_samples_grow_and_generators_change(store: Store):
@@ -205,11 +212,11 @@ async def test_a_curve_of_points_whenever_samples_have_grown_by_a_32nd(store: St
     await put(store, "103")
     await tell(store, 0, rows=1)
     await put(store, "104")
-    points = await store.mixture_curve("x")
+    points = await store.artefact_curve("x", MIXED)
     assert [(one.told, one.samples, one.point) for one in points] == [(2, 100, "[100]"), (4, 104, "[104]")]
     assert points[1].parts == {0: LogExtent(3, 54), 1: LogExtent(1, 50)}
-    assert await store.mixture_curve("x", 1) == points[1:]
-    assert await store.mixture_curve("x", label="rke") == []
+    assert await store.artefact_curve("x", MIXED, 1) == points[1:]
+    assert await store.artefact_curve("x", Artefact("mixture", "rke")) == []
 
 
 @pytest.mark.parametrize("label", EACH)
@@ -218,22 +225,22 @@ async def test_one_of_a_retracted_batch_goes_and_others_stay(store: Store, label
     await put(store, "first", label)
     await tell(store, 0)
     await store.retract("x", generator=0, position=3)
-    kept = await store.mixture("x", label)
+    kept = await store.artefact("x", Artefact("mixture", label))
     assert kept is not None
-    assert kept.payload == "first"
+    assert kept.payload == b"first"
     with pytest.raises(Superseded, match="lost"):
         await put(store, "of before", label, parts=[ChainedExtent(0, 3, 15), ChainedExtent(1, 1, 5)])
     await tell(store, 0, rows=50)
     await put(store, "second", label)
     await store.put_scoring_error("x", MIXTURE, "torn", await token(store, label), label)
     await store.retract("x", generator=1, position=1)
-    assert await store.mixture("x", label) is None
-    assert await store.mixture_curve("x", label=label) == []
-    assert await store.mixture_error("x", label) is None
+    assert await store.artefact("x", Artefact("mixture", label)) is None
+    assert await store.artefact_curve("x", Artefact("mixture", label)) == []
+    assert await store.artefact_error("x", Artefact("mixture", label)) is None
     await tell(store, 1)
     assert await put(store, "third", label)
     await store.retract("x", generator=0)
-    assert await store.mixture("x", label) is None
+    assert await store.artefact("x", Artefact("mixture", label)) is None
 
 
 async def test_one_of_kernels_that_are_fixed_anew_goes(store: Store):
@@ -244,11 +251,13 @@ async def test_one_of_kernels_that_are_fixed_anew_goes(store: Store):
     await store.put_fitted("x", 0, b"sigma", claim.token, {0: first})
     mine = await token(store)
     with pytest.raises(Superseded, match="kernels"):
-        await store.put_mixture("x", "{}", mine, await now(store), kernels=kernels_digest(b"other"))
-    assert await store.put_mixture("x", "{}", mine, await now(store), kernels=kernels_digest(b"sigma"), point="[]")
+        await store.put_artefact("x", MIXED, "{}", mine, await now(store), kernels=kernels_digest(b"other"))
+    assert await store.put_artefact(
+        "x", MIXED, "{}", mine, await now(store), kernels=kernels_digest(b"sigma"), point="[]"
+    )
     await store.retract("x", generator=0, position=1, fits_kernels=True)
-    assert await store.mixture("x") is None
-    assert await store.mixture_curve("x") == []
+    assert await store.artefact("x", MIXED) is None
+    assert await store.artefact_curve("x", MIXED) == []
 
 
 async def test_one_of_lost_batches_is_refused(store: Store):
@@ -278,12 +287,12 @@ async def test_damage_is_named_until_one_is_made(store: Store):
     await tell(store, 0, 1)
     for label in EACH:
         await store.put_scoring_error("x", MIXTURE, f"torn by {label}", await token(store, label), label)
-        assert await store.mixture_error("x", label) == f"torn by {label}"
+        assert await store.artefact_error("x", Artefact("mixture", label)) == f"torn by {label}"
     state = await store.state("x")
     assert (state.mixture_error, state.generators[0].scoring_error) == ("torn by ", None)
     for label in EACH:
         await put(store, label=label)
-        assert await store.mixture_error("x", label) is None
+        assert await store.artefact_error("x", Artefact("mixture", label)) is None
     assert (await store.state("x")).mixture_error is None
 
 
@@ -295,7 +304,7 @@ async def test_nothing_of_a_deleted_experiment_stays(store: Store, redis: Redis)
     await store.delete_experiment("x")
     assert await redis.keys("optimist:{x}:*") == []
     await created(store, None)
-    assert [await store.mixture("x", label) for label in EACH] == [None, None]
+    assert [await store.artefact("x", Artefact("mixture", label)) for label in EACH] == [None, None]
     assert await store.blend("x", {0: 0.5, 1: 0.5}, 5, "one") == {0: 3, 1: 2}, "not the answer of before"
 
 

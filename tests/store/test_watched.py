@@ -6,9 +6,11 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from exchanges import modes_of, put_modes
 from redis.asyncio import Redis
 
 from optimist.records import (
+    Artefact,
     Contents,
     ExperimentState,
     GeneratorState,
@@ -21,7 +23,7 @@ from optimist.records import (
     Unavailable,
     WatchedState,
 )
-from optimist.store import MODES, SCORED, Store, kernels_digest
+from optimist.store import SCORED, WANTED, Store, kernels_digest
 
 LABELS = ["kid", "fid-dino"]
 EACH = ["", *LABELS]
@@ -80,7 +82,7 @@ async def test_what_is_written_under_the_claim_of_another_metric_changes_nothing
     for call in (
         store.put_estimate("x", 0, 1, "{}", mine, label="kid"),
         store.put_estimate("x", 0, 1, "{}", mine),
-        store.put_modes("x", 0, 1, "{}", mine, label="kid"),
+        put_modes(store, "x", 0, 1, "{}", mine, label="kid"),
         store.put_fitted("x", 0, b"sigma", mine, label="kid"),
         store.put_snapshot("x", 0, 1, b"statistic", mine, label="kid"),
         store.put_scoring_error("x", 0, "torn", mine, "kid"),
@@ -147,7 +149,7 @@ async def test_each_metric_has_its_curve_modes_kernels_and_scoring_error(store: 
         mine = await token(store, label=label)
         await store.put_scoring_error("x", 0, f"torn for {label}", mine, label)
         await store.put_estimate("x", 0, place, "{}", mine, point=f"[{place}]", label=label)
-        await store.put_modes("x", 0, place, label, mine, label=label)
+        await put_modes(store, "x", 0, place, f"by {label}", mine, label=label)
         assert await store.put_fitted("x", 0, label.encode(), mine, label=label) == label.encode()
         assert await store.put_fitted("x", 0, b"late", mine, label=label) == label.encode()
         wrong, right = kernels_digest(b"other"), kernels_digest(label.encode())
@@ -157,7 +159,8 @@ async def test_each_metric_has_its_curve_modes_kernels_and_scoring_error(store: 
     for place, label in enumerate(EACH, start=1):
         [[point], none] = await store.curves("x", [0, 0], label)
         assert (point.seq, point.point, none) == (place, f"[{place}]", [])
-        assert (await store.modes("x", 0, label), await store.fitted("x", label)) == ((place, label), label.encode())
+        assert await modes_of(store, "x", 0, label) == (place, f"by {label}")
+        assert await store.fitted("x", label) == label.encode()
     await store.put_scoring_error("x", 0, "torn", await token(store, label="kid"), "kid")
     assert (await store.watched("x"))[0, "kid"].scoring_error == "torn"
     assert (await store.state("x")).generators[0].scoring_error is None, "the primary metric is as well as before"
@@ -215,7 +218,7 @@ async def test_a_retraction_voids_what_every_metric_made_of_the_batch(store: Sto
     for label in EACH:
         for seq in (1, 3):
             await estimate(store, seq, label)
-        await store.put_modes("x", 0, 3, "{}", await token(store, label=label), label=label)
+        await put_modes(store, "x", 0, 3, "{}", await token(store, label=label), label=label)
         await store.put_scoring_error("x", 0, "torn", await token(store, label=label), label)
     await snapshot(store, 3, "kid")
     await snapshot(store, 1, "fid-dino")
@@ -228,7 +231,7 @@ async def test_a_retraction_voids_what_every_metric_made_of_the_batch(store: Sto
     assert watched[0, "kid"] == WatchedState(log_bytes=40), "its snapshot has the batch"
     assert watched[0, "fid-dino"] == WatchedState(snapshot_seq=1, log_bytes=30)
     for label in EACH:
-        assert await store.modes("x", 0, label) is None
+        assert await modes_of(store, "x", 0, label) is None
         assert [point.seq for point in (await store.curves("x", [0, 0], label))[0]] == [1]
         with pytest.raises(Superseded):
             await store.put_estimate("x", 0, 3, "{}", tokens[label], label=label)
@@ -303,12 +306,12 @@ async def test_picks_read_nothing_of_watched_metrics(store: Store, redis: Redis)
 
 
 async def test_modes_of_a_watched_metric_are_asked_for_by_its_label(store: Store):
-    async with store.announcements(MODES) as announcements:
+    async with store.announcements(WANTED) as announcements:
         assert await anext(announcements) is None
-        await store.want_modes("x", 1, "kid")
+        await store.want("x", Artefact("modes", "kid", 1))
         heard = await anext(announcements)
         assert heard is not None
-        assert (heard.experiment, heard.generator, heard.label) == ("x", 1, "kid")
+        assert (heard.experiment, heard.wanted) == ("x", Artefact("modes", "kid", 1))
 
 
 async def test_a_full_redis_refuses_every_step_of_a_watched_metric(store: Store, redis: Redis):
@@ -318,7 +321,7 @@ async def test_a_full_redis_refuses_every_step_of_a_watched_metric(store: Store,
         "claim": lambda: store.claim("x", 1, "me", 60, "kid"),
         "estimate": lambda: store.put_estimate("x", 0, 1, "{}", mine, point="[]", label="kid"),
         "fitted": lambda: store.put_fitted("x", 0, b"sigma", mine, label="kid"),
-        "modes": lambda: store.put_modes("x", 0, 1, "{}", mine, label="kid"),
+        "modes": lambda: put_modes(store, "x", 0, 1, "{}", mine, label="kid"),
         "snapshot": lambda: store.put_snapshot("x", 0, 1, b"statistic", mine, label="kid"),
         "scoring error": lambda: store.put_scoring_error("x", 0, "torn", mine, "kid"),
     }

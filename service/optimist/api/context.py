@@ -29,9 +29,9 @@ from optimist.experiments.report import report_of
 from optimist.experiments.standings import KnownMixture, WatchedEstimates, format_routing_table, mixture_of
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_tell
-from optimist.records import NotFound, Settled
+from optimist.records import ROUTE_TABLE, Artefact, NotFound, Settled
 from optimist.settings import Settings
-from optimist.store import MIXTURES_MADE, ROUTES_MADE, SCORED, Store, name_of, namespace_of
+from optimist.store import SCORED, Store, name_of, namespace_of
 from optimist_client.metrics import Metric
 from optimist_client.models import Experiment, Mixture, Report, Routes, TellReply
 from optimist_client.validation import each_in_words
@@ -172,7 +172,7 @@ class Context:
         if "mixtures" not in metric.offers:
             return None
         place = (state.config.name, label)
-        stored = await self.store.mixture(state.config.name, label)
+        stored = await self.store.artefact(state.config.name, Artefact("mixture", label))
         known = KnownMixture.from_stored(stored, self._mixtures.pop(place))
         if known is None:
             return None
@@ -182,8 +182,8 @@ class Context:
         """The newest routing table; None before the first, and with another goal."""
         if not state.config.asks.has_contexts:
             return None
-        found = await self.store.route_table(state.config.name)
-        return None if found is None else format_routing_table(state, *found)
+        found = await self.store.artefact(state.config.name, ROUTE_TABLE)
+        return None if found is None else format_routing_table(state, found)
 
     async def report(self, experiment: Experiment) -> Report:
         """The report on an experiment as it is now, whose decision is not latched. Raises `NotFound`."""
@@ -280,7 +280,7 @@ class Context:
                 await task
 
     async def _listen(self) -> None:
-        async with self.store.announcements(SCORED, MIXTURES_MADE, ROUTES_MADE) as announcements:
+        async with self.store.announcements(SCORED) as announcements:
             async for announcement in announcements:
                 if announcement is None:
                     for context in self._namespaces.values():

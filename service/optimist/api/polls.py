@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from optimist.api.pages import Body, Cache, page_of
 from optimist.dispatch.latching import with_decision_latched
@@ -17,7 +17,7 @@ from optimist.experiments.outlines import Outline
 from optimist.experiments.report import report_of
 from optimist.experiments.standings import WatchedEstimates
 from optimist.experiments.state import PolicyState
-from optimist.records import HISTORY, ExperimentState, MixturePoint, NotFound, RoutePoint, Unavailable
+from optimist.records import HISTORY, ROUTE_TABLE, Artefact, ArtefactPoint, ExperimentState, NotFound, Unavailable
 from optimist.store import Store
 from optimist.store.index import Indexed
 from optimist_client.goals import find_goal
@@ -87,9 +87,9 @@ class Poll:
     names: list[str]
     curve: ProgressCurve
     picks: list[OpenPickInfo]
-    mixtures: Sequence[MixturePoint] | None
+    mixtures: Sequence[ArtefactPoint] | None
     """The mixtures over time; None where they are not the goal."""
-    routing: Sequence[RoutePoint] | None
+    routing: Sequence[ArtefactPoint] | None
     """The routing tables over time; None where these are not the goal."""
     _bodies: dict[int, Body] = field(default_factory=dict)
 
@@ -117,33 +117,27 @@ class Poll:
         return known
 
 
-class CachedPoints(Generic[Point]):
-    """A cache of the points of what is made again as samples grow: only the new ones are read."""
+class CachedPoints:
+    """A cache of the points of an artefact by the primary metric: only the new ones are read."""
 
-    def __init__(
-        self,
-        store: Store,
-        growth: Callable[[Experiment], float | None],
-        read: Callable[[str, int], Awaitable[list[Point]]],
-    ) -> None:
-        """growth: None of an experiment without such points. read: the points of the experiment of a name, from an
-        index on."""
+    def __init__(self, store: Store, artefact: Artefact, growth: Callable[[Experiment], float | None]) -> None:
+        """growth: None of an experiment without such points."""
         self._store = store
+        self._artefact = artefact
         self._growth = growth
-        self._read = read
-        self._known = Cache[str, tuple[tuple[str, int], list[Point]]](REMEMBERED)
+        self._known = Cache[str, tuple[tuple[str, int], list[ArtefactPoint]]](REMEMBERED)
 
-    async def points(self, experiment: Experiment) -> list[Point] | None:
+    async def points(self, experiment: Experiment) -> list[ArtefactPoint] | None:
         """All points of an experiment; None where it has none."""
         if self._growth(experiment) is None:
             return None
         name, origin = experiment.config.name, (experiment.instance, self._store.incarnation)
-        made, known = self._known.pop(name) or (origin, list[Point]())
+        made, known = self._known.pop(name) or (origin, list[ArtefactPoint]())
         known = known if made == origin else []
-        new = await self._read(name, max(0, len(known) - 1))
+        new = await self._store.artefact_curve(name, self._artefact, max(0, len(known) - 1))
         if new[:1] != known[-1:]:  # Redis has lost some, or batches were retracted
             known = []
-            new = await self._read(name, 0)
+            new = await self._store.artefact_curve(name, self._artefact)
         return self._known.put(name, (origin, [*known[:-1], *new]))[1]
 
 
@@ -192,8 +186,8 @@ class Polls:
         self._summaries = Cache[str, tuple[bytes, Summary]](SUMMARIES)
         self._polls = Cache[str, tuple[bytes, Poll]](KEPT)
         """Summaries and polls are kept with the fingerprint of their experiment, read just before."""
-        self._mixtures = CachedPoints(store, lambda one: one.mixture_growth, store.mixture_curve)
-        self._gains = CachedPoints(store, lambda one: one.route_growth, store.route_curve)
+        self._mixtures = CachedPoints(store, Artefact("mixture"), lambda one: one.mixture_growth)
+        self._gains = CachedPoints(store, ROUTE_TABLE, lambda one: one.route_growth)
 
     async def report(self, name: str, after: int) -> Body:
         """The report as of at most a second ago, with its charts from `after` batches on. Raises NotFound, Replaced."""

@@ -168,10 +168,10 @@ async def import_archive(
                 await store.references.put(info.name, info.model_dump_json(), body)
         text = experiment.model_dump_json()
         async with room_for(len(text) + len(archive.history)):
+            kept = [[KeptLevel.from_member(*level) for level in one.levels] for one in contents.generators]
+            await restoration.add_checks(contents.sizes, kept)
             await restoration.commit(
                 *(text, config.rescore_growth, stored, archive.history, _fitted(archive)),
-                sizes=contents.sizes,
-                levels=[[KeptLevel.from_member(*level) for level in one.levels] for one in contents.generators],
                 batch_size=config.batch_size if experiment.is_indexed else None,
                 watched=watched,
             )

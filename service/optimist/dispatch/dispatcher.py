@@ -26,7 +26,7 @@ from optimist.experiments.goals import MANY, AskedContexts
 from optimist.experiments.goals.route import ForRouting
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_ask
-from optimist.records import Batch, Exchanged, ExperimentState, NotFound, Settled, StoreError, Unavailable
+from optimist.records import Artefact, Batch, Exchanged, ExperimentState, NotFound, Settled, StoreError, Unavailable
 from optimist.store import Store
 from optimist.turns import charged
 from optimist_client.models import AskReply, AskRequest, Experiment
@@ -301,7 +301,7 @@ class Dispatcher:
         name, now = "" if stored.mixture is None else stored.mixture.made, time.monotonic()
         if self._wanted[0] != name or now >= self._wanted[1] + WANTED_AGAIN:
             self._wanted = name, now
-            await self._store.want_mixture(self._config.name)
+            await self._store.want(self._config.name, Artefact("mixture"))
 
     async def _finish(self, plan: PlannedAnswers) -> None:
         """Answer the asks of a plan whose picks are open."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
-from optimist.records import StoreError
+from optimist.records import MODEL, StoreError
 from optimist.store import Store
 
 EVERY = 2.0
@@ -32,16 +32,16 @@ class RouteModels:
 
     async def renew(self, state: PolicyState) -> None:
         """Read the model that a state names, unless it has been read. If that fails, picks go on by the earlier one."""
-        goal, newest = state.goal, state.stored.routes
+        goal, newest = state.goal, state.stored.model
         if not isinstance(goal, ForRouting) or newest is None:
             return
         if goal.loaded is not None and goal.loaded.stored.made == newest.made:
             return
         try:
-            found = await self._store.route_model(state.config.name)
+            found = await self._store.artefact(state.config.name, MODEL)
             # A model newer than the state: the announcement of it has the state read again.
-            if found is not None and found[0] == newest.made:
-                state.goal = replace(goal, loaded=LoadedModel.from_stored(newest, await _unpacked(found[1])))
+            if found is not None and found.made == newest.made:
+                state.goal = replace(goal, loaded=LoadedModel.from_stored(newest, await _unpacked(found.payload)))
         except (StoreError, ValueError) as error:
             _log.warning("the model of contexts of %s cannot be read: %s", state.config.name, error)
 
@@ -50,7 +50,7 @@ class RouteModels:
         goal, stored, now = state.goal, state.stored, time.monotonic()
         if not isinstance(goal, ForRouting):
             return
-        made = "" if stored.routes is None else stored.routes.made
+        made = "" if stored.model is None else stored.model.made
         if made != self._seen[0]:
             self._seen, self._due = (made, now), None
         if made:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from optimist.numerics.estimate import natural
 from optimist.numerics.mixture import Mixture
-from optimist.records import HISTORY, CurvePoint, MixturePoint, RoutePoint
+from optimist.records import HISTORY, ArtefactPoint, CurvePoint
 from optimist_client.models import Curve, GeneratorProgress, MixtureCurve, RouteCurve, Routes
 
 MOST_ROUTE_POINTS = 2000
@@ -37,12 +37,9 @@ def route_point(table: Routes) -> str:
     return json.dumps([gain, lower, upper, score, table.best, best_score], separators=(",", ":"))
 
 
-def route_curve(points: Sequence[RoutePoint], after: int) -> RouteCurve:
+def route_curve(points: Sequence[ArtefactPoint], after: int) -> RouteCurve:
     """The points made after so many batches were recorded, and the last one before, thinned out."""
-    points = points[max(0, bisect_left(points, after, key=lambda point: point.told) - 1) :]
-    every = -(-len(points) // MOST_ROUTE_POINTS) or 1
-    # Thinned from the end, so that the newest point stays.
-    points = points[::-every][::-1]
+    points = _since(points, after, MOST_ROUTE_POINTS)
     found: list[list[Any]] = [json.loads(point.point) for point in points]
     return RouteCurve(
         told=[point.told for point in points],
@@ -76,11 +73,9 @@ def curve_point(mixture: Mixture, delta: float) -> str:
     return json.dumps([score, lower, upper, place, best, *gains, weights], separators=(",", ":"))
 
 
-def mixture_curve(points: Sequence[MixturePoint], names: Sequence[str], after: int) -> MixtureCurve:
+def mixture_curve(points: Sequence[ArtefactPoint], names: Sequence[str], after: int) -> MixtureCurve:
     """The points made after so many batches were recorded, and the last one before, thinned out; names: by ordinal."""
-    points = points[max(0, bisect_left(points, after, key=lambda point: point.told) - 1) :]
-    every = -(-len(points) * len(names) // MOST_WEIGHTS) or 1
-    points = points[::-every][::-1]
+    points = _since(points, after, MOST_WEIGHTS, len(names))
     found: list[list[Any]] = [json.loads(point.point) for point in points]
     weights: dict[str, list[float]] = {name: [0.0] * len(points) for name in names}
     ordinals = [list(point.parts) for point in points]
@@ -100,6 +95,16 @@ def mixture_curve(points: Sequence[MixturePoint], names: Sequence[str], after: i
         gain_standard_errors=[point[6] for point in found],
         gaps=[point[7] for point in found],
     )
+
+
+def _since(points: Sequence[ArtefactPoint], after: int, most: int, each: int = 1) -> Sequence[ArtefactPoint]:
+    """The points made after so many batches, and the last one before: of more than `most` numbers, `each` in a point,
+    every second, third, … point.
+    """
+    points = points[max(0, bisect_left(points, after, key=lambda point: point.told) - 1) :]
+    every = -(-len(points) * each // most) or 1
+    # Thinned from the end, so that the newest point stays.
+    return points[::-every][::-1]
 
 
 def _short(number: float | None) -> float | None:

@@ -22,9 +22,10 @@ from optimist.experiments.standings import (
 from optimist.experiments.state import PolicyState
 from optimist.policies import Arm, Stopping, contrast
 from optimist.policies.arms import rivals
-from optimist.policies.reports import report_on
+from optimist.policies.reports import contrasts_from_best, even_cost, metric_facts, regret
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist.records import NotFound
+from optimist_client.goals import find_goal
 from optimist_client.models import Contrast, Mixture, Report, Routes
 
 
@@ -45,35 +46,40 @@ def report_of(
     anomalous: the batches on another scale. Without `explain` there are no contrasts, and a decision that is not
     latched has no verdicts, which take half a millisecond.
     """
-    told = state.stored.counted
+    counted = state.stored.counted
     tags, note = labels_of(state.config, state.stored.controls)
     decision = explained_decision(state) if explain else state.decision
     if not state.is_decided:
         decision = with_anomalies(decision, anomalous)
-    return report_on(
-        state.config.name,
-        state.config.metric,
-        state.arms,
-        [
+    names_one, best = find_goal(state.config.goal).names_one, decision.best
+    stopping, against = state.goal.stopping, rivals(state.arms)
+    even = stopping.uniform_samples(against, state.stored.told) if decision.decided and names_one else None
+    costly = even_cost(against, even, state.costs)
+    chosen = next((arm.batches for arm in state.arms if arm.name == best and names_one), None)
+    return Report(
+        **metric_facts(state.config.metric),
+        experiment=state.config.name,
+        goal=state.config.goal,
+        decision=decision,
+        standings=[
             standing_of(
                 arm,
                 generator,
-                told,
+                counted,
                 warnings=[*standing_warnings(generator, state.contenders, anomalous), *quarantine_warnings(generator)],
                 scoring_error=generator.scoring_error,
                 cost=state.costs.get(arm.name),
             )
             for arm, generator in zip(state.arms, state.contenders, strict=True)
         ],
-        decision,
-        goal=state.config.goal,
-        stopping=state.goal.stopping,
-        told=state.stored.told,
-        counted=told,
         samples=state.samples,
-        costs=state.costs,
-        cost=state.cost,
-        explain=explain,
+        rounds=state.stored.told,
+        cost=state.cost if state.costs else None,
+        uniform_cost=costly if costly is not None and costly > state.cost else None,
+        uniform_samples=even if even is not None and even > state.samples else None,
+        regret=regret(state.arms, best, counted) if names_one else None,
+        optimal_pick_ratio=chosen / counted if counted and chosen is not None else None,
+        contrasts=contrasts_from_best(state.arms, stopping, state.stored.told, best) if explain else [],
         tags=tags,
         note=note,
         state=state.phase,

@@ -11,8 +11,10 @@ from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.policies import Arm, reports, shown_mixture
-from optimist.policies.reports import watched_report
-from optimist.records import GeneratorState, LogExtent, StoredMixture, StoredRoutes, Unit, WatchedState
+from optimist.policies.arms import rivals
+from optimist.policies.reports import contrasts_from_best, metric_facts
+from optimist.policies.stopping import Stopping
+from optimist.records import GeneratorState, StoredArtefact, Unit, WatchedState, extents, is_outgrown
 from optimist_client import models
 from optimist_client.metrics import Metric
 from optimist_client.models import Routes, Standing, WatchedReport
@@ -64,17 +66,19 @@ def watched_reports(state: PolicyState, watched: WatchedEstimates) -> dict[str, 
 def _report(state: PolicyState, label: str, metric: Metric, watched: WatchedEstimates) -> WatchedReport:
     found = [watched.of(generator.ordinal, label) for generator in state.contenders]
     arms = [replace(arm, estimate=estimate) for arm, (_, estimate) in zip(state.arms, found, strict=True)]
-    counted = state.stored.counted
-    return watched_report(
-        label,
-        metric,
-        arms,
-        [
-            standing_of(arm, generator, counted, scoring_error=stored.scoring_error)
+    stopping = Stopping(state.config.delta)  # without the tolerance, which is on the scale of the metric that decides
+    decision = stopping.decide(rivals(arms), state.stored.told)
+    return WatchedReport(
+        **metric_facts(metric),
+        label=label,
+        best=decision.best,
+        confidence=decision.confidence,
+        sure=decision.decided,
+        standings=[
+            standing_of(arm, generator, state.stored.counted, scoring_error=stored.scoring_error)
             for arm, generator, (stored, _) in zip(arms, state.contenders, found, strict=True)
         ],
-        delta=state.config.delta,
-        told=state.stored.told,
+        contrasts=contrasts_from_best(arms, stopping, state.stored.told, decision.best),
         scored=_is_scored(state, metric, [stored.estimate_seq for stored, _ in found]),
     )
 
@@ -87,18 +91,18 @@ def _is_scored(state: PolicyState, metric: Metric, positions: Sequence[int]) -> 
     return all(seq >= generator.due_seq for generator, seq in zip(state.contenders, positions, strict=True))
 
 
-def format_routing_table(state: PolicyState, parts: Mapping[int, LogExtent], table: str) -> Routes:
-    """The table made of these parts, with their positions; it is stale where samples have grown much, or costs have
+def format_routing_table(state: PolicyState, stored: StoredArtefact) -> Routes:
+    """The table, with the positions that it was made of; it is stale where samples have grown much, or costs have
     changed, since.
 
     Raises pydantic's ValidationError if it cannot be read.
     """
-    made = Routes.model_validate_json(table)
+    made, parts = Routes.model_validate_json(stored.payload), stored.parts
     return made.model_copy(
         update={
             "experiment": state.config.name,
             "positions": [parts[g.ordinal].seq if g.ordinal in parts else 0 for g in state.stored.generators],
-            "stale": state.stored.has_outgrown(StoredRoutes("", parts), OLD) or has_other_costs(state, made),
+            "stale": is_outgrown(parts, extents(state.stored.routable), OLD) or has_other_costs(state, made),
         }
     )
 
@@ -116,11 +120,11 @@ OLD = 0.25
 class KnownMixture:
     """A mixture as it is stored, and what it holds."""
 
-    stored: StoredMixture
+    stored: StoredArtefact
     mixture: Mixture
 
     @classmethod
-    def from_stored(cls, stored: StoredMixture | None, known: KnownMixture | None = None) -> KnownMixture | None:
+    def from_stored(cls, stored: StoredArtefact | None, known: KnownMixture | None = None) -> KnownMixture | None:
         """The stored one, None without one; `known` if that is the same, which is then not parsed again.
 
         Raises ValueError, KeyError or TypeError if it cannot be read.
@@ -146,7 +150,7 @@ def mixture_of(state: PolicyState, known: KnownMixture | None = None, label: str
         experiment=state.config.name,
         label=metric.shown_label,
         positions=[parts[g.ordinal].seq if g.ordinal in parts else 0 for g in state.stored.generators],
-        stale=state.stored.has_outgrown(known.stored, OLD),
+        stale=is_outgrown(known.stored.parts, extents(state.stored.mixable), OLD),
     )
 
 

@@ -33,7 +33,7 @@ from optimist.numerics.plausibility import Plausibility
 from optimist.numerics.routing.model import RouteModel
 from optimist.policies import Arm, Decision, contrast, optimistic, shown_mixture
 from optimist.policies.stopping import FEWEST_SAMPLES
-from optimist.records import Acceptance, GeneratorState, LogExtent, StoredMixture, StoredRoutes
+from optimist.records import Acceptance, GeneratorState, LogExtent, StoredArtefact
 from optimist_client import models
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.metrics import Metric
@@ -280,7 +280,7 @@ class Session(Readings):
             "scales": self._scales.state(),
             "mixture": mixture and mixture.to_dict(),
             "mixed": stored.mixture and [[ordinal, *part] for ordinal, part in stored.mixture.parts.items()],
-            "routed": stored.routes and [[ordinal, *part] for ordinal, part in stored.routes.parts.items()],
+            "routed": stored.model and [[ordinal, *part] for ordinal, part in stored.model.parts.items()],
         }
         goal = self.state.goal
         if isinstance(goal, ForRouting) and goal.loaded is not None:
@@ -341,14 +341,14 @@ class Session(Readings):
     def _put_mixture(self, mixture: Mixture, parts: Mapping[int, LogExtent]) -> None:
         stored, goal = self.state.stored, self.state.goal
         assert isinstance(goal, ForMixture)
-        stored.mixture = StoredMixture(f"{stored.told}", parts, "")
+        stored.mixture = StoredArtefact(f"{stored.told}", parts)
         self.state.put_goal(replace(goal, stored=stored.mixture, made=mixture))
 
     def _put_model(self, model: RouteModel, parts: Mapping[int, LogExtent]) -> None:
         stored, goal = self.state.stored, self.state.goal
         assert isinstance(goal, ForRouting)
-        stored.routes = StoredRoutes(f"{stored.told}", parts)
-        self.state.put_goal(replace(goal, loaded=LoadedModel.from_stored(stored.routes, model)))
+        stored.model = StoredArtefact(f"{stored.told}", parts)
+        self.state.put_goal(replace(goal, loaded=LoadedModel.from_stored(stored.model, model)))
 
     def _arms(self, pending: Mapping[str, int] | None = None) -> list[Arm]:
         """The arms, with so many open picks of each in place of those of the state."""

@@ -173,31 +173,21 @@ def compared(columns: Columns, base: int, influences: Influences) -> Against:
     At unequal counts and ρ_L > 0 the longer run's own earlier value is the control variate of the shorter one. Where
     one of the two lacks indices, unshared samples are taken out of both instead.
     """
-    n, own = columns.n, columns.n[base]
-    rho = influences.correlations(base)
-    rho[base] = 0.0
-    common = columns.indices.common(base)
-    nested = np.sqrt(np.minimum(n, own) / np.maximum(n, own))  # the bound on the wide side of a negative correlation
-    overlap = np.where(rho < 0.0, nested, common / np.sqrt(n * own))
-    correlations = effective(rho, columns.first, columns.first[base], overlap)
-    difference = columns.loss - columns.loss[base]
-    parts = [columns.by_sampling(base, stopping) for stopping in (False, True)]
-    variances: list[Array] = [own + each - 2.0 * correlations * np.sqrt(own * each) for own, each, _ in parts]
-    alike = np.maximum(rho, 0.0) * overlap
-    shared = [kind.shared(base, alike) for kind in (columns.selection, columns.stopping)]
-    controlled = _control(columns, base, rho, influences, correlations, difference, parts, variances, shared)
-    _by_common_indices(columns, base, influences, rho, common, difference, parts, variances)
+    between = _Differences.of(columns, base, influences)
+    rho, parts, variances, shared = between.rho, between.parts, between.variances, between.shared
+    controlled = between.control()
+    between.use_common_indices()
     if columns.jackknives is not None:
         # What the influences do not see, as they are linearised, the jackknives do (decisions.md §3).
         is_same = columns.jackknife_rows == columns.jackknife_rows[base]
         is_same[controlled] = False
         counted = np.minimum(_by_jackknives(columns.jackknives, columns.jackknives[base]), parts[1].own + parts[1].each)
         variances[1] = np.where(is_same, np.fmax(variances[1], counted), variances[1])
-    variances[1] *= _by_rare_rows(columns, base, rho, influences, difference, parts[1])
+    variances[1] *= between.factors_by_rare_rows()
     even = effective(rho, columns.first, columns.first[base], np.ones_like(rho))
     is_paired = rho != 0.0
     return Against(
-        differences=difference.tolist(),
+        differences=between.difference.tolist(),
         selection_reductions=columns.selection.reductions(base, variances[0], shared[0], is_paired),
         stopping_reductions=columns.stopping.reductions(
             base, variances[1], shared[1], is_paired | (columns.means is not None), columns.by_reference(base)
@@ -206,128 +196,143 @@ def compared(columns: Columns, base: int, influences: Influences) -> Against:
         each=(parts[1].each + columns.stopping.systematic).tolist(),
         even_reductions=_even(columns, base, rho, even, is_paired),
         rho=rho.tolist(),
-        correlations=correlations.tolist(),
-        common=common.astype(int).tolist(),
+        correlations=between.correlations.tolist(),
+        common=between.common.astype(int).tolist(),
     )
 
 
-def _by_rare_rows(
-    columns: Columns, base: int, rho: Array, influences: Influences, difference: Array, sampled: Sampled
-) -> Array | float:
-    """The factors (k,) of the sampling variances by rare rows that would speak against the sign of the difference.
+@dataclass(slots=True)
+class _Differences:
+    """The differences of k paired estimates from the one at `base`, and their variances, while they are made."""
 
-    The real rows show rows that are too rare for the samples. As references they mostly have the opposite influence,
-    and where generators lose what is rare in them the same one: half of their skewness counts whatever its sign.
-    sampled: what the differences have by sampling if they are independent.
-    """
-    if not columns.is_skewed[base]:
-        return 1.0
-    real = columns.skewness_by_reference(base)
-    rare = (np.abs(against(columns.sign * each, difference)) for each in (influences.skewness(base), -real))
-    counted = np.maximum.reduce([*rare, _WHATEVER_SIGN * np.abs(real)])
-    factors = against_widening(rho * counted, np.minimum(columns.n, columns.n[base]))
-    return np.where(columns.is_skewed, np.maximum(factors, sampled.factors(difference)), 1.0)
+    columns: Columns
+    base: int
+    influences: Influences
+    rho: Array
+    """ρ_L (k,)."""
+    correlations: Array
+    """ρ_e (k,)."""
+    common: Array
+    difference: Array
+    parts: Sequence[Sampled]
+    """What each kind of errors, of selection and of stopping, has by sampling if they are independent."""
+    variances: list[Array]
+    """The sampling variances of the differences, by kind."""
+    shared: Sequence[Array]
+    """What the systematic parts of errors have in common, by kind."""
 
+    @classmethod
+    def of(cls, columns: Columns, base: int, influences: Influences) -> _Differences:
+        """The differences as they are at equal counts."""
+        n, own = columns.n, columns.n[base]
+        rho = influences.correlations(base)
+        rho[base] = 0.0
+        common = columns.indices.common(base)
+        nested = np.sqrt(np.minimum(n, own) / np.maximum(n, own))  # bounds a negative correlation on the wide side
+        overlap = np.where(rho < 0.0, nested, common / np.sqrt(n * own))
+        correlations = effective(rho, columns.first, columns.first[base], overlap)
+        parts = [columns.by_sampling(base, stopping) for stopping in (False, True)]
+        variances = [own + each - 2.0 * correlations * np.sqrt(own * each) for own, each, _ in parts]
+        alike = np.maximum(rho, 0.0) * overlap
+        shared = [kind.shared(base, alike) for kind in (columns.selection, columns.stopping)]
+        difference = columns.loss - columns.loss[base]
+        return cls(columns, base, influences, rho, correlations, common, difference, parts, variances, shared)
 
-def _control(
-    columns: Columns,
-    base: int,
-    rho: Array,
-    influences: Influences,
-    correlations: Array,
-    difference: Array,
-    parts: Sequence[Sampled],
-    into: Sequence[Array],
-    shared: Sequence[Array],
-) -> list[int]:
-    """Put differences and sampling variances with a control variate in their places, where there is one.
+    def factors_by_rare_rows(self) -> Array | float:
+        """The factors (k,) of the sampling variances by rare rows that would speak against the sign of the difference.
 
-    parts: what each kind of errors has by sampling. into: the variances of each kind, which are changed, as is
-    `shared`, what their systematic parts have in common.
+        The real rows show rows that are too rare for the samples. As references they mostly have the opposite
+        influence, and where generators lose what is rare in them the same one: half of their skewness counts whatever
+        its sign.
+        """
+        columns, base = self.columns, self.base
+        if not columns.is_skewed[base]:
+            return 1.0
+        real = columns.skewness_by_reference(base)
+        of_rows = self.influences.skewness(base), -real
+        rare = (np.abs(against(columns.sign * each, self.difference)) for each in of_rows)
+        counted = np.maximum.reduce([*rare, _WHATEVER_SIGN * np.abs(real)])
+        factors = against_widening(self.rho * counted, np.minimum(columns.n, columns.n[base]))
+        return np.where(columns.is_skewed, np.maximum(factors, self.parts[1].factors(self.difference)), 1.0)
 
-    D = e_S + β (e_B − e_B(n′)) − e_B, S the one with fewer samples, B the other, n′ the largest count of B's history
-    that is not above n_S. r is by the influences of S and of B at n′, which are more alike than those of S and B, or by
-    ρ_L where they are not known. β is made of the selection variances for both errors. Where the jackknives of S and of
-    B at n′ can be compared, the variance grows by as much as theirs is above that by the influences. Returns these
-    places.
-    """
-    n = columns.n
-    may = (rho > 0.0) & (n != n[base]) & columns.indices.are_whole & columns.indices.are_whole[base]
-    may &= np.where(n > n[base], columns.selection.sampled, columns.selection.sampled[base]) > 0.0
-    found = [(place, past) for place in np.flatnonzero(may).tolist() if (past := _earlier(columns, base, place))]
-    if not found:
-        return []
-    at = np.array([place for place, _ in found])
-    past_n, past, past_variance, past_first, past_systematic = history_array([p for _, p in found]).T
-    past = columns.sign * past
-    is_shorter = n[at] < n[base]
-    small, big = np.where(is_shorter, at, base), np.where(is_shorter, base, at)
-    select = columns.selection.sampled
-    then = influences.correlations_with_past(small.tolist(), [past.influence for _, past in found])
-    then = np.where(np.isnan(then), rho[at], np.maximum(then, 0.0))
-    r = effective(then, columns.first[small], past_first, np.sqrt(past_n / n[small]))
-    beta = r * np.sqrt(select[small] / past_variance)
-    gain = columns.loss[small] + beta * (columns.loss[big] - past) - columns.loss[big]
-    difference[at] = np.where(is_shorter, gain, -gain)
-    compared_at: list[int] = []
-    then_alike = rho[at] * np.sqrt(past_n / n[small])
-    for of, common in zip((columns.selection, columns.stopping), shared, strict=True):
-        # The systematic parts are weighed as the values are: B's is (1 − β) y_B + β y_B(n′).
-        newest = of.signed[big]
-        known = columns.stopping.signed[big]
-        at_past = past_systematic * np.divide(newest, known, out=np.zeros_like(newest), where=known != 0.0)
-        of_big = (1.0 - beta) * newest + beta * at_past
-        alike = np.square(newest) - np.square(of_big) + 2.0 * then_alike * of.signed[small] * of_big
-        common[at] = np.where(newest * of.signed[small] != 0.0, alike, common[at])
-    for (own, each, _), variances in zip(parts, into, strict=True):
-        v, w = np.where(is_shorter, each[at], own[at]), np.where(is_shorter, own[at], each[at])
-        h = past_variance * w / select[big]
-        controlled = v + w + np.square(beta) * np.maximum(h - w, 0.0) - 2.0 * beta * r * np.sqrt(v * h)
-        controlled += 2.0 * (beta - 1.0) * correlations[at] * np.sqrt(v * w)
-        controlled = np.maximum(controlled, _FLOOR * (1.0 - np.square(r)) * v)
-        if columns.jackknives is not None and variances is into[1]:
-            past_jackknives = _weighed([p.jackknife for _, p in found], [p.samples for _, p in found])
-            past_rows = np.array([jackknife_rows(p.samples) for _, p in found])
-            counted = _by_jackknives(past_jackknives, columns.jackknives[small])
-            grown = controlled * counted / (v + h - 2.0 * r * np.sqrt(v * h))
-            is_same = (columns.jackknife_rows[small] == past_rows) & np.isfinite(counted)
-            controlled = np.where(is_same, np.fmax(controlled, np.minimum(grown, v + w)), controlled)
-            compared_at = at[is_same].tolist()
-        variances[at] = controlled
-    return compared_at
+    def control(self) -> list[int]:
+        """Put differences and sampling variances with a control variate in their places, where there is one.
 
+        D = e_S + β (e_B − e_B(n′)) − e_B, S the one with fewer samples, B the other, n′ the largest count of B's
+        history that is not above n_S. r is by the influences of S and of B at n′, which are more alike than those of S
+        and B, or by ρ_L where they are not known. β is made of the selection variances for both errors. Where the
+        jackknives of S and of B at n′ can be compared, the variance grows by as much as theirs is above that by the
+        influences. Returns these places.
+        """
+        columns, base, rho, parts, into = self.columns, self.base, self.rho, self.parts, self.variances
+        n = columns.n
+        may = (rho > 0.0) & (n != n[base]) & columns.indices.are_whole & columns.indices.are_whole[base]
+        may &= np.where(n > n[base], columns.selection.sampled, columns.selection.sampled[base]) > 0.0
+        found = [(place, past) for place in np.flatnonzero(may).tolist() if (past := _earlier(columns, base, place))]
+        if not found:
+            return []
+        at = np.array([place for place, _ in found])
+        past_n, past, past_variance, past_first, past_systematic = history_array([p for _, p in found]).T
+        past = columns.sign * past
+        is_shorter = n[at] < n[base]
+        small, big = np.where(is_shorter, at, base), np.where(is_shorter, base, at)
+        select = columns.selection.sampled
+        then = self.influences.correlations_with_past(small.tolist(), [past.influence for _, past in found])
+        then = np.where(np.isnan(then), rho[at], np.maximum(then, 0.0))
+        r = effective(then, columns.first[small], past_first, np.sqrt(past_n / n[small]))
+        beta = r * np.sqrt(select[small] / past_variance)
+        gain = columns.loss[small] + beta * (columns.loss[big] - past) - columns.loss[big]
+        self.difference[at] = np.where(is_shorter, gain, -gain)
+        compared_at: list[int] = []
+        then_alike = rho[at] * np.sqrt(past_n / n[small])
+        for of, common in zip((columns.selection, columns.stopping), self.shared, strict=True):
+            # The systematic parts are weighed as the values are: B's is (1 − β) y_B + β y_B(n′).
+            newest = of.signed[big]
+            known = columns.stopping.signed[big]
+            at_past = past_systematic * np.divide(newest, known, out=np.zeros_like(newest), where=known != 0.0)
+            of_big = (1.0 - beta) * newest + beta * at_past
+            alike = np.square(newest) - np.square(of_big) + 2.0 * then_alike * of.signed[small] * of_big
+            common[at] = np.where(newest * of.signed[small] != 0.0, alike, common[at])
+        for (own, each, _), variances in zip(parts, into, strict=True):
+            v, w = np.where(is_shorter, each[at], own[at]), np.where(is_shorter, own[at], each[at])
+            h = past_variance * w / select[big]
+            controlled = v + w + np.square(beta) * np.maximum(h - w, 0.0) - 2.0 * beta * r * np.sqrt(v * h)
+            controlled += 2.0 * (beta - 1.0) * self.correlations[at] * np.sqrt(v * w)
+            controlled = np.maximum(controlled, _FLOOR * (1.0 - np.square(r)) * v)
+            if columns.jackknives is not None and variances is into[1]:
+                past_jackknives = _weighed([p.jackknife for _, p in found], [p.samples for _, p in found])
+                past_rows = np.array([jackknife_rows(p.samples) for _, p in found])
+                counted = _by_jackknives(past_jackknives, columns.jackknives[small])
+                grown = controlled * counted / (v + h - 2.0 * r * np.sqrt(v * h))
+                is_same = (columns.jackknife_rows[small] == past_rows) & np.isfinite(counted)
+                controlled = np.where(is_same, np.fmax(controlled, np.minimum(grown, v + w)), controlled)
+                compared_at = at[is_same].tolist()
+            variances[at] = controlled
+        return compared_at
 
-def _by_common_indices(
-    columns: Columns,
-    base: int,
-    influences: Influences,
-    rho: Array,
-    common: Array,
-    difference: Array,
-    parts: Sequence[Sampled],
-    into: Sequence[Array],
-) -> None:
-    """Put the differences and sampling variances in their places where one of the two lacks indices and ρ_L > 0.
+    def use_common_indices(self) -> None:
+        """Put the differences and sampling variances in their places where one of the two lacks indices and ρ_L > 0.
 
-    D = e_a − e_b + λ_a u_a − λ_b u_b (`common_indices`). λ is made of the selection variances for both errors.
-    `parts` and `into` are as of `_control`.
-    """
-    is_whole = columns.indices.are_whole
-    if is_whole.all():
-        return
-    spread = columns.first * columns.selection.sampled
-    incomplete = ~(is_whole & is_whole[base])
-    at = np.flatnonzero((rho > 0.0) & incomplete & (common >= FEWEST_COMMON) & (spread > 0.0) & (spread[base] > 0.0))
-    if not len(at):
-        return
-    m, r = common[at], rho[at]
-    a, b = columns.indices.sides(influences, m, base, at)
-    # Of both kinds of errors at once (2, ·).
-    of_a, of_b = np.array([part.each[at] for part in parts]), np.array([part.own[at] for part in parts])
-    taken = weights(a, b, of_a[0], of_b[0], r, m)
-    difference[at] += columns.sign * (taken[0] * a.moved(m) - taken[1] * b.moved(m))
-    for variances, each in zip(into, variance(a, b, of_a, of_b, r, m, taken), strict=True):
-        variances[at] = each
+        D = e_a − e_b + λ_a u_a − λ_b u_b (`common_indices`). λ is made of the selection variances for both errors.
+        """
+        columns, base, rho = self.columns, self.base, self.rho
+        is_whole = columns.indices.are_whole
+        if is_whole.all():
+            return
+        spread = columns.first * columns.selection.sampled
+        incomplete = ~(is_whole & is_whole[base])
+        may = (rho > 0.0) & incomplete & (self.common >= FEWEST_COMMON)
+        at = np.flatnonzero(may & (spread > 0.0) & (spread[base] > 0.0))
+        if not len(at):
+            return
+        m, r = self.common[at], rho[at]
+        a, b = columns.indices.sides(self.influences, m, base, at)
+        # Of both kinds of errors at once (2, ·).
+        of_a, of_b = np.array([part.each[at] for part in self.parts]), np.array([part.own[at] for part in self.parts])
+        taken = weights(a, b, of_a[0], of_b[0], r, m)
+        self.difference[at] += columns.sign * (taken[0] * a.moved(m) - taken[1] * b.moved(m))
+        for variances, each in zip(self.variances, variance(a, b, of_a, of_b, r, m, taken), strict=True):
+            variances[at] = each
 
 
 def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:

@@ -12,16 +12,12 @@ from optimist.numerics.anomalies import Anomaly, Levels, anomalies, in_words
 from optimist.policies.arms import Arm, rivals
 from optimist.policies.contrasts import described
 from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
-from optimist_client.goals import find_goal
 from optimist_client.models import (
     AnomalousBatches,
     AnswersChanged,
     Contrast,
-    DecisionInfo,
     Regret,
-    Report,
     Standing,
-    WatchedReport,
 )
 from optimist_client.models.experiments import GeneratorState
 
@@ -125,87 +121,19 @@ def contrasts_from_best(arms: Sequence[Arm], stopping: Stopping, told: int, best
     return described(known, reach, best, fewest=FEWEST_SAMPLES) if known else []
 
 
-def watched_report(
-    label: str,
-    metric: Metric,
-    arms: Sequence[Arm],
-    standings: Sequence[Standing],
-    *,
-    delta: float,
-    told: int,
-    scored: bool,
-) -> WatchedReport:
-    """The standings by a watched metric, and whether it would decide after `told` batches.
-
-    As the metric that decides would do, but for the tolerance, which is of that one's scale.
-    """
-    stopping = Stopping(delta)
-    decision = stopping.decide(rivals(arms), told)
-    return WatchedReport(
-        label=label,
-        metric=metric.name,
-        title=metric.shown_title,
-        lower_is_better=metric.lower_is_better,
-        scale=metric.scale,
-        offers=sorted(metric.offers),
-        best=decision.best,
-        confidence=decision.confidence,
-        sure=decision.decided,
-        standings=[*standings],
-        contrasts=contrasts_from_best(arms, stopping, told, decision.best),
-        scored=scored,
-    )
+def metric_facts(metric: Metric) -> dict[str, Any]:
+    """The fields of a report that say which metric it is by."""
+    return {
+        "metric": metric.name,
+        "title": metric.shown_title,
+        "lower_is_better": metric.lower_is_better,
+        "scale": metric.scale,
+        "offers": sorted(metric.offers),
+    }
 
 
-def report_on(
-    name: str,
-    metric: Metric,
-    arms: Sequence[Arm],
-    standings: Sequence[Standing],
-    decision: DecisionInfo,
-    *,
-    goal: str,
-    stopping: Stopping,
-    told: int,
-    counted: int,
-    samples: int,
-    costs: Mapping[str, float],
-    cost: float,
-    explain: bool = True,
-    **known: Any,
-) -> Report:
-    """The report on arms that are not retired.
-
-    told: batches recorded in all, of which `counted` count. samples: recorded in all. costs: of a sample by generator.
-    cost: of all samples. Without `explain` there are no contrasts. known: the other fields of `Report`.
-    """
-    is_best, best = find_goal(goal).names_one, decision.best
-    even = stopping.uniform_samples(rivals(arms), told) if decision.decided and is_best else None
-    even_cost = _even_cost(rivals(arms), even, costs)
-    chosen = next((arm.batches for arm in arms if arm.name == best and is_best), None)
-    return Report(
-        experiment=name,
-        goal=goal,
-        metric=metric.name,
-        title=metric.shown_title,
-        lower_is_better=metric.lower_is_better,
-        scale=metric.scale,
-        offers=sorted(metric.offers),
-        decision=decision,
-        standings=[*standings],
-        samples=samples,
-        rounds=told,
-        cost=cost if costs else None,
-        uniform_cost=even_cost if even_cost is not None and even_cost > cost else None,
-        regret=_regret(arms, best, counted) if is_best else None,
-        optimal_pick_ratio=chosen / counted if counted and chosen is not None else None,
-        uniform_samples=even if even is not None and even > samples else None,
-        contrasts=contrasts_from_best(arms, stopping, told, best) if explain else [],
-        **known,
-    )
-
-
-def _regret(arms: Sequence[Arm], best: str | None, told: int) -> Regret | None:
+def regret(arms: Sequence[Arm], best: str | None, told: int) -> Regret | None:
+    """The regret of `told` batches against the best arm; None before every arm has a score."""
     scores = {arm.name: arm.estimate.score for arm in arms if arm.estimate is not None}
     if not told or best is None or best not in scores or len(scores) < len(arms):
         return None
@@ -213,7 +141,7 @@ def _regret(arms: Sequence[Arm], best: str | None, told: int) -> Regret | None:
     return Regret(total=total, average=total / told)
 
 
-def _even_cost(arms: Sequence[Arm], samples: int | None, costs: Mapping[str, float]) -> float | None:
+def even_cost(arms: Sequence[Arm], samples: int | None, costs: Mapping[str, float]) -> float | None:
     """Cost of that many samples in all, as many of each arm; None if an arm has no cost."""
     if samples is None or not all(arm.name in costs for arm in arms):
         return None

@@ -1,11 +1,11 @@
-"""What scorers make of logs: mixtures and models of contexts by their parts, snapshots, and the points of charts."""
+"""What scorers make of logs: artefacts by their parts, snapshots, and the points of charts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 
 class LogExtent(NamedTuple):
@@ -15,30 +15,44 @@ class LogExtent(NamedTuple):
     samples: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMixture:
-    """The newest mixture by one metric. Equal if made of the same batches."""
+class Artefact(NamedTuple):
+    """What a scorer makes of logs: the mixture of all generators, the model of contexts that routes prompts, the table
+    of these routes, or the modes of one generator."""
 
-    made: str = field(compare=False)
-    """A name that no other mixture has."""
-    parts: Mapping[int, LogExtent]
-    """By the ordinals of the generators in it."""
-    payload: str
+    kind: Literal["mixture", "model", "routes", "modes"]
+    label: str = ""
+    """Of the watched metric that it is made by; "" for the primary one."""
+    generator: int | None = None
+    """The one that modes are of."""
 
     @property
-    def samples(self) -> int:
-        """Samples of all generators that it was made of."""
-        return sum(part.samples for part in self.parts.values())
+    def name(self) -> str:
+        """As in Redis: "mixture:kid", "modes:0:kid"."""
+        generator = "" if self.generator is None else f":{self.generator}"
+        return f"{self.kind}{generator}{self.label and f':{self.label}'}"
+
+    @classmethod
+    def from_name(cls, name: str) -> Artefact:
+        """The one of this `name`."""
+        kind, _, rest = name.partition(":")
+        generator, _, label = rest.partition(":") if kind == "modes" else ("", "", rest)
+        return cls(cast(Any, kind), label, int(generator) if generator else None)
+
+
+MODEL = Artefact("model")
+ROUTE_TABLE = Artefact("routes")
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRoutes:
-    """The newest model of contexts; its bytes are read by `Store.route_model`. Equal if made of the same batches."""
+class StoredArtefact:
+    """The newest of an artefact. Equal if made of the same batches."""
 
     made: str = field(compare=False)
-    """A name that no other model has: "<samples>:<Unix seconds of Redis>"."""
+    """A name that no other one has."""
     parts: Mapping[int, LogExtent]
     """By the ordinals of the generators in it."""
+    payload: bytes = b""
+    """Empty where it was not read: the state of an experiment has no model of contexts."""
 
     @property
     def samples(self) -> int:
@@ -104,7 +118,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class ChainedExtent:
-    """How much of a generator's log a mixture, or a model of contexts, to be stored was made of: up to `seq`.
+    """How much of a generator's log an artefact to be stored was made of: up to `seq`.
 
     samples: those that count up to there. chain: `LogEntry.chain` there, "" where it is not known.
     """
@@ -116,20 +130,8 @@ class ChainedExtent:
 
 
 @dataclass(frozen=True, slots=True)
-class MixturePoint:
-    """A mixture as charts keep it: `point` is the caller's text."""
-
-    told: int
-    """Batches told to the whole experiment when it was published."""
-    samples: int
-    """Samples of all generators that it was made from."""
-    parts: Mapping[int, LogExtent]
-    point: str
-
-
-@dataclass(frozen=True, slots=True)
-class RoutePoint:
-    """A table of routes as charts keep it: `point` is the caller's text."""
+class ArtefactPoint:
+    """An artefact as charts keep it: `point` is the caller's text."""
 
     told: int
     """Batches told to the whole experiment when it was published."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from optimist.records.made import LogExtent, StoredMixture, StoredRoutes, is_outgrown
+from optimist.records.made import LogExtent, StoredArtefact, is_outgrown
 from optimist_client.goals import OWN_GROWTH
 
 Unit = tuple[int, str]
@@ -265,11 +264,11 @@ class ExperimentState:
     """Labels of the watched metrics."""
     mixture_growth: float | None = None
     """By which part the samples of all generators grow until the mixture is due again; None: the goal is another."""
-    mixture: StoredMixture | None = None
+    mixture: StoredArtefact | None = None
     """The mixture that picks are made from, where it is the goal."""
     route_growth: float | None = None
     """By which part the samples of all generators grow until the model of contexts is due again; None: another goal."""
-    routes: StoredRoutes | None = None
+    model: StoredArtefact | None = None
     """The model of contexts that picks are made from; only with the goal "route"."""
     routes_error: str | None = None
     """Why neither it nor the table can be made; the next one removes this note."""
@@ -313,21 +312,13 @@ class ExperimentState:
         able = (g for g in self.generators if g.state != "retired" and g.scoring_error is None)
         return [g for g in able if g.samples >= LEAST_ROUTED]
 
-    def has_outgrown(self, made: StoredMixture | StoredRoutes, growth: float, own_growth: float = math.inf) -> bool:
-        """Whether a mixture, or a model of contexts, is outgrown by the logs of now; growth and own_growth as in
-        `is_outgrown`."""
-        able = self.mixable if isinstance(made, StoredMixture) else self.routable
-        return is_outgrown(
-            made.parts, {one.ordinal: LogExtent(one.seq, one.samples) for one in able}, growth, own_growth
-        )
-
     @property
     def is_mixture_due(self) -> bool:
         """Whether the mixture that picks are made from is due, once kernels are fixed: it is the goal, every active
         generator can be part of it, and there is none, or it has been outgrown."""
         if self.mixture_growth is None or any(generator.samples < LEAST_MIXED for generator in self.active):
             return False
-        return self.mixture is None or self.has_outgrown(self.mixture, self.mixture_growth)
+        return self.mixture is None or is_outgrown(self.mixture.parts, extents(self.mixable), self.mixture_growth)
 
     @property
     def is_mixture_ready(self) -> bool:
@@ -340,11 +331,16 @@ class ExperimentState:
         routed, and there is none while every active generator can be part of it, or it has been outgrown."""
         if self.route_growth is None or not self.routable:
             return False
-        if self.routes is None:
+        if self.model is None:
             return all(generator.samples >= LEAST_ROUTED for generator in self.active)
-        return self.has_outgrown(self.routes, self.route_growth, OWN_GROWTH)
+        return is_outgrown(self.model.parts, extents(self.routable), self.route_growth, OWN_GROWTH)
 
     @property
     def is_routing_ready(self) -> bool:
         """Whether the model of contexts is due, and its bandwidth is fixed, which shows as for `is_mixture_ready`."""
         return self.is_routing_due and any(generator.estimate_seq for generator in self.generators)
+
+
+def extents(generators: Iterable[GeneratorState]) -> dict[int, LogExtent]:
+    """All of the logs of these generators, by ordinal."""
+    return {one.ordinal: LogExtent(one.seq, one.samples) for one in generators}

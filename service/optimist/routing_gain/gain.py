@@ -77,10 +77,9 @@ def route_gain(
     contexts: ContextSettings | None = None,
     features: int = 256,
     seed: int = 0,
-    folds: int = FOLDS,
     delta: float = 0.05,
 ) -> RouteGain:
-    """The gain of routing by regressions on the context, by cross-fitting over `folds` parts of the prompts.
+    """The gain of routing by regressions on the context, by cross-fitting over `FOLDS` parts of the prompts.
 
     Each prompt is routed by what was learned from the other parts. Where every generator has a score on a prompt, its
     gain is their difference. Where one was drawn, `Outcomes` says how far the predictions are off.
@@ -89,16 +88,16 @@ def route_gain(
     ceiling, at_least: instead of a price, what prompts may cost on average, or the part of the best single generator's
     mean that is to be kept at the least cost: the price follows from them.
     contexts: how these become columns; by default with `features` random features, and bandwidth and components of at
-    most `MOST_FITTED` of these contexts. Raises FixError for fewer folds than 2, or more than prompts.
+    most `MOST_FITTED` of these contexts. Raises FixError for fewer prompts than `FOLDS`.
     """
-    if not 2 <= folds <= len(known.contexts):
-        raise FixError(f"folds: expected a number from 2 to {len(known.contexts)}, the prompts; got {folds}")
+    if len(known.contexts) < FOLDS:
+        raise FixError(f"expected at least {FOLDS} prompts, got {len(known.contexts)}")
     if contexts is None:
         some = np.sort(np.random.default_rng(seed).permutation(len(known.contexts))[:MOST_FITTED])
         contexts = ContextSettings(known.contexts.shape[1], features).fitted([known.contexts[some]])
     made = contexts.made()
     columns = made(known.contexts)
-    predicted = _cross_fitted(known, columns, made.linear, _parts(known, folds, seed))
+    predicted = _cross_fitted(known, columns, made.linear, _parts(known, seed))
     price = _price(known, predicted, price, ceiling, at_least)
     charged = np.zeros(len(known.names)) if known.costs is None else price * known.costs
     worth = predicted - charged
@@ -163,27 +162,26 @@ def _over_the_best(over: Sequence[Mean | None], delta: float) -> tuple[float | N
     return lower, min((value + of_all * error for value, error in known), default=None)
 
 
-def _parts(known: ScoredPrompts, folds: int, seed: int) -> NDArray[np.int64]:
+def _parts(known: ScoredPrompts, seed: int) -> NDArray[np.int64]:
     """The part of each prompt (m,). Each generator's prompts are dealt out evenly: a rare one is in several parts."""
     count = len(known.contexts)
     had = np.zeros(count, dtype=np.int64)
     had[known.prompt[::-1]] = known.generator[::-1]
     order = np.lexsort((np.random.default_rng(seed).permutation(count), had))
     found = np.zeros(count, dtype=np.int64)
-    found[order] = np.arange(count) % folds
+    found[order] = np.arange(count) % FOLDS
     return found
 
 
 def _cross_fitted(known: ScoredPrompts, columns: Floats, linear: int, part: NDArray[np.int64]) -> Floats:
     """The expected scores on each prompt (m, G), learned from the other parts."""
-    folds = int(part.max()) + 1
-    moments = [_moments(known, columns, part == one) for one in range(folds)]
+    moments = [_moments(known, columns, part == one) for one in range(FOLDS)]
     whole = [reduce(add, of_one) for of_one in zip(*moments, strict=True)]
     predicted = np.zeros((len(columns), len(known.names)))
-    for one in range(folds):
+    for one in range(FOLDS):
         inside, learned = part == one, [a - b for a, b in zip(whole, moments[one], strict=True)]
         if any(each.samples == 0 for each in learned):
-            raise FixError(f"a generator has all of its scores on one of {folds} parts of the prompts: it needs more")
+            raise FixError(f"a generator has all of its scores on one of {FOLDS} parts of the prompts: it needs more")
         found = Regressions.from_moments(learned, linear)
         predicted[inside] = columns[inside] @ found.weights.T + found.offsets
     return predicted

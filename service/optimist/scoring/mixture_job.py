@@ -10,7 +10,7 @@ from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.curves import curve_point
 from optimist.insight.metrics import SCORING_SECONDS
-from optimist.records import GeneratorState
+from optimist.records import Artefact, GeneratorState
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
 from optimist.scoring.statistic_set import StatisticLock, StatisticSet, parts_of
@@ -45,6 +45,7 @@ class MixtureJob:
         self._store = store
         self._in_thread = in_thread
         self._task = task
+        self._artefact = Artefact("mixture", task.label)
         self._experiment = experiment
         self._statistics = StatisticSet(store, in_thread, task, experiment, lock)
 
@@ -57,7 +58,7 @@ class MixtureJob:
         """
         task, state = self._task, await self._store.state(self._task.name)
         generators = state.mixable
-        standing = await self._store.mixture(*task.subject)
+        standing = await self._store.artefact(task.name, self._artefact)
         parts = {} if standing is None else standing.parts
         is_new = {g.ordinal: g.seq for g in generators} != {ordinal: part.seq for ordinal, part in parts.items()}
         if generators and is_new and (task.is_wanted or state.is_mixture_ready):
@@ -73,9 +74,8 @@ class MixtureJob:
             made, task.seconds = await self._in_thread(timed, _made, estimators, self._experiment)
         metric = self._experiment.bound.metric.name
         SCORING_SECONDS.labels(metric, "mixture").observe(task.seconds)
-        await self._store.put_mixture(
-            *(task.name, made.payload, task.token, parts),
+        await self._store.put_artefact(
+            *(task.name, self._artefact, made.payload, task.token, parts),
             kernels=self._experiment.kernels,
             point=made.point,
-            label=task.label,
         )

@@ -18,7 +18,17 @@ from optimist.insight.metrics import SCORING_FAILURES, SCORING_SECONDS
 from optimist.numerics.routing.features import ContextSettings
 from optimist.numerics.routing.model import RouteModel
 from optimist.numerics.routing.prompts import RoutedRows
-from optimist.records import ChainedExtent, CorruptData, ExperimentState, LogExtent, is_outgrown
+from optimist.records import (
+    MODEL,
+    ROUTE_TABLE,
+    Artefact,
+    ChainedExtent,
+    CorruptData,
+    ExperimentState,
+    LogExtent,
+    StoredArtefact,
+    is_outgrown,
+)
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
 from optimist.scoring.statistic_set import StatisticLock, StatisticSet, parts_of
@@ -52,15 +62,15 @@ def _model(estimators: Mapping[int, StreamingEstimator], experiment: ScoredExper
 def _table(
     experiment: Experiment,
     state: ExperimentState,
-    model: tuple[str, bytes] | None,
+    model: StoredArtefact | None,
     rows: RoutedRows,
     parts: list[ChainedExtent],
     contexts: ContextSettings | None,
 ) -> Routes:
     """The table, with the pace by the newest model, if any."""
     now = PolicyState(experiment, state)
-    if model is not None and state.routes is not None and isinstance(now.goal, ForRouting):
-        loaded = LoadedModel.from_stored(state.routes, RouteModel.unpack(model[1]))
+    if model is not None and state.model is not None and isinstance(now.goal, ForRouting):
+        loaded = LoadedModel.from_stored(state.model, RouteModel.unpack(model.payload))
         now.put_goal(replace(now.goal, loaded=loaded))
     return table_of(now, rows, {one.generator: LogExtent(one.seq, one.samples) for one in parts}, contexts)
 
@@ -94,8 +104,8 @@ class RouteJob:
         ValueError or ArithmeticError if there is no model.
         """
         task, state = self._task, await self._store.state(self._task.name)
-        standing = await self._store.route_table(task.name)
-        tabled = {} if standing is None else standing[0]
+        standing = await self._store.artefact(task.name, ROUTE_TABLE)
+        tabled = {} if standing is None else standing.parts
         # Whoever wants a table of later batches says so again, perhaps during this quantum.
         is_wanted, task.is_wanted = task.is_wanted, False
         if state.route_growth is None or not state.routable:
@@ -104,13 +114,13 @@ class RouteJob:
         makes_table = is_wanted and (
             {ordinal: seq for ordinal, (seq, _) in tabled.items()}
             != {ordinal: seq for ordinal, (seq, _) in self._readable(state).items()}
-            or (standing is not None and await self._has_other_costs(standing[1], state))
+            or (standing is not None and await self._has_other_costs(standing.payload, state))
         )
         if not makes_model and not makes_table:
             return
         taken = await self._taken(state, makes_model, makes_table)
         if taken.model:
-            await self._put(taken.parts, model=taken.model)
+            await self._put(MODEL, taken.model, taken.parts)
             task.published = time.monotonic()
         if taken.rows is not None:
             await self._put_table(taken.rows, taken.parts, state)
@@ -125,11 +135,11 @@ class RouteJob:
 
     def _has_news(self, state: ExperimentState) -> bool:
         """Whether the model is due for another reason than generators that could not be read the last time."""
-        if state.routes is None or not self._task.left_out:
+        if state.model is None or not self._task.left_out:
             return True
-        return is_outgrown(state.routes.parts, self._readable(state), state.route_growth or 0.0, OWN_GROWTH)
+        return is_outgrown(state.model.parts, self._readable(state), state.route_growth or 0.0, OWN_GROWTH)
 
-    async def _has_other_costs(self, table: str, state: ExperimentState) -> bool:
+    async def _has_other_costs(self, table: bytes, state: ExperimentState) -> bool:
         """Whether costs have changed since the table was made."""
         text = await self._store.config(self._task.name)
         if text is None:
@@ -158,7 +168,7 @@ class RouteJob:
         if text is None:
             return
         experiment, contexts = Experiment.model_validate_json(text), self._experiment.context_settings
-        model = await self._store.route_model(task.name) if experiment.config.keeps_budget else None
+        model = await self._store.artefact(task.name, MODEL) if experiment.config.keeps_budget else None
         made_of = experiment, state, model, rows, parts, contexts
         try:
             made, task.table_seconds = await self._in_thread(timed, _table, *made_of)
@@ -170,17 +180,11 @@ class RouteJob:
             await self._store.put_scoring_error(*task.place, note, task.token)
             return
         self._observe("routing table", task.table_seconds)
-        await self._put(parts, table=made.model_dump_json(), point=route_point(made))
+        await self._put(ROUTE_TABLE, made.model_dump_json(), parts, route_point(made))
 
-    async def _put(self, parts: list[ChainedExtent], *, model: bytes = b"", table: str = "", point: str = "") -> None:
-        task = self._task
-        await self._store.put_routes(
-            *(task.name, task.token, parts),
-            model=model,
-            table=table,
-            point=point,
-            kernels=self._experiment.kernels,
-        )
+    async def _put(self, artefact: Artefact, payload: str | bytes, parts: list[ChainedExtent], point: str = "") -> None:
+        task, kernels = self._task, self._experiment.kernels
+        await self._store.put_artefact(task.name, artefact, payload, task.token, parts, point=point, kernels=kernels)
 
     def _observe(self, kind: str, seconds: float) -> None:
         SCORING_SECONDS.labels(self._experiment.bound.metric.name, kind).observe(seconds)

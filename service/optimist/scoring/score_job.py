@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from optimist.insight.metrics import QUARANTINED, SCORING_SECONDS, SNAPSHOTS
-from optimist.records import CorruptData, LogEntry, LogGap, RetractedLog, Superseded
+from optimist.records import Artefact, ChainedExtent, CorruptData, LogEntry, LogGap, RetractedLog, Superseded
 from optimist.scoring.cached import CachedStatistic, Scored, Step
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.task import GeneratorTask
@@ -179,11 +179,10 @@ class ScoreJob:
         task.wants_modes = False
         generator = (await self._store.state(task.name)).generators[task.ordinal].name
         made, task.modes_seconds = await self._in_thread(timed, cached.modes, generator)
-        await self._store.put_modes(
-            *(*task.place, cached.seq, made.model_dump_json(), task.token),
-            chain=cached.chain,
-            kernels=self._experiment.kernels,
-            label=task.label,
+        parts = [ChainedExtent(task.ordinal, cached.seq, cached.estimator.samples, cached.chain)]
+        modes = Artefact("modes", task.label, task.ordinal)
+        await self._store.put_artefact(
+            *(task.name, modes, made.model_dump_json(), task.token, parts), kernels=self._experiment.kernels
         )
 
 

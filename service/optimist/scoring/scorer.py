@@ -28,7 +28,7 @@ from optimist.scoring.statistic_set import StatisticLock
 from optimist.scoring.task import GeneratorTask, MixtureTask, RouteTask, ScoringTask, Subject
 from optimist.scoring.tasks import ScoringTasks
 from optimist.scoring.threads import Threads, Work
-from optimist.store import DUE, MIXTURES, MODES, ROUTES, Store, open_store
+from optimist.store import DUE, WANTED, Store, open_store
 from optimist.store.connection import format_url, wait_for_server
 from optimist.store.reaching import Outage
 from optimist_client.errors import reason
@@ -93,7 +93,7 @@ class Scorer:
         """Score until cancelled; then release all generators, so that others need not wait for the claims to end."""
         loops = [asyncio.create_task(loop()) for loop in (self._sweep_for_ever, self._renew_for_ever)]
         try:
-            async with self._store.announcements(DUE, MODES, MIXTURES, ROUTES) as announcements:
+            async with self._store.announcements(DUE, WANTED) as announcements:
                 async for announcement in announcements:
                     if announcement is None:
                         self._sweeps.forget()

@@ -13,7 +13,7 @@ from typing import Any
 from optimist.insight import metrics
 from optimist.records import ExperimentState, GeneratorState, Unit, WatchedState
 from optimist.scoring.task import LONGEST_TAIL, GeneratorTask, Key, MixtureTask, RouteTask, ScoringTask, Subject
-from optimist.store import DUE, MIXTURES, ROUTES, Announcement
+from optimist.store import MIXTURE, Announcement, claimed_for
 
 RETRY = 30.0
 """Seconds after which a model that could not be made is tried again: picks go on by the one before."""
@@ -138,22 +138,20 @@ class ScoringTasks(dict[Key, GeneratorTask]):
 
     def hear(self, announcement: Announcement) -> Sequence[ScoringTask[Any]]:
         """The tasks that an announcement gives work to, that of the primary metric first."""
-        name, ordinal = announcement.experiment, announcement.generator
-        if announcement.channel == MIXTURES:
-            mixture = self._mixture(name, announcement.label)
-            mixture.is_wanted = True
-            return [mixture]
-        if announcement.channel == ROUTES:
-            routes = self._routes(name)
-            routes.is_wanted = True
-            return [routes]
-        is_due = announcement.channel == DUE
+        name, wanted = announcement.experiment, announcement.wanted
+        if wanted is not None and wanted.generator is not None:
+            task = self.known(GeneratorTask(name, wanted.generator, wanted.label))
+            task.wants_modes = True
+            return [task]
+        if wanted is not None:
+            combined = self._mixture(name, wanted.label) if claimed_for(wanted) == MIXTURE else self._routes(name)
+            combined.is_wanted = True
+            return [combined]
         # Estimates are due by all metrics. Those of an experiment that no sweep has seen yet are found by the next one.
-        labels = ("", *self._labels.get(name, ())) if is_due else (announcement.label,)
-        found = [self.known(GeneratorTask(name, ordinal, label)) for label in labels]
+        labels = ("", *self._labels.get(name, ()))
+        found = [self.known(GeneratorTask(name, announcement.generator, label)) for label in labels]
         for task in found:
             task.due = max(task.due, announcement.seq)
-            task.wants_modes |= not is_due
         return found
 
     def look_at(

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
-from optimist.records import Unavailable
+from optimist.records import Artefact, Unavailable
 from optimist.store.commands import Commands
 from optimist.store.reaching import reaching_redis
 
@@ -25,8 +25,8 @@ class Announcement:
     experiment: str
     generator: int
     seq: int
-    label: str = ""
-    """Label of the watched metric that it is about; "" for the primary one, and for `keys.DUE`, which is about all."""
+    wanted: Artefact | None = None
+    """What somebody waits for; on the channel `keys.WANTED`."""
 
 
 Announcements = AsyncGenerator[Announcement | None]
@@ -78,8 +78,9 @@ async def _hear(commands: Commands, channels: tuple[str, ...]) -> Announcements:
                     await pubsub.ping()
             asked = message is None
             if message is not None and message["type"] == "message":
-                experiment, generator, seq, *label = message["data"].decode().split(" ")
-                yield Announcement(message["channel"].decode(), experiment, int(generator), int(seq), *label)
+                experiment, generator, seq, *wanted = message["data"].decode().split(" ")
+                artefacts = map(Artefact.from_name, wanted)
+                yield Announcement(message["channel"].decode(), experiment, int(generator), int(seq), *artefacts)
             elif message is not None and message["type"] != "pong":  # subscribed
                 yield None
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence, Set
+from typing import TypedDict, Unpack
 
 from optimist.records import COST, NOTHING_WATCHED, ExperimentState, State, Unit, WatchedState
 from optimist.store import keys
@@ -15,6 +16,25 @@ LABELS = ("tags", "note")
 """The controls that picks do not depend on."""
 CONTROLS = frozenset({"budget", "max_cost", "max_wait", "stop", "stopped", *LABELS})
 """What may change of an experiment that runs. While there is a `stopped`, no picks are opened."""
+
+
+class Traits(TypedDict, total=False):
+    """What is settled of an experiment when it is created, besides its config, for the scripts."""
+
+    instance: str | None
+    """Tells it from others of its name, and was never used before; random where it is not given."""
+    keep_log: bool
+    """True if snapshots do not trim the log, which then holds the record of each pick, too."""
+    batch_size: int | None
+    """Picks begin at multiples of it in the sequence of their generator; None: samples have no indices."""
+    labels: Sequence[str]
+    """The labels of the watched metrics."""
+    mixture_growth: float | None
+    """By which part the samples of all generators grow until the mixture is made anew; None with other goals."""
+    route_growth: float | None
+    """The same for the goal "route" and its model."""
+    seedless: Set[str]
+    """The generators that ignore seeds; their samples have no indices."""
 
 
 class Experiments:
@@ -38,36 +58,26 @@ class Experiments:
         config: str,
         generators: Sequence[str],
         growth: float,
-        *,
-        instance: str | None = None,
-        keep_log: bool = False,
-        batch_size: int | None = None,
-        labels: Sequence[str] = (),
-        mixture_growth: float | None = None,
-        route_growth: float | None = None,
-        seedless: Set[str] = frozenset(),
+        **traits: Unpack[Traits],
     ) -> bool:
         """Create an experiment with generators 0, 1, 2, …; False if it exists already with the same config.
 
         growth: estimates are due at (1 + growth) times the samples they were last due at (decisions.md §2).
-        instance: what tells it from others of its name, never used before; random where not given. keep_log: snapshots
-        do not trim the log, which holds the record of each pick too. batch_size: picks begin at multiples of it in the
-        sequence of their generator; None: samples have no indices. labels: of the metrics that are watched.
-        mixture_growth: for the goal "mixture", by which part the samples of all generators grow until it is made again.
-        route_growth: the same for the goal "route" and its model. seedless: the generators that ignore seeds; their
-        samples have no indices. Raises Conflict if another config has the name.
+        Raises Conflict if another config has the name.
         """
+        batch_size, seedless = traits.get("batch_size"), traits.get("seedless", ())
+        mixture, route = traits.get("mixture_growth"), traits.get("route_growth")
         created = await self._commands.experiment_script(
             "create_experiment",
             experiment,
             new_config=config,
             growth=repr(float(growth)),
-            instance=instance or uuid.uuid4().hex,
-            keep_log=int(keep_log),
+            instance=traits.get("instance") or uuid.uuid4().hex,
+            keep_log=int(traits.get("keep_log", False)),
             batch_size="" if batch_size is None else batch_size,
-            labels=" ".join(labels),
-            mixture_growth="" if mixture_growth is None else repr(float(mixture_growth)),
-            route_growth="" if route_growth is None else repr(float(route_growth)),
+            labels=" ".join(traits.get("labels", ())),
+            mixture_growth="" if mixture is None else repr(float(mixture)),
+            route_growth="" if route is None else repr(float(route)),
             names=generators,
             seedless=[int(name in seedless) for name in generators],
         )
@@ -126,7 +136,7 @@ class Experiments:
             remembered=self._settled_limit,
             held=has.estimates,
             held_mixture=has.mixture,
-            held_routes=has.routes,
+            held_model=has.model,
         )
         return parse_state(answer, known, intervals if told else None)
 
@@ -205,22 +215,17 @@ class Experiments:
 
         Changes of watched metrics alone, or of the leases of open picks, are left out.
         """
-        facts = ("instance", "state_token", "made_mixture")
-        parts = ("counts", "quarantined", "scoring_errors", "routes")
+        facts = ("instance", "state_token", "made_mixture", "made_routes")
+        parts = ("counts", "quarantined", "scoring_errors")
         keys_of = [[self._commands.key(name, part) for part in parts] for name in experiments]
         found = await self._commands.call_many(
             [
                 command
-                for counts, quarantined, scoring_errors, routes in keys_of
-                for command in (
-                    ("HMGET", counts, *facts),
-                    ("HLEN", quarantined),
-                    ("HVALS", scoring_errors),
-                    ("HGET", routes, "of"),
-                )
+                for counts, quarantined, scoring_errors in keys_of
+                for command in (("HMGET", counts, *facts), ("HLEN", quarantined), ("HVALS", scoring_errors))
             ]
         )
-        each = zip(*(found[place::4] for place in range(4)), strict=True)
+        each = zip(found[::3], found[1::3], found[2::3], strict=True)
         return [repr(one).encode() if one[0][0] else b"" for one in each]
 
     async def latch_decision(

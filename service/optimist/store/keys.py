@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
+from optimist.records import Artefact
 from optimist_client.errors import FixError
 
 EXPERIMENTS = "optimist:experiments"
@@ -18,19 +19,10 @@ SCORERS = "optimist:scorers"
 DUE = "optimist:due"
 """Channel: "<id> <generator> <seq>" for every batch after which an estimate is due; "<id> 0 0" of a new experiment."""
 SCORED = "optimist:scored"
-"""Channel: "<id> <generator> <seq>" for every new estimate of a primary metric."""
-MODES = "optimist:modes"
-"""Channel: "<id> <generator> 0", or "<id> <generator> 0 <label>", where a generator's modes are wanted."""
-MODES_MADE = "optimist:modes-made"
-"""Channel: "<id> <generator> <seq>" for modes that were made, those of watched metrics excepted."""
-MIXTURES = "optimist:mixtures"
-"""Channel: "<id> 0 0", or "<id> 0 0 <label>", where somebody wants the mixture of an experiment by a metric."""
-MIXTURES_MADE = "optimist:mixtures-made"
-"""Channel: "<id> 0 <samples>" for every new mixture that picks are made from."""
-ROUTES = "optimist:routes"
-"""Channel: "<id> 0 0" where somebody wants the table of an experiment that routes prompts."""
-ROUTES_MADE = "optimist:routes-made"
-"""Channel: "<id> 0 <samples>" for every new model of contexts."""
+"""Channel: "<id> <generator> <seq>" for every new estimate of a primary metric; "<id> 0 <samples>" for every new
+mixture, or model of contexts, that picks are made from."""
+WANTED = "optimist:wanted"
+"""Channel: "<id> 0 0 <artefact>" where somebody waits for something that scorers make."""
 
 MIXTURE: Final = "mixture"
 """In place of an ordinal: the mixture of all generators, whose unit is "mixture" or "mixture:<label>"."""
@@ -38,6 +30,7 @@ ROUTES_UNIT: Final = "routes"
 """In place of an ordinal: the model of contexts, and the table, of all generators; only by the primary metric."""
 Place = int | Literal["mixture", "routes"]
 """What has a claim: a generator, by its ordinal, and the mixture of all, by each metric; and the routes."""
+_CLAIMED: dict[str, Place] = {"mixture": MIXTURE, "model": ROUTES_UNIT, "routes": ROUTES_UNIT}
 
 # A unit is a generator as one metric scores it: "<g>" by the primary metric, "<g>:<label>" by a watched one.
 EXPERIMENT_PARTS = (
@@ -64,9 +57,7 @@ EXPERIMENT_PARTS = (
     "history",  # string: seven bytes a told batch: generator, late or without a pick, rows
     "decision",  # string: JSON, set once
     "fitted",  # string: what was fixed once from the first samples; fitted:<label> of a watched metric
-    "modes",  # hash: unit → "<seq> <payload>"
-    "mixtures",  # hash: label of the metric, "" of the primary one → "<made> <parts> <payload>", see put_mixture.lua
-    "routes",  # hash: the newest model of contexts and the newest table, see put_routes.lua
+    "artefacts",  # hash: what scorers made of logs: mixtures, models of contexts, tables, modes, see put_artefact.lua
     "blended",  # hash: ordinal → samples that the mixture still owes to it, and the newest answers, see blend.lua
     "claims",  # hash: unit → "<n> <deadline> <owner>"; with the instance before it n makes the token
     "snapshots",  # hash: unit → "<unique> <chunks> <seq> <SHA-256>"
@@ -130,6 +121,11 @@ def experiment_key(experiment: str, part: str) -> str:
 def unit(generator: Place, label: str = "") -> str:
     """A generator, or the mixture, as one metric scores it; label: of a watched metric, "" for the primary one."""
     return f"{generator}:{label}" if label else str(generator)
+
+
+def claimed_for(artefact: Artefact) -> Place:
+    """What has the claim under which an artefact is published."""
+    return _CLAIMED[artefact.kind] if artefact.generator is None else artefact.generator
 
 
 def facts(label: str) -> str:

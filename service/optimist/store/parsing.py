@@ -18,8 +18,7 @@ from optimist.records import (
     Retraction,
     Returned,
     State,
-    StoredMixture,
-    StoredRoutes,
+    StoredArtefact,
     Unit,
     WatchedState,
 )
@@ -42,10 +41,10 @@ def parse_state(
 
     told: the told intervals of each generator, as state.lua answers them; None: they were not read.
 
-    known: a state read before, whose `held` estimates, mixture and routes were left out; these, and its open picks, are
+    known: a state read before, whose `held` estimates, mixture and model were left out; these, and its open picks, are
     taken from it.
     """
-    decision, leased, *flat, mixture, routes = answer
+    decision, leased, *flat, mixture, mixture_body, model = answer
     counts, names, states, controls, estimates, errors, quarantined, returned, snapshots, named_copies = map(
         _pairs, flat
     )
@@ -103,10 +102,10 @@ def parse_state(
         last=counts.get("last", ""),
         labels=tuple(counts.get("labels", "").split()),
         mixture_growth=float(counts["mixture_growth"]) if "mixture_growth" in counts else None,
-        mixture=_mixture(mixture, counts, known),
+        mixture=_mixture(mixture, mixture_body, counts, known),
         mixture_error=errors.get(MIXTURE),
         route_growth=float(counts["route_growth"]) if "route_growth" in counts else None,
-        routes=_routes(routes, counts, known),
+        model=_model(model, counts, known),
         routes_error=errors.get(ROUTES_UNIT),
     )
 
@@ -156,7 +155,7 @@ class Held(NamedTuple):
 
     estimates: list[str]
     mixture: str
-    routes: str
+    model: str
 
     @classmethod
     def from_state(cls, known: ExperimentState) -> Held:
@@ -164,46 +163,40 @@ class Held(NamedTuple):
         return cls(
             [generator.estimate_made for generator in known.generators],
             "" if known.mixture is None else known.mixture.made,
-            "" if known.routes is None else known.routes.made,
+            "" if known.model is None else known.model.made,
         )
 
 
 NOTHING_HELD = Held([], "", "")
 
 
-def _mixture(entry: bytes, counts: Mapping[str, str], known: ExperimentState | None) -> StoredMixture | None:
-    """The mixture that picks are made from; an empty entry is that of `known` if it still stands."""
+def _mixture(
+    head: bytes, body: bytes, counts: Mapping[str, str], known: ExperimentState | None
+) -> StoredArtefact | None:
+    """The mixture that picks are made from; an empty head is that of `known` if it still stands."""
     if "mixture_growth" not in counts or "made_mixture" not in counts:
         return None
-    if entry or known is None:
-        return parse_mixture(entry or None)
+    if head or known is None:
+        return parse_artefact(head or None, body)
     return known.mixture
 
 
-def _routes(entry: bytes, counts: Mapping[str, str], known: ExperimentState | None) -> StoredRoutes | None:
-    if entry or known is None:
-        return parse_routes(entry or None)
-    return known.routes if "made_routes" in counts else None
+def _model(head: bytes, counts: Mapping[str, str], known: ExperimentState | None) -> StoredArtefact | None:
+    if head or known is None:
+        return parse_artefact(head or None)
+    return known.model if "made_model" in counts else None
 
 
-def parse_routes(entry: bytes | None) -> StoredRoutes | None:
-    """The name and parts of the newest model of contexts, which put_routes.lua stores as `made`; None without it."""
-    if entry is None:
+def parse_artefact(head: bytes | None, body: bytes | None = b"") -> StoredArtefact | None:
+    """What put_artefact.lua stores of an artefact, "<made> <parts>" and the payload; None without one."""
+    if head is None or body is None:
         return None
-    made, listed = entry.decode().split(" ", 1)
-    return StoredRoutes(made, parse_parts(listed))
-
-
-def parse_mixture(entry: bytes | None) -> StoredMixture | None:
-    """An entry of `mixtures`; None without one."""
-    if entry is None:
-        return None
-    made, listed, payload = entry.decode().split(" ", 2)
-    return StoredMixture(made, parse_parts(listed), payload)
+    made, listed = head.decode().split(" ", 1)
+    return StoredArtefact(made, parse_parts(listed), body)
 
 
 def parse_parts(listed: str) -> dict[int, LogExtent]:
-    """The parts of a mixture, or of routes, as parts.lua writes them, by ordinal."""
+    """The parts of an artefact as parts.lua writes them, by ordinal."""
     each = (map(int, one.split(":")) for one in listed.split(","))
     return {generator: LogExtent(seq, samples) for generator, seq, samples in each}
 

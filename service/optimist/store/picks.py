@@ -181,7 +181,7 @@ class Picks:
             new_picks=new_picks,
             held=has.estimates,
             held_mixture=has.mixture,
-            held_routes=has.routes,
+            held_model=has.model,
             instance=instance,
         )
         return Exchanged(

@@ -61,7 +61,7 @@ class _Written(NamedTuple):
 
 
 class Restoration:
-    """The import of one experiment. Add the snapshots of each generator, then its log; call `commit` last."""
+    """The import of one experiment: add the snapshots of each generator, its log, and the checks; then `commit`."""
 
     def __init__(self, commands: Commands, index: Index, experiment: str) -> None:
         self._commands = commands
@@ -132,6 +132,13 @@ class Restoration:
         )
         self._written[generator] = _Written(size, restarted, chain)
 
+    async def add_checks(self, sizes: Mapping[str, str], levels: Sequence[Sequence[KeptLevel]]) -> None:
+        """Add what new batches are compared with: what `Store.usual_sizes` and `Store.levels` showed."""
+        await self._stage_hash("checks", sizes)
+        for ordinal, kept in enumerate(levels):
+            if kept:
+                await self._stage(f"levels:{ordinal}", "ZADD", *(text for level in kept for text in level.stored))
+
     async def commit(
         self,
         config: str,
@@ -139,16 +146,14 @@ class Restoration:
         stored: ExperimentState,
         history: bytes,
         fitted: Mapping[str, bytes],
-        sizes: Mapping[str, str] | None = None,
-        levels: Sequence[Sequence[KeptLevel]] = (),
         batch_size: int | None = None,
         watched: Mapping[Unit, WatchedState] = NOTHING_WATCHED,
     ) -> bool:
         """Make it the experiment of its name, as `stored` says; False if the one of this `stored.instance` is there.
 
-        fitted: what `Store.fitted` showed, by label. sizes: what `Store.usual_sizes` showed. levels: what
-        `Store.levels` showed. batch_size: as `Store.create_experiment` takes it. watched: what `Store.watched` showed.
-        Raises Conflict where another experiment has the name, NotFound where parts have expired meanwhile.
+        fitted: what `Store.fitted` showed, by label. batch_size: as `Store.create_experiment` takes it. watched: what
+        `Store.watched` showed. Raises Conflict where another experiment has the name, NotFound where parts have expired
+        meanwhile.
         """
         counts: dict[str, Argument] = {
             "growth": repr(float(growth)),
@@ -185,15 +190,11 @@ class Restoration:
         await self._stage_hash("counts", counts)
         for part, fields in (_hashes(stored) | self._hashes_of(watched, stored.instance, fitted)).items():
             await self._stage_hash(part, fields)
-        await self._stage_hash("checks", sizes or {})
         for state in stored.generators:
             for start in range(0, len(state.told), _TOLD):
                 found = state.told[start : start + _TOLD]
                 scored = [part for first, stop in found for part in (stop, f"{first} {stop}")]
                 await self._stage(f"told:{state.ordinal}", "ZADD", *scored)
-        for ordinal, kept in enumerate(levels):
-            if kept:
-                await self._stage(f"levels:{ordinal}", "ZADD", *(text for level in kept for text in level.stored))
         await self._stage_hash("snapshots", {keys.unit(*unit): pointer for unit, pointer in self._pointers.items()})
         for start in range(0, len(history), CHUNK_BYTES):
             await self._stage("history", "SETRANGE", start, history[start : start + CHUNK_BYTES])

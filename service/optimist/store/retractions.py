@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 from optimist.records import Acceptance, KeptLevel, RetractedLog, Retraction
 from optimist.store import keys
@@ -31,12 +31,10 @@ class StoredLevels:
         self,
         experiment: str,
         *,
-        pick: int | None = None,
-        generator: int | None = None,
-        position: int | None = None,
         who: str = "",
         reason: str = "",
         instance: str | None = None,
+        **named: Unpack[BatchName],
     ) -> tuple[Acceptance, bool]:
         """Accept a batch on another scale as it is, or all batches of a generator; idempotent.
 
@@ -44,13 +42,13 @@ class StoredLevels:
         position, Retracted for a batch that was retracted, Conflict for a pick without a batch, and where
         `MOST_ACCEPTED` were accepted before.
         """
-        named = named_batch(pick, generator, position)
+        of = named_batch(**named)
         ordinal, record, already = await self._commands.experiment_script(
             "accept_batch",
             experiment,
-            generator=named.generator,
-            position=named.position,
-            number=named.number,
+            generator=of.generator,
+            position=of.position,
+            number=of.number,
             who=who,
             reason=reason,
             most=MOST_ACCEPTED,
@@ -59,16 +57,24 @@ class StoredLevels:
         return Acceptance.from_record(int(ordinal), record.decode()), bool(already)
 
 
+class BatchName(TypedDict, total=False):
+    """The name of a batch, or of batches: a pick, a generator and a position of its log, or all of a generator."""
+
+    pick: int | None
+    generator: int | None
+    position: int | None
+
+
 class NamedBatch(NamedTuple):
-    """The batch, or batches, that a script which uses lua/named_batch.lua is about; "" stands for None."""
+    """The same for a script that uses lua/named_batch.lua; "" stands for None."""
 
     generator: int | str
     position: int | str
     number: int | str
 
 
-def named_batch(pick: int | None, generator: int | None, position: int | None) -> NamedBatch:
-    """The batch of a pick, the one at a position of a generator's log, or all of a generator. Raises ValueError."""
+def named_batch(pick: int | None = None, generator: int | None = None, position: int | None = None) -> NamedBatch:
+    """The batch, or batches, of this `BatchName`. Raises ValueError."""
     if (pick is None) == (generator is None) or (position is not None and generator is None):
         raise ValueError("expected a pick, a generator, or a generator and a position")
     return NamedBatch(*("" if value is None else value for value in (generator, position, pick)))
@@ -83,14 +89,12 @@ class Retractions:
         self,
         experiment: str,
         *,
-        pick: int | None = None,
-        generator: int | None = None,
-        position: int | None = None,
         until: int | None = None,
         who: str = "",
         reason: str = "",
         fits_kernels: bool = False,
         instance: str | None = None,
+        **named: Unpack[BatchName],
     ) -> tuple[Retraction | None, bool]:
         """Retract the batch of a pick, the one at a position of a generator's log, or all of a generator; idempotent.
 
@@ -99,15 +103,15 @@ class Retractions:
         stay. Returns the record (None where the generator has no batches), and whether it was retracted before. Raises
         NotFound for an unknown pick, generator or position, NotRetractable where the log is needed and was trimmed.
         """
-        named = named_batch(pick, generator, position)
-        if until is not None and (generator is None or position is not None):
+        if until is not None and (named.get("generator") is None or named.get("position") is not None):
             raise ValueError("until: expected a generator, without a position")
+        of = named_batch(**named)
         ordinal, record, already, _ = await self._commands.experiment_script(
             "retract",
             experiment,
-            generator=named.generator,
-            position=named.position,
-            number=named.number,
+            generator=of.generator,
+            position=of.position,
+            number=of.number,
             until_then="" if until is None else until,
             who=who,
             reason=reason,

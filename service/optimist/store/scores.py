@@ -162,48 +162,6 @@ class Scores:
         """The kernels that `put_fitted` stored; None before that, or where there is no such experiment."""
         return await self._commands.call("GET", self._commands.key(experiment, keys.by_label("fitted", label)))
 
-    async def want_modes(self, experiment: str, generator: int, label: str = "") -> None:
-        """Announce on `keys.MODES` that a client waits for a generator's modes."""
-        text = f"{self._commands.full(experiment)} {generator} 0"
-        await self._commands.call("PUBLISH", keys.MODES, f"{text} {label}" if label else text)
-
-    async def put_modes(
-        self,
-        experiment: str,
-        generator: int,
-        seq: int,
-        payload: str,
-        token: str,
-        *,
-        chain: str = "",
-        kernels: str = "",
-        label: str = "",
-    ) -> bool:
-        """Publish a generator's modes at log position `seq`; False if newer ones exist."""
-        stands = await self._commands.experiment_script(
-            "put_modes",
-            experiment,
-            generator=generator,
-            label=label,
-            seq=seq,
-            payload=payload,
-            token=token,
-            chain=chain,
-            kernels=kernels,
-            channel=keys.MODES_MADE,
-            experiment=self._commands.full(experiment),
-        )
-        return bool(stands[0])
-
-    async def modes(self, experiment: str, generator: int, label: str = "") -> tuple[int, str] | None:
-        """The log position and payload of a generator's newest modes, None before the first."""
-        unit = keys.unit(generator, label)
-        entry = await self._commands.call("HGET", self._commands.key(experiment, "modes"), unit)
-        if entry is None:
-            return None
-        seq, payload = entry.decode().split(" ", 1)
-        return int(seq), payload
-
     async def quarantine(
         self, experiment: str, generator: int, seq: int, reason: str, token: str, *, chain: str = "", label: str = ""
     ) -> None:

@@ -13,6 +13,7 @@ from redis.exceptions import NoPermissionError
 from optimist.records import CannotStart
 from optimist.store import keys
 from optimist.store.announcements import Announcements, announcements
+from optimist.store.artefacts import Artefacts
 from optimist.store.clients import Cluster
 from optimist.store.commands import Commands
 from optimist.store.experiments import Experiments
@@ -20,7 +21,6 @@ from optimist.store.index import Index
 from optimist.store.keys import EXPERIMENTS, PROBE, experiment_key
 from optimist.store.keys import FORMAT as FORMAT_KEY
 from optimist.store.logs import Logs, Snapshots
-from optimist.store.made import Mixtures, Routes
 from optimist.store.picks import Picks, Previews
 from optimist.store.reaching import ServerIdentity, reaching_redis
 from optimist.store.references import References
@@ -106,9 +106,7 @@ class Health:
     limit_bytes: int | None
 
 
-class Store(
-    Experiments, Picks, Logs, Scores, Mixtures, Routes, Snapshots, Previews, StoredLevels, Retractions, Restorations
-):
+class Store(Experiments, Picks, Logs, Scores, Artefacts, Snapshots, Previews, StoredLevels, Retractions, Restorations):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
 
     namespace: whose they are; their names are then as users know them, and nothing of another namespace can be named.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Query
@@ -17,7 +16,17 @@ from optimist.api.problems import ApiError, invalid
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.standings import has_other_costs
 from optimist.experiments.state import PolicyState
-from optimist.records import LEAST_MIXED, LEAST_ROUTED, Conflict, ExperimentState, NotFound
+from optimist.records import (
+    LEAST_MIXED,
+    LEAST_ROUTED,
+    ROUTE_TABLE,
+    Artefact,
+    Conflict,
+    ExperimentState,
+    GeneratorState,
+    NotFound,
+    StoredArtefact,
+)
 from optimist_client.errors import BEING_MADE
 from optimist_client.metrics import Metric
 from optimist_client.models import Blend, BlendRequest, Experiment, Identifier, Mixture, Modes, Routes
@@ -38,36 +47,62 @@ NAMED = 5
 Result = TypeVar("Result")
 
 
-async def requested(
-    look: Callable[[], Awaitable[tuple[Result | None, bool]]],
-    want: Callable[[], Awaitable[None]],
-    error: Callable[[], Awaitable[str | None]] | None = None,
-    is_at_work: Callable[[], Awaitable[bool]] | None = None,
+async def awaited(
+    context: Context,
+    experiment: Experiment,
+    artefact: Artefact,
+    check: Callable[[PolicyState], Awaitable[None]],
+    look: Callable[[PolicyState], Awaitable[tuple[Result | None, bool]]],
 ) -> Result:
-    """The newest result of a scorer; an earlier one if it has not been made anew in time.
+    """The artefact as scorers make it of the logs as they are now; an earlier one if that takes too long.
 
-    look: reads what there is, None for nothing, and whether it is new enough; it raises if it cannot be made. want:
-    tells the scorers to make it. error: why they cannot, None if they can. is_at_work: whether a scorer is at it.
-    Raises `ApiError` 422 with the reason of `error`, 503 if there is nothing in time: `BEING_MADE` while a scorer is at
-    work, so that it pays to ask again for as long as that takes, else "no-scorer".
+    check: raises where it cannot be made of a state. look: reads what there is, None for nothing, and whether it is new
+    enough.
+    Raises NotFound if the experiment was deleted; `ApiError` 422 with the reason why scorers cannot make it; 503 if
+    there is nothing in time: `BEING_MADE` while a scorer is at work, so that it pays to ask again for as long as that
+    takes, else "no-scorer".
     """
+    name, store = experiment.config.name, context.store
     deadline, ask_at, first = time.monotonic() + PATIENCE, 0.0, 0.0
     while True:
-        (made, is_new), now = await look(), time.monotonic()
+        state = await context.state(experiment)
+        if state.stored.instance != experiment.instance:
+            raise NotFound(f"experiment {name!r} was deleted and created again")
+        await check(state)
+        (made, is_new), now = await look(state), time.monotonic()
         if made is not None and (is_new or now >= deadline):
             return made
-        # A note of earlier is not believed before a scorer had the time to try again.
-        if error is not None and first and now >= first + BELIEVED and (note := await error()):
+        # A note of earlier is not believed before a scorer had the time to try again. Those of a generator are about
+        # its estimates.
+        is_believed = artefact.generator is None and first and now >= first + BELIEVED
+        if is_believed and (note := await store.artefact_error(name, artefact)):
             raise invalid(note)
         if now >= deadline:
-            if is_at_work is not None and await is_at_work():
+            if artefact.generator is None and await store.is_claimed(name):
                 said = "a scorer is at work on it, and requests change nothing of that: ask again until it is there"
                 raise ApiError(503, BEING_MADE, "Being made", said, action="retry")
             raise ApiError(503, "no-scorer", "Not scored yet", "no scorer responded in time", action="retry")
         if now >= ask_at:
-            await want()
+            await store.want(name, artefact)
             first, ask_at = first or now, now + ASK_AGAIN
         await asyncio.sleep(POLL)
+
+
+async def _check_fitted(context: Context, state: PolicyState, metric: Metric, label: str) -> None:
+    """Raise `ApiError` 422 while what the metric fixes from the first samples is not fixed."""
+    needed = needed_to_fit(metric, len(state.stored.active))
+    if not needed or await context.store.fitted(state.config.name, label) is not None:
+        return
+    if lacking := missing(state.stored, needed):
+        raise invalid(f"the kernel bandwidth is not fixed yet: it takes {lacking}")
+
+
+def _is_of(begun: Sequence[GeneratorState], able: Sequence[GeneratorState], positions: Sequence[int]) -> bool:
+    """Whether something at these positions was made of all samples that the able generators had at the beginning."""
+    ordinals = {generator.ordinal for generator in able}
+    # Generators that were added since are the last ones.
+    parts = zip(begun, positions, strict=False)
+    return all(seq >= g.seq if g.ordinal in ordinals else not seq for g, seq in parts)
 
 
 def missing(stored: ExperimentState, needed: int) -> str:
@@ -96,7 +131,23 @@ async def get_mixture(
     asked, label = metric_called(experiment, metric)
     if "mixtures" not in asked.offers:
         raise invalid(f"the metric {asked.shown_label!r}, with these settings, has no score of mixtures")
-    return await _awaited_mixture(context, _WantedMixture(experiment, asked, label))
+    begun = (await context.state(experiment)).stored
+
+    async def check(state: PolicyState) -> None:
+        if lacking := missing(state.stored, LEAST_MIXED):
+            raise invalid(f"there are too few samples to say how generators blend: it takes {lacking}")
+        await _check_fitted(context, state, asked, label)
+
+    async def look(state: PolicyState) -> tuple[Mixture | None, bool]:
+        made = await context.mixture(state, label)
+        if made is None:
+            return None, False
+        # Where picks are made from it, it is new enough unless it is due to be made again now.
+        if state.stored.mixture_growth is not None and not label and not state.has_ended:
+            return made, not state.stored.is_mixture_due
+        return made, _is_of(begun.generators, begun.mixable, made.positions)
+
+    return await awaited(context, experiment, Artefact("mixture", label), check, look)
 
 
 @router.post("/blend", tags=["experiments"])
@@ -130,62 +181,6 @@ async def blend(name: Identifier, request: BlendRequest, context: ContextDep) ->
     return Blend(counts={generator: count for generator, count in shared.items() if count}, weights=weights)
 
 
-@dataclass(frozen=True)
-class _WantedMixture:
-    """Whose mixture is wanted, by which metric."""
-
-    experiment: Experiment
-    metric: Metric
-    label: str
-    """The store's name of the metric: "" for the one that decides."""
-
-    def is_made(self, begun: PolicyState, state: PolicyState, made: Mixture) -> bool:
-        """Whether the mixture was made of all samples that there were at the beginning; or, where picks are made from
-        it, whether it is not due to be made again now."""
-        if state.stored.mixture_growth is not None and not self.label and not state.has_ended:
-            return not state.stored.is_mixture_due
-        mixable = {generator.ordinal for generator in begun.stored.mixable}
-        # Generators that were added since are the last ones.
-        parts = zip(begun.stored.generators, made.positions, strict=False)
-        return all(seq >= g.seq if g.ordinal in mixable else not seq for g, seq in parts)
-
-
-async def _mixture_state(context: Context, wanted: _WantedMixture) -> PolicyState:
-    """The experiment's state.
-
-    Raises NotFound if the experiment was deleted, `ApiError` 422 if no mixture can be made from its samples so far.
-    """
-    state = await context.state(wanted.experiment)
-    stored, name = state.stored, wanted.experiment.config.name
-    if stored.instance != wanted.experiment.instance:
-        raise NotFound(f"experiment {name!r} was deleted and created again")
-    if lacking := missing(stored, LEAST_MIXED):
-        raise invalid(f"there are too few samples to say how generators blend: it takes {lacking}")
-    needed = needed_to_fit(wanted.metric, len(stored.active))
-    if needed and await context.store.fitted(name, wanted.label) is None and (lacking := missing(stored, needed)):
-        raise invalid(f"the kernel bandwidth is not fixed yet: it takes {lacking}")
-    return state
-
-
-async def _awaited_mixture(context: Context, wanted: _WantedMixture) -> Mixture:
-    """The mixture of the logs as they are now, or the latest available. Raises `ApiError` 503 without any, as
-    `requested` does."""
-    name, label = wanted.experiment.config.name, wanted.label
-    begun = await _mixture_state(context, wanted)
-
-    async def look() -> tuple[Mixture | None, bool]:
-        state = await _mixture_state(context, wanted)
-        made = await context.mixture(state, label)
-        return made, made is not None and wanted.is_made(begun, state, made)
-
-    return await requested(
-        look,
-        lambda: context.store.want_mixture(name, label),
-        lambda: context.store.mixture_error(name, label),
-        lambda: context.store.is_claimed(name),
-    )
-
-
 @router.get("/routes", tags=["experiments"])
 async def get_routes(name: Identifier, context: ContextDep) -> Routes:
     """Which generator is the best one for which prompts, and what routing gains over the best single generator.
@@ -197,42 +192,27 @@ async def get_routes(name: Identifier, context: ContextDep) -> Routes:
     experiment = await context.experiment(name)
     if not experiment.config.asks.has_contexts:
         raise invalid(f"only experiments with the goal 'route' have routes; the goal is {experiment.config.goal!r}")
-    begun = await _routed_state(context, experiment)
+    begun = await context.state(experiment)
 
-    async def look() -> tuple[Routes | None, bool]:
-        made = await context.routing_table(await _routed_state(context, experiment))
-        return made, made is not None and _is_of(begun, made) and not has_other_costs(begun, made)
+    async def check(state: PolicyState) -> None:
+        if lacking := missing(state.stored, LEAST_ROUTED):
+            raise Conflict(f"there are too few samples to say how prompts are routed: it takes {lacking}")
+        if not state.can_be_scored:
+            needed = state.needed_to_fit
+            few = [generator.name for generator in state.stored.active if generator.batches < needed]
+            raise Conflict(
+                f"the bandwidth of contexts is not fixed yet: it takes {needed} told picks of each generator, and "
+                f"{', '.join(few[:5])} {'has' if len(few) == 1 else 'have'} fewer"
+            )
 
-    async def error() -> str | None:
-        return (await context.state(experiment)).stored.routes_error
+    async def look(state: PolicyState) -> tuple[Routes | None, bool]:
+        made = await context.routing_table(state)
+        if made is None:
+            return None, False
+        is_of = _is_of(begun.stored.generators, begun.stored.routable, made.positions)
+        return made, is_of and not has_other_costs(begun, made)
 
-    return await requested(look, lambda: context.store.want_routes(name), error, lambda: context.store.is_claimed(name))
-
-
-async def _routed_state(context: Context, experiment: Experiment) -> PolicyState:
-    """The experiment's state. Raises NotFound if it was deleted, Conflict while there are too few samples."""
-    state = await context.state(experiment)
-    name = experiment.config.name
-    if state.stored.instance != experiment.instance:
-        raise NotFound(f"experiment {name!r} was deleted and created again")
-    if lacking := missing(state.stored, LEAST_ROUTED):
-        raise Conflict(f"there are too few samples to say how prompts are routed: it takes {lacking}")
-    if not state.can_be_scored:
-        needed = state.needed_to_fit
-        few = [generator.name for generator in state.stored.active if generator.batches < needed]
-        raise Conflict(
-            f"the bandwidth of contexts is not fixed yet: it takes {needed} told picks of each generator, and "
-            f"{', '.join(few[:5])} {'has' if len(few) == 1 else 'have'} fewer"
-        )
-    return state
-
-
-def _is_of(begun: PolicyState, made: Routes) -> bool:
-    """Whether the table was made of all samples that there were at the beginning."""
-    routable = {generator.ordinal for generator in begun.stored.routable}
-    # Generators that were added since are the last ones.
-    parts = zip(begun.stored.generators, made.positions, strict=False)
-    return all(seq >= g.seq if g.ordinal in routable else not seq for g, seq in parts)
+    return await awaited(context, experiment, ROUTE_TABLE, check, look)
 
 
 @router.get("/generators/{generator:path}/modes", tags=["generators"])
@@ -253,9 +233,23 @@ async def get_modes(
     if "modes" not in asked.offers:
         raise invalid(f"modes need a kernel, and the metric {asked.shown_label!r} has no kernel")
     ordinal = await context.ordinal(experiment, generator)
-    wanted = _WantedModes(experiment, ordinal, asked, label)
-    told = await _position(context, wanted)
-    modes = await _awaited_modes(context, wanted, told)
+    told = (await context.store.state(name)).generators[ordinal].seq
+    artefact = Artefact("modes", label, ordinal)
+
+    async def check(state: PolicyState) -> None:
+        of = state.stored.generators[ordinal]
+        if of.batches == 0:
+            raise invalid(f"generator {of.name!r} has no samples yet")
+        if of.quarantined_count >= of.batches:
+            reasons = [f": {one.reason}" for one in of.quarantined[:1]]
+            raise invalid(f"no batch of generator {of.name!r} can be read{''.join(reasons)}")
+        await _check_fitted(context, state, asked, label)
+
+    async def look(state: PolicyState) -> tuple[StoredArtefact | None, bool]:
+        made = await context.store.artefact(name, artefact)
+        return made, made is not None and made.parts[ordinal].seq >= told
+
+    modes = Modes.model_validate_json((await awaited(context, experiment, artefact, check, look)).payload)
     return modes.model_copy(
         update={
             "stale": modes.position < told,
@@ -265,52 +259,3 @@ async def get_modes(
             ],
         }
     )
-
-
-@dataclass(frozen=True)
-class _WantedModes:
-    """Whose modes are wanted, by which metric."""
-
-    experiment: Experiment
-    ordinal: int
-    metric: Metric
-    label: str
-    """The store's name of the metric: "" for the one that decides."""
-
-
-async def _position(context: ContextDep, wanted: _WantedModes) -> int:
-    """The generator's log position.
-
-    Raises NotFound if the experiment was deleted, `ApiError` 422 if no modes can be computed from its batches so far.
-    """
-    experiment = wanted.experiment
-    stored = await context.store.state(experiment.config.name)
-    if stored.instance != experiment.instance:
-        raise NotFound(f"experiment {experiment.config.name!r} was deleted and created again")
-    generator = stored.generators[wanted.ordinal]
-    if generator.batches == 0:
-        raise invalid(f"generator {generator.name!r} has no samples yet")
-    if generator.quarantined_count >= generator.batches:
-        reasons = [f": {one.reason}" for one in generator.quarantined[:1]]
-        raise invalid(f"no batch of generator {generator.name!r} can be read{''.join(reasons)}")
-    needed = needed_to_fit(wanted.metric, len(stored.active))
-    if needed and await context.store.fitted(experiment.config.name, wanted.label) is None:
-        lacking = missing(stored, needed)
-        if lacking:
-            raise invalid(f"the kernel bandwidth is not fixed yet: it takes {lacking}")
-    return generator.seq
-
-
-async def _awaited_modes(context: ContextDep, wanted: _WantedModes, position: int) -> Modes:
-    """The modes at log position `position` or later, or the latest available. Raises `ApiError` 503 without any."""
-    name, ordinal, label = wanted.experiment.config.name, wanted.ordinal, wanted.label
-
-    async def look() -> tuple[str | None, bool]:
-        made = await context.store.modes(name, ordinal, label)
-        return (None, False) if made is None else (made[1], made[0] >= position)
-
-    async def want() -> None:
-        await _position(context, wanted)  # raises if all batches turn out to be unreadable
-        await context.store.want_modes(name, ordinal, label)
-
-    return Modes.model_validate_json(await requested(look, want))

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from fastapi import APIRouter, Path, Query, Request
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, Arrays, EncodedArrays
 from optimist.api.bodies.objects import ModelRoute, run_in_thread
@@ -56,6 +56,17 @@ Locks = WeakValueDictionary[tuple[str, str, str], asyncio.Lock]
 NONE = "there is no such upload, or it has expired: begin it again"
 
 
+class ReferenceQuery(BaseModel):
+    """What is said of a reference beside its arrays."""
+
+    name: Annotated[Identifier, Field(description="The name that experiments refer to")]
+    samples: Annotated[int | None, Field(ge=2, le=2**53, description="Number of real samples behind the moments")] = (
+        None
+    )
+    embedding: Annotated[EmbeddingName | None, Field(description="Name of the features' embedding")] = None
+    rows: Annotated[bool, Field(description="Whether to keep the rows of the features")] = False
+
+
 @router.post("", openapi_extra=ARRAYS_IN_OPENAPI)
 async def create_reference(
     request: Request,
@@ -63,12 +74,7 @@ async def create_reference(
     store: StoreDep,
     settings: SettingsDep,
     caller: CallerDep,
-    name: Annotated[Identifier, Query(description="The name that experiments refer to")],
-    samples: Annotated[
-        int | None, Query(ge=2, le=2**53, description="Number of real samples behind the moments")
-    ] = None,
-    embedding: Annotated[EmbeddingName | None, Query(description="Name of the features' embedding")] = None,
-    keep: Annotated[bool, Query(alias="rows", description="Whether to keep the rows of the features")] = False,
+    wanted: Annotated[ReferenceQuery, Query()],
 ) -> ReferenceInfo:
     """Store moments (`mean` (d,) and `covariance` (d, d), or pytorch-fid's `mu` and `sigma`) or real `features` (n, d).
 
@@ -77,8 +83,9 @@ async def create_reference(
     With `rows` the features are kept, too, as some metrics need it; see also the upload in pieces. Uploading the same
     reference again under the same name succeeds; 409 for another one.
     """
+    name, samples, embedding = wanted.name, wanted.samples, wanted.embedding
     arrays = await (await EncodedArrays.from_request(request)).decode(settings)
-    if keep:
+    if wanted.rows:
         if set(arrays) != {"features"}:
             raise invalid(f"rows: only features have rows to keep; found {', '.join(sorted(arrays)) or 'nothing'}")
         features = arrays["features"]

@@ -20,7 +20,7 @@ from optimist.policies import (
     warmup_batches,
 )
 from optimist.policies.stopping import FEWEST_SAMPLES
-from optimist.records import ExperimentState, GeneratorState, StoredMixture
+from optimist.records import ExperimentState, GeneratorState, StoredArtefact
 from optimist_client.models import Experiment
 
 
@@ -29,7 +29,7 @@ class ForMixture(Goal):
     """The goal "mixture": picks and decisions are made from the stored mixture."""
 
     policy: MixturePolicy
-    stored: StoredMixture | None
+    stored: StoredArtefact | None
     made: Mixture | None = field(compare=False)
     """What `stored` holds."""
 

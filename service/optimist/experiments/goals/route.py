@@ -15,7 +15,7 @@ from optimist.numerics.routing.features import Floats, contexts_to_fit
 from optimist.numerics.routing.model import RouteModel
 from optimist.policies import Arm, Arms, Decision, RoutePolicy, Stopping
 from optimist.policies.routing import Frontier
-from optimist.records import ExperimentState, GeneratorState, StoredRoutes
+from optimist.records import ExperimentState, GeneratorState, StoredArtefact
 from optimist_client.errors import FixError
 from optimist_client.goals import priced_by
 from optimist_client.models import Experiment, ExperimentConfig
@@ -30,14 +30,14 @@ GOES_ON = "experiments that route prompts go on until they are stopped or the bu
 class LoadedModel:
     """A model of contexts that this process has read."""
 
-    stored: StoredRoutes
+    stored: StoredArtefact
     model: RouteModel
     places: dict[int, int]
     """The place of each generator in the model, by ordinal."""
     _frontiers: dict[tuple[tuple[int, ...], tuple[float, ...]], Frontier] = field(default_factory=dict)
 
     @classmethod
-    def from_stored(cls, stored: StoredRoutes, model: RouteModel) -> LoadedModel:
+    def from_stored(cls, stored: StoredArtefact, model: RouteModel) -> LoadedModel:
         """The model as it is stored."""
         return cls(stored, model, {ordinal: place for place, ordinal in enumerate(model.generators)})
 
@@ -90,7 +90,7 @@ class ForRouting(Goal):
             max(config.warmup or 1, needed),
             Stopping(config.delta, config.tolerance),
             tuple(generator.ordinal for generator in stored.generators if generator.state != "retired"),
-            None if earlier is None or stored.routes is None else earlier.loaded,
+            None if earlier is None or stored.model is None else earlier.loaded,
             earlier is not None and earlier.overdue,
         )
 

@@ -1,5 +1,5 @@
 -- uses: units
--- keys: estimates watched modes mixtures routes curve scoring_errors counts previews
+-- keys: estimates watched artefacts curve scoring_errors counts previews
 
 -- Drops what was made of batches that count no longer, or with kernels that are fixed anew.
 
@@ -8,7 +8,7 @@ local function forget_derived(h, label, from)
   local unit = unit_of(h, label)
   redis.call('HDEL', label == '' and estimates or watched, unit)
   redis.call('HDEL', facts_of(label), 'made_' .. unit)
-  redis.call('HDEL', modes, unit)
+  redis.call('HDEL', artefacts, 'modes:' .. unit, 'modes:' .. unit .. ' body')
   redis.call('HDEL', scoring_errors, unit)
   local list = curve .. ':' .. unit
   local last = redis.call('LINDEX', list, -1)
@@ -25,39 +25,21 @@ local function includes(parts, h, from)
   return from == 0 or seq and tonumber(seq) >= from
 end
 
--- The note, and the points of the curve, of what is made of all generators.
-local function forget_points(unit, h, from)
+-- What is made of all generators under the claim of `unit`, the note about it, and the points of its curve, where these
+-- batches are in it.
+local function forget_artefact(artefact, unit, h, from)
+  local standing = redis.call('HGET', artefacts, artefact)
+  if standing and includes(standing:match('^%S+ (%S+)'), h, from) then
+    redis.call('HDEL', artefacts, artefact, artefact .. ' body')
+    redis.call('HDEL', counts, 'made_' .. artefact)
+  end
   redis.call('HDEL', scoring_errors, unit)
-  local list = curve .. ':' .. unit
+  local list = curve .. ':' .. artefact
   local last = redis.call('LINDEX', list, -1)
   while last and includes(last:match('^%d+ %d+ (%S+)'), h, from) do
     redis.call('RPOP', list)
     last = redis.call('LINDEX', list, -1)
   end
-end
-
--- The mixture by one metric, and the points of its curve, that include these batches.
-local function forget_mixture(label, h, from)
-  local unit = unit_of('mixture', label)
-  local standing = redis.call('HGET', mixtures, label)
-  if standing and includes(standing:match('^%S+ (%S+)'), h, from) then
-    redis.call('HDEL', mixtures, label)
-    redis.call('HDEL', facts_of(label), 'made_' .. unit)
-  end
-  forget_points(unit, h, from)
-end
-
--- The model of contexts, the table, and the points of its curve, that include these batches.
-local function forget_routes(h, from)
-  local made, of = unpack(redis.call('HMGET', routes, 'made', 'of'))
-  if made and includes(made:match('^%S+ (%S+)'), h, from) then
-    redis.call('HDEL', routes, 'made', 'model')
-    redis.call('HDEL', counts, 'made_routes')
-  end
-  if of and includes(of, h, from) then
-    redis.call('HDEL', routes, 'of', 'table')
-  end
-  forget_points('routes', h, from)
 end
 
 -- The previews of a generator's samples; those of batches at positions `first` to `last`, or all without a last one.

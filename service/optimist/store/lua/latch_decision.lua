@@ -1,5 +1,5 @@
 -- uses: prelude
--- keys: generators estimates mixtures decision counts
+-- keys: generators estimates artefacts decision counts
 -- args: payload basis_digest
 
 -- Decides an experiment if this is the SHA-1 of what it is decided by, '' for anything: of its estimates, or where the
@@ -10,7 +10,7 @@ local growth, made = unpack(redis.call('HMGET', counts, 'mixture_growth', 'made_
 local standing, seqs = {}, {}
 if growth then
   standing[1] = made or ''
-  local parts = ',' .. ((redis.call('HGET', mixtures, '') or ''):match('^%S+ (%S+)') or '')
+  local parts = ',' .. ((redis.call('HGET', artefacts, 'mixture') or ''):match('^%S+ (%S+)') or '')
   for g = 0, all - 1 do
     seqs[g + 1] = parts:match(',' .. g .. ':(%d+):') or '0'
   end

@@ -1,7 +1,7 @@
 -- uses: prelude picks
 -- keys: opening_lock counts leases picks terms expired_order decision
--- keys: generators states controls estimates scoring_errors quarantined returned snapshots named_copies mixtures routes
--- args: held_mixture held_routes held*
+-- keys: generators states controls estimates scoring_errors quarantined returned snapshots named_copies artefacts
+-- args: held_mixture held_model held*
 
 -- Whether `who` has the opening lock now, for `milliseconds`. One that lasts longer than that means
 -- that the server's clock was set back.
@@ -43,22 +43,13 @@ local function leave_out_held(all)
   end
 end
 
--- The mixture that picks are made from, '' if there is none, or if `held_mixture` is its name.
-local function read_mixture()
-  local growth, made = unpack(redis.call('HMGET', counts, 'mixture_growth', 'made_mixture'))
-  if not growth or not made or made == held_mixture then
+-- What an artefact that picks are made from was made of, '' if there is none, or if its name is `held_name`.
+local function read_made(artefact, held_name)
+  local made = redis.call('HGET', counts, 'made_' .. artefact)
+  if not made or made == held_name then
     return ''
   end
-  return redis.call('HGET', mixtures, '') or ''
-end
-
--- What the model of contexts that picks are made from was made of, '' as of the mixture.
-local function read_routes()
-  local made = redis.call('HGET', counts, 'made_routes')
-  if not made or made == held_routes then
-    return ''
-  end
-  return redis.call('HGET', routes, 'made') or ''
+  return redis.call('HGET', artefacts, artefact) or ''
 end
 
 -- Frees the leases that ran out, then answers everything that a decision is made from. A late pick stays in `picks`, so
@@ -94,7 +85,9 @@ local function read_state(remembered)
     state[2 + i] = (hash == scoring_errors or hash == snapshots) and of_primary(hash) or redis.call('HGETALL', hash)
   end
   leave_out_held(state[7])
-  state[#state + 1] = read_mixture()
-  state[#state + 1] = read_routes()
+  local mixture = redis.call('HEXISTS', counts, 'mixture_growth') == 1 and read_made('mixture', held_mixture) or ''
+  state[#state + 1] = mixture
+  state[#state + 1] = mixture ~= '' and redis.call('HGET', artefacts, 'mixture body') or ''
+  state[#state + 1] = read_made('model', held_model)
   return state
 end

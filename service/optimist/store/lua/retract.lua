@@ -215,13 +215,15 @@ if not is_one and not is_part then
   redis.call('HSET', counts, g .. ':handed', 0)
   redis.call('UNLINK', told .. ':' .. g)
 end
-forget_routes(g, refits[''] and 0 or first)
+forget_artefact('model', 'routes', g, refits[''] and 0 or first)
+forget_artefact('routes', 'routes', g, refits[''] and 0 or first)
 forget_previews(g, is_one and at or 1, is_one and at or last)
 forget_levels(g, is_one and at or 0)
 for _, label in ipairs(labels) do
   redis.call('HDEL', claims, unit_of(g, label))
   forget_derived(g, label, first)
-  forget_mixture(label, g, refits[label] and 0 or first)
+  local mixture = unit_of('mixture', label)
+  forget_artefact(mixture, mixture, g, refits[label] and 0 or first)
   if refits[label] then
     redis.call('DEL', by_label(fitted, label))
     redis.call('HDEL', facts_of(label), by_label('fitted', label), by_label('fitted_from', label))

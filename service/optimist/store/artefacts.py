@@ -1,0 +1,117 @@
+"""What scorers made of logs: mixtures, models of contexts, tables of routes, modes; and how samples of a mixture are
+shared out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from optimist.records import Artefact, ArtefactPoint, ChainedExtent, StoredArtefact
+from optimist.store import keys
+from optimist.store.commands import Commands
+from optimist.store.parsing import parse_artefact, parse_parts
+
+REMEMBERED = 256
+"""How many newest answers of `blend` are remembered for repeats."""
+
+
+class Artefacts:
+    """The part of `Store` about artefacts."""
+
+    _commands: Commands
+
+    async def want(self, experiment: str, artefact: Artefact) -> None:
+        """Announce on `keys.WANTED` that somebody waits for it as it is made of the logs as they are now."""
+        await self._commands.call("PUBLISH", keys.WANTED, f"{self._commands.full(experiment)} 0 0 {artefact.name}")
+
+    async def put_artefact(
+        self,
+        experiment: str,
+        artefact: Artefact,
+        payload: str | bytes,
+        token: str,
+        parts: Sequence[ChainedExtent],
+        *,
+        kernels: str = "",
+        point: str = "",
+    ) -> bool:
+        """Publish an artefact; False if one exists that knows more of a generator's log.
+
+        token: of a claim of `keys.claimed_for` it. payload: of the caller; point: what `artefact_curve` keeps of it, ""
+        for nothing. kernels: `kernels_digest` of what was fixed from the first samples, "" where nothing was. It
+        removes the note of `put_scoring_error`, unless that is about a generator. What picks are made from, which is a
+        model of contexts, and the mixture by the primary metric where that is the goal, changes the version and the
+        state token, and is announced on `keys.SCORED`.
+        Raises Superseded where another owner has the claim, where a batch in it was retracted, and where Redis has
+        another log, or other kernels, than it was made of.
+        """
+        if not parts or not payload:
+            raise ValueError("an artefact has a payload, and one generator or more")
+        stands = await self._commands.experiment_script(
+            "put_artefact",
+            experiment,
+            artefact=artefact.name,
+            unit=keys.unit(keys.claimed_for(artefact), artefact.label),
+            label=artefact.label,
+            payload=payload,
+            token=token,
+            point=point,
+            kernels=kernels,
+            channel=keys.SCORED,
+            experiment=self._commands.full(experiment),
+            parts=[
+                {"generator": part.generator, "seq": part.seq, "samples": part.samples, "chain": part.chain}
+                for part in parts
+            ],
+        )
+        return bool(stands[0])
+
+    async def artefact(self, experiment: str, artefact: Artefact) -> StoredArtefact | None:
+        """The newest one, None before the first."""
+        name = artefact.name
+        found = await self._commands.call("HMGET", self._commands.key(experiment, "artefacts"), name, f"{name} body")
+        return parse_artefact(*found)
+
+    async def artefact_error(self, experiment: str, artefact: Artefact) -> str | None:
+        """Why it cannot be made; None while nothing is known against it."""
+        unit = keys.unit(keys.claimed_for(artefact), artefact.label)
+        note = await self._commands.call("HGET", self._commands.key(experiment, "scoring_errors"), unit)
+        return None if note is None else note.decode()
+
+    async def artefact_curve(self, experiment: str, artefact: Artefact, start: int = 0) -> list[ArtefactPoint]:
+        """The points kept of it, from index `start` on: whenever the samples of all have grown by a 32nd."""
+        points = self._commands.key(experiment, f"curve:{artefact.name}")
+        return [_point(entry) for entry in await self._commands.call("LRANGE", points, start, -1)]
+
+    async def blend(
+        self, experiment: str, weights: Mapping[int, float], size: int, request: str, *, instance: str | None = None
+    ) -> dict[int, int]:
+        """Share out `size` samples, so that all that were ever shared out make the mixture, as `policies.blend_counts`
+        does.
+
+        weights: by ordinal, at least 0. The credits of generators that are not named stay as they are. request: a
+        repeat gets its answer again, as long as `REMEMBERED` newer ones have not come. Raises NotFound for an unknown
+        generator, ValueError for weights without a positive sum.
+        """
+        if size < 1 or not request or any(letter.isspace() or letter == "#" for letter in request):
+            raise ValueError("a mixture has a size, and a request without white space and number signs")
+        total = math.fsum(weights.values())
+        if not 0.0 < total < math.inf or min(weights.values()) < 0.0:
+            raise ValueError(f"expected weights of at least 0 with a positive sum, got {list(weights.values())}")
+        answer = await self._commands.experiment_script(
+            "blend",
+            experiment,
+            request=request,
+            size=size,
+            remembered=REMEMBERED,
+            shares=[{"generator": g, "share": repr(float(weight / total))} for g, weight in weights.items()],
+            instance=instance,
+        )
+        counts = map(int, answer[0].split())
+        return dict(zip(weights, counts, strict=True))
+
+
+def _point(entry: bytes) -> ArtefactPoint:
+    told, samples, listed, point = entry.decode().split(" ", 3)
+    return ArtefactPoint(int(told), int(samples), parse_parts(listed), point)
