@@ -41,7 +41,7 @@ def make(client: Optimist) -> None:
     for name, config in QUESTIONS.items():
         given = {**config, "reference": "standard"} if config["metric"] == "fid" else config
         # Picks wait for every estimate, so that they do not depend on how fast a scorer is.
-        given |= {} if name in ("blending", "routing") else {"rescore_growth": 0.0}
+        given = given | ({} if name in ("blending", "routing") else {"rescore_growth": 0.0})
         generators = list(GENERATORS)[: 2 if name == "trimmed" else None]
         experiment = client.create_experiment(name, generators, seed=7, max_wait=30.0, **given)
         play(experiment, {"trimmed": 60, "routing": 66}.get(name, 30))
