@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.fid import reference as reference_module
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.spectra import debiased_root_trace, eigen, symmetric
@@ -35,7 +37,7 @@ def drawn(count: int, power: float, seed: int) -> Tensor:
 def dense(reference: Reference, rows: Tensor, common: Tensor) -> tuple[float, float, float, Tensor]:
     """Estimate, variance of the influence, second order and influence of `common`, by two whole decompositions."""
     n = len(rows)
-    mean, values, root = rows.mean(0), reference.eigenvalues, reference.basis * reference.eigenvalues.sqrt()
+    mean, values, root = rows.mean(0), reference.eigenvalues, reference.basis() * reference.eigenvalues.sqrt()
     centred = rows - mean
     covariance = centred.T @ centred / (n - 1)
     moment = root.T @ covariance @ root
@@ -101,3 +103,17 @@ def test_one_sample_past_the_rank_is_no_jump_where_rows_span_less(seed: int):
         statistic.update(rows[:count])
         found.append(metric.analyse(statistic))
     assert [one.estimate for one in found] == pytest.approx([found[0].estimate] * 3, abs=0.3 * found[0].stopping_error)
+
+
+@pytest.mark.parametrize("samples", [60, 100])
+def test_no_estimate_finds_the_eigenvectors_of_a_reference_of_full_rank(samples: int, monkeypatch: pytest.MonkeyPatch):
+    """They take 2 s at d = 2048, and are not kept."""
+    spread = np.random.default_rng(0).standard_normal((80, 80))
+    bound = InfluenceBound(FrechetDistance(Reference(np.zeros(80), spread @ spread.T / 80 + np.eye(80), samples=500)))
+    rows = torch.from_numpy(np.random.default_rng(1).standard_normal((samples, 80)))
+    statistic = bound.statistic()
+    statistic.update(rows)
+    # Gaussian rows stand for those of the reference, which are made of its eigenvectors once.
+    assert bound.metric.reference.finite is not None
+    monkeypatch.setattr(reference_module, "_descending", lambda _: pytest.fail("it has found them"))
+    assert bound.estimate(statistic, {"features": rows[:40]}).value > 0.0

@@ -50,7 +50,7 @@ class FiniteReference:
         if reference.rank == reference.dimension:
             coordinates = torch.linalg.solve_triangular(reference.factor, centred, upper=True, left=False)
         else:
-            basis = reference.basis
+            basis = reference.basis()
             coordinates = (centred @ basis / reference.eigenvalues) @ (reference.factor @ basis).T
         return cls(samples, rows is None, centred, coordinates)
 
@@ -101,7 +101,7 @@ def by_covariance(eigenvalues: Tensor, coordinates: Tensor) -> Tensor:
 def _gaussian(reference: Reference) -> Tensor:
     """Rows (256, d) of N(0, Σ_r); the symmetric root makes them the same on all machines, to rounding."""
     normal = np.random.default_rng(0).standard_normal((SOME, reference.dimension))
-    basis = reference.basis
+    basis = reference.basis()
     return ((torch.from_numpy(normal).to(reference.device) @ basis) * reference.eigenvalues.sqrt()) @ basis.T
 
 
@@ -153,7 +153,7 @@ class Reference:
             """Upper trapezoidal R (rank, d) with RᵀR = Σ_r over `basis`: R Σ Rᵀ has the eigenvalues of S Σ S."""
         else:
             self._eigenvectors = _descending(covariance)
-            self.factor = torch.linalg.qr((self.basis * self.eigenvalues.sqrt()).T, mode="r").R
+            self.factor = torch.linalg.qr((self.basis() * self.eigenvalues.sqrt()).T, mode="r").R
         self._samples = samples
         self._some_rows = None if some_rows is None else torch.from_numpy(some_rows).to(device)
 
@@ -178,9 +178,10 @@ class Reference:
         """The `rank` eigenvalues above the cut, descending (rank)."""
         return self._eigenvalues[: self.rank]
 
-    @property
     def basis(self) -> Tensor:
-        """The eigenvectors of `eigenvalues` as columns (d, rank); where the rank is full they are newly found."""
+        """The eigenvectors of `eigenvalues` as columns (d, rank). Where the rank is full, they are not kept, but found
+        again: at d = 2048 in 2 s.
+        """
         if self._eigenvectors is None:
             return _descending(symmetric_product(self.factor.T, self.factor))
         return self._eigenvectors[:, : self.rank]
@@ -195,7 +196,7 @@ class Reference:
     @cached_property
     def root(self) -> Tensor:
         """Eigenvectors times √eigenvalue, over the whole support (d, support): x·root is S x in the eigenbasis."""
-        vectors = self.basis if self._eigenvectors is None else self._eigenvectors[:, : self.support]
+        vectors = self.basis() if self._eigenvectors is None else self._eigenvectors[:, : self.support]
         return vectors * self._eigenvalues[: self.support].sqrt()
 
     @cached_property
@@ -211,13 +212,13 @@ class Reference:
 
     def square_norms(self, rows: Tensor) -> Tensor:
         """‖Bᵀx‖² (k) of rows x (k, d), B = `basis`."""
-        inside = rows if self.rank == self.dimension else rows @ self.basis
+        inside = rows if self.rank == self.dimension else rows @ self.basis()
         return inside.square().sum(-1)
 
     @cached_property
     def projector(self) -> Tensor:
         """Onto the span of `basis` (d, d)."""
-        return self.basis @ self.basis.T
+        return self.basis() @ self.basis().T
 
     @cached_property
     def root_trace(self) -> float:

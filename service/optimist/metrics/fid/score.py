@@ -136,14 +136,13 @@ class FrechetDistance(BaseScore):
 
     def outside_share(self, statistic: GaussianStatistic) -> float:
         """The share of Tr Σ̂ outside the span of Σ_r, 0 to 1: it counts in full, for any reference."""
-        basis = self.reference.basis
         if self.reference.rank == self.dimension or statistic.scatter_trace == 0.0:
             return 0.0
         rows = statistic.rows
         if rows is None or statistic.holds_scatter:
             inside = statistic.triangle.inner(self.reference.projector)
         else:
-            inside = float((centre(rows)[1] @ basis).square().sum())
+            inside = float((centre(rows)[1] @ self.reference.basis()).square().sum())
         return min(max(1.0 - inside / statistic.scatter_trace, 0.0), 1.0)
 
 
