@@ -328,6 +328,7 @@ def _summary(outline: Outline, report: Report) -> Summary:
         incomplete=any(standing.incomplete for standing in report.standings),
         decision=decision.model_copy(update={"warnings": (), "verdicts": (), "hardest": None, "weights": weights}),
         score=best and best.score,
+        below_noise=best is not None and best.below_noise,
         standard_error=best and best.standard_error,
         lower=best and best.lower,
         upper=best and best.upper,

@@ -7,7 +7,20 @@ from typing import Annotated
 import typer
 
 from optimist import __version__
-from optimist.commands import bandwidth, compare, contrast, demo, docs, experiments, keys, route, score, serve, simulate
+from optimist.commands import (
+    bandwidth,
+    browse,
+    compare,
+    contrast,
+    demo,
+    docs,
+    experiments,
+    keys,
+    route,
+    score,
+    serve,
+    simulate,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -45,8 +58,18 @@ for command in (
     docs.docs,
 ):
     app.command()(command)
-app.command("export")(experiments.export_experiment)
-app.command("import")(experiments.import_experiment)
-for command in (experiments.anomalies, experiments.retract, experiments.accept):
-    app.command()(command)
+for name, command in {
+    "list": browse.list_,
+    "show": browse.show,
+    "open": browse.open_,
+    "annotate": experiments.annotate,
+    "delete": experiments.delete,
+    "export": experiments.export_experiment,
+    "import": experiments.import_experiment,
+    "backup": experiments.backup,
+    "anomalies": experiments.anomalies,
+    "retract": experiments.retract,
+    "accept": experiments.accept,
+}.items():
+    app.command(name)(command)
 app.add_typer(keys.app, name="keys")

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, extras, format_errors
+from optimist.commands.shared import AsJson, extras, format_errors, print_table
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
@@ -66,14 +65,10 @@ def _numbers(text: str | None) -> list[float] | None:
 
 def _print_bandwidths(found: Bandwidths, metric: str) -> None:
     title = f"{metric.upper()} of {found.subsets} subsets of {found.size:,} rows"
-    table = Table(title=title, title_justify="left")
-    for column in ("σ", "mean score", "variance"):
-        table.add_column(column, justify="right")
-    for row in found.spreads:
-        style = "bold green" if row.sigma == found.chosen else ""
-        table.add_row(f"{row.sigma:.4g}", f"{row.mean:.4g}", f"{row.variance:.3g}", style=style)
+    head = ("σ", "mean score", "variance")
+    rows = [(f"{row.sigma:.4g}", f"{row.mean:.4g}", f"{row.variance:.3g}") for row in found.spreads]
+    print_table(head, rows, numbers=head, title=title)
     out = Console()
-    out.print(table)
     chosen = "none found, try larger σ or more rows" if found.chosen is None else f"{found.chosen:.4g}"
     out.print(Text(f"Smallest σ with a stable score (variance below 0.01): {chosen}."), soft_wrap=True)
     out.print(Text(f"Median distance between rows: {found.median_distance:.4g}."), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`optimist export`, `import`, `anomalies`, `retract`, `accept`: what is done with an experiment of a service."""
+"""`optimist export`, `import`, `backup`, `annotate`, `delete`, `anomalies`, `retract`, `accept`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from optimist.commands.shared import AsJson, Url, format_errors
-from optimist_client import Optimist, OptimistError
+from optimist.commands.shared import AsJson, ExperimentName, Url, console, format_errors, print_table
+from optimist_client import NotFoundError, Optimist, OptimistError
 
 
 def export_experiment(
-    experiment: Annotated[str, typer.Argument(metavar="ID", help="Name of the experiment.")],
+    experiment: ExperimentName,
     file: Annotated[Path, typer.Argument(help="The file to write. An existing file is overwritten.")],
     url: Url = "http://127.0.0.1:8000",
 ) -> None:
@@ -45,7 +42,59 @@ def import_experiment(
     typer.echo(f"{experiment.name}: {report.samples:,} samples, {report.state}")
 
 
-Name = Annotated[str, typer.Argument(metavar="ID", help="Name of the experiment.")]
+def backup(
+    folder: Annotated[Path, typer.Argument(help="The folder of the files; it is made if it is not there.")],
+    tag: Annotated[str | None, typer.Option(help="Only experiments with this tag.")] = None,
+    url: Url = "http://127.0.0.1:8000",
+) -> None:
+    """Export every experiment to a file NAME.zip of FOLDER, which `optimist import` reads.
+
+    The service must be running, and the experiments continue meanwhile. A file that is there is replaced once the new
+    one is complete.
+    """
+    with format_errors(OptimistError, OSError), Optimist(url) as optimist:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in [one.name for one in optimist.list_experiments(tag=tag)]:
+            file = folder / f"{name}.zip"
+            try:
+                optimist.experiment(name).export(file)
+            except NotFoundError:
+                console.print(f"{name}: deleted meanwhile", markup=False)
+            else:
+                typer.echo(f"{name}: {file.stat().st_size:,} bytes in {file}")
+
+
+def delete(
+    experiment: ExperimentName,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before.")] = False,
+    url: Url = "http://127.0.0.1:8000",
+) -> None:
+    """Delete an experiment with all its data. This cannot be undone."""
+    with format_errors(OptimistError), Optimist(url) as optimist:
+        samples = optimist.experiment(experiment).report().samples
+        if not yes:
+            typer.confirm(f"Delete {experiment!r} with its {samples:,} samples?", abort=True, err=True)
+        optimist.delete_experiment(experiment)
+    typer.echo(f"{experiment} is deleted")
+
+
+def annotate(
+    experiment: ExperimentName,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="A tag, in place of those that it has; may be given several times.")
+    ] = None,
+    note: Annotated[str | None, typer.Option(help="The note, in place of the one that it has.")] = None,
+    url: Url = "http://127.0.0.1:8000",
+) -> None:
+    """Replace the tags or the note of an experiment, by which people find it. `--tag ""` removes all tags."""
+    if tag is None and note is None:
+        raise typer.BadParameter("expected --tag or --note")
+    with format_errors(OptimistError, ValueError), Optimist(url) as optimist:
+        tags = None if tag is None else [one for one in tag if one]
+        report = optimist.experiment(experiment).annotate(tags=tags, note=note)
+    typer.echo(f"{experiment}: tags {', '.join(report.tags) or 'none'}; note: {report.note or 'none'}")
+
+
 PickNumber = Annotated[int | None, typer.Option(help="Number of the pick whose batch it is.")]
 OfGenerator = Annotated[str | None, typer.Option(help="The generator whose batch, or batches, it is.")]
 LogPosition = Annotated[
@@ -58,7 +107,7 @@ Until = Annotated[
 Reason = Annotated[str, typer.Option(help="Why; it stays on record.")]
 
 
-def anomalies(experiment: Name, url: Url = "http://127.0.0.1:8000", as_json: AsJson = False) -> None:
+def anomalies(experiment: ExperimentName, url: Url = "http://127.0.0.1:8000", as_json: AsJson = False) -> None:
     """List the anomalous batches of an experiment.
 
     They repeat earlier batches, or are on another scale than others. They count until they are retracted. Below them
@@ -70,20 +119,21 @@ def anomalies(experiment: Name, url: Url = "http://127.0.0.1:8000", as_json: AsJ
     if as_json:
         typer.echo(json.dumps([anomaly.model_dump() for anomaly in found], indent=2))
         return
-    table = Table("generator", "position", "pick", "samples", "told", "what is anomalous")
+    rows: list[tuple[str, ...]] = []
     for one in found:
         told = "" if one.told is None else datetime.fromtimestamp(one.told, UTC).isoformat(" ", "seconds")
         findings = "; ".join([*one.findings, *["retracted"] * one.retracted])
         cells = (one.generator, one.position, one.pick, one.samples, told, findings)
-        table.add_row(*(Text("" if cell is None else str(cell)) for cell in cells))
-    Console().print(table)
+        rows.append(tuple("" if cell is None else f"{cell}" for cell in cells))
+    head = ("generator", "position", "pick", "samples", "told", "what is anomalous")
+    print_table(head, rows, numbers=("position", "pick", "samples"))
     for row in standings:
         if row.change is not None:
             typer.echo(f"{row.generator}: {row.change.text}")
 
 
 def retract(
-    experiment: Name,
+    experiment: ExperimentName,
     pick: PickNumber = None,
     generator: OfGenerator = None,
     position: LogPosition = None,
@@ -117,7 +167,7 @@ def retract(
 
 
 def accept(
-    experiment: Name,
+    experiment: ExperimentName,
     pick: PickNumber = None,
     generator: OfGenerator = None,
     position: LogPosition = None,

@@ -16,11 +16,8 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from optimist.commands.shared import AsJson, RedisUrl, extras, format_errors, settings_of
+from optimist.commands.shared import AsJson, RedisUrl, extras, format_errors, print_table, settings_of
 from optimist_client.errors import FixError
 from optimist_client.models import Role
 
@@ -86,13 +83,12 @@ def list_(data_dir: DataDir = None, redis_url: RedisUrl = None, as_json: AsJson 
         shown = [{"id": id_, **record.model_dump(exclude={"digest"})} for id_, record in records.items()]
         typer.echo(json.dumps(shown, indent=2))
         return
-    table = Table("id", "role", "namespace", "experiments", "created", "expires", "note")
+    rows: list[tuple[str, ...]] = []
     for id_, record in records.items():
         ends = "never" if record.expires is None else _time(record.expires)
         names = ", ".join(record.experiments) or "all"
-        cells = (id_, record.role, record.namespace, names, _time(record.created), ends, record.note)
-        table.add_row(*map(Text, cells))
-    Console().print(table)
+        rows.append((id_, record.role, record.namespace, names, _time(record.created), ends, record.note))
+    print_table(("id", "role", "namespace", "experiments", "created", "expires", "note"), rows)
 
 
 @app.command()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from optimist.commands.shared import (
@@ -27,6 +26,7 @@ from optimist.commands.shared import (
     extras,
     format_errors,
     metrics_of,
+    print_table,
     real_data,
     settings_of,
 )
@@ -101,9 +101,9 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 def _print_scores(rows: list[FileScore], title: str) -> None:
     out = Console()
-    out.print(_table(title, {row.name: row.estimate for row in rows}))
+    _print_estimates(title, {row.name: row.estimate for row in rows})
     for label in rows[0].watched:
-        out.print(_table(label, {row.name: row.watched[label] for row in rows}))
+        _print_estimates(label, {row.name: row.watched[label] for row in rows})
     # Below the table: sentences in a narrow column are hard to read.
     for field, sigma in rows[0].bandwidths.items():
         out.print(Text(f"σ of the {field.replace('_', ' ')}: {sigma:.4g}."), soft_wrap=True)
@@ -114,14 +114,12 @@ def _print_scores(rows: list[FileScore], title: str) -> None:
             out.print(Text(f"{row.name}: {warning}"), soft_wrap=True)
 
 
-def _table(title: str, estimates: Mapping[str, Estimate]) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column("generator", overflow="fold")
-    for column in ("score", "interval", "plug-in", "samples"):
-        table.add_column(column, justify="right")
+def _print_estimates(title: str, estimates: Mapping[str, Estimate]) -> None:
     from optimist.policies.reports import score_and_interval
 
-    for name, estimate in estimates.items():
-        plug_in = f"{estimate.natural(estimate.plug_in):.4g}"
-        table.add_row(Text(name), *score_and_interval(estimate), plug_in, f"{estimate.samples:,}")
-    return table
+    head = ("generator", "score", "interval", "plug-in", "samples")
+    rows = [
+        (name, *score_and_interval(one), f"{one.natural(one.plug_in):.4g}", f"{one.samples:,}")
+        for name, one in estimates.items()
+    ]
+    print_table(head, rows, numbers=head[1:], title=title)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import ValidationError
+from rich import box
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from optimist.settings import Settings, has_password
@@ -71,6 +73,7 @@ ReferenceSamples = Annotated[
         "samples: differences by fid then allow for the choice of these."
     ),
 ]
+ExperimentName = Annotated[str, typer.Argument(metavar="ID", help="Name of the experiment.")]
 Url = Annotated[str, typer.Option(help="URL of the service.")]
 
 Field = Annotated[
@@ -96,6 +99,26 @@ Prompt = Annotated[
     typer.Option("--prompt", help="Of rows: the field of the prompt's text; by default prompt, if there is one."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
+
+
+def print_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = (), title: str = ""
+) -> None:
+    """Print a table as wide as the terminal; lines with tabs where the output is none.
+
+    numbers: the columns that are aligned to the right.
+    """
+    out = Console()
+    if not out.is_terminal:
+        for line in (head, *rows):
+            typer.echo("\t".join(" ".join(cell.split()) for cell in line))
+        return
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in head:
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    out.print(table)
 
 
 def settings_of(**options: Any) -> Settings:

@@ -7,7 +7,7 @@ from pydantic import computed_field
 from optimist_client.goals import Best, known_goal
 from optimist_client.models.decisions import DecisionInfo, recipe
 from optimist_client.models.experiments import ReferenceInfo, State
-from optimist_client.wire import Answer, GeneratorName, Identifier, optional
+from optimist_client.wire import Answer, GeneratorName, Identifier, flag, optional
 
 
 class Rival(Answer):
@@ -49,6 +49,8 @@ class Summary(Answer):
     """The decision of the report, without warnings and verdicts, and of a mixture the weights of at least 0.5 %."""
     score: float | None
     """Score of the best generator so far."""
+    below_noise: bool = flag()
+    """As in `Standing`."""
     standard_error: float | None
     lower: float | None = optional()
     upper: float | None = optional()

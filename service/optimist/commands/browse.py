@@ -1,0 +1,106 @@
+"""`optimist list`, `show`, `open`: look at the experiments of a service."""
+
+from __future__ import annotations
+
+import json
+import time
+import webbrowser
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from optimist.commands.shared import AsJson, ExperimentName, Url, format_errors, print_table
+from optimist_client import Experiment, Optimist, OptimistError
+from optimist_client.models import Report, Summary
+from optimist_client.models.decisions import format_score
+
+EVERY = 1.0
+"""Seconds between two looks at an experiment that is watched."""
+
+
+def list_(
+    tag: Annotated[str | None, typer.Option(help="Only experiments with this tag.")] = None,
+    search: Annotated[str | None, typer.Option(help="A text in the name, a generator, a tag or the note.")] = None,
+    url: Url = "http://127.0.0.1:8000",
+    as_json: AsJson = False,
+) -> None:
+    """List the experiments of a service, newest first."""
+    with format_errors(OptimistError), Optimist(url) as optimist:
+        found = [one.info for one in optimist.list_experiments(tag=tag, search=search)]
+    if as_json:
+        typer.echo(json.dumps([one.model_dump(mode="json") for one in found], indent=2))
+        return
+    head = ("experiment", "state", "best", "metric", "score", "samples", "tags")
+    print_table(head, [_row(one) for one in found], numbers=("score", "samples"))
+
+
+def _row(one: Summary) -> tuple[str, ...]:
+    best, sure = one.decision.best or "", one.decision.confidence_text
+    score = "" if one.score is None else format_score(one.score, one.standard_error, below_noise=one.below_noise)
+    named = f"{best} {sure}".rstrip() if one.decision.rank == "best" else f"{best} leads" if best else ""
+    return one.name, one.state, named, one.title, score, f"{one.samples:,}", ", ".join(one.tags)
+
+
+def show(
+    experiment: ExperimentName,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it anew every second, until it has ended.")] = False,
+    url: Url = "http://127.0.0.1:8000",
+    as_json: AsJson = False,
+) -> None:
+    """Show the standings and the answer of an experiment."""
+    console = Console()
+    with format_errors(OptimistError), Optimist(url) as optimist:
+        opened = optimist.experiment(experiment)
+        if watch:
+            report = _watched(opened, console)
+        else:
+            report = opened.report()
+            if console.is_terminal and not as_json:
+                console.print(_shown(report))
+        page = opened.url
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), indent=2, allow_nan=False))
+    elif not console.is_terminal:
+        typer.echo(f"{report}")
+    else:
+        console.print(Text(page, "dim"), soft_wrap=True)
+
+
+def _watched(experiment: Experiment, console: Console) -> Report:
+    """The last report, once the experiment has ended; until then a terminal shows each."""
+    report = experiment.report()
+    with Live(_shown(report), console=console, auto_refresh=False) if console.is_terminal else _Hidden() as live:
+        while not (report.ended and report.scored):
+            time.sleep(EVERY)
+            report = experiment.report()
+            live.update(_shown(report), refresh=True)
+    return report
+
+
+class _Hidden:
+    """A display that shows nothing."""
+
+    def __enter__(self) -> _Hidden:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def update(self, shown: Group, *, refresh: bool) -> None:
+        """Do nothing."""
+
+
+def _shown(report: Report) -> Group:
+    from optimist.simulation.reporting import standings
+
+    return Group(standings(report), *(Text(sentence) for sentence in report.sentences))
+
+
+def open_(experiment: ExperimentName, url: Url = "http://127.0.0.1:8000") -> None:
+    """Open the page of an experiment in the browser, and print its address."""
+    with format_errors(OptimistError), Optimist(url) as optimist:
+        page = optimist.experiment(experiment).url
+    typer.echo(page)
+    webbrowser.open(page)
