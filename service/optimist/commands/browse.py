@@ -40,7 +40,7 @@ def list_(
 def _row(one: Summary) -> tuple[str, ...]:
     best, sure = one.decision.best or "", one.decision.confidence_text
     score = "" if one.score is None else format_score(one.score, one.standard_error, below_noise=one.below_noise)
-    named = f"{best} {sure}".rstrip() if one.decision.rank == "best" else f"{best} leads" if best else ""
+    named = f"{best} {sure}".rstrip() if one.decision.rank != "leads" else f"{best} leads" if best else ""
     return one.name, one.state, named, one.title, score, f"{one.samples:,}", ", ".join(one.tags)
 
 

@@ -110,8 +110,9 @@ def print_table(
     """
     out = Console()
     if not out.is_terminal:
-        for line in (head, *rows):
-            typer.echo("\t".join(" ".join(cell.split()) for cell in line))
+        for line in ([title] if title else [], head, *rows):
+            if line:
+                typer.echo("\t".join(" ".join(cell.split()) for cell in line))
         return
     table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in head:
