@@ -3,7 +3,7 @@
     python benchmarks/dashboard.py [--seconds 4] [--repeats 6] [--starts 3]
 
 A dashboard requests `report?after=` every two seconds with its cursor and entity tag, as the page does. First, a
-service that was just started is asked for the page with its scripts, as by a browser with Plotly in its cache, and for
+service that was just started is asked for the page with its scripts, as by a browser, and for
 the first report, which is made from the whole history.
 
 The tells are rounds (`POST …/batch?next=1`) of one worker at d = 64. Periods with and without dashboards alternate in
@@ -124,7 +124,7 @@ def first_polls(serve: list[str], port: int, starts: int) -> None:
             connection.close()
     print(
         f"1,000,000 rounds, 8 generators, service just started, median (minimum) of {starts}:\n"
-        f"  page without Plotly: {statistics.median(pages):.0f} ({min(pages):.0f}) ms, {sizes[0]:,} bytes\n"
+        f"  page: {statistics.median(pages):.0f} ({min(pages):.0f}) ms, {sizes[0]:,} bytes\n"
         f"  first poll: {statistics.median(firsts):.0f} ({min(firsts):.0f}) ms, {sizes[1]:,} bytes, "
         f"CPU {statistics.median(cpu):.0f} ms",
         flush=True,

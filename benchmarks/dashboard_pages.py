@@ -2,7 +2,7 @@
 
     python benchmarks/dashboard_pages.py [--experiments 500] [--generators 100] [--repeats 5]
 
-Each is opened in a fresh tab of one Chromium (Plotly in its cache) with a window of 1440 × 900: the time from going
+Each is opened in a fresh tab of one Chromium (the page in its cache) with a window of 1440 × 900: the time from going
 there until the first row is shown and all have come, and until the chart of estimates is drawn; the time from a change
 of search, order or colours until the next frame is drawn; and how much the page works while nothing changes. A decided
 experiment of 4 generators and 3 metrics is opened in a fresh browser, too, and once more: bytes transferred and time.
@@ -42,7 +42,7 @@ SORT = "document.querySelector('.sort').click()"
 ROWS = "n => document.querySelectorAll('.standings tbody tr').length >= n"
 TYPE = "search.value = '{}'; search.dispatchEvent(new Event('input'))"
 CHOOSE = "theme.value = 'dark'; theme.dispatchEvent(new Event('change'))"
-DRAWN = "() => document.querySelector('#plot-estimates .main-svg') !== null"
+DRAWN = "() => document.querySelector('#plot-estimates svg') !== null"
 
 
 def seconds_of(devtools: CDPSession) -> float:

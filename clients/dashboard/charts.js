@@ -2,7 +2,7 @@
 import { otherColour, styleValue } from "./colours.js";
 import { h } from "./dom.js";
 import { count, score, share } from "./format.js";
-import { chart, Drawing, line, react } from "./plot.js";
+import { chart, Drawing, line } from "./plot.js";
 import { ranked } from "./ranking.js";
 
 export class Sampling extends Drawing {
@@ -27,30 +27,30 @@ export class Sampling extends Drawing {
     return this.charts.map((_, i) => none || [false, best === null, this.regret === null][i]);
   }
 
-  show(Plotly, report, progressCurve) {
+  show(report, progressCurve) {
     const { best } = report.decision;
     const [shares, ratio, regret] = this.charts;
     const accent = styleValue("--accent");
-    this.shares(Plotly, shares, report, progressCurve);
+    this.shares(shares, report, progressCurve);
     if (ratio && best !== null) {
       const given = progressCurve.ratio(best);
       ratio.label(`${share(given.at(-1))} of ${count(progressCurve.told)} batches went to ${best}`);
-      react(Plotly, ratio, [line(best, progressCurve.samples, given, accent)], { yaxis: { range: [0, 1.02], tickformat: ".0%" } });
+      ratio.draw([line(best, progressCurve.samples, given, accent)], { yaxis: { range: [0, 1.02], percent: true } });
     }
     if (regret && this.regret) {
       regret.label(`Total regret ${score(this.regret.at(-1))} after ${count(progressCurve.told)} batches`);
-      react(Plotly, regret, [line("regret", progressCurve.samples, this.regret, accent)], {
-        yaxis: { rangemode: "tozero", title: { text: `Σ gap in ${this.metric}` } },
+      regret.draw([line("regret", progressCurve.samples, this.regret, accent)], {
+        yaxis: { fromZero: true, title: `Σ gap in ${this.metric}` },
       });
     }
   }
 
-  shares(Plotly, card, report, progressCurve) {
+  shares(card, report, progressCurve) {
     const width = Math.max(1, Math.round(progressCurve.rounds.length / 8));
     const area = (name, y, fill) => ({
       ...line(name, progressCurve.samples, y, fill),
       // Steps: each share is that of the batches up to its checkpoint.
-      stackgroup: "all", line: { width: 0.5, color: fill, shape: "vh" }, fillcolor: fill,
+      stackgroup: true, line: { width: 0.5, color: fill, shape: "vh" }, fillcolor: fill, hovertext: y.map((part) => `${name} ${share(part)}`),
     });
     const drawn = ranked(report).filter(({ generator }) => this.palette.has(generator));
     const known = drawn.map((one) => [one, progressCurve.shares(one.generator, width)]);
@@ -61,6 +61,6 @@ export class Sampling extends Drawing {
       traces.push(area(`${others} ${others === 1 ? "other" : "others"}`, rest, otherColour()));
     }
     card.label(`Latest shares: ${known.map(([one, y]) => `${one.generator} ${share(y.at(-1))}`).join(", ")}`);
-    react(Plotly, card, traces, { yaxis: { range: [0, 1], tickformat: ".0%" }, showlegend: true });
+    card.draw(traces, { yaxis: { range: [0, 1], percent: true } }, true);
   }
 }

@@ -1,19 +1,19 @@
 // Tables and charts as files: CSV, SVG and PNG. They are made here, from what the page shows.
 import { styleValue } from "./colours.js";
 import { h } from "./dom.js";
-import { plotly } from "./plotly.js";
+import { svgOf } from "./svg.js";
 
 const SIZE = { width: 960, height: 540 };
 const SCALE = 2; // pixels of a PNG for each of the SVG's
 
-// Buttons that save a table and a chart. rows: gives the table, its header first; figure: gives plotly's data and layout,
-// or null while there is none; what: the part of the file's name that follows the experiment's.
+// Buttons that save a table and a chart. rows: gives the table, its header first; figure: gives traces and layout, or null
+// while there is none; what: the part of the file's name that follows the experiment's.
 export function downloads(what, title, { rows = null, figure = null }) {
   const one = (kind, act) =>
     h("button", { class: "save", "aria-label": `Download ${title} as ${kind}`, onclick: () => act() }, kind);
-  const picture = (save) => async () => {
+  const picture = (save) => () => {
     const found = figure();
-    if (found) save(fileName(what), await drawn(found));
+    if (found) save(fileName(what), drawn(found));
   };
   return h("span", { class: "saves" }, [
     rows && one("CSV", () => save(`${fileName(what)}.csv`, new Blob([csv(rows())], { type: "text/csv" }))),
@@ -32,11 +32,8 @@ export function rowsOf({ data }) {
     return [at + errors.array[i], at - (errors.arrayminus ?? errors.array)[i]];
   };
   return [head, ...seen.flatMap((trace) =>
-    trace.y.map((at, i) => [asWritten(trace.name), trace.x[i], at, ...(hasErrors ? ends(trace, at, i) : [])]))];
+    trace.y.map((at, i) => [trace.name, trace.x[i], at, ...(hasErrors ? ends(trace, at, i) : [])]))];
 }
-
-// A name before it was escaped for plotly.
-const asWritten = (text) => text.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 
 // Users choose names: a spreadsheet would run one that begins as a formula does.
 const cell = (value) => {
@@ -50,16 +47,13 @@ export const csv = (rows) => rows.map((row) => `${row.map(cell).join(",")}\r\n`)
 
 const fileName = (what) => `${document.title.split(" · ")[0]}-${what}`;
 
-// The chart as an SVG document on the page's background, which is transparent on the page itself.
-async function drawn({ data, layout }) {
-  const Plotly = await plotly();
-  const background = { paper_bgcolor: styleValue("--card"), plot_bgcolor: styleValue("--card") };
-  const margin = { l: 24, r: 24, t: 36, b: 24 };
-  const address = await Plotly.toImage({ data, layout: { ...layout, ...background, margin, ...SIZE } }, { format: "svg", ...SIZE });
-  return decodeURIComponent(address.slice(address.indexOf(",") + 1));
+// The chart as an SVG document on the page's background, with its legend.
+function drawn({ data, layout }) {
+  const svg = svgOf(data, layout, SIZE.width, SIZE.height, { legend: data.length > 1, background: styleValue("--card") });
+  return new XMLSerializer().serializeToString(svg);
 }
 
-// The page's policy allows pictures at data: addresses, which plotly does not use for its own.
+// The page's policy allows pictures at data: addresses.
 async function pixels(svg) {
   const image = new Image();
   image.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;

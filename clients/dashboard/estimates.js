@@ -3,7 +3,7 @@ import { Choice, Toggle } from "./choice.js";
 import { count, score } from "./format.js";
 import { better } from "./intervals.js";
 import { metricsOf } from "./metrics.js";
-import { chart, Drawing, line, plain, rangeOf, react } from "./plot.js";
+import { chart, Drawing, line, rangeOf } from "./plot.js";
 import { ranked } from "./ranking.js";
 import { keep, seen } from "./view.js";
 
@@ -30,7 +30,7 @@ export class CurveChart extends Drawing {
     return [this.drawn.length === 0];
   }
 
-  show(Plotly) {
+  show() {
     const curves = this.drawn;
     this.chart.label(`Latest: ${curves.map(({ name, scores }) => `${name} ${score(scores.at(-1))}`).join(", ")}`);
     this.chart.rows(() => [["generator", "samples", "score", "lower", "upper"], ...curves.flatMap((one) =>
@@ -39,11 +39,10 @@ export class CurveChart extends Drawing {
     const range = rangeOf(...near.map(({ scores, lower, upper }) =>
       scores.map((one, i) => (i === scores.length - 1 ? [one, lower[i], upper[i]] : [one]))));
     const bands = this.bands.isOn ? near.flatMap(band) : [];
-    react(Plotly, this.chart, [...bands, ...curves.map((one) => line(one.name, one.samples, one.scores, one.color, one.dash))], {
-      showlegend: true,
-      xaxis: { title: { text: this.axisTitle }, ...(this.isLog.isOn ? ticks(curves, this.chart.plot.clientWidth) : { type: "linear" }) },
-      yaxis: { range, title: { text: plain(this.metric) } },
-    });
+    this.chart.draw([...bands, ...curves.map((one) => line(one.name, one.samples, one.scores, one.color, one.dash))], {
+      xaxis: { title: this.axisTitle, ...(this.isLog.isOn ? ticks(curves, this.chart.plot.clientWidth) : { type: "linear" }) },
+      yaxis: { range, title: this.metric },
+    }, true);
   }
 }
 
@@ -87,10 +86,10 @@ function band({ name, color, samples, lower, upper }) {
   const known = samples.map((_, i) => i).filter((i) => lower[i] !== null && upper[i] !== null);
   if (known.length < 2) return [];
   const edge = (ends) => ({
-    type: "scatter", mode: "lines", name, showlegend: false, hoverinfo: "skip", line: { width: 1, color: `${color}55` },
+    mode: "lines", name, showlegend: false, hoverinfo: "skip", line: { width: 1, color: `${color}55` },
     x: known.map((i) => samples[i]), y: known.map((i) => ends[i]),
   });
-  return [edge(lower), { ...edge(upper), fill: "tonexty", fillcolor: `${color}1c` }];
+  return [edge(lower), { ...edge(upper), fill: true, fillcolor: `${color}1c` }];
 }
 
 // Round numbers on a logarithmic axis, as many as have room: 1, 2, 5, 10, … or 1, 10, 100, … or still fewer.
@@ -101,6 +100,6 @@ function ticks(curves, width) {
   const steps = [decades.flatMap((one) => [one, 2 * one, 5 * one]), decades, decades.filter((_, power) => power % 2 === 0)];
   const seenOf = (values) => values.filter((value) => value >= least && value <= most);
   const perLabel = (values) => (width * Math.log10(values[1] / values[0])) / Math.log10(most / least);
-  const tickvals = seenOf(steps.find((values) => most === least || perLabel(values) >= LABEL) ?? steps[2]);
-  return { type: "log", tickvals, ticktext: tickvals.map(count) };
+  const shown = seenOf(steps.find((values) => most === least || perLabel(values) >= LABEL) ?? steps[2]);
+  return { type: "log", ticks: shown.map((value) => [value, count(value)]) };
 }

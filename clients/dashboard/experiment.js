@@ -17,7 +17,6 @@ import { modes } from "./modes.js";
 import { badges } from "./overview-row.js";
 import { openPicks } from "./picks.js";
 import { folded } from "./plot.js";
-import { plotly } from "./plotly.js";
 import { poll } from "./poll.js";
 import { busiest, Routes } from "./routes.js";
 import { ranked } from "./ranking.js";
@@ -29,7 +28,6 @@ import { onTheme } from "./theme.js";
 import { warningLine } from "./warnings.js";
 
 export function showExperiment(main, name, connection, failed) {
-  plotly().catch(() => {}); // it is large: it comes beside the report
   const progressCurve = new ProgressCurve();
   const rate = new Rate();
   let parts = null;

@@ -1,53 +1,44 @@
-// What all charts share: a card with downloads, and the layout.
-import { styleValue } from "./colours.js";
+// What all charts share: a card with a legend and downloads, and when it is drawn.
 import { fill, h, say } from "./dom.js";
 import { downloads, rowsOf } from "./download.js";
-import { plotly } from "./plotly.js";
 import { labelled } from "./shares.js";
+import { colourOf, show } from "./svg.js";
 import { onTheme } from "./theme.js";
 import { keep, seen } from "./view.js";
 
 export function line(name, x, y, color, dash = "solid") {
-  const mode = x.length > 1 ? "lines" : "markers";
-  return { type: "scatter", mode, name, x, y, line: { color, dash, width: 2 }, marker: { color } };
+  return { mode: x.length > 1 ? "lines" : "markers", name, x, y, line: { color, dash, width: 2 }, marker: { color } };
 }
 
 // A line with a mark at each point, and a text for each.
 export const marked = (name, samples, y, color, text) => ({
-  ...line(name, samples, y, color), mode: "lines+markers", marker: { color, size: 7 }, hoverinfo: "text", hovertext: text,
+  ...line(name, samples, y, color), mode: "lines+markers", marker: { color, size: 7 }, hovertext: text,
 });
 
-// Charts that are drawn together: once plotly has come, while they can be seen, and anew in other colours. A subclass has
-// `lacks(...shown)`, whether each chart has nothing to show yet, and `show(Plotly, ...shown)`.
+// The errors of values with these ends, where both are known.
+export const errors = (values, lower, upper, color, thickness = 1.5) => ({
+  color, thickness,
+  array: values.map((value, i) => (upper[i] === null || value === null ? 0 : upper[i] - value)),
+  arrayminus: values.map((value, i) => (lower[i] === null || value === null ? 0 : value - lower[i])),
+});
+
+// Charts that are drawn together: while they can be seen, and anew in other colours. A subclass has `lacks(...shown)`,
+// whether each chart has nothing to show yet, and `show(...shown)`.
 export class Drawing {
   constructor(...charts) {
     this.charts = charts;
-    this.unwatch = onTheme(() => this.redraw());
-  }
-
-  stop() {
-    this.unwatch();
-    if (window.Plotly) for (const { plot } of this.charts) window.Plotly.purge(plot);
-    this.latest = null;
+    this.stop = onTheme(() => this.redraw());
   }
 
   redraw() {
     if (this.latest) this.draw(...this.latest);
   }
 
-  async draw(...shown) {
+  draw(...shown) {
     this.latest = shown;
     const lacking = this.lacks(...shown);
     lacking.forEach((lacks, i) => this.charts[i].waiting(lacks));
-    if (lacking.every(Boolean) || !this.charts.some(({ card }) => card.checkVisibility())) return;
-    let Plotly;
-    try {
-      Plotly = await plotly();
-    } catch (error) {
-      this.charts[0].note(error.message);
-      return;
-    }
-    if (this.latest === shown) this.show(Plotly, ...shown);
+    if (!lacking.every(Boolean) && this.charts.some(({ card }) => card.checkVisibility())) this.show(...shown);
   }
 }
 
@@ -65,23 +56,26 @@ export function folded(id, title, drawings, ...content) {
 export function chart(id, title, text, heading = "h2") {
   const plot = h("div", { class: "plot", id: `plot-${id}`, role: "img", "aria-label": title });
   const empty = h("p", { class: "quiet plot-empty" }, "No data yet.");
-  const noted = h("p", { class: "quiet" });
   const said = h("p", { class: "quiet" }, text);
   const choices = h("div", { class: "choices" });
   const legend = h("ul", { class: "legend", "aria-hidden": "true" });
   // Of the table that the chart was made of, or else what it shows.
   let table = null;
-  const figure = () => (plot.data ? { data: plot.data, layout: { ...plot.layout, showlegend: legend.children.length > 0, title: { text: plain(title), font: { size: 15 } } } } : null);
+  const figure = () => (plot.data ? { data: plot.data, layout: { ...plot.layout, title } } : null);
   const saves = downloads(id, title, { rows: () => table?.() ?? (plot.data ? rowsOf(figure()) : []), figure });
   const card = h("figure", { class: heading === "h2" ? "card chart" : "chart" }, [
-    h("figcaption", {}, h("div", { class: "headed" }, h(heading, {}, title), saves), said, noted), choices, plot, legend, empty,
+    h("figcaption", {}, h("div", { class: "headed" }, h(heading, {}, title), saves), said), choices, plot, legend, empty,
   ]);
+  let width = 0;
+  const fit = () => {
+    width = plot.clientWidth;
+    if (plot.data && width) show(plot, plot.data, plot.layout, plot.layout.unified ?? width >= NARROW);
+  };
+  new ResizeObserver(() => plot.clientWidth !== width && fit()).observe(plot);
   return {
     card,
     plot,
-    legend,
     say: (words) => say(said, words),
-    note: (words) => say(noted, words),
     choose: (...made) => fill(choices, made.map(({ element }) => element)),
     // Save these rows as CSV instead of the points of the chart; the header is the first of them.
     rows: (given) => (table = given),
@@ -91,41 +85,18 @@ export function chart(id, title, text, heading = "h2") {
       empty.hidden = !isEmpty;
       saves.hidden = isEmpty;
     },
+    // traces, layout: as `svgOf` takes them; hasLegend: whether their names stand below, where they cover no points.
+    draw(traces, layout, hasLegend = false) {
+      const named = hasLegend ? traces.filter((trace) => trace.showlegend !== false && trace.name) : [];
+      fill(legend, named.map((trace) => h("li", {}, labelled(trace.name, colourOf(trace), trace.line?.dash))));
+      const xaxis = { title: "Samples told", ...layout.xaxis };
+      Object.assign(plot, { data: traces, layout: { ...layout, xaxis, yaxis: { ...layout.yaxis } } });
+      fit();
+    },
   };
 }
 
-export function react(Plotly, { plot, legend }, traces, { showlegend, ...layout }) {
-  // The legend stands below the chart, so that it covers no points.
-  const named = showlegend ? traces.filter((trace) => trace.showlegend !== false && trace.name) : [];
-  fill(legend, named.map((trace) => h("li", {}, labelled(trace.name, trace.fillcolor ?? trace.marker?.line?.color ?? trace.line?.color ?? trace.marker.color, trace.line?.dash))));
-  // Escape names, because plotly interprets some HTML tags and links in text.
-  const shown = traces.map((trace) => ({ ...trace, name: plain(trace.name ?? "") }));
-  const options = { displayModeBar: false, responsive: true, scrollZoom: false };
-  return Plotly.react(plot, shown, layoutOf(layout, plot.clientWidth < 480), options);
-}
-
-// The layout of a chart in the page's colours, with what is given besides.
-export function layoutOf(layout, isNarrow) {
-  const ink = styleValue("--quiet");
-  const rule = styleValue("--line");
-  const axis = { gridcolor: rule, linecolor: rule, zeroline: false, automargin: true, tickfont: { color: ink } };
-  const title = (given, text) => ({ text, standoff: 8, font: { size: 12, color: ink }, ...given?.title });
-  const xaxis = { ...axis, ...layout.xaxis, title: title(layout.xaxis, "Samples told") };
-  const yaxis = { ...axis, ...layout.yaxis, title: title(layout.yaxis, "") };
-  return {
-    showlegend: false,
-    legend: { orientation: "h", traceorder: "normal", y: -0.16, x: 0, font: { size: 11, color: styleValue("--ink") } }, // in downloads
-    hovermode: isNarrow ? "closest" : "x unified",
-    hoverlabel: { bgcolor: styleValue("--card"), font: { color: styleValue("--ink") }, bordercolor: rule },
-    font: { family: styleValue("--font"), size: 12, color: styleValue("--ink") },
-    paper_bgcolor: "transparent",
-    plot_bgcolor: "transparent",
-    margin: { l: 8, r: 12, t: 8, b: 8 },
-    ...layout,
-    xaxis,
-    yaxis,
-  };
-}
+const NARROW = 480; // pixels from which on a chart says what all lines are at a place
 
 // The axis of samples where a single point would otherwise be at its left end.
 export const within = (samples) => (samples.length === 1 ? { range: [0, 1.1 * samples[0]] } : {});
@@ -144,5 +115,3 @@ export function rangeOf(...lists) {
   const margin = 0.08 * (most - least) || Math.abs(most) * 0.1 || 1;
   return [least - margin, most + margin];
 }
-
-export const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");

@@ -2,7 +2,7 @@
 import { styleValue } from "./colours.js";
 import { h } from "./dom.js";
 import { count, score } from "./format.js";
-import { chart, Drawing, marked, plain, rangeOf, react, within } from "./plot.js";
+import { chart, Drawing, errors, marked, rangeOf, within } from "./plot.js";
 
 export class RouteCharts extends Drawing {
   constructor() {
@@ -19,47 +19,39 @@ export class RouteCharts extends Drawing {
     return [gains.every((gain) => gain === null), told.length === 0];
   }
 
-  show(Plotly, curve, title) {
-    if (curve.gains.some((gain) => gain !== null)) this.drawGain(Plotly, curve, title);
-    this.drawScores(Plotly, curve, title);
+  show(curve, title) {
+    if (curve.gains.some((gain) => gain !== null)) this.drawGain(curve, title);
+    this.drawScores(curve, title);
   }
 
-  drawGain(Plotly, { samples, gains, lower, upper, best }, title) {
+  drawGain({ samples, gains, lower, upper, best }, title) {
     const color = styleValue("--accent");
     const known = gains.map((_, i) => lower[i] !== null && upper[i] !== null);
     const said = gains.map((gain, i) =>
-      `${count(samples[i])} samples<br>Gain ${score(gain)} over ${plain(best[i])}` +
-      (known[i] ? `<br>${score(lower[i])} to ${score(upper[i])} over the best one` : ""));
+      `${count(samples[i])} samples: gain ${score(gain)} over ${best[i]}` +
+      (known[i] ? `, ${score(lower[i])} to ${score(upper[i])} over the best one` : ""));
     this.gain.label(`Now: ${score(gains.at(-1))} over ${best.at(-1)} alone`);
     const ends = gains.map((gain, i) => (gain === null ? [] : [gain, ...(known[i] ? [lower[i], upper[i]] : []), 0]));
-    const zero = { zeroline: true, zerolinecolor: styleValue("--quiet") };
-    react(Plotly, this.gain, [{
-      ...marked("Gain", samples, gains, color, said),
-      error_y: {
-        type: "data", symmetric: false, color: `${color}90`, thickness: 1.5, width: 3,
-        array: gains.map((gain, i) => (known[i] ? upper[i] - gain : 0)),
-        arrayminus: gains.map((gain, i) => (known[i] ? gain - lower[i] : 0)),
-      },
-    }], {
-      xaxis: { rangemode: "tozero", ...within(samples) },
-      yaxis: { range: rangeOf(ends), ...zero, title: { text: plain(title) } },
+    const [from, to] = [lower, upper].map((end) => end.map((one, i) => (known[i] ? one : null)));
+    this.gain.draw([{ ...marked("Gain", samples, gains, color, said), error_y: errors(gains, from, to, `${color}90`) }], {
+      xaxis: { fromZero: true, ...within(samples) },
+      yaxis: { range: rangeOf(ends), zero: true, title },
     });
   }
 
-  drawScores(Plotly, { samples, scores, best, best_scores: alone }, title) {
+  drawScores({ samples, scores, best, best_scores: alone }, title) {
     const [color, quiet] = [styleValue("--accent"), styleValue("--quiet")];
     this.routed.label(`Now: routed ${score(scores.at(-1))}, ${best.at(-1)} alone ${score(alone.at(-1))}`);
-    const said = samples.map((told, i) => `${count(told)} samples<br>Routed ${score(scores[i])}`);
-    const named = best.map((name, i) => `${plain(name)} alone ${score(alone[i])}`);
+    const said = samples.map((told, i) => `${count(told)} samples: routed ${score(scores[i])}`);
+    const named = best.map((name, i) => `${name} alone ${score(alone[i])}`);
     const dotted = { line: { color: quiet, width: 1.5, dash: "dot" } };
     const ends = scores.map((one, i) => [one, alone[i]].filter((end) => end !== null));
-    react(Plotly, this.routed, [
+    this.routed.draw([
       { ...marked("Best single generator", samples, alone, quiet, named), ...dotted },
       marked("Routed", samples, scores, color, said),
     ], {
-      xaxis: { rangemode: "tozero", ...within(samples) },
-      yaxis: { range: rangeOf(ends), title: { text: plain(title) } },
-      showlegend: true,
-    });
+      xaxis: { fromZero: true, ...within(samples) },
+      yaxis: { range: rangeOf(ends), title },
+    }, true);
   }
 }

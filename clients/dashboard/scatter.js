@@ -3,7 +3,7 @@ import { DRAWN, styleValue } from "./colours.js";
 import { Choice } from "./choice.js";
 import { score } from "./format.js";
 import { asInterval, axis } from "./intervals.js";
-import { chart, Drawing, plain, react } from "./plot.js";
+import { chart, Drawing, errors } from "./plot.js";
 
 export class Scatter extends Drawing {
   constructor(palette) {
@@ -28,20 +28,18 @@ export class Scatter extends Drawing {
     return [this.points.length === 0];
   }
 
-  show(Plotly) {
+  show() {
     const { points, metrics: [across, up] } = this;
     const front = paretoFront(points, across, up);
     const best = front.map(({ generator }) => generator);
     this.chart.label(`On the Pareto front of ${across.title} and ${up.title}: ${best.join(", ")}`);
     const traces = points.map((point) => marker(point, front.includes(point), across, up, this.palette));
-    const title = ({ title, direction, better }) => ({ text: `${plain(title)} ${direction} ${better}` });
-    react(Plotly, this.chart, [boundary(front, across), ...traces], {
-      hovermode: "closest",
-      showlegend: points.length <= DRAWN,
-      margin: { l: 8, r: 12, t: 24, b: 8 }, // room for a name above the highest point
+    const title = ({ title, direction, better }) => `${title} ${direction} ${better}`;
+    this.chart.draw([boundary(front, across), ...traces], {
+      unified: false,
       xaxis: { title: title(across), range: holding(points.map(({ x }) => x), across) },
       yaxis: { title: title(up), range: holding(points.map(({ y }) => y), up) },
-    });
+    }, points.length <= DRAWN);
   }
 }
 
@@ -68,7 +66,7 @@ export function paretoFront(points, across, up) {
 // The steps that separate what the front beats from what would beat it.
 function boundary(front, across) {
   return {
-    type: "scatter", mode: "lines", name: "Pareto front", hoverinfo: "skip",
+    mode: "lines", name: "Pareto front", hoverinfo: "skip",
     x: front.map(({ x }) => x.score), y: front.map(({ y }) => y.score),
     line: { color: styleValue("--quiet"), width: 1.5, dash: "dot", shape: across.lower_is_better ? "hv" : "vh" },
   };
@@ -76,23 +74,16 @@ function boundary(front, across) {
 
 function marker({ generator, x, y }, onFront, across, up, palette) {
   const color = palette.colour(generator);
-  const name = plain(generator);
-  const said = [across, up].map((metric, i) => `${plain(metric.title)} ${interval([x, y][i])}`).join("<br>");
+  const said = [across, up].map((metric, i) => `${metric.title} ${interval([x, y][i])}`).join("; ");
   return {
-    type: "scatter", mode: onFront ? "markers+text" : "markers", name: generator, x: [x.score], y: [y.score],
-    error_x: bars(x, color), error_y: bars(y, color),
-    text: [name], textposition: "top center", cliponaxis: false, textfont: { size: 11, color: styleValue("--ink") },
+    mode: onFront ? "markers+text" : "markers", name: generator, x: [x.score], y: [y.score],
+    error_x: bars(x, color), error_y: bars(y, color), text: [generator],
     marker: { color: onFront ? color : styleValue("--card"), size: 10, line: { color, width: 2 } },
-    hoverinfo: "text", hovertext: [`<b>${name}</b><br>${said}`],
+    hovertext: [`${generator}: ${said}`],
   };
 }
 
-function bars({ score, lower, upper }, color) {
-  return {
-    type: "data", symmetric: false, array: [upper === null ? 0 : upper - score],
-    arrayminus: [lower === null ? 0 : score - lower], color: `${color}80`, thickness: 1.5, width: 3,
-  };
-}
+const bars = ({ score, lower, upper }, color) => errors([score], [lower], [upper], `${color}80`);
 
 function interval({ score: middle, lower, upper }) {
   const [from, to] = [lower, upper].map((end) => (end === null ? "unbounded" : score(end)));

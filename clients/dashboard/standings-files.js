@@ -1,6 +1,6 @@
 // The standings as a table for a file, and as a picture: each generator's score with its interval.
 import { styleValue } from "./colours.js";
-import { layoutOf, plain } from "./plot.js";
+import { errors } from "./plot.js";
 import { ranked } from "./ranking.js";
 
 const COLUMNS = ["generator", "state", "score", "standard_error", "lower", "upper", "samples", "batches", "pick_ratio", "cost",
@@ -23,23 +23,19 @@ export function asRows(report) {
 export function asFigure(report, palette) {
   const found = ranked(report).filter(({ score }) => score !== null).reverse(); // the best at the top
   if (!found.length) return null;
-  const colours = found.map(({ generator }) => palette.colour(generator));
+  const [scores, lower, upper] = ["score", "lower", "upper"].map((column) => found.map((one) => one[column]));
   const points = {
-    type: "scatter", mode: "markers", x: found.map(({ score }) => score), y: found.map((_, i) => i),
-    marker: { color: colours, size: 10 }, cliponaxis: false,
-    error_x: {
-      type: "data", symmetric: false, color: styleValue("--quiet"), thickness: 2, width: 5,
-      array: found.map(({ score, upper }) => (upper === null ? 0 : upper - score)),
-      arrayminus: found.map(({ score, lower }) => (lower === null ? 0 : score - lower)),
-    },
+    mode: "markers", name: "", x: scores, y: found.map((_, i) => i),
+    marker: { color: found.map(({ generator }) => palette.colour(generator)), size: 10 },
+    error_x: errors(scores, lower, upper, styleValue("--quiet"), 2),
   };
   const better = report.lower_is_better ? "lower is better" : "higher is better";
   return {
     data: [points],
-    layout: layoutOf({
-      title: { text: plain(report.experiment), font: { size: 15 } },
-      xaxis: { title: { text: plain(`${report.title}, ${better}`) } },
-      yaxis: { tickvals: points.y, ticktext: found.map(({ generator }) => plain(generator)), range: [-0.6, found.length - 0.4] },
-    }, false),
+    layout: {
+      title: report.experiment,
+      xaxis: { title: `${report.title}, ${better}` },
+      yaxis: { ticks: found.map(({ generator }, i) => [i, generator]), range: [-0.6, found.length - 0.4] },
+    },
   };
 }

@@ -14,8 +14,8 @@ INTRODUCTION = """# Dependencies and their licences
 
 This page lists the packages that each extra installs, including indirect dependencies, with the licences from the
 metadata of the versions in `constraints.txt`. Every install has the SDK's packages. Builds of torch for CUDA also
-install NVIDIA's libraries, under NVIDIA's licence. The dashboard's charts are drawn by plotly.js (MIT), whose basic
-bundle is in `clients/dashboard/libraries`; the page `/docs` is Swagger UI (Apache-2.0) from the fastapi-offline wheel.
+install NVIDIA's libraries, under NVIDIA's licence. The dashboard contains no third-party code; the page
+`/docs` is Swagger UI (Apache-2.0) from the fastapi-offline wheel.
 """
 EXTRAS = {"": "The SDK (no extra)", "server": "`server`", "scoring": "`scoring`", "simulate": "`simulate`"}
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"

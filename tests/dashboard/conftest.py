@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import NO_CHARTS, WAIT, OpenPage
+from pages import WAIT, OpenPage
 from playwright.sync_api import Browser, Page, sync_playwright
 from processes import Service, serving
 from written import write_long_experiment
@@ -72,14 +72,9 @@ def open_page(browser: Browser, service: Service) -> Iterator[OpenPage]:
     """Opens a page at a path of the service; in the end no console may have errors but those that were expected."""
     with ExitStack() as stack:
 
-        def open_at(path: str, expected: str = "nothing", charts: bool = True, **options: Any) -> Page:
+        def open_at(path: str, expected: str = "nothing", **options: Any) -> Page:
             context = stack.enter_context(browser.new_context(base_url=service.url, **options))
             page = context.new_page()
-            if not charts:
-                page.route(
-                    "**/plotly-basic.min.js",
-                    lambda route: route.fulfill(body=NO_CHARTS, content_type="text/javascript"),
-                )
             page.set_default_timeout(WAIT)
             page.on("console", lambda line: line.type in ("error", "warning") and errors.append(line.text))
             page.on("pageerror", lambda error: errors.append(str(error)))

@@ -10,11 +10,7 @@ WAIT = 30_000
 """Milliseconds after which a state that is waited for is given up."""
 
 OpenPage = Callable[..., Page]
-"""A path of the service, which errors of the console are expected, whether charts are drawn, options of the browser's
-context."""
-
-NO_CHARTS = "window.Plotly = { react() {}, purge() {} };"
-"""Instead of plotly.js. To load it and draw takes most of a page's processor time, and many tests look at no chart."""
+"""A path of the service, which errors of the console are expected, options of the browser's context."""
 
 
 def serious_violations(page: Page, axe: str, *rules: str) -> list[tuple[str, list[str]]]:

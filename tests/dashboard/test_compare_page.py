@@ -33,7 +33,7 @@ def test_any_number_are_selected_and_compared(open_page: OpenPage, client: Optim
     expect(rows.locator("th")).to_have_text(["a", "b", "c"])
     expect(rows.nth(0).locator(".interval")).to_have_count(2)
     expect(rows.nth(1).locator("td").nth(1)).to_have_text("–")
-    page.wait_for_selector("#plot-leaders.js-plotly-plot")
+    page.wait_for_selector("#plot-leaders svg")
     lines = "document.getElementById('plot-leaders').data.filter((one) => one.showlegend !== false)"
     names = page.evaluate(f"() => {lines}.map((one) => one.name)")
     assert names == ["versus-one", "versus-other"]  # the third has no samples

@@ -49,7 +49,7 @@ def work(experiment: Experiment, samples: int | None, shifts: dict[str, float] =
 
 def points(page: Page, plot: str) -> list[int]:
     """How many points each line of a chart has, once it is drawn."""
-    page.wait_for_selector(f"#{plot}.js-plotly-plot")
+    page.wait_for_selector(f"#{plot} svg")
     return page.evaluate("id => document.getElementById(id).data.map(line => line.y.length)", plot)
 
 
@@ -136,7 +136,7 @@ def test_an_experiment_is_seen_running_to_its_decision(open_page: OpenPage, clie
     shares = page.evaluate("() => document.getElementById('plot-shares').data.map(area => area.y)")
     assert [sum(at) for at in zip(*shares, strict=True)] == pytest.approx([1.0] * report.rounds)
     for plot in PLOTS:
-        assert page.locator(f"#{plot} svg.main-svg").count() > 0
+        assert page.locator(f"#{plot} svg").count() > 0
         assert page.get_attribute(f"#{plot}", "aria-label") != ""
     row = page.locator(".standings tbody tr").first
     expect(row).to_contain_text("best")
@@ -193,7 +193,7 @@ def test_modes_show_pictures_and_texts_but_run_nothing(open_page: OpenPage, clie
         EVIL[0],
     ]
     pick.tell(np.random.default_rng(0).standard_normal((5, 2)), ids=ids)
-    page = open_page("/#/e/modes", expected=REFUSED, charts=False)
+    page = open_page("/#/e/modes", expected=REFUSED)
     page.get_by_role("button", name="Show modes").click()
     mode = page.locator(".modes > li").first
     expect(mode.locator("li")).to_have_count(5)
@@ -211,7 +211,7 @@ def test_modes_show_pictures_and_texts_but_run_nothing(open_page: OpenPage, clie
 @pytest.mark.long
 def test_everything_can_be_done_from_the_page(open_page: OpenPage, experiment: Experiment):
     work(experiment, 60)
-    page = open_page(f"/#/e/{experiment.name}", expected=REFUSED, charts=False)
+    page = open_page(f"/#/e/{experiment.name}", expected=REFUSED)
     row = {name: page.locator(".standings tbody tr", has_text=name) for name in (*SHIFTS, "newcomer")}
     page.get_by_role("button", name="Pause bad").click()
     expect(row["bad"]).to_contain_text("paused")
@@ -251,7 +251,7 @@ def test_costs_are_shown_and_their_budget_extended(open_page: OpenPage, client: 
     costs = {"good": 0.5, "bad": 3.0}
     experiment = create(client, "priced", list(costs), policy="uniform", stop=False, costs=costs, max_cost=35.0)
     work(experiment, None)
-    page = open_page("/#/e/priced", charts=False)
+    page = open_page("/#/e/priced")
     expect(page.locator(".answer")).to_contain_text("Not decided within the budget of 35 in cost: good leads after")
     expect(page.locator(".standings tbody tr", has_text="bad").locator(".cost")).to_have_text("30 at 3")
     expect(page.locator(".facts")).to_contain_text("35 of 35")
@@ -267,7 +267,7 @@ def test_costs_are_shown_and_their_budget_extended(open_page: OpenPage, client: 
 def test_a_decided_experiment_can_be_reopened(open_page: OpenPage, client: Optimist):
     experiment = create(client, "reopened", ["good", "worse"])
     work(experiment, None)
-    page = open_page("/#/e/reopened", charts=False)
+    page = open_page("/#/e/reopened")
     page.get_by_role("button", name="Reopen").click()
     expect(page.locator(".title .badge")).to_have_text("running")
     assert experiment.report().state == "running"
@@ -281,7 +281,7 @@ def test_damage_is_seen_in_the_list_and_on_the_page(
         time.sleep(0.05)
     with Redis(unix_socket_path=redis_server.url.removeprefix("unix://")) as redis:
         redis.hset(experiment_key(experiment.name, "scoring_errors"), "1", "CorruptData: the snapshot is torn")
-    page = open_page("/", charts=False)
+    page = open_page("/")
     line = page.locator(".line", has_text=experiment.name)
     expect(line.locator(".badge.incomplete")).to_be_visible()
     line.get_by_role("link").click()
@@ -294,7 +294,7 @@ def test_it_recovers_when_the_service_comes_back(open_page: OpenPage, mortal: Se
     with Optimist(mortal.url) as client:
         experiment = create(client, "mortal", ["good", "bad"], stop=False, max_wait=0.0)
         work(experiment, 25)
-        page = open_page(f"{mortal.url}/#/e/mortal", expected=REFUSED, charts=False)
+        page = open_page(f"{mortal.url}/#/e/mortal", expected=REFUSED)
         expect(page.locator("#live")).to_have_text("Live")
         mortal.kill()
         expect(page.locator("#banner")).to_contain_text("The service does not respond")
@@ -347,7 +347,7 @@ def test_axe_finds_no_serious_violation(open_page: OpenPage, experiment: Experim
     experiment.ask(worker="somebody")
     for path in ("/", f"/#/e/{experiment.name}"):
         page = open_page(path, bypass_csp=True)
-        page.wait_for_selector(".line" if path == "/" else "#plot-estimates.js-plotly-plot")
+        page.wait_for_selector(".line" if path == "/" else "#plot-estimates svg")
         assert serious_violations_of_both_schemes(page, axe) == []
 
 
@@ -358,7 +358,7 @@ def test_the_difference_from_the_best_is_the_first_column(open_page: OpenPage, e
         time.sleep(0.05)
     apart = {one.generator: one for one in report.contrasts}
     assert set(apart) == {"bad", "worse"}
-    page = open_page(f"/#/e/{experiment.name}", charts=False, bypass_csp=True)
+    page = open_page(f"/#/e/{experiment.name}", bypass_csp=True)
     rows = page.locator(".standings tbody tr")
     for name, one in apart.items():
         cell = rows.filter(has=page.locator(".name", has_text=re.compile(f"^{name}$"))).locator("td").first

@@ -27,7 +27,7 @@ def page(open_page: OpenPage, client: Optimist) -> Page:
         for pick in experiment.picks(60):
             pick.tell([NAMES.index(pick.generator) + 0.1 * i for i in range(pick.size)])
     page = open_page(f"/#/e/{name}?how=open")
-    page.wait_for_selector("#plot-estimates.js-plotly-plot")
+    page.wait_for_selector("#plot-estimates svg")
     expect(page.get_by_role("button", name="Download standings as CSV")).to_be_visible()
     return page
 

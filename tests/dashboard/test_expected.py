@@ -15,7 +15,7 @@ WORDS = """async ([report, told]) => {
 
 
 def test_samples_and_time_that_are_expected_are_said(open_page: OpenPage):
-    page = open_page("/", charts=False)
+    page = open_page("/")
     report = {"ended": False, "decision": {"hardest": {"more_samples": [1520, 6000]}}, "budget": None, "samples": 500}
 
     def words(told: list[tuple[float, int]], **changes: Any) -> dict[str, str] | None:

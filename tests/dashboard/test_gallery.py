@@ -94,7 +94,7 @@ def until_loaded(page: Page, where: str) -> None:
 
 @pytest.mark.long
 def test_the_latest_random_ones_and_side_by_side(open_page: OpenPage, client: Optimist, pictured: str):
-    page = open_page(f"/#/e/{pictured}?samples=latest", charts=False)
+    page = open_page(f"/#/e/{pictured}?samples=latest")
     lines = page.locator(".gallery-line")
     expect(lines).to_have_count(3)
     expect(lines.first).to_contain_text("20 kept")
@@ -133,7 +133,7 @@ def test_by_mode_near_ones_are_folded_and_opened_together(open_page: OpenPage, c
         of, spread = ([0, 0, 1, 1], 2.0) if pick.generator == "whole" else ([0, 0, 0, 0], 0.01)
         noise = spread * np.random.default_rng(pick.seed).standard_normal((4, 2))
         pick.tell(np.array([[0.0, 0.0], [30.0, 0.0]])[of] + noise, previews=[image(seed, 0) for seed in pick.seeds])
-    page = open_page("/#/e/by-mode", charts=False, bypass_csp=True)
+    page = open_page("/#/e/by-mode", bypass_csp=True)
     rows = page.locator(".by-mode tbody tr")
     expect(rows).to_have_count(2)
     expect(rows.nth(1)).to_contain_text("none")
@@ -156,7 +156,7 @@ def test_by_mode_near_ones_are_folded_and_opened_together(open_page: OpenPage, c
 
 
 def test_one_is_enlarged(open_page: OpenPage, pictured: str):
-    page = open_page(f"/#/e/{pictured}", charts=False, viewport={"width": 390, "height": 844})
+    page = open_page(f"/#/e/{pictured}", viewport={"width": 390, "height": 844})
     page.get_by_text("Side by side", exact=True).click()
     tiles = page.locator(".side-by-side .tile")
     tiles.first.click()
@@ -176,7 +176,7 @@ def test_one_is_enlarged(open_page: OpenPage, pictured: str):
 
 
 def test_texts_open_in_full_and_nothing_of_them_runs(open_page: OpenPage, written: str):
-    page = open_page(f"/#/e/{written}", charts=False)
+    page = open_page(f"/#/e/{written}")
     page.get_by_text("Side by side", exact=True).click()
     row = page.locator(".side-by-side tbody tr").filter(has_text="Say <b>hello</b>").first
     expect(row.locator(".tile")).to_have_count(2)
@@ -197,18 +197,18 @@ def test_texts_open_in_full_and_nothing_of_them_runs(open_page: OpenPage, writte
 
 def test_an_experiment_without_previews_has_no_gallery(open_page: OpenPage, client: Optimist):
     client.create_experiment("without-previews", ["a", "b"], reference=(np.zeros(4), np.eye(4)))
-    page = open_page("/#/e/without-previews", charts=False)
+    page = open_page("/#/e/without-previews")
     expect(page.locator(".answer")).to_contain_text("Waiting for the first samples.")
     expect(page.get_by_role("heading", name="Samples")).to_have_count(0)
     client.create_experiment("empty-gallery", ["a", "b"], reference=(np.zeros(4), np.eye(4)), previews=4)
-    page = open_page("/#/e/empty-gallery", charts=False)
+    page = open_page("/#/e/empty-gallery")
     expect(page.locator("section", has=page.get_by_role("heading", name="Samples"))).to_contain_text("No previews yet")
 
 
 @pytest.mark.long
 def test_axe_finds_no_serious_violation_in_the_gallery(open_page: OpenPage, written: str, pictured: str, axe: str):
     for name in (written, pictured):
-        page = open_page(f"/#/e/{name}", charts=False, bypass_csp=True)
+        page = open_page(f"/#/e/{name}", bypass_csp=True)
         page.get_by_text("Side by side", exact=True).click()
         page.locator(".side-by-side .tile").first.wait_for()
         assert serious_violations_of_both_schemes(page, axe) == []

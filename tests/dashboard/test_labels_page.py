@@ -16,7 +16,7 @@ PHONE = {"width": 390, "height": 844}
 def test_tags_and_a_note_are_edited_and_filter_the_list(open_page: OpenPage, client: Optimist, axe: str):
     client.create_experiment("labels-bare", ["a", "b"], metric=Mean())
     client.create_experiment("labels-tagged", ["a", "b"], metric=Mean(), tags=["<b>old</b>"], note="Learning rate 3e-4")
-    page = open_page("/#/e/labels-bare", charts=False, bypass_csp=True, viewport=PHONE)
+    page = open_page("/#/e/labels-bare", bypass_csp=True, viewport=PHONE)
     page.get_by_role("button", name="Add tags or a note").click()
     expect(page.get_by_label("Tags, separated by commas")).to_be_focused()
     page.get_by_label("Tags, separated by commas").fill(" fresh, <b>old</b>,, fresh")
@@ -46,7 +46,7 @@ def test_tags_and_a_note_are_edited_and_filter_the_list(open_page: OpenPage, cli
 
 def test_what_the_service_refuses_is_said_and_nothing_typed_is_lost(open_page: OpenPage, client: Optimist):
     client.create_experiment("labels-refused", ["a", "b"], metric=Mean())
-    page = open_page("/#/e/labels-refused", charts=False, expected="Failed to load resource")
+    page = open_page("/#/e/labels-refused", expected="Failed to load resource")
     page.get_by_role("button", name="Add tags or a note").click()
     page.get_by_label("Tags, separated by commas").fill("x" * 65)
     page.get_by_role("button", name="Save").click()

@@ -59,7 +59,7 @@ def card(page: Page) -> Any:
 def test_the_mixture_is_the_answer_of_its_goal(open_page: OpenPage, client: Optimist, goal: Experiment, axe: str):
     report = client.experiment(goal.name).report()
     assert report.mixture is not None
-    page = open_page(f"/#/e/{goal.name}", charts=False, bypass_csp=True)
+    page = open_page(f"/#/e/{goal.name}", bypass_csp=True)
     assert report.answer.startswith(
         f"Not decided yet: {report.mixture.recipe} leads after {report.samples} samples: RKE"
     )
@@ -90,7 +90,7 @@ def test_weights_and_scores_are_drawn_over_time(open_page: OpenPage, service: Se
     curve = MixtureCurve.model_validate(report["progress"]["mixture"])
     assert len(curve.told) > 3
     page = open_page(f"/#/e/{goal.name}?how=open")
-    page.wait_for_selector("#plot-mixture.js-plotly-plot")
+    page.wait_for_selector("#plot-mixture svg")
     areas = page.evaluate("() => document.getElementById('plot-weights').data.map(({ name, x, y }) => [name, x, y])")
     assert areas == [[name, curve.samples, y] for name, y in curve.weights.items()]
     assert [sum(at) for at in zip(*(y for _, _, y in areas), strict=True)] == pytest.approx([1.0] * len(curve.told))
@@ -125,7 +125,7 @@ def test_the_best_mixture_can_be_asked_for_by_any_metric_that_has_one(open_page:
     wide = RKE(kernel=Gaussian(3.0, features=16), dimension=4, label="wide")
     experiment = create(client, "blend-asked", watch=[wide], stop=False)
     work(experiment, 120)
-    page = open_page("/#/e/blend-asked", charts=False)
+    page = open_page("/#/e/blend-asked")
     headings = page.locator("main h2:visible")
     expect(headings.first).to_have_text("Standings")
     expect(card(page).locator(".found")).to_be_hidden()
@@ -145,7 +145,7 @@ def test_where_one_generator_has_all_kinds_no_mixture_is_better(open_page: OpenP
     experiment = create(client, "blend-alone")
     work(experiment, 400, kinds)
     mixture = experiment.mixture()
-    page = open_page("/#/e/blend-alone", charts=False)
+    page = open_page("/#/e/blend-alone")
     card(page).get_by_role("button", name="Best mixture").click()
     expect(card(page)).to_contain_text(mixture.gain_text)
     assert mixture.best == "right"
@@ -153,6 +153,6 @@ def test_where_one_generator_has_all_kinds_no_mixture_is_better(open_page: OpenP
 
 def test_metrics_without_mixtures_have_no_section(open_page: OpenPage, client: Optimist):
     create(client, "blend-less", metric="is", dimension=4)
-    page = open_page("/#/e/blend-less", charts=False)
+    page = open_page("/#/e/blend-less")
     expect(page.get_by_role("heading", name="Standings")).to_be_visible()
     expect(card(page)).to_have_count(0)

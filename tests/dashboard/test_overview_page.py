@@ -40,7 +40,7 @@ def names(page: Page) -> list[str]:
 
 @pytest.mark.long
 def test_it_is_searched_sorted_and_linked_to(open_page: OpenPage, list_of_three: None, axe: str):
-    page = open_page("/", charts=False, bypass_csp=True)
+    page = open_page("/", bypass_csp=True)
     expect(page.get_by_role("link", name="list-costly")).to_be_visible()
     assert names(page) == ["list-stopped", "list-costly", "list-empty"]
     page.get_by_label("Search").fill("LIST- win rate")
@@ -59,7 +59,7 @@ def test_it_is_searched_sorted_and_linked_to(open_page: OpenPage, list_of_three:
     assert names(page) == ["list-stopped", "list-empty", "list-costly"]
     page.get_by_label("State").select_option("stopped")
     assert names(page) == ["list-stopped"]
-    again = open_page(page.url, charts=False)
+    again = open_page(page.url)
     expect(again.get_by_label("Search")).to_have_value("list-")
     expect(again.locator(".line th")).to_have_text(["list-stopped"])
     again.get_by_label("State").select_option("")
@@ -68,7 +68,7 @@ def test_it_is_searched_sorted_and_linked_to(open_page: OpenPage, list_of_three:
 
 
 def test_rows_are_blocks_on_a_phone(open_page: OpenPage, list_of_three: None, axe: str):
-    page = open_page("/#/?q=list-", charts=False, bypass_csp=True, viewport={"width": 390, "height": 844})
+    page = open_page("/#/?q=list-", bypass_csp=True, viewport={"width": 390, "height": 844})
     expect(page.locator(".line")).to_have_count(3)
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
     page.get_by_label("Sort by").select_option("samples")
@@ -78,7 +78,7 @@ def test_rows_are_blocks_on_a_phone(open_page: OpenPage, list_of_three: None, ax
 
 def test_an_experiment_is_deleted_once_that_is_confirmed(open_page: OpenPage, client: Optimist):
     client.create_experiment("gone-soon", ["a", "b"], metric=Mean())
-    page = open_page("/#/?q=gone", charts=False)
+    page = open_page("/#/?q=gone")
     page.get_by_role("checkbox", name="Select gone-soon").check()
     page.get_by_text("1 selected").click()
     remove = page.get_by_role("button", name="Delete …")
@@ -95,7 +95,7 @@ def test_an_experiment_is_deleted_once_that_is_confirmed(open_page: OpenPage, cl
 
 def test_several_get_a_tag_at_once(open_page: OpenPage, client: Optimist):
     made = [client.create_experiment(name, ["a", "b"], metric=Mean(), tags=["old"]) for name in ("tag-one", "tag-two")]
-    page = open_page("/", charts=False)
+    page = open_page("/")
     expect(page.get_by_role("link", name="tag-one")).to_be_visible()
     page.keyboard.press("/")
     expect(page.get_by_label("Search")).to_be_focused()
@@ -112,7 +112,7 @@ def test_several_get_a_tag_at_once(open_page: OpenPage, client: Optimist):
 
 def test_views_are_saved_under_a_name(open_page: OpenPage, client: Optimist):
     client.create_experiment("viewed", ["a", "b"], metric=Mean())
-    page = open_page("/#/?q=viewed", charts=False)
+    page = open_page("/#/?q=viewed")
     expect(page.locator(".line")).to_have_count(1)
     page.get_by_role("button", name="Save view").click()
     page.get_by_role("dialog").get_by_label("Name").fill("mine")
@@ -128,7 +128,7 @@ def test_views_are_saved_under_a_name(open_page: OpenPage, client: Optimist):
 
 def test_an_abandoned_experiment_is_idle(open_page: OpenPage, client: Optimist):
     client.create_experiment("abandoned", ["a", "b"], metric=Mean()).ask().give_up()
-    page = open_page("/", charts=False)
+    page = open_page("/")
     said = """async (one) => (await import("/dashboard/0/overview-row.js")).stateOf(one)"""
     one = page.request.get("/v1/experiments?search=abandoned").json()["experiments"][0]
     assert (one["open_picks"], one["active"] > one["created"]) == (0, True)
@@ -142,7 +142,7 @@ def test_all_pages_of_a_long_list_are_searched_and_follow_changes(open_page: Ope
     for name in made:
         client.create_experiment(name, ["a", "b"], metric=Mean(), tags=["odd" if int(name[-1]) % 2 else "even"])
     try:
-        page = open_page("/#/?q=many-&tag=odd", charts=False)
+        page = open_page("/#/?q=many-&tag=odd")
         rows = page.locator(".line")
         page.get_by_role("button", name="Show all 127").click()
         expect(rows).to_have_count(127)

@@ -68,7 +68,7 @@ def card(page: Page) -> Any:
 
 def test_the_table_says_who_wins_which_prompts(open_page: OpenPage, client: Optimist, router: Experiment, axe: str):
     routes = table(client.experiment(router.name), 200)
-    page = open_page(f"/#/e/{router.name}", charts=False, bypass_csp=True)
+    page = open_page(f"/#/e/{router.name}", bypass_csp=True)
     expect(page.locator(".answer")).to_have_text(routes.gain_text)
     headings = page.locator("main h2:visible").all_text_contents()
     assert headings[:2] == ["Routing", "Standings"]
@@ -109,7 +109,7 @@ def test_the_table_says_who_wins_which_prompts(open_page: OpenPage, client: Opti
 
 def test_example_prompts_open_in_full_and_stay_open(open_page: OpenPage, client: Optimist, router: Experiment):
     routes = table(client.experiment(router.name), 200)
-    page = open_page(f"/#/e/{router.name}", charts=False)
+    page = open_page(f"/#/e/{router.name}")
     first = card(page).locator("details").first
     expect(first.locator("summary")).to_have_attribute("title", "\n\n".join(routes.types[0].examples))
     first.locator("summary").click()
@@ -128,7 +128,7 @@ def test_the_gain_is_drawn_over_time(open_page: OpenPage, service: Service, rout
     curve = RouteCurve.model_validate(report["progress"]["routes"])
     assert len(curve.told) > 1
     page = open_page(f"/#/e/{router.name}?how=open")
-    page.wait_for_selector("#plot-gain.js-plotly-plot")
+    page.wait_for_selector("#plot-gain svg")
     x, y, above, below = page.evaluate(
         """() => document.getElementById('plot-gain').data.map(
           ({ x, y, error_y }) => [x, y, error_y.array, error_y.arrayminus])[0]"""
@@ -137,7 +137,7 @@ def test_the_gain_is_drawn_over_time(open_page: OpenPage, service: Service, rout
     ends = zip(curve.gains, curve.lower, curve.upper, strict=True)
     widths = [(0.0, 0.0) if None in (gain, low, high) else (high - gain, gain - low) for gain, low, high in ends]
     assert list(zip(above, below, strict=True)) == [pytest.approx(each) for each in widths]
-    page.wait_for_selector("#plot-routed.js-plotly-plot")
+    page.wait_for_selector("#plot-routed svg")
     drawn = page.evaluate("() => document.getElementById('plot-routed').data.map(({ y }) => y)")
     assert drawn == [curve.best_scores, curve.scores]
 
@@ -145,7 +145,7 @@ def test_the_gain_is_drawn_over_time(open_page: OpenPage, service: Service, rout
 @pytest.mark.long
 def test_tables_come_as_prompts_do(open_page: OpenPage, client: Optimist):
     experiment = create(client, "router-live", policy="greedy")
-    page = open_page("/#/e/router-live", charts=False)
+    page = open_page("/#/e/router-live")
     expect(page.locator(".answer")).to_contain_text("Waiting for the first prompts. 2 generators will be compared")
     expect(card(page)).to_contain_text("The first table is made once generators have a few samples.")
     work(experiment, 120, with_texts=False)
@@ -159,6 +159,6 @@ def test_tables_come_as_prompts_do(open_page: OpenPage, client: Optimist):
 
 def test_experiments_that_do_not_route_have_no_section(open_page: OpenPage, client: Optimist):
     client.create_experiment("route-less", list(SUCCESS), metric=WinRate())
-    page = open_page("/#/e/route-less", charts=False)
+    page = open_page("/#/e/route-less")
     expect(page.get_by_role("heading", name="Standings")).to_be_visible()
     expect(card(page)).to_have_count(0)

@@ -31,7 +31,7 @@ def test_a_table_has_the_scores_by_each_metric(open_page: OpenPage, client: Opti
     report = client.experiment(several).report()
     best = {label: watched.best for label, watched in report.watched.items()}
     assert report.decision.best == best["rke"] != best["spread"]
-    page = open_page(f"/#/e/{several}", charts=False, bypass_csp=True)
+    page = open_page(f"/#/e/{several}", bypass_csp=True)
     card = page.get_by_role("region", name="Metrics", exact=True)
     expect(card.locator(".disagreement")).to_have_text(report.disagreement)
     titles = ["Generator", "Inception Score ↑, higher is better decides", "RKE ↑", "RKE (spread) ↑"]
@@ -55,7 +55,7 @@ def test_a_table_has_the_scores_by_each_metric(open_page: OpenPage, client: Opti
 
 def test_two_metrics_are_drawn_with_their_pareto_front_and_the_estimates_of_each(open_page: OpenPage, several: str):
     page = open_page(f"/#/e/{several}")
-    page.wait_for_selector("#plot-scatter.js-plotly-plot")
+    page.wait_for_selector("#plot-scatter svg")
     plot = page.locator("#plot-scatter")
     drawn = "() => document.getElementById('plot-scatter').data.filter(({ mode }) => mode.includes('markers'))"
     front = f"({drawn})().filter(({{ mode }}) => mode.includes('text')).map(({{ name }}) => name)"
@@ -65,16 +65,18 @@ def test_two_metrics_are_drawn_with_their_pareto_front_and_the_estimates_of_each
         f"({drawn})().map(({{ error_x, error_y }}) => [error_x, error_y].every(e => e.array[0] > 0))"
     )
     assert errors == [True] * 5
+    plot.locator("circle").first.hover()
+    expect(plot.locator(".tip")).to_have_text(re.compile(r"^ ?model-\d\d: RKE .* to .*; Inception Score .* to "))
     page.get_by_label("Horizontal").select_option("spread")
     expect(plot).to_have_attribute("aria-label", re.compile(r"front of RKE \(spread\) and Inception Score: .*model-04"))
     assert sorted(page.evaluate(front)) == generators(5)
     axes = page.evaluate(
-        "() => ['xaxis', 'yaxis'].map(axis => document.getElementById('plot-scatter').layout[axis].title.text)"
+        "() => ['xaxis', 'yaxis'].map(axis => document.getElementById('plot-scatter').layout[axis].title)"
     )
     assert axes == ["RKE (spread) ↑ higher is better", "Inception Score ↑ higher is better"]
-    page.wait_for_selector("#plot-estimates.js-plotly-plot")
+    page.wait_for_selector("#plot-estimates svg")
     page.locator("#estimates-of").select_option("rke")
-    drawn = "() => document.getElementById('plot-estimates').layout.yaxis.title.text === 'RKE'"
+    drawn = "() => document.getElementById('plot-estimates').layout.yaxis.title === 'RKE'"
     page.wait_for_function(drawn, timeout=WAIT)
     longest = "() => Math.max(...document.getElementById('plot-estimates').data.map(({ y }) => y.length))"
     assert page.evaluate(longest) == 3
@@ -86,7 +88,7 @@ def test_damage_of_a_watched_metric_is_shown_where_it_is(open_page: OpenPage, re
         pool.submit(asyncio.run, write_watched_experiment(redis_server.url, "harmed", 3)).result()
     with Redis(unix_socket_path=redis_server.url.removeprefix("unix://")) as redis:
         redis.hset(experiment_key("harmed", "scoring_errors"), "1:rke", "CorruptData: <b>torn</b>")
-    page = open_page("/#/e/harmed", charts=False)
+    page = open_page("/#/e/harmed")
     card = page.get_by_role("region", name="Metrics", exact=True)
     expect(card.locator("td .badge.incomplete")).to_have_count(1)
     card.locator("summary").click()
@@ -98,7 +100,7 @@ def test_damage_of_a_watched_metric_is_shown_where_it_is(open_page: OpenPage, re
 def test_costs_are_shown_as_spent_and_at_the_decision(open_page: OpenPage, client: Optimist, several: str):
     report = client.experiment(several).report()
     assert (report.cost, report.decision_cost) == (600 * 15, 500 * 15)
-    page = open_page("/", charts=False)
+    page = open_page("/")
     line = page.locator(".line", has=page.get_by_role("link", name=several, exact=True))
     expect(line).to_contain_text("9,000 (7,500 at the decision)")
     line.get_by_role("link").click()
@@ -108,7 +110,7 @@ def test_costs_are_shown_as_spent_and_at_the_decision(open_page: OpenPage, clien
 
 
 def test_with_one_metric_there_is_no_table_of_metrics(open_page: OpenPage, million: str):
-    page = open_page(f"/#/e/{million}", charts=False)
+    page = open_page(f"/#/e/{million}")
     expect(page.locator(".answer")).to_contain_text("5,000,000 samples")
     expect(page.get_by_role("heading", name="Metrics", exact=True)).to_be_hidden()
     expect(page.locator("#estimates-of")).to_have_count(0)

@@ -97,7 +97,7 @@ def until_loaded(mode: Locator, count: int) -> None:
 
 
 def test_images_are_fetched_when_somebody_says_so(open_page: OpenPage, images: Images, pictured: str):
-    mode = first_mode(open_page(f"/#/e/{pictured}", charts=False))
+    mode = first_mode(open_page(f"/#/e/{pictured}"))
     expect(mode.locator(".unloaded")).to_have_count(3)
     expect(mode.locator(".text")).to_contain_text("images.example.org@")  # a name and password are never sent
     until_loaded(mode, 1)  # the one that the id holds
@@ -117,7 +117,7 @@ def test_those_of_trusted_hosts_come_by_themselves(
 ):
     trusted = {"OPTIMIST_IMAGE_HOSTS": f"images.example.org, {images.url.removeprefix('http://')}"}
     with serving(tmp_path, f"--redis-url={redis_server.url}", "--no-scoring", environment=trusted) as service:
-        mode = first_mode(open_page(f"{service.url}/#/e/{pictured}", charts=False))
+        mode = first_mode(open_page(f"{service.url}/#/e/{pictured}"))
         until_loaded(mode, 3)
         assert sorted(images.asked) == ["/first.png", "/second.png?size=large"]
         expect(mode.locator(".unloaded")).to_have_text(
@@ -126,6 +126,6 @@ def test_those_of_trusted_hosts_come_by_themselves(
 
 
 def test_axe_finds_no_serious_violation_in_modes(open_page: OpenPage, pictured: str, axe: str):
-    page = open_page(f"/#/e/{pictured}", charts=False, bypass_csp=True)
+    page = open_page(f"/#/e/{pictured}", bypass_csp=True)
     first_mode(page)
     assert serious_violations_of_both_schemes(page, axe) == []

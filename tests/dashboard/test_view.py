@@ -22,9 +22,9 @@ def bands(page: Page) -> int:
 @pytest.mark.long
 def test_the_theme_is_chosen_and_remembered(open_page: OpenPage, million: str, axe: str):
     page = open_page(f"/#/e/{million}", bypass_csp=True, color_scheme="light")
-    page.wait_for_selector("#plot-estimates.js-plotly-plot")
+    page.wait_for_selector("#plot-estimates svg")
     assert page.evaluate(BACKGROUND) == LIGHT
-    ink = "() => document.getElementById('plot-estimates').layout.font.color"
+    ink = "() => document.querySelector('#plot-estimates text').getAttribute('fill')"
     before = page.evaluate(ink)
     page.get_by_label("Theme").select_option("dark")
     assert page.evaluate(BACKGROUND) == DARK
@@ -43,12 +43,12 @@ def test_the_theme_is_chosen_and_remembered(open_page: OpenPage, million: str, a
 @pytest.mark.long
 def test_a_link_keeps_what_a_chart_shows(open_page: OpenPage, million: str):
     page = open_page(f"/#/e/{million}")
-    page.wait_for_selector("#plot-estimates.js-plotly-plot")
+    page.wait_for_selector("#plot-estimates svg")
     assert (axis(page), bands(page)) == ("log", 4)
     page.get_by_label("Logarithmic axis").uncheck()
     page.get_by_label("Intervals", exact=True).uncheck()
     again = open_page(page.url)
-    again.wait_for_selector("#plot-estimates.js-plotly-plot")
+    again.wait_for_selector("#plot-estimates svg")
     assert (axis(again), bands(again)) == ("linear", 0)
     again.get_by_label("Intervals", exact=True).check()
     again.wait_for_function(

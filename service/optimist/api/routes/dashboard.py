@@ -28,7 +28,7 @@ POLICY = "; ".join(
         "default-src 'none'",
         "script-src 'self'",
         "connect-src 'self'",
-        # plotly.js and Swagger UI set inline styles. No text from users is used in styles.
+        # The page and Swagger UI set inline styles. No text from users is used in styles.
         "style-src 'self' 'unsafe-inline'",
         # A user may load an image from any host. By itself the page loads images only from the hosts in the settings.
         "img-src 'self' data: http: https:",
