@@ -72,7 +72,7 @@ site: $(DEV)
 	$(BIN)/python docs/generate
 
 benchmark: $(DEV)
-	$(BIN)/python benchmarks/rounds.py
+	$(BIN)/python benchmarks/waiting.py
 
 $(VENV)/bin/pip:
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv found. Install one, or name it by PYTHON=/path/to/python:"; \

@@ -1,21 +1,17 @@
-"""Rounds per second through HTTP: tell a batch and ask for the next pick, compared with a bare FastAPI + XADD echo.
+"""Rounds per second through HTTP: tell a batch and ask for the next pick.
 
     python benchmarks/rounds.py [--quick] [--seconds 1] [--repeats 5] [--dimensions 64 768 2048] [--workers 1 16]
         [--variants combined] [--against PATH] [--processes 1 2]
 
-The echo is one POST of the same body, added to a Redis stream. Both servers run on an embedded Redis with
-`appendfsync always`. The same raw client drives both over equally many keep-alive connections, alternately within one
-run; the output has medians over these periods. The variants are:
+The service runs on an embedded Redis with `appendfsync always`; a raw client drives it over keep-alive connections. The
+output has medians over periods in which the variants take turns, with `--against` also the service of another checkout.
+What users wait for is measured by `waiting.py`. The variants are:
 
 - combined: a round is one `POST …/batch?next=1`. All workers share one experiment, or each has its own.
 - two requests: a round is a tell, then an ask.
-- default: combined, with the default settings of an experiment: asks wait for the estimates that are due, so the time
-  includes the scorer's. In the other variants estimates are due when the samples have doubled (`rescore_growth` 1), and
-  asks do not wait for them (`max_wait` 0).
-
-With `--against` the service of another checkout takes turns with this one in the same run, in alternating order. "of
-the other" is this service's processor time of a round as a share of the other's, the median over the turns. With other
-jobs beside them many short turns tell most: `--seconds 0.2 --repeats 25`.
+- default: combined, with the default settings of an experiment: asks wait for estimates, so the time includes the
+  scorer's. In the other variants estimates are due when the samples have doubled (`rescore_growth` 1), and asks do not
+  wait for them (`max_wait` 0).
 
 Every experiment has 320 rounds before the measurement: in the first rounds an estimate is due after nearly every batch,
 which is not the steady state of a run.
@@ -24,10 +20,6 @@ which is not the steady state of a run.
 redis-server: these numbers are disturbed least by other jobs on the machine. With several numbers of `--processes`
 services with so many API processes take turns; "API" is the number, and "CPU" the sum of these processes. "client" is
 the share of one core that the load generator takes, with one thread per connection.
-
-At the end come the peers, in process, without HTTP and without samples: ask and tell of Optuna
-(`pip install optimist[benchmark]`) on SQLite and on its Redis journal, and of Vizier's service if google-vizier is
-installed.
 """
 
 from __future__ import annotations
@@ -50,7 +42,6 @@ from pathlib import Path
 import numpy as np
 
 from optimist_client import Optimist, tensors
-from peers import PEERS
 from raw import (
     BATCH,
     GENERATORS,
@@ -69,7 +60,7 @@ from raw import (
 
 Action = Callable[[], object]
 """One round of one worker."""
-PATH = {"max_wait": 0.0, "rescore_growth": 1.0}
+PATH = {"max_wait": 0.0, "rescore_growth": 1.0, "grow": False}
 WARM_UP = 320
 """Number of rounds of an experiment before it is measured."""
 
@@ -196,20 +187,9 @@ def cpu_of(pids: list[int]) -> float:
     return sum(map(cpu_seconds, pids))
 
 
-def echoing(port: int, body: bytes) -> Action:
-    """A connection that posts to the echo."""
-    client = RawClient(port)
-    return lambda: client.post("/echo", fresh(body), HEADERS)
-
-
 def fresh(body: bytes) -> bytes:
     """The batch with another last number: the service notes batches that are equal, which in a real run none are."""
     return body[:-4] + struct.pack("<f", random.random())
-
-
-def echoes(port: int, pid: int, body: bytes, workers: int) -> Variant:
-    """All workers post to the echo."""
-    return Variant("echo", [echoing(port, body) for _ in range(workers)], [[pid], [], [redis_of(pid)]])
 
 
 def variants(service: Service, bodies: list[bytes], d: int, workers: int) -> dict[str, Callable[[], Variant]]:
@@ -232,7 +212,7 @@ def variants(service: Service, bodies: list[bytes], d: int, workers: int) -> dic
         return Variant("two requests", actions, service.pids, settle=service.settle)
 
     def default() -> Variant:
-        shared = service.experiment(f"default-{tag}", d)
+        shared = service.experiment(f"default-{tag}", d, grow=False)
         actions = [service.combined(shared, name, bodies) for name in names]
         return Variant("default", actions, service.pids, settle=service.settle)
 
@@ -256,34 +236,30 @@ def turns(groups: list[list[Variant]], repeats: int, seconds: float) -> None:
 def main() -> None:
     """Run the measurements and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="only d = 64, two short periods, short runs of the peers")
+    parser.add_argument("--quick", action="store_true", help="only d = 64, two short periods")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of one period")
     parser.add_argument("--repeats", type=int, default=5, help="number of periods of each variant")
     parser.add_argument("--dimensions", type=int, nargs="+", default=[64, 768, 2048])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--variants", nargs="+", default=["combined", "own", "two", "default"])
-    parser.add_argument("--against", type=Path, help="another checkout, whose service takes turns; without the peers")
+    parser.add_argument("--against", type=Path, help="another checkout, whose service takes turns")
     parser.add_argument("--processes", type=int, nargs="+", default=[1], help="numbers of API processes, in turns")
     options = parser.parse_args()
     if options.quick:
         options.dimensions, options.repeats, options.seconds = [64], 2, min(options.seconds, 0.5)
     print(f"Batches of {BATCH}, float32; {os.cpu_count()} cores, {platform.machine()}\n")
-    columns = ["d", "workers", "", "API", "rounds/s", "of the echo", "p50, ms", "p99, ms", "CPU, µs", "of the echo"]
-    header(*columns, "scorer, µs", "Redis, µs", "client", *(["of the other"] if options.against else []))
-    fastest = 0.0
+    columns = ["d", "workers", "", "API", "rounds/s", "p50, ms", "p99, ms", "CPU, µs", "scorer, µs", "Redis, µs"]
+    header(*columns, "client", *(["of the other"] if options.against else []))
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rounds-")))
-        here, echo_port = Path(__file__).resolve().parents[1], free_port()
-        echo = [sys.executable, str(Path(__file__).parent / "echo.py"), str(echo_port), f"{directory}/echo"]
-        echo_pid = stack.enter_context(process(echo, echo_port, here))
-        checkouts = [here, *([options.against.resolve()] if options.against else [])]
+        checkouts = [Path(__file__).resolve().parents[1], *([options.against.resolve()] if options.against else [])]
         cases = [(path, count) for path in checkouts for count in options.processes]
         services = [Service(path, directory / f"{i}", count, stack) for i, (path, count) in enumerate(cases)]
         for d in options.dimensions:
             for workers in options.workers:
                 bodies = services[0].bodies(d)
                 made = [variants(service, bodies, d, workers) for service in services]
-                groups = [[echoes(echo_port, echo_pid, bodies[0], workers)]]
+                groups: list[list[Variant]] = []
                 for name in (name for name in made[0] if name in options.variants):
                     group = [each[name]() for each in made]
                     for mine, theirs in zip(group, group[len(options.processes) :], strict=False):
@@ -291,23 +267,7 @@ def main() -> None:
                     groups.append(group)
                 turns(groups, options.repeats, options.seconds)
                 for variant in (variant for group in groups for variant in group):
-                    line(f"{d}", f"{workers}", *cells(variant, groups[0][0]))
-                fastest = max(fastest, statistics.median(groups[1][0].rates))
-    if options.against is None:
-        _beside_peers(fastest, 50 if options.quick else 300)
-
-
-def _beside_peers(fastest: float, rounds: int) -> None:
-    """Measure the peers, and print the second table."""
-    print(f"\nAsk and tell, {rounds} rounds, one worker, in process\n")
-    header("peer", "rounds/s", f"the service's {fastest:.0f} are")
-    for name, measure in PEERS.items():
-        try:
-            rate = measure(rounds)
-        except ImportError as error:
-            line(name, "not installed", f"{error}")
-        else:
-            line(name, f"{rate:.0f}", f"{fastest / rate:.0f} times as many")
+                    line(f"{d}", f"{workers}", *cells(variant))
 
 
 def header(*names: str) -> None:
@@ -321,7 +281,7 @@ def line(*row: str) -> None:
     print(f"| {' | '.join(row)} |", flush=True)
 
 
-def cells(variant: Variant, echo: Variant) -> list[str]:
+def cells(variant: Variant) -> list[str]:
     """The cells of one variant."""
     p50, p99 = np.percentile(variant.latencies, [50, 99]) * 1e3
     cpu, scorer, redis = variant.costs
@@ -329,12 +289,10 @@ def cells(variant: Variant, echo: Variant) -> list[str]:
         variant.name,
         f"{len(variant.pids[0])}",
         f"{statistics.median(variant.rates):.0f}",
-        f"{_ratio(variant.rates, echo.rates):.2f}",
         f"{p50:.1f}",
         f"{p99:.1f}",
         f"{cpu * 1e6:.0f}",
-        f"{_ratio(_answering(variant), _answering(echo)):.2f}",
-        f"{scorer * 1e6:.0f}" if variant.pids[1] else "",
+        f"{scorer * 1e6:.0f}",
         f"{redis * 1e6:.0f}",
         f"{statistics.median(variant.client):.0%}",
         *([] if variant.other is None else [f"{_ratio(_answering(variant), _answering(variant.other)):.3f}"]),

@@ -3,12 +3,11 @@
     python benchmarks/routes_asked.py [--seconds 3] [--repeats 3] [--workers 16] [--scoring]
 
 A round is an ask and a tell, two requests. Beside it, alternately in one run: the same without contexts, in an
-experiment for the best generator by the same scores, and a bare FastAPI route that adds a body of the same size to a
-Redis stream. All run on an embedded Redis with `appendfsync always`. Contexts have 384 numbers, as JSON; the model has
-256 features and 10 generators. It is published once, of made-up numbers, and no scorer runs: what is measured is the
-API. With --scoring a scorer makes estimates and models beside it, by the settings of a new experiment. "CPU" is
-processor time per round of the process that answers, the number that other jobs on the machine disturb least. "client"
-is the share of one core that the load generator takes.
+experiment for the best generator by the same scores. Both run on an embedded Redis with `appendfsync always`. Contexts
+have 384 numbers, as JSON; the model has 256 features and 10 generators. It is published once, of made-up numbers, and
+no scorer runs: what is measured is the API. With --scoring a scorer makes estimates and models beside it, by the
+settings of a new experiment. "CPU" is processor time per round of the process that answers, the number that other jobs
+on the machine disturb least. "client" is the share of one core that the load generator takes.
 
 Then, in this process: what choosing takes for one context, and its parts.
 """
@@ -42,7 +41,7 @@ from optimist.store import ROUTES_UNIT, Store, connect, running_url
 from optimist_client import Optimist, tensors
 from optimist_client.models import AskRequest
 from raw import HEADERS, JSON, RawClient, batch_path, free_port, process, redis_of
-from rounds import Action, Variant, cells, echoing, header, line
+from rounds import Action, Variant, cells, header, line
 
 WIDTH, FEATURES, GENERATORS = 384, 256, 10
 NAMES = [f"g{place}" for place in range(GENERATORS)]
@@ -171,18 +170,15 @@ def main() -> None:
     print(f"d = {WIDTH}, r = {FEATURES}, G = {GENERATORS}; {os.cpu_count()} cores, {platform.machine()}\n")
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="routes-asked-")))
-        echo_port, port = free_port(), free_port()
-        echo = [sys.executable, str(Path(__file__).parent / "echo.py"), str(echo_port), f"{directory}/echo"]
-        data = f"{directory}/data"
+        port, data = free_port(), f"{directory}/data"
         serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--data-dir={data}"]
         serve += [] if options.scoring else ["--no-scoring"]
-        echo_pid, pid = (stack.enter_context(process(*each)) for each in ((echo, echo_port), (serve, port)))
+        pid = stack.enter_context(process(serve, port))
         client = stack.enter_context(Optimist(f"http://127.0.0.1:{port}"))
         paths = plain(client, options.scoring), routed(client, port, Path(data), options.scoring)
         asks = [[ask_of(1, BODIES * place + k) for k in range(BODIES)] for place in range(options.workers)]
         every, answering = range(options.workers), [[pid], [], [redis_of(pid)]]
         variants = [
-            Variant("echo", [echoing(echo_port, asks[0][0]) for _ in every], [[echo_pid], [], []]),
             Variant("ask and tell", [worker(port, paths[0], [b"{}"]) for _ in every], answering),
             Variant("ask with a context", [worker(port, paths[1], asks[place]) for place in every], answering),
         ]
@@ -191,10 +187,9 @@ def main() -> None:
         for _ in range(options.repeats):
             for variant in variants:
                 variant.turn(options.seconds)
-        columns = ["", "API", "rounds/s", "of the echo", "p50, ms", "p99, ms"]
-        header(*columns, "CPU, µs", "of the echo", "", "Redis, µs", "client")
+        header("", "API", "rounds/s", "p50, ms", "p99, ms", "CPU, µs", "scorer, µs", "Redis, µs", "client")
         for variant in variants:
-            line(*cells(variant, variants[0]))
+            line(*cells(variant))
     choosing()
 
 
