@@ -90,4 +90,4 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt | $(VENV)/bin/pip
 	touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build site .pytest_cache .ruff_cache .hypothesis .import_linter_cache
