@@ -47,7 +47,10 @@ def test_every_export_of_the_metrics_is_in_the_reference_with_its_settings(name:
 
 def test_the_tables_of_metrics_are_on_their_page(pages: Path):
     page = (pages / "metrics.md").read_text()
-    assert all(f"| `{name}`" in page for name in metrics.declared())
+    # Other tests declare metrics of their own.
+    own = [name for name, kind in metrics.declared().items() if kind.__module__.startswith("optimist_client.")]
+    assert own
+    assert all(f"| `{name}`" in page for name in own)
 
 
 def test_every_route_says_what_it_does():

@@ -1,0 +1,141 @@
+"""The kit for metrics: those of the project and the toy pass it, and each promise that is broken is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import toy_score
+from toy_metric import ColumnMean
+
+from optimist.metrics.base import Analysis
+from optimist.testing import BrokenPromises, check_metric
+from optimist_client.metrics import (
+    CMMD,
+    FID,
+    KEN,
+    KID,
+    MMD,
+    RKE,
+    ConditionalVendi,
+    Coverage,
+    Density,
+    Gaussian,
+    InceptionScore,
+    InformationVendi,
+    Mean,
+    Metric,
+    Precision,
+    Vendi,
+    WinRate,
+    declared,
+)
+
+KERNEL = Gaussian(2.0, features=32)
+PAIRS: dict[str, Any] = {"kernel": KERNEL, "prompt_kernel": KERNEL, "dimension": 4, "prompt_dimension": 4}
+METRICS: list[Metric] = [
+    FID(),
+    InceptionScore(dimension=5),
+    RKE(kernel=KERNEL, dimension=4),
+    Vendi(kernel=KERNEL, dimension=4),
+    KID(),
+    MMD(kernel=KERNEL),
+    CMMD(),
+    Precision(),
+    Density(),
+    Coverage(at=200),
+    KEN(kernel=KERNEL),
+    ConditionalVendi(**PAIRS),
+    InformationVendi(**PAIRS),
+    Mean(),
+    WinRate(),
+    ColumnMean(dimension=4, column=3),
+]
+
+
+def test_every_metric_of_the_project_is_in_this_table():
+    own = {name for name, kind in declared().items() if kind.__module__.startswith("optimist_client.")}
+    assert own <= {metric.name for metric in METRICS}
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_metrics_keep_what_the_service_relies_on(metric: Metric):
+    found = check_metric(metric)
+    assert found.coverage >= 0.85
+    assert metric.title in str(found)
+
+
+def test_a_law_with_its_truth():
+    def law(rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
+        return {"features": rng.exponential(2.0, size=(count, 3))}
+
+    found = check_metric("column-mean", law, truth=2.0, dimension=3, column=1)
+    assert found.truth == 2.0
+    with pytest.raises(BrokenPromises, match=r"are off by -\d+\.\d+ of their errors on average"):
+        check_metric("column-mean", law, truth=3.0, dimension=3, column=1)
+
+
+def test_settings_that_are_not_valid_are_refused_as_everywhere():
+    with pytest.raises(ValueError, match="needs kernel"):
+        check_metric("rke", dimension=4)
+    with pytest.raises(ValueError, match="it does not take order"):
+        check_metric("fid", order=2.0)
+
+
+def _splits(self: toy_score.Sums, rows: torch.Tensor) -> None:
+    """Batches count, not samples."""
+    values = rows[:, self.column]
+    self.sums = self.sums + torch.stack([torch.tensor(1.0), values.mean(), values.square().mean()]) * 2.0
+    self.samples += len(rows)
+
+
+def _forgetful(self: Any, tensors: dict[str, torch.Tensor]) -> toy_score.Sums:
+    found = toy_score.Sums(self.column, tensors["sums"])
+    found.samples = 0
+    return found
+
+
+def _lossy(self: Any, tensors: dict[str, torch.Tensor]) -> toy_score.Sums:
+    return toy_score.Sums(self.column, tensors["sums"].float().double())
+
+
+def _small_errors(self: Any, statistic: toy_score.Sums) -> Analysis:
+    mean, square = (statistic.sums[1:] / statistic.samples).tolist()
+    error = 0.2 * max(square - mean**2, 0.0) ** 0.5 / max(statistic.samples - 1, 1) ** 0.5
+    return Analysis(plug_in=mean, estimate=mean, selection_error=error, stopping_error=error)
+
+
+def _biased(self: Any, statistic: toy_score.Sums) -> Analysis:
+    mean, square = (statistic.sums[1:] / statistic.samples).tolist()
+    error = max(square - mean**2, 0.0) ** 0.5 / (statistic.samples - 1) ** 0.5
+    shift = 20.0 / statistic.samples
+    return Analysis(plug_in=mean, estimate=mean + shift, selection_error=error, stopping_error=error)
+
+
+def _undefined(self: Any, statistic: toy_score.Sums) -> Analysis:
+    mean, square = (statistic.sums[1:] / statistic.samples).tolist()
+    error = (max(square - mean**2, 0.0) / (statistic.samples - 1)) ** 0.5
+    few = statistic.samples < 5
+    return Analysis(plug_in=mean, estimate=float("nan") if few else mean, selection_error=error, stopping_error=error)
+
+
+@pytest.mark.parametrize(
+    ("of", "method", "broken", "said"),
+    [
+        ("Sums", "update", _splits, "in 300 batches the value of the same samples is"),
+        ("MeanScore", "restore", _forgetful, "read again has 0 samples in place of 100"),
+        ("MeanScore", "restore", _lossy, "stored and read goes on to another state"),
+        ("MeanScore", "analyse", _small_errors, "errors are too small"),
+        ("MeanScore", "analyse", _biased, "of their errors on average"),
+        ("MeanScore", "analyse", _undefined, "2 samples have no estimate"),
+    ],
+)
+def test_each_promise_that_is_broken_is_named(
+    of: str, method: str, broken: Any, said: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(getattr(toy_score, of), method, broken)
+    with pytest.raises(BrokenPromises, match="Column mean does not keep") as raised:
+        check_metric(ColumnMean(dimension=4, column=3))
+    assert said in str(raised.value)
