@@ -60,6 +60,32 @@ def test_the_service_and_an_evaluation_in_memory_agree(client: Optimist, name: s
     assert report.rounds == 60
 
 
+def test_many_picks_are_asked_and_told_together(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b", "c"], reference=reference, policy="uniform", stop=False)
+    picks = experiment.ask_all(count=90)
+    assert sorted(pick.number for pick in picks) == list(range(1, 91))
+    batches = [samples(pick.generator, pick.size, pick.seed) for pick in picks]
+    replies = experiment.tell_all(list(zip(picks, batches, strict=True)))
+    assert [reply.pick for reply in replies] == [pick.number for pick in picks]
+    assert experiment.report().samples == 450
+    assert experiment.tell_all([]) == []
+    more = experiment.ask_all(count=3)
+    wrong = [(pick, np.full((pick.size, 4), np.nan)) for pick in more]
+    with pytest.raises(FixError, match="finite"):
+        experiment.tell_all(wrong, at_once=1)
+    assert not any(pick.settled for pick in more)
+    right = [(pick, samples(pick.generator, pick.size, pick.seed)) for pick in more]
+    experiment.tell_all(right, at_once=1)
+    assert all(pick.settled for pick in more)
+    experiment.tell_all(right)  # the same again counts nothing
+    assert experiment.report().samples == 465
+    for asked in ({}, {"contexts": np.zeros((2, 3)), "count": 2}):
+        with pytest.raises(FixError, match=r"expected contexts with the goal|has the goal"):
+            experiment.ask_all(**asked)
+    with pytest.raises(FixError, match="count: expected at most 250"):
+        experiment.ask_all(count=251)
+
+
 def test_max_samples_bounds_one_loop(client: Optimist, name: str, reference):
     experiment = client.create_experiment(name, ["a", "b"], reference=reference)
     drawn = 0

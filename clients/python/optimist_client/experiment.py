@@ -164,19 +164,54 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
     @operation
     async def ask_all(
         self,
-        contexts: ArrayLike | Sequence[ArrayLike],
+        contexts: ArrayLike | Sequence[ArrayLike] | None = None,
         prompts: Sequence[str] | None = None,
         *,
+        count: int | None = None,
         worker: str | None = None,
         generators: Sequence[str] | None = None,
     ) -> list[PickT]:
-        """With the goal "route", a pick for each of at most 1,000 contexts (n, d), in their order, by one request.
+        """Several picks by one request: `count` of them, or with the goal "route" one for each of at most 1,000
+        contexts (n, d), in their order.
 
-        `prompts` are their texts; all else is as in `ask`. There are fewer picks than contexts where the budget, or the
-        number of picks that may be open, ends before: those of the first contexts. Tell them before you ask for the
-        others. The list is empty once the experiment has ended.
+        `prompts` are the texts of the contexts; all else is as in `ask`. There are fewer picks than asked for where the
+        budget, or the number of picks that may be open, ends before: those of the first contexts. Tell them, as by
+        `tell_all`, before you ask for the others. The list is empty once the experiment has ended. Raises FixError for
+        a count of less than 1 or more than 250, and for one with contexts.
         """
-        return await self._waited(worker, generators, asked(self.info.config, contexts, prompts), prompts)
+        if (count is None) == (contexts is None and not self.info.config.asks.has_contexts):
+            raise FixError('ask_all: expected contexts with the goal "route", and with another goal a count of picks')
+        return await self._waited(worker, generators, asked(self.info.config, contexts, prompts), prompts, count)
+
+    @operation
+    async def tell_all(
+        self, batches: Sequence[tuple[PickT, Any]], *, at_once: int = 16, **named: Any
+    ) -> list[models.TellReply]:
+        """Tell a batch for each of several picks, up to `at_once` of them at a time. Returns the replies in order.
+
+        The service stores those that come together in one write, so that many small batches are told faster than one
+        after the other. batches: of each pick its batch, as `Pick.tell` takes it; `named` are further
+        arguments of `tell` for all of them. If one is refused, no more are begun, those that are on their way are told,
+        and the error is raised: `Pick.settled` says which were told, and telling all of them again is safe.
+        """
+        if at_once < 1:
+            raise FixError(f"at_once: expected at least 1, got {at_once}")
+        left, replies = [*enumerate(batches)][::-1], dict[int, models.TellReply]()
+
+        async def work() -> None:
+            while left:
+                place, (pick, batch) = left.pop()
+                try:
+                    replies[place] = await PickOperations.tell(pick, batch, **named)
+                except BaseException:
+                    left.clear()
+                    raise
+
+        async def interrupted() -> None:
+            left.clear()
+
+        await self._transport.together([work] * min(at_once, max(len(left), 1)), interrupted)
+        return [replies[place] for place in range(len(batches))]
 
     @iteration
     async def picks(self, max_samples: int | None = None, *, worker: str | None = None) -> AsyncGenerator[PickT, None]:
@@ -223,6 +258,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         generators: Sequence[str] | None,
         body: bytes | None,
         prompts: Sequence[str | None] | None,
+        count: int | None = None,
     ) -> list[PickT]:
         """The picks for one request, once there are some; none if the experiment has ended.
 
@@ -230,6 +266,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         """
         names = None if generators is None else list(generators)
         asks = {"worker": worker, "request_id": _unique(), "generators": names}
+        asks |= {} if count is None else {"count": count}
         request = valid(models.AskRequest, asks)
         while True:
             reply = await self._reply(request, body=body)
