@@ -75,7 +75,8 @@ def as_plot(report: Report, axes: Any = None, metric: str | None = None) -> Any:
     is_own = axes is None
     axes = need("matplotlib.pyplot").subplots(layout="constrained")[1] if is_own else axes
     if metric is not None and metric not in report.watched:
-        raise NotFoundError(f"unknown metric {metric!r}; expected one of {', '.join(report.watched) or 'none'}")
+        known = f"expected one of {', '.join(report.watched)}" if report.watched else "no other metric is watched"
+        raise NotFoundError(f"unknown metric {metric!r}; {known}")
     shown = report if metric is None else report.watched[metric]
     best = report.decision.best if metric is None else report.watched[metric].best
     rows = shown.ranking

@@ -12,8 +12,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from optimist.commands.shared import AsJson, ExperimentName, Url, format_errors, print_table
-from optimist_client import Experiment, Optimist, OptimistError
+from optimist.commands.shared import AsJson, ExperimentName, Url, print_table, service
+from optimist_client import Experiment
 from optimist_client.models import Report, Summary
 from optimist_client.models.decisions import format_score
 
@@ -28,7 +28,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the experiments of a service, newest first."""
-    with format_errors(OptimistError), Optimist(url) as optimist:
+    with service(url) as optimist:
         found = [one.info for one in optimist.list_experiments(tag=tag, search=search)]
     if as_json:
         typer.echo(json.dumps([one.model_dump(mode="json") for one in found], indent=2))
@@ -52,7 +52,7 @@ def show(
 ) -> None:
     """Show the standings and the answer of an experiment."""
     console = Console()
-    with format_errors(OptimistError), Optimist(url) as optimist:
+    with service(url) as optimist:
         opened = optimist.experiment(experiment)
         if watch:
             report = _watched(opened, console)
@@ -100,7 +100,7 @@ def _shown(report: Report) -> Group:
 
 def open_(experiment: ExperimentName, url: Url = "http://127.0.0.1:8000") -> None:
     """Open the page of an experiment in the browser, and print its address."""
-    with format_errors(OptimistError), Optimist(url) as optimist:
+    with service(url) as optimist:
         page = optimist.experiment(experiment).url
     typer.echo(page)
     webbrowser.open(page)

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from optimist.commands.shared import AsJson, ExperimentName, Url, console, format_errors, print_table
-from optimist_client import NotFoundError, Optimist, OptimistError
+from optimist.commands.shared import AsJson, ExperimentName, Url, console, print_table, service
+from optimist_client import NotFoundError
 
 
 def export_experiment(
@@ -22,7 +22,7 @@ def export_experiment(
 
     The service must be running, and the experiment continues meanwhile.
     """
-    with format_errors(OptimistError, OSError), Optimist(url) as optimist:
+    with service(url) as optimist:
         optimist.experiment(experiment).export(file)
     typer.echo(f"{experiment}: {file.stat().st_size:,} bytes in {file}")
 
@@ -36,7 +36,7 @@ def import_experiment(
 
     The service must be running. The new experiment continues from the exported state.
     """
-    with format_errors(OptimistError, OSError), Optimist(url) as optimist:
+    with service(url) as optimist:
         experiment = optimist.import_experiment(file, name)
         report = experiment.report()
     typer.echo(f"{experiment.name}: {report.samples:,} samples, {report.state}")
@@ -52,7 +52,7 @@ def backup(
     The service must be running, and the experiments continue meanwhile. A file that is there is replaced once the new
     one is complete.
     """
-    with format_errors(OptimistError, OSError), Optimist(url) as optimist:
+    with service(url) as optimist:
         folder.mkdir(parents=True, exist_ok=True)
         for name in [one.name for one in optimist.list_experiments(tag=tag)]:
             file = folder / f"{name}.zip"
@@ -70,7 +70,7 @@ def delete(
     url: Url = "http://127.0.0.1:8000",
 ) -> None:
     """Delete an experiment with all its data. This cannot be undone."""
-    with format_errors(OptimistError), Optimist(url) as optimist:
+    with service(url) as optimist:
         samples = optimist.experiment(experiment).report().samples
         if not yes:
             typer.confirm(f"Delete {experiment!r} with its {samples:,} samples?", abort=True, err=True)
@@ -89,7 +89,7 @@ def annotate(
     """Replace the tags or the note of an experiment, by which people find it. `--tag ""` removes all tags."""
     if tag is None and note is None:
         raise typer.BadParameter("expected --tag or --note")
-    with format_errors(OptimistError, ValueError), Optimist(url) as optimist:
+    with service(url) as optimist:
         tags = None if tag is None else [one for one in tag if one]
         report = optimist.experiment(experiment).annotate(tags=tags, note=note)
     typer.echo(f"{experiment}: tags {', '.join(report.tags) or 'none'}; note: {report.note or 'none'}")
@@ -113,7 +113,7 @@ def anomalies(experiment: ExperimentName, url: Url = "http://127.0.0.1:8000", as
     They repeat earlier batches, or are on another scale than others. They count until they are retracted. Below them
     are the generators of a router whose answers have changed.
     """
-    with format_errors(OptimistError), Optimist(url) as optimist:
+    with service(url) as optimist:
         opened = optimist.experiment(experiment)
         found, standings = opened.anomalies(), [] if as_json else opened.report().standings
     if as_json:
@@ -150,7 +150,7 @@ def retract(
     if generator is not None and position is None and not yes:
         up_to = "" if until is None else f" up to {until:,}"
         typer.confirm(f"Retract all batches of {generator!r}{up_to}?", abort=True, err=True)
-    with format_errors(OptimistError, ValueError), Optimist(url) as optimist:
+    with service(url) as optimist:
         reply = optimist.experiment(experiment).retract(
             pick=pick, generator=generator, position=position, until=until, reason=reason
         )
@@ -182,7 +182,7 @@ def accept(
     """
     if generator is not None and position is None and not yes:
         typer.confirm(f"Accept all batches of {generator!r}?", abort=True, err=True)
-    with format_errors(OptimistError, ValueError), Optimist(url) as optimist:
+    with service(url) as optimist:
         reply = optimist.experiment(experiment).accept(pick=pick, generator=generator, position=position, reason=reason)
     if as_json:
         typer.echo(reply.model_dump_json(indent=2))

@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from optimist.settings import Settings, has_password
-from optimist_client.errors import FixError
+from optimist_client import Optimist
+from optimist_client.errors import FixError, OptimistError, UnreachableError
 from optimist_client.metrics import Metric, declared, find
 from optimist_client.metrics.texts import parsed
 from optimist_client.validation import each_in_words
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 
 console = Console(stderr=True)
+PATIENCE = 10.0
+"""Seconds for which a command tries to reach a service."""
 
 Device = Annotated[
     str | None,
@@ -161,8 +164,21 @@ def format_errors(*kinds: type[Exception]) -> Iterator[None]:
     try:
         yield
     except (StoreError, *kinds) as error:
-        console.print(Text(str(error), "red"), soft_wrap=True)
+        said = f"{error}"
+        if isinstance(error, OSError) and error.filename is not None:
+            said = f"{error.filename}: {error.strerror}"
+        console.print(Text(said, "red"), soft_wrap=True)
         raise typer.Exit(1) from None
+
+
+@contextmanager
+def service(url: str) -> Iterator[Optimist]:
+    """A client of a service. Its errors, and those of files, are printed as messages; the exit status is then 1."""
+    with format_errors(OptimistError, OSError, ValueError), Optimist(url, patience=PATIENCE) as optimist:
+        try:
+            yield optimist
+        except UnreachableError as error:
+            raise OptimistError(f"{error}. Is it running? `optimist serve` starts a service here") from None
 
 
 FORM = "optionally with settings, as rke:kernel.sigma=10 or mean:reads=clipscore,higher_is_better=false"
