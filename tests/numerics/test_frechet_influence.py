@@ -11,6 +11,7 @@ from torch import Tensor
 
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.fid import reference as reference_module
+from optimist.metrics.fid.kept_gram import KeptGram
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.spectra import debiased_root_trace, eigen, symmetric
@@ -117,3 +118,16 @@ def test_no_estimate_finds_the_eigenvectors_of_a_reference_of_full_rank(samples:
     assert bound.metric.reference.finite is not None
     monkeypatch.setattr(reference_module, "_descending", lambda _: pytest.fail("it has found them"))
     assert bound.estimate(statistic, {"features": rows[:40]}).value > 0.0
+
+
+def test_what_is_kept_of_a_stream_does_not_depend_on_when_it_was_asked_for():
+    rows, factor = drawn(200, 0.0, 1), torch.from_numpy(np.triu(np.random.default_rng(2).standard_normal((D, D))))
+    kept = KeptGram(factor)
+    for samples in (10, 70, 150, 151, 200, 100, 64, 200):
+        whitened, gram = kept.take(rows[:samples])
+        alone = KeptGram(factor).take(rows[:samples])
+        assert torch.equal(whitened, alone[0])
+        assert torch.equal(gram, alone[1])
+    centred = (rows - rows.mean(0)) @ factor.T
+    assert torch.allclose(gram, centred @ centred.T, rtol=0.0, atol=1e-10)
+    assert kept.bytes == 8 * (192 * D + 192 * 192)

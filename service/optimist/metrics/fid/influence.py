@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 from weakref import WeakKeyDictionary
 
@@ -145,8 +144,6 @@ class _Geometry:
     """yᵀ T y of each of these rows."""
     pairs: float
     """Σ_ij (s_i s_j / (s_i + s_j))², s = √eig Ms."""
-    gram: Tensor | None = None
-    """The Gram matrix (n, n) of the centred whitened rows, while n ≤ rank."""
     real: Tensor | None = None
     """vᵀ T v of the rows of the `FiniteReference`, where there is one."""
 
@@ -199,7 +196,7 @@ class FrechetInfluence:
         second_order = 2.0 * max(geometry.spread, 0.05 * square_trace) + geometry.pairs
         plain = influence_variance / n + second_order / n**2
         inflated = plain * (1.0 + 20.0 / n)
-        deviations = self._jackknife(statistic, geometry.gram) if n >= 3 else None
+        deviations = self._jackknife(statistic) if n >= 3 else None
         if deviations is None:
             jackknife = inflated
         else:
@@ -250,7 +247,6 @@ class FrechetInfluence:
             centred=buffers,
             quadratic=[each / math.sqrt(scale) if scale > 0.0 else each * 0.0 for each in quadratic],
             pairs=scale * reference.pair_sum,
-            gram=gram,
             real=finite.by_gram(whitened, eigenvalues, eigenvectors) if finite is not None else None,
         )
 
@@ -289,7 +285,7 @@ class FrechetInfluence:
             real=by_covariance(eigenvalues, real[0]) if real else None,
         )
 
-    def _jackknife(self, statistic: GaussianStatistic, gram: Tensor | None) -> Tensor:
+    def _jackknife(self, statistic: GaussianStatistic) -> Tensor:
         """Deviations (≤ 10) of the delete-a-group estimates of the first `jackknife_rows` rows, by group; n ≥ 3."""
         q = jackknife_rows(statistic.samples)
         settled = self._settled.get(statistic)
@@ -298,9 +294,7 @@ class FrechetInfluence:
         rows, groups = statistic.first_rows[:q], min(JACKKNIFE_GROUPS, q)
         group = torch.arange(q, device=rows.device) % groups
         kept = [torch.nonzero(group != left_out)[:, 0] for left_out in range(groups)]
-        # What more samples will use, too, is made of the first rows alone: whoever computes it, the bits are the same.
-        is_last_use = q == statistic.samples < jackknife_rows(q + 1)
-        subsets = _Subsets(self._reference, rows, gram if is_last_use else None)
+        subsets = _Subsets(self._reference, rows, self._grams.get(statistic) or KeptGram(self._reference.factor))
         # Group sizes differ by at most one row: one batch for the larger groups, which are first, one for the smaller.
         larger = q % groups
         deviations = torch.cat(
@@ -312,17 +306,13 @@ class FrechetInfluence:
 
 
 class _Subsets:
-    """Estimates from subsets of rows (q, d). `gram`: the Gram matrix of the centred whitened rows, if it is known."""
+    """Estimates from subsets of the first rows (q, d) of a stream, of which `kept` has whitened some."""
 
-    def __init__(self, reference: Reference, rows: Tensor, gram: Tensor | None) -> None:
+    def __init__(self, reference: Reference, rows: Tensor, kept: KeptGram) -> None:
         self._reference = reference
         mean, self._centred = centre(rows)
         self._shift = mean - reference.mean
-        self._gram = gram
-
-    @cached_property
-    def _whitened(self) -> Tensor:
-        return times_lower(self._centred, self._reference.factor)
+        self._whitened, self._gram = kept.take(rows)
 
     def estimates(self, subsets: Tensor) -> Tensor:
         """The estimates (B) of subsets, row indices (B, p)."""
@@ -332,8 +322,7 @@ class _Subsets:
         means = torch.stack([self._centred[subset].mean(0) for subset in subsets])
         trace = (norms - p * means.square().sum(-1)).clamp_min(0.0) / m
         if p <= reference.rank:
-            gram = self._whitened @ self._whitened.T if self._gram is None else self._gram
-            blocks = double_centre(gram[subsets[:, :, None], subsets[:, None, :]])
+            blocks = double_centre(self._gram[subsets[:, :, None], subsets[:, None, :]])
             eigenvalues, eigenvectors = _gram_basis(blocks, m)
             shares = eigenvectors.square()
         else:

@@ -28,17 +28,17 @@ class KeptGram:
         return self._whitened.nbytes + self._gram.nbytes
 
     def take(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Z (n, k) of all rows (n, d), and the Gram matrix (n, n) of Z minus its mean."""
-        n, known = len(rows), len(self._whitened)
+        """Z (n, k) of all rows (n, d), or of the first n, and the Gram matrix (n, n) of Z minus its mean."""
+        n, whole = len(rows), len(rows) - len(rows) % BLOCK
+        known = min(len(self._whitened), whole)
         gram, whitened = rows.new_empty(n, n), rows.new_empty(n, len(self._factor))
-        gram[:known, :known], whitened[:known] = self._gram, self._whitened
+        gram[:known, :known], whitened[:known] = self._gram[:known, :known], self._whitened[:known]
         for start in range(known, n, BLOCK):
             stop = min(start + BLOCK, n)
             whitened[start:stop] = times_lower(rows[start:stop] - rows[0], self._factor)
             block = whitened[start:stop] @ whitened[:stop].T
             gram[start:stop, :stop] = block
             gram[:start, start:stop] = block[:, :start].T
-        whole = n - n % BLOCK
         if whole > known:
             self._gram, self._whitened = gram[:whole, :whole].clone(), whitened[:whole].clone()
         return whitened, double_centre(gram)
