@@ -23,6 +23,7 @@ import prometheus
 import redis_keys
 import routes
 import variables
+from notes import without_tags
 
 ROOT = Path(__file__).parents[2]
 DOCS, PAGES, SITE = ROOT / "docs", ROOT / "build" / "docs", ROOT / "site"
@@ -52,7 +53,7 @@ def write(folder: Path) -> None:
         (folder / name).write_text(text.replace(PLACE, part().strip()))
     (folder / "reference").mkdir()
     for name, page in REFERENCE.items():
-        (folder / "reference" / name).write_text(f"{page().rstrip()}\n")
+        (folder / "reference" / name).write_text(f"{without_tags(page()).rstrip()}\n")
 
 
 def build() -> None:

@@ -116,6 +116,12 @@ def test_links_lead_somewhere(page: str, pages: Path):
             assert anchor in anchors(found), target
 
 
+def test_placeholders_in_the_reference_are_shown_and_no_tags(pages: Path):
+    page = (pages / "reference" / "redis.md").read_text()
+    assert '"&lt;seq> &lt;payload>"' in page
+    assert "| `optimist:reference:<name>` |" in page
+
+
 def test_the_runbook_knows_every_alert():
     rules = yaml.safe_load((ROOT / "deploy" / "monitoring" / "alerts.yaml").read_text())
     alerts = [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
