@@ -118,7 +118,7 @@ function page(main, experiment, report, session, refresh) {
     gallery?.section,
     (several = h("div", { class: "charts" }, metrics.section, metrics.figure)),
     h("div", { class: "columns" }, estimates.chart.card, manage.section),
-    (how = folded("how", "How it was sampled", drawings, h("p", { class: "quiet" }, settings(experiment)), drawings.map(({ element }) => element), anomalous.record)),
+    (how = folded("how", "How it was sampled", drawings, h("p", { class: "quiet" }, report.how), drawings.map(({ element }) => element), anomalous.record)),
     h("div", { class: "cards" }, picks.section, view !== "mixture" && mixtures?.section, shows?.section),
   );
   return {
@@ -156,13 +156,6 @@ function page(main, experiment, report, session, refresh) {
 }
 
 const BESIDE = 2; // metrics besides the one that decides, of which the table has room beside a chart
-
-// How its numbers are made, in a sentence.
-function settings({ config, rules }) {
-  const seed = config.seed === undefined || config.seed === null ? "" : `, seed ${config.seed}`;
-  return `Bound ${config.bound}, intervals at δ = ${config.delta}; policy ${config.policy}, warm-up of ${count(config.warmup)}, `
-    + `batches of ${count(config.batch_size)}${seed}; rules ${rules}.`;
-}
 
 // The generators that have a colour: the best, or those with the largest parts of the mixture or of the prompts. They come
 // in the order of the experiment, so that with few generators the colours never change.

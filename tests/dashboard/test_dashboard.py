@@ -142,6 +142,7 @@ def test_an_experiment_is_seen_running_to_its_decision(open_page: OpenPage, clie
     expect(row).to_contain_text("best")
     expect(row).to_contain_text(report.decision.best or "")
     expect(page.locator(".verdict")).to_have_text(["", "worse", "worse"])
+    expect(page.locator("#how")).to_contain_text("intervals at δ = 0.05 by the bound 'influence'; policy 'top-two'")
     expect(page.locator(".hero")).to_contain_text(report.why)
     expect(page.get_by_role("button", name="Pause")).to_have_count(0)  # there is nothing left to pause
     expect(answer).to_contain_text(f"with {report.decision.confidence_text} confidence")

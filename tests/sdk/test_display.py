@@ -324,3 +324,9 @@ def test_nothing_is_shown_where_nobody_looks(capsys: pytest.CaptureFixture[str])
             progress.update(5, None)
         written = capsys.readouterr().err
         assert written.splitlines() == ["digits: 5 samples"] * (2 if wanted else 0)
+
+
+def test_html_says_how_its_numbers_were_made():
+    made = report().model_copy(update={"how": "Intervals at δ = 0.05 by the bound 'influence'."})
+    assert "Intervals at δ = 0.05" in made._repr_html_()
+    assert "Intervals at δ = 0.05" not in str(made)

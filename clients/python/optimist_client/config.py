@@ -224,6 +224,16 @@ class ExperimentConfig(Wire):
         return find_goal(self.goal)
 
     @property
+    def how(self) -> str:
+        """How the numbers of a report are made, in a sentence."""
+        watched = "".join(f", {metric.shown_title} is also measured" for metric in self.watch)
+        shared = "" if self.paired and not self.asks.has_contexts else "; samples of their own seeds"
+        return (
+            f"Scores by {self.metric.shown_title}{watched}; intervals at δ = {self.delta:g} by the bound {self.bound!r}; "
+            f"policy {self.policy!r}, batches of {self.batch_size}, seed {self.seed}{shared}."
+        )
+
+    @property
     def seedless(self) -> frozenset[str]:
         """The generators that ignore seeds."""
         return seedless_of(self.seeds, self.generators)

@@ -37,7 +37,7 @@ def as_html(report: Report) -> str:
     tables = _as_table(report, _title(report), _table(report))
     if report.watched:
         tables += _as_table(report, BY_METRIC, _by_metric(report))
-    return tables + as_notes([*report.sentences, *_batches(report), *warnings])
+    return tables + as_notes([*report.sentences, *_batches(report), *warnings, *([report.how] if report.how else [])])
 
 
 def as_frame(report: Report | WatchedReport, watched: Mapping[str, WatchedReport] | None = None) -> Any:

@@ -86,6 +86,7 @@ def report_of(
         ended=state.has_ended,
         open_picks=len(state.open_picks),
         active=state.stored.changed_at,
+        how=state.config.how,
         budget=state.budget,
         max_cost=state.max_cost,
         decision_cost=decision_cost(state),

@@ -70,6 +70,8 @@ class Report(Answer):
     rounds: int
     """Batches told, those retracted since included."""
     open_picks: int
+    how: str = optional("")
+    """How its numbers are made, in a sentence (`ExperimentConfig.how`)."""
     active: float | None = optional()
     """When samples, picks or estimates last changed, in Unix time; None outside of a service."""
     budget: int | None
