@@ -40,7 +40,7 @@ export class CurveChart extends Drawing {
       scores.map((one, i) => (i === scores.length - 1 ? [one, lower[i], upper[i]] : [one]))));
     const bands = this.bands.isOn ? near.flatMap(band) : [];
     this.chart.draw([...bands, ...curves.map((one) => line(one.name, one.samples, one.scores, one.color, one.dash))], {
-      xaxis: { title: this.axisTitle, ...(this.isLog.isOn ? ticks(curves, this.chart.plot.clientWidth) : { type: "linear" }) },
+      xaxis: { title: this.axisTitle, ...(this.isLog.isOn ? ticks(curves, this.chart.width) : { type: "linear" }) },
       yaxis: { range, title: this.metric },
     }, true);
   }

@@ -30,6 +30,8 @@ import { warningLine } from "./warnings.js";
 export function showExperiment(main, name, connection, failed) {
   const progressCurve = new ProgressCurve();
   const rate = new Rate();
+  let early = Promise.all([get(experimentPath(name), "experiment"), session()]); // beside the first report
+  early.catch(() => {}); // the report is refused, too, and says why
   let parts = null;
   let shown = null;
   let asked = 0;
@@ -45,7 +47,9 @@ export function showExperiment(main, name, connection, failed) {
       }
       const changed = parts === null || report.progress.instance !== shown.progress.instance;
       if (changed) {
-        const [experiment, caller] = await Promise.all([get(experimentPath(name), "experiment"), session()]);
+        const asked = early ?? Promise.all([get(experimentPath(name), "experiment"), session()]);
+        early = null;
+        const [experiment, caller] = await asked;
         parts?.stop();
         parts = page(main, experiment, report, caller, () => polling.now());
       }
@@ -118,7 +122,7 @@ function page(main, experiment, report, session, refresh) {
     gallery?.section,
     (several = h("div", { class: "charts" }, metrics.section, metrics.figure)),
     h("div", { class: "columns" }, estimates.chart.card, manage.section),
-    (how = folded("how", "How it was sampled", drawings, h("p", { class: "quiet" }, report.how), drawings.map(({ element }) => element), anomalous.record)),
+    (how = folded("how", "How it was sampled", h("p", { class: "quiet" }, report.how), drawings.map(({ element }) => element), anomalous.record)),
     h("div", { class: "cards" }, picks.section, view !== "mixture" && mixtures?.section, shows?.section),
   );
   return {

@@ -1,8 +1,21 @@
 // Formats numbers, times and the answer as text.
 
-const whole = new Intl.NumberFormat("en");
+// To make a format takes much longer than to use it: each is made once, when it is needed.
+function once(make) {
+  let made = null;
+  return (value) => (made ??= make()).format(value);
+}
 
-export const count = (number) => whole.format(number);
+const digits = once(() => new Intl.NumberFormat("en", { maximumSignificantDigits: 6 }));
+const short = once(() => new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }));
+const decimals = [0, 2, 4].map((most) => once(() => new Intl.NumberFormat("en", { maximumFractionDigits: most })));
+const day = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
+const [ofThisYear, ofAnyYear] = [undefined, "numeric"].map((year) => once(() => new Intl.DateTimeFormat("en-GB", { ...day, year })));
+
+export const count = once(() => new Intl.NumberFormat("en"));
+
+// A value at an axis: short from 100,000 on, such as "2M".
+export const tick = (number) => (Math.abs(number) >= 1e5 ? short : digits)(number);
 
 // An estimate, rounded to two digits.
 export const about = (number) => count(Number(number.toPrecision(2)));
@@ -21,7 +34,7 @@ export function score(number) {
 export const cost = (number) =>
   number === null || number === undefined ? "–"
     : number >= 1e12 ? number.toExponential(2)
-    : number.toLocaleString("en", { maximumFractionDigits: number >= 1000 ? 0 : number >= 1 ? 2 : 4 });
+    : decimals[number >= 1000 ? 0 : number >= 1 ? 1 : 2](number);
 
 // "± 0.080": half of a score's interval, with as many decimals as the score; both ends where the score is not in the
 // middle, and "" without an interval.
@@ -51,6 +64,5 @@ export function ago(seconds) {
 // "21 Nov, 10:52", with the year if it is not the current one.
 export function date(unix) {
   const then = new Date(1000 * unix);
-  const year = then.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
-  return then.toLocaleString("en-GB", { day: "numeric", month: "short", year, hour: "2-digit", minute: "2-digit" });
+  return (then.getFullYear() === new Date().getFullYear() ? ofThisYear : ofAnyYear)(then);
 }

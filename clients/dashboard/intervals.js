@@ -1,8 +1,7 @@
 // Intervals drawn as bars on a common axis, in a column of a table.
 import { h } from "./dom.js";
-import { score } from "./format.js";
+import { score, tick } from "./format.js";
 
-const LARGE = 1e5; // from here on values of an axis are short: "2M"
 const FAR = 2; // middles that are at most this many times the axis beyond its end make it longer
 const LETTER = 5.5; // percent of the axis that a letter takes where the axis is short
 
@@ -32,10 +31,8 @@ export function axis(intervals, unit = "", near = intervals.slice(0, better(inte
   const step = round((most - least) / 2);
   const first = Math.ceil(least / step);
   const ticks = Array.from({ length: Math.floor(most / step) - first + 1 }, (_, i) => {
-    const tick = (first + i) * step;
-    const text = Number(tick.toPrecision(6)).toLocaleString("en", tick >= LARGE || tick <= -LARGE
-      ? { notation: "compact", maximumSignificantDigits: 3 } : { maximumSignificantDigits: 6 });
-    return [at(tick), `${text}${unit}`];
+    const value = (first + i) * step;
+    return [at(value), `${tick(value)}${unit}`];
   });
   return { least, most, at, ticks: apart(ticks) };
 }

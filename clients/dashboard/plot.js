@@ -22,8 +22,8 @@ export const errors = (values, lower, upper, color, thickness = 1.5) => ({
   arrayminus: values.map((value, i) => (lower[i] === null || value === null ? 0 : value - lower[i])),
 });
 
-// Charts that are drawn together: while they can be seen, and anew in other colours. A subclass has `lacks(...shown)`,
-// whether each chart has nothing to show yet, and `show(...shown)`.
+// Charts that are drawn together, and anew in other colours. A subclass has `lacks(...shown)`, whether each chart has
+// nothing to show yet, and `show(...shown)`.
 export class Drawing {
   constructor(...charts) {
     this.charts = charts;
@@ -38,17 +38,14 @@ export class Drawing {
     this.latest = shown;
     const lacking = this.lacks(...shown);
     lacking.forEach((lacks, i) => this.charts[i].waiting(lacks));
-    if (!lacking.every(Boolean) && this.charts.some(({ card }) => card.checkVisibility())) this.show(...shown);
+    if (!lacking.every(Boolean)) this.show(...shown);
   }
 }
 
-// Parts of a page that are folded; the charts in them are drawn when they are opened.
-export function folded(id, title, drawings, ...content) {
+// Parts of a page that are folded, unless the address says otherwise.
+export function folded(id, title, ...content) {
   const details = h("details", { class: "card folded", id, open: seen(id) === "open" }, h("summary", {}, h("h2", {}, title)), ...content);
-  details.addEventListener("toggle", () => {
-    keep(id, details.open ? "open" : "");
-    for (const drawing of drawings) drawing.redraw();
-  });
+  details.addEventListener("toggle", () => keep(id, details.open ? "open" : ""));
   return details;
 }
 
@@ -66,15 +63,20 @@ export function chart(id, title, text, heading = "h2") {
   const card = h("figure", { class: heading === "h2" ? "card chart" : "chart" }, [
     h("figcaption", {}, h("div", { class: "headed" }, h(heading, {}, title), saves), said), choices, plot, legend, empty,
   ]);
-  let width = 0;
-  const fit = () => {
-    width = plot.clientWidth;
-    if (plot.data && width) show(plot, plot.data, plot.layout, plot.layout.unified ?? width >= NARROW);
-  };
-  new ResizeObserver(() => plot.clientWidth !== width && fit()).observe(plot);
+  // The browser says what size it has, first and later: to ask for it would make the browser lay out the page each time. It
+  // has none where it is folded.
+  let [width, height] = [0, 0];
+  const fit = () => plot.data && width && show(plot, plot.data, plot.layout, width, height, plot.layout.unified ?? width >= NARROW);
+  new ResizeObserver(([{ contentRect }]) => {
+    ({ width, height } = contentRect);
+    fit();
+  }).observe(plot);
   return {
     card,
     plot,
+    get width() {
+      return width || NARROW;
+    },
     say: (words) => say(said, words),
     choose: (...made) => fill(choices, made.map(({ element }) => element)),
     // Save these rows as CSV instead of the points of the chart; the header is the first of them.

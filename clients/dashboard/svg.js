@@ -1,7 +1,7 @@
 // Charts as SVG: lines, steps, areas, markers and error bars on linear or logarithmic axes, and what is said of a point.
 import { styleValue } from "./colours.js";
 import { h } from "./dom.js";
-import { score } from "./format.js";
+import { score, tick } from "./format.js";
 
 const LETTER = 7.5; // pixels that a letter takes on average
 const ROW = 16; // pixels of a line of text
@@ -54,10 +54,10 @@ export function svgOf(traces, layout, width, height, { legend = false, backgroun
 // The colour that stands for a trace.
 export const colourOf = ({ fillcolor, marker, line }) => fillcolor ?? marker?.line?.color ?? line?.color ?? marker.color;
 
-// The chart in an element of the page, with what is said of the point nearest to the pointer; `unified`: of all that have
+// The chart in an element of the page of that size, with what is said of the point nearest to the pointer; `unified`: of all that have
 // the same place on the horizontal axis.
-export function show(plot, traces, layout, unified) {
-  const svg = svgOf(traces, layout, plot.clientWidth, plot.clientHeight);
+export function show(plot, traces, layout, width, height, unified) {
+  const svg = svgOf(traces, layout, width, height);
   const tip = h("div", { class: "tip", hidden: true });
   svg.addEventListener("pointermove", ({ clientX, clientY }) => {
     const box = plot.getBoundingClientRect();
@@ -69,9 +69,9 @@ export function show(plot, traces, layout, unified) {
     tip.replaceChildren(...[unified && h("div", { class: "quiet" }, score(near.at)), ...all.map(({ said, color }) =>
       h("div", {}, h("span", { class: "swatch" }), ` ${said}`))].filter(Boolean));
     tip.querySelectorAll(".swatch").forEach((swatch, i) => (swatch.style.color = all[i].color));
-    const isRight = near.x > plot.clientWidth / 2;
-    Object.assign(tip.style, { top: `${Math.max(0, Math.min(py, plot.clientHeight - tip.offsetHeight))}px`,
-      left: isRight ? "" : `${near.x + 12}px`, right: isRight ? `${plot.clientWidth - near.x + 12}px` : "" });
+    const isRight = near.x > width / 2;
+    Object.assign(tip.style, { top: `${Math.max(0, Math.min(py, height - tip.offsetHeight))}px`,
+      left: isRight ? "" : `${near.x + 12}px`, right: isRight ? `${width - near.x + 12}px` : "" });
   });
   svg.addEventListener("pointerleave", () => (tip.hidden = true));
   plot.replaceChildren(svg, tip);
@@ -105,7 +105,7 @@ function scale({ type, range, fromZero, percent, ticks }, values, from, to, axis
   if (!range && axis === "y") most += 0.05 * (most - least);
   if (!(most > least)) [least, most] = type === "log" ? [least / 2, least * 2] : [least - 0.5, least + 0.5];
   const at = (value) => from + ((to - from) * (f(value) - f(least))) / (f(most) - f(least));
-  const shown = ticks ?? rounded(least, most, Math.max(2, Math.floor(Math.abs(to - from) / APART[axis]))).map((value) => [value, said(value, percent)]);
+  const shown = ticks ?? rounded(least, most, Math.max(2, Math.floor(Math.abs(to - from) / APART[axis]))).map((value) => [value, percent ? `${Math.round(100 * value)}%` : tick(value)]);
   return { at, ticks: shown.filter(([value]) => value >= least && value <= most).map(([value, words]) => [at(value), words]) };
 }
 
@@ -118,10 +118,6 @@ function rounded(least, most, number) {
   return Array.from({ length: Math.floor(most / step) - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
 }
 
-function said(value, percent) {
-  if (percent) return `${Math.round(100 * value)}%`;
-  return value.toLocaleString("en", Math.abs(value) >= 1e5 ? { notation: "compact", maximumSignificantDigits: 3 } : { maximumSignificantDigits: 6 });
-}
 
 // The path through points, in steps or straight; points that are not known interrupt it.
 function path(xs, ys, shape, begins = "M") {

@@ -229,8 +229,8 @@ class ExperimentConfig(Wire):
         watched = "".join(f", {metric.shown_title} is also measured" for metric in self.watch)
         shared = "" if self.paired and not self.asks.has_contexts else "; samples of their own seeds"
         return (
-            f"Scores by {self.metric.shown_title}{watched}; intervals at δ = {self.delta:g} by the bound {self.bound!r};"
-            f" policy {self.policy!r}, batches of {self.batch_size}, seed {self.seed}{shared}."
+            f"Scores by {self.metric.shown_title}{watched}; intervals at δ = {self.delta:g} by the bound "
+            f"{self.bound!r}; policy {self.policy!r}, batches of {self.batch_size}, seed {self.seed}{shared}."
         )
 
     @property
