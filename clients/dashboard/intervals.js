@@ -2,7 +2,7 @@
 import { h } from "./dom.js";
 import { score, tick } from "./format.js";
 
-const FAR = 2; // middles that are at most this many times the axis beyond its end make it longer
+const FAR = 3; // what is at most this many times the axis beyond its end makes it longer
 const LETTER = 5.5; // percent of the axis that a letter takes where the axis is short
 
 // How many of the best an axis holds.
@@ -16,22 +16,23 @@ export const fromTo = ({ lower, upper }, unit = "") =>
   [lower, upper].map((end) => (end === null ? "unbounded" : `${score(end)}${unit}`)).join(" to ");
 
 // The common axis of intervals { middle, lower, upper }, the best first; an end that is null is unbounded. It holds the
-// intervals `near`, the better half, and the middles that are not far from them.
+// intervals `near`, the better half, and what is not far from them.
 // `at` maps a number to its position in percent, which lies outside of 0 to 100 beyond the axis.
 export function axis(intervals, unit = "", near = intervals.slice(0, better(intervals.length))) {
   if (!intervals.length) return { at: () => 50, ticks: [] };
-  const ends = near.flatMap(({ middle, lower, upper }) => [middle, lower ?? middle, upper ?? middle]);
-  const span = Math.max(...ends) - Math.min(...ends);
-  const close = (middle) => middle >= Math.min(...ends) - FAR * span && middle <= Math.max(...ends) + FAR * span;
-  const shown = [...ends, ...intervals.map(({ middle }) => middle).filter(close)];
+  const endsOf = ({ middle, lower, upper }) => [middle, lower ?? middle, upper ?? middle];
+  const ends = near.flatMap(endsOf);
+  const [first, last] = [Math.min(...ends), Math.max(...ends)];
+  const isClose = (end) => end >= first - FAR * (last - first) && end <= last + FAR * (last - first);
+  const shown = [...ends, ...intervals.filter(({ middle }) => isClose(middle)).flatMap(endsOf).filter(isClose)];
   const margin = 0.05 * (Math.max(...shown) - Math.min(...shown));
   const [least, most] = [Math.min(...shown) - margin, Math.max(...shown) + margin];
   if (margin === 0) return { least: least - 1, most: most + 1, at: () => 50, ticks: [[50, `${score(shown[0])}${unit}`]] };
   const at = (number) => (100 * (number - least)) / (most - least);
   const step = round((most - least) / 2);
-  const first = Math.ceil(least / step);
-  const ticks = Array.from({ length: Math.floor(most / step) - first + 1 }, (_, i) => {
-    const value = (first + i) * step;
+  const begin = Math.ceil(least / step);
+  const ticks = Array.from({ length: Math.floor(most / step) - begin + 1 }, (_, i) => {
+    const value = (begin + i) * step;
     return [at(value), `${tick(value)}${unit}`];
   });
   return { least, most, at, ticks: apart(ticks) };
