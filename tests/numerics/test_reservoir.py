@@ -7,7 +7,7 @@ from streams import assert_bit_identical
 from torch import Tensor
 
 from optimist.metrics.reservoir import Reservoir
-from optimist.numerics.batches import LONGEST_ID
+from optimist_client.tensors import LONGEST_ID
 
 
 def log(count: int, start: int = 0) -> tuple[dict[str, Tensor], list[str]]:

@@ -86,6 +86,7 @@ class PickOperations:
         *,
         prompts: ArrayLike | None = None,
         ids: Sequence[object] | None = None,
+        records: Sequence[Any] | None = None,
         embedding: str | None = None,
         embeddings: Mapping[str, str] | None = None,
         previews: Sequence[Any] | NDArray[Any] | None = None,
@@ -96,7 +97,9 @@ class PickOperations:
         They are features, or class probabilities for the metric "is", or a mapping of named arrays, as experiments with
         several metrics need; arrays of one column, as of `Mean`, may be (n,), and a number is one sample. `prompts`
         (n, d_t) are the embeddings of the prompts, for metrics of pairs. `ids` identify the samples, for example by
-        URI, so that `modes` can show them; each is converted to text. `embedding` is the name of the rows' embedding,
+        URI, so that `modes` can show them; each is converted to text. `records` are kept with the log: of each sample
+        a value that JSON can represent, of at most 8 KiB, such as {"prompt": …, "answer": …, "reason": …}, or None;
+        `optimist records` prints them. `embedding` is the name of the rows' embedding,
         `embeddings` are those of several arrays by name; they must be the experiment's own, if it names some. `next`
         also asks for the next pick, which is then in `self.next`.
 
@@ -110,15 +113,13 @@ class PickOperations:
         float32, everything else as float64. torch tensors may be on any device.
         """
         # Imported here because a program that only reads reports does not need numpy.
-        from optimist_client.tensors import IDS, MEDIA_TYPE, as_floats, encode, pack_ids
+        from optimist_client.tensors import IDS, MEDIA_TYPE, RECORDS, encode
 
         named: dict[str, Any] = dict(batch) if isinstance(batch, Mapping) else {self._tensor: batch}
         named |= {} if prompts is None else {"prompts": prompts}
         named |= {} if ids is None else {IDS: ids}
-        arrays: dict[str, NDArray[Any]] = {
-            name: pack_ids([f"{text}" for text in values]) if name == IDS else _rows(as_floats(name, values))
-            for name, values in named.items()
-        }
+        named |= {} if records is None else {RECORDS: records}
+        arrays: dict[str, NDArray[Any]] = {name: _packed(name, values) for name, values in named.items()}
         rows = max((len(array) for array in arrays.values()), default=0)
         if previews is not None and len(previews) != rows:
             raise FixError(f"previews: expected {rows}, one for each sample, or None; got {len(previews)}")
@@ -185,6 +186,15 @@ class PickOperations:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.number}: {self.size} × {self.generator}>"
+
+
+def _packed(name: str, values: Any) -> NDArray[Any]:
+    """An array of a batch as it is sent."""
+    from optimist_client.tensors import IDS, RECORDS, as_floats, pack_ids, pack_records
+
+    if name == RECORDS:
+        return pack_records(values)
+    return pack_ids([f"{text}" for text in values]) if name == IDS else _rows(as_floats(name, values))
 
 
 def _rows(array: NDArray[Any]) -> NDArray[Any]:

@@ -86,9 +86,9 @@ def compared(arrays: Mapping[str, NDArray[Any]], places: Sequence[int]) -> list[
     """
     import numpy as np
 
-    from optimist_client.tensors import IDS
+    from optimist_client.tensors import BESIDE
 
-    samples = [array for name, array in sorted(arrays.items()) if name not in (IDS, "prompts") and array.size]
+    samples = [array for name, array in sorted(arrays.items()) if name not in (*BESIDE, "prompts") and array.size]
     if not samples or not places:
         return [[] for _ in places]
     rows = max(samples, key=lambda array: array.size)[list(places)].astype(np.float64).reshape(len(places), -1)

@@ -18,12 +18,20 @@ from optimist_client.validation import brief
 MEDIA_TYPE = "application/x-safetensors"
 IDS = "ids"
 """The tensor with the ids of the rows, as bytes because safetensors has no text type."""
+RECORDS = "records"
+"""The tensor with what is told of each row, as JSON: its prompt, answer, a judge's reason. No metric reads it."""
 TEXTS = "texts"
 """The tensor with the prompts of the contexts of an ask."""
 LONGEST_TEXT = 8192
 """Maximum bytes of one of these."""
 LONGEST_ID = 1024
 """Maximum bytes of an id."""
+LONGEST_RECORD = 8192
+"""Maximum bytes of a record."""
+BESIDE = {IDS: LONGEST_ID, RECORDS: LONGEST_RECORD}
+"""The tensors that may stand beside the arrays of a batch, with the maximum bytes of a row."""
+PACKED = frozenset({*BESIDE, TEXTS})
+"""The tensors whose rows are texts."""
 LONGEST_HEADER = 2**16
 """Maximum bytes of a body's header. A header of 50 MB with a million tensors takes 2 GB and up to a minute to read."""
 _BLOCK = 2**17
@@ -44,7 +52,7 @@ def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     kinds, buffers = {}, []
     # Arrays with the largest items come first, so that each array is aligned.
     for name, array in sorted(arrays.items(), key=lambda item: -item[1].itemsize):
-        kind = "U8" if name in (IDS, TEXTS) and array.dtype == np.uint8 else _KINDS.get(array.dtype)
+        kind = "U8" if name in PACKED and array.dtype == np.uint8 else _KINDS.get(array.dtype)
         if kind is None:
             raise FixError(f"{name}: expected float16, float32 or float64, got {array.dtype}")
         kinds[name] = kind, array.shape
@@ -101,6 +109,24 @@ def pack_ids(ids: Sequence[str]) -> NDArray[np.uint8]:
     return pack_texts(ids, IDS)
 
 
+def pack_records(records: Sequence[Any]) -> NDArray[np.uint8]:
+    """Encode values that JSON can represent, one for each row, None for none.
+
+    Raises FixError for one that JSON cannot represent, and for more than `LONGEST_RECORD` bytes.
+    """
+    texts: list[str] = []
+    for row, record in enumerate(records):
+        try:
+            text = "" if record is None else json.dumps(record, ensure_ascii=False, allow_nan=False)
+            size = len(text.encode())
+        except (TypeError, ValueError, RecursionError) as error:
+            raise FixError(f"{RECORDS}: expected values that JSON can represent, row {row}: {error}") from None
+        if size > LONGEST_RECORD:
+            raise FixError(f"{RECORDS}: expected at most {LONGEST_RECORD:,} bytes each, got {size:,} in row {row}")
+        texts.append(text)
+    return pack_texts(texts, RECORDS)
+
+
 def pack_texts(texts: Sequence[str], name: str = TEXTS) -> NDArray[np.uint8]:
     """Encode texts in the same way, of any length. Raises FixError for a zero byte."""
     encoded = [text.encode() for text in texts]
@@ -133,7 +159,7 @@ def shapes(body: bytes) -> dict[str, tuple[int, ...]]:
 def decode(body: bytes) -> dict[str, NDArray[Any]]:
     """Decode the arrays of a safetensors body. bfloat16 becomes float32. Raises FixError for an invalid body.
 
-    All arrays are floats, except for `IDS` and `TEXTS`, whose packed rows are bytes. They are copies that numpy makes
+    All arrays are floats, except for those of `PACKED`, whose rows are bytes. They are copies that numpy makes
     without holding the interpreter, so that a server's other threads go on; `safetensors.deserialize` would hold it.
     """
     base = 8 + int.from_bytes(body[:8], "little")
@@ -207,8 +233,8 @@ def _entries(body: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]]:
     for name, (kind, shape, *offsets) in found.items():
         if len(offsets) != 2 or any(type(number) is not int or number < 0 for number in (*shape, *offsets)):
             raise FixError(f"{name}: expected a safetensors body whose shapes and offsets are whole numbers from 0 on")
-        expected = "U8, UTF-8 text padded with zeros" if name in (IDS, TEXTS) else "F16, BF16, F32 or F64"
-        if type(kind) is not str or kind not in _READ or (kind == "U8") != (name in (IDS, TEXTS)):
+        expected = "U8, UTF-8 text padded with zeros" if name in PACKED else "F16, BF16, F32 or F64"
+        if type(kind) is not str or kind not in _READ or (kind == "U8") != (name in PACKED):
             raise FixError(f"{name}: expected {expected}, got {brief(kind)}")
     return found  # pyright: ignore[reportReturnType]  # of two offsets, as checked
 

@@ -67,6 +67,7 @@ for name, command in {
     "export": experiments.export_experiment,
     "import": experiments.import_experiment,
     "backup": experiments.backup,
+    "records": experiments.records,
     "anomalies": experiments.anomalies,
     "retract": experiments.retract,
     "accept": experiments.accept,

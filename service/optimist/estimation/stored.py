@@ -179,6 +179,7 @@ def batch_of(entry: Logged) -> tuple[dict[str, Tensor], list[str]]:
         found = ", ".join(f"{len(array)} of {name}" for name, array in arrays.items())
         expected = f"{size} rows" if is_exact else f"at least {size} rows"
         raise ValueError(f"the batch is not the one that was accepted: expected {expected}, found {found}")
+    arrays.pop(tensors.RECORDS, None)
     ids = arrays.pop(tensors.IDS, None)
     names = [""] * max(lengths) if ids is None else tensors.unpack_ids(ids)
     kept = range(entry.rows) if counted is None else counted.tolist()

@@ -72,7 +72,7 @@ class LocalService:
             if number not in evaluation.state.open_picks:
                 raise ConflictError(f"pick {number} is not open")
             pick = evaluation.state.open_picks[number]
-            batch: dict[str, Any] = dict(arrays)
+            batch: dict[str, Any] = {name: array for name, array in arrays.items() if name != tensors.RECORDS}
             if tensors.IDS in batch:
                 batch[tensors.IDS] = tensors.unpack_ids(batch[tensors.IDS])
             rows = min((len(array) for array in batch.values()), default=0)

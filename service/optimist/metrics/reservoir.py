@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.metrics.rows import Rows
-from optimist.numerics.batches import LONGEST_ID
 from optimist_client.errors import FixError
-from optimist_client.tensors import pack_ids, unpack_ids
+from optimist_client.tensors import LONGEST_ID, pack_ids, unpack_ids
 
 
 class Reservoir:

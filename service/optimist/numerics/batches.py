@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
-from optimist_client.tensors import IDS, LONGEST_ID, unpack_ids
+from optimist_client.tensors import BESIDE, unpack_ids
 
 
 def check_number(name: str, value: Any) -> float:
@@ -71,16 +71,17 @@ def readers_of(metrics: Iterable[Metric]) -> dict[str, list[str]]:
 def check_batch(
     arrays: Mapping[str, NDArray[Any]], widths: Mapping[str, int], readers: Mapping[str, Sequence[str]] | None = None
 ) -> None:
-    """Raise `FixError` unless `arrays` are those of `widths`, optionally with ids, of equal length, and valid.
+    """Raise `FixError` unless `arrays` are those of `widths`, optionally with ids and records, of equal length,
+    and valid.
 
-    `widths` are the columns of each expected tensor by name; ids are as `pack_ids` makes them. `readers` are those of
-    `check_shapes`. What metrics expect of the numbers is left to `ExpectedValues`.
+    `widths` are the columns of each expected tensor by name; ids and records are as `pack_ids` makes them. `readers`
+    are those of `check_shapes`. What metrics expect of the numbers is left to `ExpectedValues`.
     """
     check_shapes({name: array.shape for name, array in arrays.items()}, widths, readers)
     for name, width in widths.items():
         check_rows(name, arrays[name], width)
-    if IDS in arrays:
-        _check_ids(arrays[IDS])
+    for name in BESIDE.keys() & arrays.keys():
+        _check_texts(name, arrays[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +118,12 @@ def check_shapes(
     widths: Mapping[str, int],
     readers: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Raise `FixError` unless tensors of these shapes, by name, are those of `widths`, optionally with ids.
+    """Raise `FixError` unless tensors of these shapes, by name, are those of `widths`, optionally with ids and records.
 
     `readers` are the metrics that read each tensor, for the message about a missing one. `check_batch` includes this
     check; use it alone for a body whose shapes are known before it is unpacked.
     """
-    if set(shapes) - {IDS} != set(widths):
+    if shapes.keys() - BESIDE.keys() != widths.keys():
         found = ", ".join(sorted(shapes)) or "none"
         missing = [f"{name} is read by {', '.join(readers[name])}" for name in widths if readers and name not in shapes]
         raise FixError(
@@ -134,7 +135,7 @@ def check_shapes(
     rows = next(iter(shapes.values()), ())[:1]
     for shape in shapes.values():
         if shape[:1] != rows:
-            counts = {name: shapes[name][0] if shapes[name] else 0 for name in (*widths, IDS) if name in shapes}
+            counts = {name: shapes[name][0] if shapes[name] else 0 for name in (*widths, *BESIDE) if name in shapes}
             found = ", ".join(f"{count} of {name}" for name, count in counts.items())
             raise FixError(f"expected as many rows of each tensor, got {found}")
 
@@ -146,17 +147,17 @@ def _check_shape(name: str, shape: tuple[int, ...], dimension: int) -> None:
         raise FixError(f"{name}: expected at least one row, got an empty batch")
 
 
-def _check_ids(ids: NDArray[Any]) -> None:
-    if ids.ndim != 2 or ids.shape[1] > LONGEST_ID:
-        raise FixError(f"ids: expected one of at most {LONGEST_ID} bytes a row, got shape {ids.shape}")
+def _check_texts(name: str, texts: NDArray[Any]) -> None:
+    if texts.ndim != 2 or texts.shape[1] > BESIDE[name]:
+        raise FixError(f"{name}: expected one of at most {BESIDE[name]} bytes a row, got shape {texts.shape}")
     # Some rows at a time, because as Python strings they may take four times the memory.
-    for start in range(0, len(ids), _ROWS):
-        some = ids[start : start + _ROWS]
-        unpack_ids(some)
+    for start in range(0, len(texts), _ROWS):
+        some = texts[start : start + _ROWS]
+        unpack_ids(some, name)
         inside = ((some[:, :-1] == 0) & (some[:, 1:] != 0)).any(axis=1)
         if inside.any():
             row = start + int(np.argmax(inside))
-            raise FixError(f"ids: expected text without zero bytes, got one in row {row}")
+            raise FixError(f"{name}: expected text without zero bytes, got one in row {row}")
 
 
 def check_rows(name: str, rows: NDArray[np.floating], dimension: int) -> None:

@@ -86,17 +86,20 @@ def _from_json(body: bytes, max_rows: int) -> Arrays:
     if not isinstance(fields, dict):
         raise invalid(f"expected a JSON object of arrays, got {type(fields).__name__}")
     return {
-        name: _ids(value, max_rows) if name == tensors.IDS else _array(name, value) for name, value in fields.items()
+        name: _texts(name, value, max_rows) if name in tensors.BESIDE else _array(name, value)
+        for name, value in fields.items()
     }
 
 
-def _ids(value: Any, max_rows: int) -> NDArray[np.uint8]:
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise invalid("ids: expected a list of strings, one for each row")
+def _texts(name: str, value: Any, max_rows: int) -> NDArray[np.uint8]:
+    """Ids, which are strings, or records, which are any values."""
+    is_text = name == tensors.IDS
+    if not isinstance(value, list) or (is_text and not all(isinstance(text, str) for text in value)):
+        raise invalid(f"{name}: expected a list of {'strings' if is_text else 'values'}, one for each row")
     if len(value) > max_rows:
-        raise invalid(f"ids: expected at most {max_rows} rows, got {len(value)}")
+        raise invalid(f"{name}: expected at most {max_rows} rows, got {len(value)}")
     try:
-        return tensors.pack_ids(value)
+        return tensors.pack_ids(value) if is_text else tensors.pack_records(value)
     except ValueError as error:  # UTF-8 cannot encode an unpaired surrogate
         raise invalid(str(error)) from None
 
