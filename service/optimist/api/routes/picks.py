@@ -70,7 +70,7 @@ class TellParameters(BaseModel):
     openapi_extra=ARRAYS_IN_OPENAPI | parameters_in_openapi(TellParameters, "name", "number"),
 )
 async def tell(request: Request) -> Response:
-    """Settle a pick with the features, or class probabilities, of its samples; with their prompts, ids and records, if any.
+    """Settle a pick with the features or class probabilities of its samples; with prompts, ids and records, if any.
 
     When this answers 200, the batch is durable and counts once.
     """
