@@ -17,7 +17,7 @@ from torch import Tensor
 from optimist.estimation.paired import CommonRows, Indices
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.local.evaluation import Evaluation
-from optimist.metrics.base import Analysis, BaseScore, Statistic
+from optimist.metrics.base import Analysis, Score, Statistic
 from optimist.metrics.bound import InfluenceBound
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import (
@@ -63,7 +63,7 @@ class Sums(Statistic):
         return {"sums": self.sums}
 
 
-class Mean(BaseScore):
+class Mean(Score):
     """A mean that refuses to analyse one count of samples, if told so, and notes where it was analysed."""
 
     declared = DeclaredMean
@@ -104,7 +104,7 @@ class Mean(BaseScore):
 class Unknowing(Mean):
     """The same without influences."""
 
-    analyse_paired = BaseScore.analyse_paired
+    analyse_paired = Score.analyse_paired
 
 
 def mean_estimator(growth: float = 0.0, metric: Mean | None = None, paired: bool = True) -> StreamingEstimator:

@@ -16,7 +16,7 @@ from stand_in import stand_in
 from torch import Tensor
 
 from optimist.experiments.slices import prompt_order
-from optimist.metrics.base import Analysis, BaseScore
+from optimist.metrics.base import Analysis, Score
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.fid.reference import Reference
@@ -242,7 +242,7 @@ def test_no_input_gives_nan(seed: int, shape: str, kind: str, count: int):
 
 
 def test_a_metric_that_knows_no_influence_is_analysed_as_ever():
-    class Mean(BaseScore):
+    class Mean(Score):
         def analyse(self, statistic: Any) -> Analysis:
             return Analysis(plug_in=0.0, estimate=statistic, selection_error=1.0, stopping_error=1.0)
 

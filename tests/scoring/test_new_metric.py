@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from optimist.estimation.streaming import StreamingEstimator
-from optimist.metrics.base import Analysis, BaseScore, Statistic
+from optimist.metrics.base import Analysis, Score, Statistic
 from optimist.metrics.bound import InfluenceBound
 from optimist.scoring.cached import CachedStatistic
 from optimist_client.metrics import Metric
@@ -34,7 +34,7 @@ class DeclaredMean(Metric):
     arrays = {"values": None}  # noqa: RUF012
 
 
-class Mean(BaseScore):
+class Mean(Score):
     declared = DeclaredMean
     widths = {"values": 1}  # noqa: RUF012
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from toy_metric import ColumnMean
 
-from optimist.metrics.base import Analysis, BaseScore, Statistic
+from optimist.metrics.base import Analysis, Score, Statistic
 
 
 class Sums(Statistic):
@@ -22,7 +22,7 @@ class Sums(Statistic):
 
 
 @dataclass
-class MeanScore(BaseScore):
+class MeanScore(Score):
     column: int
     widths: dict
     declared = ColumnMean

@@ -1,15 +1,15 @@
-"""The base classes of what computes a metric, `Statistic` and `Score`, and the defaults that most scores share."""
+"""The base classes of what computes a metric: `Statistic` and `Score`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from optimist.metrics.mixtures.objective import Common, Half, MixableScore, Objective
+from optimist.metrics.mixtures.objective import Common, Half, Objective
 from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.reservoir import Reservoir
 from optimist.numerics.estimate import Scale
@@ -113,165 +113,134 @@ def linear_share(linear: float, variance: float) -> float:
     return min(linear / variance, 1.0) if variance > 0.0 else 1.0
 
 
-class Score(MixableScore, Protocol):
-    """The computation of a declared metric: its streaming statistic, and value, analysis, modes and mixtures of one."""
+class Score:
+    """The computation of a declared metric: its streaming statistic, and value, analysis, modes and mixtures of one.
+
+    A subclass defines `declared`, `widths`, `statistic`, `restore`, `plug_in` and `analyse`. The other parts have
+    defaults, for a metric without cache, warnings, modes, mixtures and identity.
+    """
+
+    declared: type[Metric] | Metric
+    """What this computes, which holds the name and the facts: the declared class, or the object of one where settings
+    decide facts."""
+
+    if TYPE_CHECKING:  # so that it may also be a field of a dataclass
+
+        @property
+        def widths(self) -> dict[str, int]:
+            """The columns of each tensor that a batch must hold, by name, in the order that the statistic takes
+            them."""
+            ...
 
     @property
-    def widths(self) -> dict[str, int]:
-        """The columns of each tensor that a batch must hold, by name, in the order that the statistic takes them."""
-        ...
+    def name(self) -> str:
+        """The name users type, such as "fid"."""
+        return self.declared.name
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of `plug_in` and of everything bounds make of it."""
+        return self.declared.scale
+
+    @property
+    def lower_is_better(self) -> bool:
+        """True if the best generator has the lowest value."""
+        return self.declared.lower_is_better
+
+    @property
+    def floor(self) -> float | None:
+        """The least value that is shown on the linear scale; None: any."""
+        return self.declared.floor
 
     @property
     def offers_modes(self) -> bool:
         """True if `modes` has an answer. A reservoir of samples is kept beside the statistic only then."""
-        ...
+        return "modes" in self.declared.offers
 
     @property
     def offers_prompt_groups(self) -> bool:
         """True if `prompt_groups` has an answer; never without modes."""
-        ...
+        return "prompt groups" in self.declared.offers
+
+    @property
+    def offers_mixture(self) -> bool:
+        """True if mixtures of generators have a score, so that `objective` has an answer."""
+        return "mixtures" in self.declared.offers
 
     def statistic(self) -> Any:
         """An empty `Statistic`, laid out for `analyse`."""
-        ...
+        raise NotImplementedError
 
     def restore(self, tensors: dict[str, Tensor]) -> Any:
         """The statistic whose `state` was `tensors`, bit for bit. Raises KeyError or ValueError on other tensors."""
-        ...
+        raise NotImplementedError
 
     def check(self, statistic: Any) -> None:
         """Raise FixError unless the statistic has samples and the layout of this metric."""
-        ...
+        if statistic.samples < 1:
+            raise FixError(f"the metric {self.name!r} needs at least 1 sample")
 
     def plug_in(self, statistic: Any) -> float:
         """The published formula on 1 sample or more. Raises FixError as `check` does."""
-        ...
+        raise NotImplementedError
 
     def analyse(self, statistic: Any) -> Analysis:
         """The de-biased value and its errors, from 2 samples on. Raises FixError on fewer and as `check` does."""
-        ...
+        raise NotImplementedError
 
     def analyse_paired(self, statistic: Any, common: Mapping[str, Tensor]) -> Analysis:
         """The analysis with the `influence` of `common`, by which generators of the same seeds can be compared.
 
         common: rows (m, …) by the names of `widths`, among those that the statistic has seen. Raises as `analyse` does.
+        Where influences are not known, as here, it is the plain analysis, and generators count as independent.
         """
-        ...
+        return self.analyse(statistic)
 
     def warnings(self, statistic: Any) -> tuple[str, ...]:
         """Warnings about the samples, for every estimate, from 1 sample on."""
-        ...
+        return ()
 
     def follow(self, statistic: Any) -> None:
         """Keep a cache that makes the plug-in of this statistic cheap; call it again after every batch.
 
         The plug-in then differs by at most 1e-7 (and rounding) from that of a statistic that is not followed.
         """
-        ...
 
     def forget(self, statistic: Any) -> None:
-        """Drop the cache of `follow`, and what else makes results cheap: they come from the statistic alone."""
-        ...
+        """Drop the cache of `follow`: its next call starts again from the statistic alone."""
 
     def followed_bytes(self, statistic: Any) -> int:
-        """Bytes of memory that `forget` frees."""
-        ...
+        """Bytes of memory that `follow` takes for this statistic."""
+        return 0
 
     def modes(self, statistic: Any, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
         """The `count` modes of the largest share, each with the `samples` of the reservoir that show it best.
 
         Raises FixError where the metric offers none, on counts below 1 and where there are no samples.
         """
-        ...
+        raise FixError(f"the metric {self.name!r} has no kernel, hence no modes")
 
     def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroup]:
         """The `count` largest types of prompt, each with its score and the `samples` whose prompts show it best.
 
         Raises FixError where the metric offers none, on counts below 1 and where there are no samples.
         """
-        ...
+        raise FixError(f"the metric {self.name!r} has no prompts")
+
+    def objective(
+        self, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()
+    ) -> Objective:
+        """The loss of mixtures of generators with these statistics, by one half of their samples, None: by all.
+
+        common: of each generator the rows of indices that the others have, too; () if generators are independent.
+        Raises FixError where the metric offers no mixture, and if a statistic has fewer than 4 samples, or has not
+        kept its halves apart.
+        """
+        raise FixError(f"the metric {self.name!r} has no score of mixtures")
 
     def identity(self) -> Identity:
         """Names and tensors that a statistic's numbers depend on beside name, widths and layout, such as feature maps.
 
         A snapshot is refused where this differs from that of the metric it was made under.
         """
-        ...
-
-
-class BaseScore:
-    """Defaults for the score of a metric without cache, warnings, modes and identity.
-
-    A subclass defines the other six: `declared`, `widths`, `statistic`, `restore`, `plug_in` and `analyse`.
-    """
-
-    declared: type[Metric] | Metric
-    """The metric that this computes, with its facts: the declared class, or the object of one where settings
-    decide facts."""
-
-    @property
-    def name(self) -> str:
-        return self.declared.name
-
-    @property
-    def scale(self) -> Scale:
-        return self.declared.scale
-
-    @property
-    def lower_is_better(self) -> bool:
-        return self.declared.lower_is_better
-
-    @property
-    def floor(self) -> float | None:
-        return self.declared.floor
-
-    @property
-    def offers_modes(self) -> bool:
-        return "modes" in self.declared.offers
-
-    @property
-    def offers_prompt_groups(self) -> bool:
-        return "prompt groups" in self.declared.offers
-
-    def check(self, statistic: Any) -> None:
-        if statistic.samples < 1:
-            raise FixError(f"the metric {self.name!r} needs at least 1 sample")
-
-    def analyse(self, statistic: Any) -> Analysis:
-        raise NotImplementedError
-
-    def analyse_paired(self, statistic: Any, common: Mapping[str, Tensor]) -> Analysis:
-        """The plain analysis: influences are not known, so generators are compared as if they were independent."""
-        return self.analyse(statistic)
-
-    def warnings(self, statistic: Any) -> tuple[str, ...]:
-        return ()
-
-    def follow(self, statistic: Any) -> None:
-        """Keep nothing: the plug-in is cheap as it is."""
-
-    def forget(self, statistic: Any) -> None: ...
-
-    def followed_bytes(self, statistic: Any) -> int:
-        return 0
-
-    def modes(self, statistic: Any, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
-        """Raise FixError: the metric has no modes."""
-        raise FixError(f"the metric {self.name!r} has no kernel, hence no modes")
-
-    def prompt_groups(self, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[PromptGroup]:
-        """Raise FixError: the metric has no prompts."""
-        raise FixError(f"the metric {self.name!r} has no prompts")
-
-    @property
-    def offers_mixture(self) -> bool:
-        return "mixtures" in self.declared.offers
-
-    def objective(
-        self, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()
-    ) -> Objective:
-        """Raise FixError: mixtures have no score of their own."""
-        raise FixError(f"the metric {self.name!r} has no score of mixtures")
-
-    def identity(self) -> Identity:
         return []

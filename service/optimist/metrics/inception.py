@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from optimist.metrics.base import Analysis, BaseScore, Statistic, linear_share
+from optimist.metrics.base import Analysis, Score, Statistic, linear_share
 from optimist.metrics.bound import NO_INTERVAL, check_delta, one_sided
 from optimist.metrics.implementations import Setting
 from optimist.metrics.rows import LastRows, copied
@@ -249,7 +249,7 @@ def _jackknife(statistic: ClassStatistic) -> float:
     return folds * whole - (folds - 1) * parts - statistic.entropy_mean
 
 
-class InceptionScore(BaseScore):
+class InceptionScore(Score):
     """log IS̃ = H(p̃) − Ĥ, higher is better: how varied the classes are overall, and how sure each sample is of its own.
 
     In logarithms because the optimistic scores of the papers reach e^200. Raises FixError on fewer than 1 class.

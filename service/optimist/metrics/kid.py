@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.metrics.base import Analysis, BaseScore, Statistic, linear_share
+from optimist.metrics.base import Analysis, Score, Statistic, linear_share
 from optimist.metrics.implementations import Setting
 from optimist.metrics.pair_sums import PairSums, PooledMean, standard_error
 from optimist.metrics.rows import Rows, check_rows, copied
@@ -210,7 +210,7 @@ class BlockStatistic(Statistic):
             self._open()
 
 
-class KernelDistance(BaseScore):
+class KernelDistance(Score):
     """KID to real rows, lower is better: unbiased, hence also below 0, with the exact variance of every block."""
 
     declared = KID

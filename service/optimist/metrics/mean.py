@@ -14,7 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from optimist.metrics.base import Analysis, BaseScore, Statistic
+from optimist.metrics.base import Analysis, Score, Statistic
 from optimist.metrics.bound import InfluenceBound, check_delta, with_strict_interval
 from optimist.metrics.implementations import Setting
 from optimist.metrics.rows import check_rows, copied
@@ -268,7 +268,7 @@ _RARE = 0.2
 """γ²/n above which rare values decide: for values of two points, one of them with fewer than about five samples."""
 
 
-class MeanScore(BaseScore):
+class MeanScore(Score):
     """The mean of one number for each sample, which has no bias."""
 
     def __init__(self, declared: OfValues) -> None:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.metrics.base import Analysis, BaseScore, Identity, linear_share
+from optimist.metrics.base import Analysis, Identity, Score, linear_share
 from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier
 from optimist.metrics.implementations import Setting
 from optimist.metrics.mixtures.objective import Common, Half, SharedChance
@@ -280,7 +280,7 @@ def mean_objective(
     return PairObjective(CentredKernel(metric, statistics, half, common))
 
 
-class MeanDiscrepancy(BaseScore):
+class MeanDiscrepancy(Score):
     """`factor` · MMD² to real data, lower is better: unbiased, hence also below 0, with its exact variance."""
 
     declared: type[Metric] | Metric = MMD

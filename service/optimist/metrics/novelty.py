@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.metrics.base import Analysis, BaseScore, Identity
+from optimist.metrics.base import Analysis, Identity, Score
 from optimist.metrics.feature_maps import FeatureMap
 from optimist.metrics.implementations import Setting
 from optimist.metrics.modes import Mode
@@ -148,7 +148,7 @@ def analyse_novelty(statistic: KernelStatistic, known: Tensor, common: Tensor | 
     )
 
 
-class NoveltyScore(BaseScore):
+class NoveltyScore(Score):
     """KEN of the positive eigenvalues of C_X − η C_Y, the second moments of φ of samples and of real data."""
 
     declared = KEN

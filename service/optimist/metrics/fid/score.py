@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
-from optimist.metrics.base import BaseScore
+from optimist.metrics.base import Score
 from optimist.metrics.fid.influence import FrechetAnalysis, FrechetInfluence, FrechetTerms, Method, terms_of
 from optimist.metrics.fid.objective import FrechetObjective
 from optimist.metrics.fid.reference import Reference
@@ -19,7 +19,7 @@ from optimist_client.errors import FixError
 from optimist_client.metrics import FID
 
 
-class FrechetDistance(BaseScore):
+class FrechetDistance(Score):
     """FID̃ = ‖μ̂ − μ_r‖² + Tr[Σ̂ + Σ_r − 2 (Σ̂Σ_r)^{1/2}], lower is better.
 
     The trace of the root is computed from the n × n Gram matrix of the rows while n ≤ rank, which is as long as the

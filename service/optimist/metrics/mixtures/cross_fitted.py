@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.metrics.mixtures.objective import Common, Half, MixableScore, MixtureAnalysis, Objective, SharedChance
+from optimist.metrics.base import Score
+from optimist.metrics.mixtures.objective import Common, Half, MixtureAnalysis, Objective, SharedChance
 from optimist.numerics.mixture import LEAST_SAMPLES, Improvement, Mixture
 from optimist.numerics.programme import Floats, Quadratic, least, minimise
 from optimist_client.errors import FixError
@@ -33,7 +34,7 @@ HALVES: tuple[Half, Half] = (0, 1)
 
 
 def cross_fitted(
-    score: MixableScore,
+    score: Score,
     statistics: Sequence[Any],
     names: Sequence[str],
     common: Sequence[Common | None] = (),
@@ -222,7 +223,7 @@ def _warnings(names: Sequence[str], samples: Sequence[int], fitted: Fitted) -> t
     return tuple(found)
 
 
-def _check(score: MixableScore, statistics: Sequence[Any], names: Sequence[str]) -> None:
+def _check(score: Score, statistics: Sequence[Any], names: Sequence[str]) -> None:
     if not names or len(names) != len(statistics):
         raise FixError(f"a mixture needs one generator or more: {len(names)} names, {len(statistics)} statistics")
     if not score.offers_mixture:

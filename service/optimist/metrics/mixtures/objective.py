@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from torch import Tensor
 
-from optimist.numerics.estimate import Scale
 from optimist.numerics.pairing import COMMON
 from optimist.numerics.programme import Floats, Quadratic
 
@@ -73,46 +72,6 @@ class Objective(Protocol):
 
     def analyse(self, weights: Floats, *, slopes: bool = False) -> MixtureAnalysis:
         """The de-biased loss of a mixture and its influences. slopes: with `slopes` and `slope_rows`, too."""
-        ...
-
-
-class MixableScore(Protocol):
-    """The part of a `Score` that mixtures are made by."""
-
-    @property
-    def name(self) -> str:
-        """The name users type, such as "fid"."""
-        ...
-
-    @property
-    def scale(self) -> Scale:
-        """The scale of `plug_in` and of everything bounds make of it."""
-        ...
-
-    @property
-    def lower_is_better(self) -> bool:
-        """True if the best generator has the lowest value."""
-        ...
-
-    @property
-    def floor(self) -> float | None:
-        """The least value that is shown on the linear scale; None: any."""
-        ...
-
-    @property
-    def offers_mixture(self) -> bool:
-        """True if mixtures of generators have a score, so that `objective` has an answer."""
-        ...
-
-    def objective(
-        self, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()
-    ) -> Objective:
-        """The loss of mixtures of generators with these statistics, by one half of their samples, None: by all.
-
-        common: of each generator the rows of indices that the others have, too; () if generators are independent.
-        Raises FixError where the metric offers no mixture, and if a statistic has fewer than 4 samples, or has not
-        kept its halves apart.
-        """
         ...
 
 

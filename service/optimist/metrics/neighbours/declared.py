@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from optimist.metrics.base import Analysis, BaseScore, Identity, linear_share
+from optimist.metrics.base import Analysis, Identity, Score, linear_share
 from optimist.metrics.implementations import Setting
 from optimist.metrics.neighbours.statistic import Balls, CoverageStatistic, HitStatistic, pack, unpack
 from optimist.numerics.real_data import RealData
@@ -136,7 +136,7 @@ class ShareAnalysis(Analysis):
     """Standard deviation by 1/(n − 1), over √n."""
 
 
-class NeighbourScore(BaseScore):
+class NeighbourScore(Score):
     """Base of the scores: it has their balls, and finds the balls of common rows once."""
 
     def __init__(self, balls: Balls) -> None:

@@ -21,7 +21,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from optimist.metrics.base import BaseScore, Identity
+from optimist.metrics.base import Identity, Score
 from optimist.metrics.feature_maps import FeatureMap, GaussianFourier
 from optimist.metrics.implementations import Setting
 from optimist.metrics.modes import Mode, PromptGroup
@@ -150,7 +150,7 @@ def _signed_bracket(terms: Sequence[tuple[float, EntropyInfluence]]) -> tuple[fl
     return low, high
 
 
-class ConditionedScore(BaseScore):
+class ConditionedScore(Score):
     """A signed sum of entropies H_α of order α > 0, inf included, in log; higher is better.
 
     Each entropy is a `VendiScore` through its own map. Of the exact kernels, H_α(X, T) is at least H_α(T) and H_α(X)

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from optimist.metrics.base import BaseScore, Identity
+from optimist.metrics.base import Identity, Score
 from optimist.metrics.feature_maps import FeatureMap
 from optimist.metrics.mixtures.objective import Common, Half, Objective, SharedChance
 from optimist.metrics.modes import Mode
@@ -132,7 +132,7 @@ BLOCK = 64
 """Common rows whose φ are computed, and kept, at once."""
 
 
-class VendiScore(BaseScore):
+class VendiScore(Score):
     """log Vendi_α of the covariance C = (1/n) Σ φφᵀ of unit-norm features, for any order α ≥ 1e-6; higher is better.
 
     α may be inf. With `truncation` = t it is the t-truncated score (equations.md §3), at most log t; otherwise it is at
