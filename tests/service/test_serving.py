@@ -82,4 +82,6 @@ def test_what_is_logged_and_how_it_ends(tmp_path: Path, not_scoring: Service):
         service.process.send_signal(signal.SIGINT)
         service.process.send_signal(signal.SIGINT)
         assert service.process.wait(60) == 0
+    assert said("info: SIGINT: ends after the requests in progress")
+    assert said("info: SIGTERM: the scorer releases its generators and ends")
     assert "Traceback" not in service.log()

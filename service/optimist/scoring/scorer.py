@@ -303,8 +303,13 @@ def score_for_ever(
             scorer = Scorer(store, device=device, warm_bytes=warm_bytes)
             task = asyncio.create_task(scorer.run())
             _log.info("the scorer begins, on %s (Redis: %s)", device, format_url(redis_url))
+
+            def end(received: signal.Signals) -> None:
+                _log.info("%s: the scorer releases its generators and ends", received.name)
+                task.cancel()
+
             for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+                asyncio.get_running_loop().add_signal_handler(number, end, number)
             if begun is not None:
                 begun(scorer)
             with contextlib.suppress(asyncio.CancelledError):

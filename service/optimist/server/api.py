@@ -173,6 +173,8 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
         self._listening = started
+        self._signal: signal.Signals | None = None
+        """The first one that ends it."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, then listen. Raises CannotStart if another process listens by now."""
@@ -185,8 +187,15 @@ class Server(uvicorn.Server):
         if self.started:
             self._listening()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say why, then end after the requests in progress. Not said in `handle_exit`, where the log may be in use."""
+        if self._signal is not None:
+            logging.getLogger("optimist").info("%s: ends after the requests in progress", self._signal.name)
+        await super().shutdown(sockets)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End after the requests in progress; at a second Ctrl-C at once."""
+        self._signal = self._signal or signal.Signals(sig)
         super().handle_exit(sig, frame)
         if self.force_exit:
             # uvicorn logs a traceback for everything that is cut off now.
