@@ -155,3 +155,15 @@ def test_a_device_that_is_not_here_is_said_at_the_start(tmp_path: Path):
     assert done.returncode == 1
     assert "device 'cuda:99' is not here" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_service_whose_scorer_cannot_begin_says_so_and_ends(tmp_path: Path):
+    """It listens before that: the scorer starts beside it."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text('raise ImportError("no torch here")')
+    service = Service(tmp_path / "data", environment={"PYTHONPATH": ":".join([str(tmp_path), *sys.path])})
+    service.start(wait=False)
+    assert service.process is not None
+    assert service.process.wait(60) == 1
+    assert "no torch here" in service.log()
+    assert service.log().rstrip().endswith("ended with exit code 1")
