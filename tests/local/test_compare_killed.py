@@ -76,6 +76,7 @@ def cached(place: Path) -> int:
         return 0
 
 
+@pytest.mark.filterwarnings("ignore:.* an embedding has 1,280 numbers")
 def test_it_goes_on_after_a_kill_and_names_the_winner_of_all_images(folders: Path):
     begun = subprocess.Popen(command(folders, "--batch", "5"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 300

@@ -68,10 +68,8 @@ def decision(hardest: HardestRival | None = HARDEST, decided: bool = False, **fi
 
 def test_why():
     start = "Hardest to rule out: b, worse than a by 0.5, which is 2.00 standard errors of 0.25; 3.00"
-    assert (
-        decision().why("linear")
-        == f"{start} are needed. Next: about 1,200 to 46,000 more samples of this run would decide it."
-    )
+    next_step = "Next: stop here, or take about 1,200 to 46,000 more samples of this run, which would decide it."
+    assert decision().why("linear") == f"{start} are needed. {next_step}"
     assert decision(decided=True).why("linear") == f"{start} were needed."
     unknown = HARDEST.model_copy(update={"more_samples": None})
     assert (
@@ -82,7 +80,7 @@ def test_why():
     few = HARDEST.model_copy(update={"needed": 1.0, "more_samples": (0, 5)})
     said = decision(few, reason="fewer than 20 samples of b").why("linear")
     assert said.startswith("Fewer than 20 samples of b. Hardest to rule out: b, worse")
-    assert said.endswith("Next: at most about 5 more samples of this run would decide it.")
+    assert said.endswith("Next: stop here, or take at most about 5 more samples of this run, which would decide it.")
 
 
 def test_differences_of_logarithms_are_shown_as_shares():

@@ -27,6 +27,7 @@ from optimist.commands import app
 from optimist.numerics.estimate import Estimate
 from optimist.store import running_url
 from optimist_client import ConflictError, Experiment, FixError, NotFoundError, Optimist, StopError, UnreachableError
+from optimist_client.models import Report
 from optimist_client.operations import run
 
 PROMPTS = [f"prompt {n}" for n in range(7)]
@@ -48,6 +49,11 @@ def samples(generator: str, size: int, seed: int, d: int = 4) -> np.ndarray:
 def work(experiment: Experiment, most: int, size: int | None = None, d: int = 4) -> None:
     for pick in experiment.picks(max_samples=most):
         pick.tell(samples(pick.generator, size or pick.size, pick.seed, d))
+
+
+def lasting(report: Report) -> Report:
+    """The report without the time at which something last happened here."""
+    return report.model_copy(update={"active": None})
 
 
 def scored(experiment: Experiment) -> Any:
@@ -98,7 +104,7 @@ def test_an_import_goes_on_bit_for_bit_as_the_original(
     original.export(tmp_path / "first.zip")
     imported = other.import_experiment(tmp_path / "first.zip")
     assert imported.name == name
-    assert imported.report() == original.report()
+    assert lasting(imported.report()) == lasting(original.report())
     assert imported.info.instance != original.info.instance
     assert imported.info.config == original.info.config
     imported.export(tmp_path / "again.zip")
@@ -155,7 +161,7 @@ def test_states_controls_decision_and_added_generators_come_along(
     assert (before.state, before.budget) == ("decided", 9_000)
     original.export(tmp_path / "file")
     imported = other.import_experiment(tmp_path / "file")
-    assert imported.report() == before
+    assert lasting(imported.report()) == lasting(before)
     assert imported.info.config.tolerance == "1%"
     assert imported.ask() is None
     with pytest.raises(ConflictError, match="retired"):

@@ -386,6 +386,7 @@ def test_the_command_warns_first_and_writes_what_it_is_asked_to(tmp_path: Path, 
     assert "found 50 in " in run.stderr
     assert "g0.0.npy, 50 in " in run.stderr
     assert "FID of 2 generators, 2 trials of 15 batches of 5, seed 0" in run.stdout
-    assert len(json.loads((tmp_path / "o.json").read_text())) == 2
+    listed = CliRunner().invoke(app, ["simulate", *told, "--trials=2", "--policy=ucb", "--policy=fd-ucb", "--json"])
+    assert len(json.loads(listed.stdout)) == 2
     assert (tmp_path / "o.csv").exists()
     assert len(list((tmp_path / "figures").iterdir())) == 2

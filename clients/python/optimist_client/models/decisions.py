@@ -200,7 +200,8 @@ class DecisionInfo(Answer):
         if hardest.more_samples is not None:
             if hardest.separation > hardest.needed:
                 said.insert(0, f"{self.reason[:1].upper()}{self.reason[1:]}.")
-            said.append(f"Next: {lowered(about(hardest.more_samples))} more samples of this run would decide it.")
+            more = lowered(about(hardest.more_samples))
+            said.append(f"Next: stop here, or take {more} more samples of this run, which would decide it.")
         elif hardest.separation <= hardest.needed:
             said.append("How many more samples would decide it cannot be said yet.")
         return " ".join(said)
