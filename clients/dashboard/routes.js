@@ -2,7 +2,7 @@
 import { experimentPath, get } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { downloads } from "./download.js";
-import { cost, count, plusMinus, precise, samples, score, share } from "./format.js";
+import { cost, plusMinus, precise, samples, score, share } from "./format.js";
 import { axis, bar, values } from "./intervals.js";
 import { RouteCharts } from "./route-charts.js";
 import { filled, labelled } from "./shares.js";

@@ -122,6 +122,7 @@ export class Standings {
     const spent = h("span", {});
     const each = h("span", { class: "quiet each" });
     const ratio = cell("Share of samples", "number wide");
+    const badge = (called) => (called === "best" && this.latest.decision.unless ? "provisional" : called);
     const inAll = () => Math.max(1, this.latest.samples); // `this` of `draw` below is the row
     const pause = h("button", { class: "small" });
     const retire = h("button", { class: "small", "aria-label": `Retire ${generator}` }, "Retire");
@@ -155,7 +156,7 @@ export class Standings {
         element.classList.toggle("best", called === "best");
         square.style.color = color;
         fill(marks, [
-          called && h("span", { class: `badge ${called}` }, called),
+          called && h("span", { class: `badge ${badge(called)}` }, badge(called)),
           state !== "active" && h("span", { class: "badge" }, state),
           standing.incomplete && h("span", { class: "badge incomplete" }, "incomplete"),
         ]);

@@ -87,3 +87,31 @@ def test_without_anomalies_there_is_no_list(open_page: OpenPage, client: Optimis
     page = open_page("/#/e/plain")
     expect(page.locator(".answer")).to_contain_text("Waiting for the first samples.")
     expect(page.get_by_role("heading", name="Anomalous batches")).to_be_hidden()
+
+
+def test_a_provisional_decision_is_called_so_until_its_batches_are_accepted(open_page: OpenPage, client: Optimist):
+    shifts = {"good": 0.0, "bad": 0.5, "worse": 1.0}
+    experiment = client.create_experiment(
+        "provisional", list(shifts), reference=(np.zeros(8), np.eye(8)), policy="uniform", batch_size=20, grow=False
+    )
+    seen = dict.fromkeys(shifts, 0)
+    for pick in experiment.picks():
+        seen[pick.generator] += 1
+        scale = 255.0 if (pick.generator, seen[pick.generator]) == ("worse", 2) else 1.0
+        pick.tell(scale * (np.random.default_rng(pick.seed).standard_normal((pick.size, 8)) + shifts[pick.generator]))
+    report = experiment.report()
+    assert report.decision.unless == "unless batch 2 of worse is wrong: retract or accept it"
+    page = open_page("/#/e/provisional")
+    expect(page.locator(".title .badge.provisional")).to_be_visible()
+    expect(page.locator(".hero.provisional .answer")).to_have_text(report.answer)
+    expect(page.locator(".standings .badge.provisional")).to_have_count(1)
+    page.get_by_label("Select", exact=True).select_option("All")
+    page.get_by_role("button", name="Accept 1 …").click()
+    dialog = page.get_by_role("dialog")
+    then = report.answer.replace(f", {report.decision.unless}", "")
+    expect(dialog).to_contain_text(f'The report then says: "{then}"')
+    dialog.get_by_label("Reason").fill("so it is")
+    page.keyboard.press("Enter")
+    expect(page.locator(".answer")).to_have_text(then)
+    expect(page.locator(".title .badge.decided")).to_be_visible()
+    expect(page.locator(".standings .badge.best")).to_have_count(1)
