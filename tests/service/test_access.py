@@ -418,4 +418,4 @@ def test_a_header_that_says_who_calls_comes_once(service: Service, directory: Pa
     assert status()[0] == 200
     refused, problem = status(name)
     assert refused == 400
-    assert f"expected at most one {name.lower()} header, got 2".encode() in problem
+    assert f"expected at most one {name.lower()} header".encode() in problem

@@ -152,8 +152,12 @@ class Assignment:
             opened=time.time(),
             nonce=nonce,
         )
-        least, most = self._rows(size, config.prompts is not None)
-        taken = {} if part is None else _taken(part)
+        # Samples of prompts come one for each; 0 as the largest number of rows means no limit.
+        least = 1 if config.prompts is None else size
+        most = 0 if config.prompts is None and config.allow_extra else size
+        taken: dict[str, Any] = {}
+        if part is not None:
+            taken = {"start": part.start, "size": part.size, "again": part.again, "left": part.left}
         if context is not None:
             taken["context"] = RoutedPrompt(context.row, choice.probability, context.text).pack()
         record = pick.model_dump_json()
@@ -170,12 +174,6 @@ class Assignment:
         if part is None:
             return None, pick_seed(experiment.config.seed, number)
         return part.start, slice_seed(experiment, generator, part.start)
-
-    def _rows(self, size: int, is_prompted: bool) -> tuple[int, int]:
-        """The smallest and the largest number of rows of a pick's batch; 0 as the largest means no limit."""
-        if is_prompted:
-            return size, size
-        return 1, 0 if self._state.config.allow_extra else size
 
     def _size(self, generator: GeneratorState, cost: float) -> int:
         """`batch_size`, or what that has grown to, or `tries`, or less where the budgets leave less.
@@ -196,8 +194,3 @@ def _prompts(part: Slice | None, context: AskedContext | None, size: int) -> lis
     if context is not None and context.text:
         return [context.text] * size
     return None if part is None else part.prompts
-
-
-def _taken(part: Slice) -> dict[str, Any]:
-    """The fields of `NewPick` for a slice."""
-    return {"start": part.start, "size": part.size, "again": part.again, "left": part.left}

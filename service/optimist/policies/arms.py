@@ -49,8 +49,10 @@ def prices(arms: Sequence[Arm]) -> list[float] | None:
 
 def sign(arms: Sequence[Arm]) -> float:
     """+1 if lower values are better, −1 if higher ones are: values times this sign are to be minimised."""
-    estimates = [arm.estimate for arm in arms if arm.estimate is not None]
-    return 1.0 if not estimates or estimates[0].lower_is_better else -1.0
+    for arm in arms:
+        if arm.estimate is not None:
+            return 1.0 if arm.estimate.lower_is_better else -1.0
+    return 1.0
 
 
 def losses(arms: Sequence[Arm]) -> list[float]:

@@ -9,7 +9,7 @@ that share their seeds or prompts are sampled in `lockstep` instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -75,9 +75,12 @@ def fewest_samples(arms: Sequence[Arm]) -> int:
 
 
 def _indices(arms: Sequence[Arm], told: int) -> list[float]:
-    by = sign(arms)
-    ends = [by * optimistic(arm.estimate, told) for arm in arms if arm.estimate is not None]
-    return [value - abs(value - end) * arm.shrink for arm, value, end in zip(arms, losses(arms), ends, strict=True)]
+    by, found = sign(arms), list[float]()
+    for arm in arms:
+        if arm.estimate is not None:
+            value, end = by * arm.estimate.value, by * optimistic(arm.estimate, told)
+            found.append(value - abs(value - end) * arm.shrink)
+    return found
 
 
 def _least(keys: Sequence[float], arms: Sequence[Arm]) -> int:
@@ -244,8 +247,6 @@ class Policy:
         unknown = [i for i in active if arms[i].estimate is None]
         if unknown:
             return unknown[fewest_samples([arms[i] for i in unknown])]
-        return active[self._rule()([arms[i] for i in active], told, Draws(self.seed, round_))]
-
-    def _rule(self) -> Callable[[Sequence[Arm], int, Draws], int]:
         rules = {"ucb": ucb, "greedy": greedy, "uniform": uniform, "thompson": thompson}
-        return rules.get(self.name) or partial(top_two, stopping=self.stopping)
+        rule = rules.get(self.name) or partial(top_two, stopping=self.stopping)
+        return active[rule([arms[i] for i in active], told, Draws(self.seed, round_))]

@@ -187,11 +187,12 @@ class Access:
 
 def _refuse_doubled(scope: Scope) -> None:
     """Raise `ApiError` 400 if a header of `SINGLE` occurs more than once."""
-    found = [name for name, _ in scope["headers"] if name in SINGLE]
-    if len(set(found)) < len(found):
-        doubled = next(name for name in SINGLE if found.count(name) > 1)
-        detail = f"expected at most one {doubled.decode()} header, got {found.count(doubled)}"
-        raise ApiError(400, "bad-request", "Bad request", detail)
+    seen: set[bytes] = set()
+    for name, _ in scope["headers"]:
+        if name in seen:
+            raise ApiError(400, "bad-request", "Bad request", f"expected at most one {name.decode()} header")
+        if name in SINGLE:
+            seen.add(name)
 
 
 @lru_cache(64)
