@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from optimist_client.models import Contrast, DecisionInfo, Report, Standing
+from optimist_client.models import Contrast, DecisionInfo, HardestRival, Report, Standing
 from optimist_client.models.decisions import BELOW_NOISE_NOTE
-from optimist_client.progress import Line, RichBar, shown
+from optimist_client.progress import Line, RichBar, expected_total, shown
 
 
 def standing(generator: str, score: float | None, **fields: object) -> Standing:
@@ -110,6 +110,15 @@ def test_a_score_below_noise_is_called_so_and_explained():
     assert str(made).splitlines()[2].startswith("b <i>      0 (below noise)  0.0000 to 0.0040")
     assert r"0 (below noise) & 0.0000 to 0.0040" in made.table("latex")
     assert BELOW_NOISE_NOTE not in report().sentences
+
+
+def test_time_left_is_that_of_the_samples_that_are_expected():
+    rival = HardestRival(generator="a", difference=1, standard_error=1, tolerance=0, needed=3, more_samples=(100, 300))
+    running = DecisionInfo(best="b", confidence=0.2, decided=False, reason="", hardest=rival)
+    assert [expected_total(200, running, most) for most in (None, 10_000, 400)] == [500, 500, 400]
+    unknown = running.model_copy(update={"hardest": None})
+    assert [expected_total(200, unknown, most) for most in (None, 400)] == [None, 400]
+    assert expected_total(200, running.model_copy(update={"decided": True}), 400) == 200
 
 
 def test_the_text_is_shown_by_its_name_alone():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 from configs import config_of
@@ -68,6 +69,10 @@ def decision(hardest: HardestRival | None = HARDEST, decided: bool = False, **fi
 
 def test_why():
     start = "Hardest to rule out: b, worse than a by 0.5, which is 2.00 standard errors of 0.25; 3.00"
+    far = HARDEST.model_copy(update={"difference": math.log(22.3), "standard_error": math.log(1.2)})
+    said = decision(far, decided=True, confidence=0.97).why("log")
+    assert "by a factor of 22.3 (4.5% of the best), which is 17.03 standard errors of 20%; 3.00 were needed." in said
+    assert said.endswith("The confidence holds for all rivals together, and at every look.")
     next_step = "Next: stop here, or take about 1,200 to 46,000 more samples of this run, which would decide it."
     assert decision().why("linear") == f"{start} are needed. {next_step}"
     assert decision(decided=True).why("linear") == f"{start} were needed."

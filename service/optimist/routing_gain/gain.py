@@ -358,10 +358,17 @@ def _always(place: int, like: Some) -> NDArray[np.int64]:
     return np.full(len(like), place, dtype=np.int64)
 
 
+HALF = NormalDist().inv_cdf(0.975)
+"""Standard errors that half of an interval of 95 % has."""
+
+
 def as_rows(
     kinds: Sequence[PromptType], texts: Sequence[str] | None, names: Sequence[str]
 ) -> tuple[list[list[str]], list[list[str]]]:
-    """Rows, with headings, of two tables of types: share, winner, its lead, the gain; and each generator's score."""
+    """Rows, with headings, of two tables of types: share, winner, its lead, the gain; and each generator's score.
+
+    After ± stands half of an interval of 95 %.
+    """
     said = [["prompts such as", "share", "winner", "its lead", "gain of routing"]]
     scored = [["prompts such as", *names]]
     for kind in kinds:
@@ -375,7 +382,7 @@ def as_rows(
 def _number(value: float | None, error: float | None, digits: int) -> str:
     if value is None:
         return "–"
-    return f"{value:.{digits}g}" if error is None else f"{value:.{digits}g} ± {error:.1g}"
+    return f"{value:.{digits}g}" if error is None else f"{value:.{digits}g} ± {HALF * error:.1g}"
 
 
 def _format_excerpt(text: str, length: int = 40) -> str:

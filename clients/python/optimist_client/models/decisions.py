@@ -184,9 +184,9 @@ class DecisionInfo(Answer):
             return f"{self.reason[:1].upper()}{self.reason[1:]}."
         hardest, decided = self.hardest, self.decided
         difference = shown(hardest.difference, scale)
-        if scale == "log" and hardest.difference >= _DOUBLE:
-            difference += f" ({100.0 * math.exp(-hardest.difference):.2g}% of the best)"
-        error = shown(hardest.standard_error, scale, hardest.difference)
+        is_factor = scale == "log" and hardest.difference >= _DOUBLE
+        difference += f" ({100.0 * math.exp(-hardest.difference):.2g}% of the best)" if is_factor else ""
+        error = shown(hardest.standard_error, scale, 0.0 if is_factor else hardest.difference)
         tolerated = f" with the tolerance of {shown(hardest.tolerance, scale)}" if hardest.tolerance else ""
         said = [
             f"Hardest to rule out: {hardest.generator}, worse than {self.best} by {difference}, which is "
