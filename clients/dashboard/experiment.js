@@ -120,7 +120,7 @@ function page(main, experiment, report, session, refresh) {
     routes?.section,
     standings.section,
     gallery?.section,
-    (several = h("div", { class: "charts" }, metrics.section, metrics.figure)),
+    (several = h("div", { class: "charts several" }, metrics.section, metrics.figure)),
     h("div", { class: "columns" }, estimates.chart.card, manage.section),
     (how = folded("how", "How it was sampled", h("p", { class: "quiet" }, report.how), drawings.map(({ element }) => element), anomalous.record)),
     h("div", { class: "cards" }, picks.section, view !== "mixture" && mixtures?.section, shows?.section),

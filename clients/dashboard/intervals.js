@@ -2,7 +2,7 @@
 import { h } from "./dom.js";
 import { score, tick } from "./format.js";
 
-const FAR = 3; // what is at most this many times the axis beyond its end makes it longer
+const FAR = 3; // what is at most this many times the axis beyond the end of a few makes it longer
 const LETTER = 5.5; // percent of the axis that a letter takes where the axis is short
 
 // How many of the best an axis holds.
@@ -16,14 +16,15 @@ export const fromTo = ({ lower, upper }, unit = "") =>
   [lower, upper].map((end) => (end === null ? "unbounded" : `${score(end)}${unit}`)).join(" to ");
 
 // The common axis of intervals { middle, lower, upper }, the best first; an end that is null is unbounded. It holds the
-// intervals `near`, the better half, and what is not far from them.
+// intervals `near`, or else the better half, and what is not far from them.
 // `at` maps a number to its position in percent, which lies outside of 0 to 100 beyond the axis.
-export function axis(intervals, unit = "", near = intervals.slice(0, better(intervals.length))) {
+export function axis(intervals, unit = "", near = null) {
   if (!intervals.length) return { at: () => 50, ticks: [] };
   const endsOf = ({ middle, lower, upper }) => [middle, lower ?? middle, upper ?? middle];
-  const ends = near.flatMap(endsOf);
+  const ends = (near ?? intervals.slice(0, better(intervals.length))).flatMap(endsOf);
+  const far = near ? FAR : 1;
   const [first, last] = [Math.min(...ends), Math.max(...ends)];
-  const isClose = (end) => end >= first - FAR * (last - first) && end <= last + FAR * (last - first);
+  const isClose = (end) => end >= first - far * (last - first) && end <= last + far * (last - first);
   const shown = [...ends, ...intervals.filter(({ middle }) => isClose(middle)).flatMap(endsOf).filter(isClose)];
   const margin = 0.05 * (Math.max(...shown) - Math.min(...shown));
   const [least, most] = [Math.min(...shown) - margin, Math.max(...shown) + margin];

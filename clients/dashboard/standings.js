@@ -68,7 +68,7 @@ export class Standings {
     const isRouter = report.view === "routes";
     const scored = standings.filter((standing) => standing.score !== null);
     const near = contenders(report);
-    const scale = axis(scored.map(asInterval), "", isRouter ? undefined : scored.filter((one) => near.has(one.generator)).map(asInterval));
+    const scale = axis(scored.map(asInterval), "", isRouter ? null : scored.filter((one) => near.has(one.generator)).map(asInterval));
     const worse = isRouter ? null : differences(report, standings, near);
     const { common, own } = sorted(standings);
     this.warnings.draw(common);
