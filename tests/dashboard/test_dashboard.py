@@ -314,7 +314,7 @@ def test_an_unknown_experiment_is_said_to_be_unknown(open_page: OpenPage):
     expect(page.get_by_role("heading", name="Not found")).to_be_visible()
     expect(page.get_by_text("no experiment is called 'nobody'")).to_be_visible()
     page.get_by_role("link", name="All experiments").click()
-    expect(page.get_by_role("heading", name="Experiments")).to_be_visible()
+    expect(page.get_by_role("heading", name="Experiments", exact=True)).to_be_visible()
 
 
 @pytest.mark.long
