@@ -7,10 +7,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist.records import Acceptance as StoredAcceptance
 from optimist.records import GeneratorState, Origin
 from optimist.records import Retraction as Stored
-from optimist_client.models import Acceptance, AnomalousBatch, AnomalousBatches, RetractedBatch, Retraction
+from optimist_client.models import Acceptance, AnomalousBatch, AnomalousBatches, Contrast, RetractedBatch, Retraction
 
 
 def retracted_batch(stored: Stored, generator: str) -> RetractedBatch:
@@ -65,6 +66,9 @@ _PART = 0.01
 """Fraction of a generator's batches from which on copies lead to a warning about the decision."""
 _LINES, _SECONDS = 10, 60.0
 """At most `_LINES` log lines are written in `_SECONDS` seconds."""
+
+_SAME, _ALIKE = 1e-9, 0.999
+"""The difference below which, and the correlation from which on, two generators are called identical."""
 
 _log = logging.getLogger(__name__)
 
@@ -155,6 +159,18 @@ def decision_warnings(generators: Sequence[GeneratorState]) -> tuple[str, ...]:
         for one, other, agree in _duplicated_generators(generators)
     ]
     return (*copied, *identical)
+
+
+def identical_so_far(contrasts: Sequence[Contrast]) -> tuple[str, ...]:
+    """A warning about each generator that scores as the best one does, sample by sample, on common seeds or prompts.
+
+    Where batches are stored, equal ones are found by their digests, of which `decision_warnings` says the same.
+    """
+    return tuple(
+        f"{one.against!r} and {one.generator!r} are identical so far (on {one.common:,} common samples): stop?"
+        for one in contrasts
+        if abs(one.difference) < _SAME and one.correlation > _ALIKE and one.common >= FEWEST_SAMPLES
+    )
 
 
 def _duplicated_generators(generators: Sequence[GeneratorState]) -> list[tuple[GeneratorState, GeneratorState, int]]:

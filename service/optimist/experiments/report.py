@@ -7,6 +7,7 @@ from optimist.experiments.anomalies import (
     Anomalous,
     acceptances_of,
     anomalies_among,
+    identical_so_far,
     retractions_of,
     standing_warnings,
 )
@@ -51,9 +52,14 @@ def report_of(
     decision = explained_decision(state) if explain else state.decision
     if not state.is_decided:
         decision = with_anomalies(decision, anomalous)
+    contrasts = (
+        contrasts_from_best(state.arms, state.goal.stopping, state.stored.told, decision.best) if explain else []
+    )
+    if not decision.warnings and (same := identical_so_far(contrasts)):
+        decision = decision.model_copy(update={"warnings": same})
     names_one, best = find_goal(state.config.goal).names_one, decision.best
-    stopping, against = state.goal.stopping, rivals(state.arms)
-    even = stopping.uniform_samples(against, state.stored.told) if decision.decided and names_one else None
+    against = rivals(state.arms)
+    even = stopping.uniform_samples(against, told) if decision.decided and names_one else None
     costly = even_cost(against, even, state.costs)
     chosen = next((arm.batches for arm in state.arms if arm.name == best and names_one), None)
     return Report(
@@ -73,13 +79,13 @@ def report_of(
             for arm, generator in zip(state.arms, state.contenders, strict=True)
         ],
         samples=state.samples,
-        rounds=state.stored.told,
+        rounds=told,
         cost=state.cost if state.costs else None,
         uniform_cost=costly if costly is not None and costly > state.cost else None,
         uniform_samples=even if even is not None and even > state.samples else None,
         regret=regret(state.arms, best, counted) if names_one else None,
         optimal_pick_ratio=chosen / counted if counted and chosen is not None else None,
-        contrasts=contrasts_from_best(state.arms, stopping, state.stored.told, best) if explain else [],
+        contrasts=contrasts,
         tags=tags,
         note=note,
         state=state.phase,
