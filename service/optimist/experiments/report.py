@@ -52,9 +52,8 @@ def report_of(
     decision = explained_decision(state) if explain else state.decision
     if not state.is_decided:
         decision = with_anomalies(decision, anomalous)
-    contrasts = (
-        contrasts_from_best(state.arms, state.goal.stopping, state.stored.told, decision.best) if explain else []
-    )
+    told, stopping = state.stored.told, state.goal.stopping
+    contrasts = contrasts_from_best(state.arms, stopping, told, decision.best) if explain else []
     if not decision.warnings and (same := identical_so_far(contrasts)):
         decision = decision.model_copy(update={"warnings": same})
     names_one, best = find_goal(state.config.goal).names_one, decision.best
