@@ -101,7 +101,7 @@ def test_all_say_the_same(open_page: OpenPage, service: Service, client: Optimis
     assert {report.state for report in answers.values()} == {
         *("warming up", "running", "decided", "out of budget", "stopped")
     }
-    page = open_page("/", charts=False)
+    page = open_page("/")
     for name, report in answers.items():
         assert report.answer in f"{report}".splitlines(), name
         assert f"<p>{escape(report.answer)}</p>" in report._repr_html_(), name
