@@ -88,7 +88,7 @@ CALLS: Mapping[str, tuple[Callable[[], Any], str]] = {
     "a row": (lambda: fid().tell("a", Z[0]), "features: expected shape (n, 4), got (4,)"),
     "a context": (lambda: mean().ask(context=[1.0]), "context: only with the goal 'route'; the goal is 'best'"),
     "no context": (lambda: mean(goal="route"), "goal: 'route' needs context, the number of columns"),
-    "goal": (lambda: mean(goal="bst"), "goal: expected 'best', 'mixture' or 'route', got 'bst'"),
+    "goal": (lambda: mean(goal="bst"), "goal: expected 'best', 'mixture'"),
     "mixture": (lambda: mean(goal="mixture"), "those of fid, rke, vendi, mmd, cmmd have one"),
     "functions": (lambda: optimist.run([alike], reference=REF), 'such as {"old": old, "new": new}'),
     "one function": (lambda: optimist.run({"a": alike}, reference=REF), "`optimist.score` scores one"),

@@ -170,14 +170,14 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
 
 
 def everything(service: Service, name: str) -> dict[str, object]:
-    """All keys that the service's Redis holds, apart from claims of scorers and what `/readyz` writes.
+    """All keys that the service's Redis holds, apart from what scorers write of themselves, and `/readyz`.
 
     With their values, except those of other experiments: scorers may still be at work on what other tests told.
     """
     url = running_url(service.directory)
     assert url is not None
     with Redis.from_url(url) as redis:
-        names = [key for key in map(repr, redis.keys()) if not key.endswith((":claims'", ":probe'"))]
+        names = [key for key in map(repr, redis.keys()) if not key.endswith((":claims'", ":probe'", ":scorers'"))]
         others = {key for key in names if "{" in key and f"{{{name}" not in key}
         return {key: None if key in others else redis.dump(key[2:-1]) for key in names}
 

@@ -90,7 +90,14 @@ def test_an_import_goes_on_bit_for_bit_by_every_metric(
 ):
     client.create_reference("dino-real", mean=np.zeros(5), covariance=np.eye(5))
     original = client.create_experiment(
-        *(name, ["a", "b"]), reference=reference, watch=WATCH, policy="ucb", stop=False, seed=3, allow_extra=True
+        *(name, ["a", "b"]),
+        reference=reference,
+        watch=WATCH,
+        policy="ucb",
+        stop=False,
+        grow=False,
+        seed=3,
+        allow_extra=True,
     )
     play(original, 40, 400)  # logs long enough for snapshots by every metric
     before = scored(original)
