@@ -24,7 +24,8 @@ def test_attacks_come_out_as_a_table():
     found = json.loads(json.dumps(record(run(chosen, TINY))))
     figures = {name: outcome["figures"] for name, outcome in found.items()}
     assert not [line for lines in figures.values() for line in lines if "could not be tried" in line]
-    assert found["large-batches"]["numbers"]["others"]["rounds a second"] > 0
+    # At this scale the attack is over before a whole round of the others is.
+    assert found["large-batches"]["numbers"]["others"]["ask"]["calls"] > 0
     printed = io.StringIO()
     console = Console(width=10_000, file=printed)
     console.print(table_of({"before": figures, "after": figures}))
