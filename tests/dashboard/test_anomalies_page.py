@@ -90,7 +90,8 @@ def test_without_anomalies_there_is_no_list(open_page: OpenPage, client: Optimis
 
 
 def test_a_provisional_decision_is_called_so_until_its_batches_are_accepted(open_page: OpenPage, client: Optimist):
-    shifts = {"good": 0.0, "bad": 0.5, "worse": 1.0}
+    # So much alike that two batches of each do not decide, whenever they are scored.
+    shifts = {"good": 0.0, "bad": 0.3, "worse": 1.0}
     experiment = client.create_experiment(
         "provisional", list(shifts), reference=(np.zeros(8), np.eye(8)), policy="uniform", batch_size=20, grow=False
     )
