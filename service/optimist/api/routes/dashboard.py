@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import importlib.util
 import mimetypes
+import time
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -82,13 +83,30 @@ def dashboard_directory() -> Path:
     return packaged if packaged.is_dir() else Path(__file__).parents[4] / "clients" / "dashboard"
 
 
-def files() -> dict[str, Path]:
-    """The files that may be served, by name: the dashboard's, those too that came since the start, and `LIBRARIES`."""
+class _Files(NamedTuple):
+    """The files that may be served."""
+
+    by_name: dict[str, Path]
+    version: str
+    """What the addresses of all files contain: it changes with any of them, so that browsers may keep each for ever."""
+
+
+def files() -> _Files:
+    """The dashboard's files, those too that came since the start, and `LIBRARIES`: looked for once a second at most, as
+    a page requests some 50 at once."""
+    return _found(int(time.monotonic()))
+
+
+@lru_cache(1)
+def _found(second: int) -> _Files:
+    del second  # what is remembered is of this second
     spec = importlib.util.find_spec("fastapi_offline")
     folders = spec.submodule_search_locations if spec else None
     libraries = [Path(folder) / name for folder in folders or () for name in LIBRARIES]
     own = [path for path in dashboard_directory().rglob("*") if path.is_file()]
-    return {path.name: path for path in own + libraries}
+    by_name = {path.name: path for path in own + libraries}
+    digests = sorted(f"{name} {_content(path).digest}" for name, path in by_name.items())
+    return _Files(by_name, hashlib.sha256("\n".join(digests).encode()).hexdigest()[:16])
 
 
 class _Content(NamedTuple):
@@ -107,12 +125,6 @@ def _read(path: Path, size: int, changed: int) -> _Content:
     return _Content(hashlib.sha256(content).hexdigest(), gzip.compress(content, mtime=0))
 
 
-def _version() -> str:
-    """What the addresses of all files contain: it changes with any of them, so that browsers may keep each for ever."""
-    digests = sorted(f"{name} {_content(path).digest}" for name, path in files().items())
-    return hashlib.sha256("\n".join(digests).encode()).hexdigest()[:16]
-
-
 def _html(name: str, *, preloads: bool = False) -> HTMLResponse:
     """A page with the version in the addresses of its files. preloads: whether it names all modules that it imports,
     so that a browser requests them at once instead of one level of imports after the other."""
@@ -120,7 +132,7 @@ def _html(name: str, *, preloads: bool = False) -> HTMLResponse:
     modules = sorted(path.name for path in own.glob("*.js")) if preloads else []
     links = "".join(f'<link rel="modulepreload" href="dashboard/{module}">\n' for module in modules)
     page = (own / name).read_text().replace("</head>", f"{links}</head>")
-    return HTMLResponse(page.replace('"dashboard/', f'"dashboard/{_version()}/'), headers=PAGE_HEADERS)
+    return HTMLResponse(page.replace('"dashboard/', f'"dashboard/{files().version}/'), headers=PAGE_HEADERS)
 
 
 @router.get("/")
@@ -139,11 +151,12 @@ def api_page() -> HTMLResponse:
 def file(version: str, name: str, accept_encoding: Annotated[str, Header()] = "") -> Response:
     """One file: of the dashboard (a module, the styles or an icon), or of a library. A file of another version is the
     present one: another replica may have made the page."""
-    found = files().get(name)
+    by_name, present = files()
+    found = by_name.get(name)
     if found is None:
         raise HTTPException(404, f"the dashboard has no file {name!r}")
     media_type = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0]
-    keeps = "public, max-age=31536000, immutable" if version == _version() else "no-cache"
+    keeps = "public, max-age=31536000, immutable" if version == present else "no-cache"
     headers = {**HEADERS, "cache-control": keeps, "vary": "accept-encoding"}
     if "gzip" not in accept_encoding:
         return FileResponse(found, media_type=media_type, headers=headers)

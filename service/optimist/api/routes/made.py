@@ -52,12 +52,12 @@ async def awaited(
     experiment: Experiment,
     artefact: Artefact,
     check: Callable[[PolicyState], Awaitable[None]],
-    look: Callable[[PolicyState], Awaitable[tuple[Result | None, bool]]],
+    look: Callable[[], Awaitable[tuple[Result | None, bool]]],
 ) -> Result:
     """The artefact as scorers make it of the logs as they are now; an earlier one if that takes too long.
 
-    check: raises where it cannot be made of a state. look: reads what there is, None for nothing, and whether it is new
-    enough.
+    check: raises where it cannot be made of a state; the state is read before each request to the scorers. look: reads
+    what there is, None for nothing, and whether it is new enough.
     Raises NotFound if the experiment was deleted; `ApiError` 422 with the reason why scorers cannot make it; 503 if
     there is nothing in time: `BEING_MADE` while a scorer is at work, so that it pays to ask again for as long as that
     takes, else "no-scorer".
@@ -65,11 +65,9 @@ async def awaited(
     name, store = experiment.config.name, context.store
     deadline, ask_at, first = time.monotonic() + PATIENCE, 0.0, 0.0
     while True:
-        state = await context.state(experiment)
-        if state.stored.instance != experiment.instance:
-            raise NotFound(f"experiment {name!r} was deleted and created again")
-        await check(state)
-        (made, is_new), now = await look(state), time.monotonic()
+        if time.monotonic() >= ask_at:
+            await check(await _standing(context, experiment))
+        (made, is_new), now = await look(), time.monotonic()
         if made is not None and (is_new or now >= deadline):
             return made
         # A note of earlier is not believed before a scorer had the time to try again. Those of a generator are about
@@ -86,6 +84,14 @@ async def awaited(
             await store.want(name, artefact)
             first, ask_at = first or now, now + ASK_AGAIN
         await asyncio.sleep(POLL)
+
+
+async def _standing(context: Context, experiment: Experiment) -> PolicyState:
+    """The experiment's state. Raises NotFound if it was deleted."""
+    state = await context.state(experiment)
+    if state.stored.instance != experiment.instance:
+        raise NotFound(f"experiment {experiment.config.name!r} was deleted and created again")
+    return state
 
 
 async def _check_fitted(context: Context, state: PolicyState, metric: Metric, label: str) -> None:
@@ -131,14 +137,15 @@ async def get_mixture(
     asked, label = metric_called(experiment, metric)
     if "mixtures" not in asked.offers:
         raise invalid(f"the metric {asked.shown_label!r}, with these settings, has no score of mixtures")
-    begun = (await context.state(experiment)).stored
+    begun = (await _standing(context, experiment)).stored
 
     async def check(state: PolicyState) -> None:
         if lacking := missing(state.stored, LEAST_MIXED):
             raise invalid(f"there are too few samples to say how generators blend: it takes {lacking}")
         await _check_fitted(context, state, asked, label)
 
-    async def look(state: PolicyState) -> tuple[Mixture | None, bool]:
+    async def look() -> tuple[Mixture | None, bool]:
+        state = await _standing(context, experiment)
         made = await context.mixture(state, label)
         if made is None:
             return None, False
@@ -192,7 +199,7 @@ async def get_routes(name: Identifier, context: ContextDep) -> Routes:
     experiment = await context.experiment(name)
     if not experiment.config.asks.has_contexts:
         raise invalid(f"only experiments with the goal 'route' have routes; the goal is {experiment.config.goal!r}")
-    begun = await context.state(experiment)
+    begun = await _standing(context, experiment)
 
     async def check(state: PolicyState) -> None:
         if lacking := missing(state.stored, LEAST_ROUTED):
@@ -205,8 +212,8 @@ async def get_routes(name: Identifier, context: ContextDep) -> Routes:
                 f"{', '.join(few[:5])} {'has' if len(few) == 1 else 'have'} fewer"
             )
 
-    async def look(state: PolicyState) -> tuple[Routes | None, bool]:
-        made = await context.routing_table(state)
+    async def look() -> tuple[Routes | None, bool]:
+        made = await context.routing_table(await _standing(context, experiment))
         if made is None:
             return None, False
         is_of = _is_of(begun.stored.generators, begun.stored.routable, made.positions)
@@ -233,7 +240,7 @@ async def get_modes(
     if "modes" not in asked.offers:
         raise invalid(f"modes need a kernel, and the metric {asked.shown_label!r} has no kernel")
     ordinal = await context.ordinal(experiment, generator)
-    told = (await context.store.state(name)).generators[ordinal].seq
+    told = (await _standing(context, experiment)).stored.generators[ordinal].seq
     artefact = Artefact("modes", label, ordinal)
 
     async def check(state: PolicyState) -> None:
@@ -245,7 +252,7 @@ async def get_modes(
             raise invalid(f"no batch of generator {of.name!r} can be read{''.join(reasons)}")
         await _check_fitted(context, state, asked, label)
 
-    async def look(state: PolicyState) -> tuple[StoredArtefact | None, bool]:
+    async def look() -> tuple[StoredArtefact | None, bool]:
         made = await context.store.artefact(name, artefact)
         return made, made is not None and made.parts[ordinal].seq >= told
 
