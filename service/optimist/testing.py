@@ -128,10 +128,8 @@ class _Check:
         settings: Mapping[str, Any],
     ) -> None:
         self._rng = np.random.default_rng(seed)
-        needs = metric.needs if isinstance(metric, Metric) else frozenset[str]()
-        has = isinstance(metric, Metric) and metric.setting("reference") is not None
         given = with_real_data(metric, **settings)
-        if "reference" in needs | given.needs and not has and given.setting("reference") is None:
+        if "reference" in given.needs and given.setting("reference") is None:
             given = with_real_data(given.model_copy(update={"reference": self._rng.normal(size=(REAL_ROWS, WIDTH))}))
         question = Question(prepared(given), delta=delta)
         self.metric = given

@@ -93,10 +93,13 @@ def bars(console: Any, *more: Any) -> Any:
 
 def expected_total(samples: int, decision: DecisionInfo, most: int | None) -> int | None:
     """The samples after which a run is expected to be decided, at most `most`; that if nothing is known."""
+    if decision.decided:
+        return samples
     more = None if decision.hardest is None else decision.hardest.more_samples
-    if more is None or decision.decided:
-        return samples if decision.decided else most
-    return samples + more[1] if most is None else min(most, samples + more[1])
+    if more is None:
+        return most
+    expected = samples + more[1]
+    return expected if most is None else min(most, expected)
 
 
 class RichBar(NoDisplay):

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self._rows)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """The names of all fields."""
         return [*dict.fromkeys(name for _, row in self._rows for name in row)]

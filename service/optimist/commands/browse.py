@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import webbrowser
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -72,24 +73,13 @@ def show(
 def _watched(experiment: Experiment, console: Console) -> Report:
     """The last report, once the experiment has ended; until then a terminal shows each."""
     report = experiment.report()
-    with Live(_shown(report), console=console, auto_refresh=False) if console.is_terminal else _Hidden() as live:
+    with Live(_shown(report), console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
         while not (report.ended and report.scored):
             time.sleep(EVERY)
             report = experiment.report()
-            live.update(_shown(report), refresh=True)
+            if live is not None:
+                live.update(_shown(report), refresh=True)
     return report
-
-
-class _Hidden:
-    """A display that shows nothing."""
-
-    def __enter__(self) -> _Hidden:
-        return self
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def update(self, shown: Group, *, refresh: bool) -> None:
-        """Do nothing."""
 
 
 def _shown(report: Report) -> Group:

@@ -98,18 +98,20 @@ class KeyRing:
                     begun = time.monotonic()
                     self._records = _parsed(await self._keys.all())
                     self._read_at = begun
-        if id_ not in self._records and (text := await self._keys.get(id_)) is not None:
-            self._records |= _parsed({id_: text})
-        record = self._records.get(id_)
-        if record is None or (record.maker and await self._has_ended(record.maker)):
+        record = await self._record(id_)
+        if record is None:
             return None
+        if record.maker:
+            maker = await self._record(record.maker)
+            if maker is None or maker.has_expired:
+                return None
         return caller_of(id_, secret, record)
 
-    async def _has_ended(self, maker: str) -> bool:
-        """Whether the key that made another one was revoked or has expired."""
-        if maker not in self._records and (text := await self._keys.get(maker)) is not None:
-            self._records |= _parsed({maker: text})
-        return maker not in self._records or self._records[maker].has_expired
+    async def _record(self, id_: str) -> KeyRecord | None:
+        """The record of a key, perhaps of one that was made since all were read."""
+        if id_ not in self._records and (text := await self._keys.get(id_)) is not None:
+            self._records |= _parsed({id_: text})
+        return self._records.get(id_)
 
     @property
     def _are_old(self) -> bool:
