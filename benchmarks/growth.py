@@ -43,7 +43,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from endurance import MIB, resident
-from optimist.records import AskGroup, Batch, Contents, Measures, NewPick, Opening, Size
+from optimist.records import AskGroup, Batch, Contents, Measures, NewPick, Opening, Size, Slice
 from optimist.store import open_store
 from optimist.store.keys import EXPERIMENTS, experiment_key
 from optimist.store.redis_program import find_program
@@ -88,7 +88,7 @@ async def tell(url: str, name: str, picks: int, step: Callable[[int], None]) -> 
                 record = json.dumps(
                     {"generator": GENERATORS[g], "size": BATCH, "start": handed[g], "seed": 1, "worker": "filler"}
                 )
-                new.append(NewPick(g, record, handed[g], BATCH, nonce=nonce, least=1, most=BATCH))
+                new.append(NewPick(g, record, nonce, Slice(handed[g], BATCH), least=1, most=BATCH))
                 handed[g] += BATCH
             opening = Opening([AskGroup(uuid.uuid4().hex, new)], 600.0, rounds, last) if new else None
             done = await store.exchange(name, batches, opening)

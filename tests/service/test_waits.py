@@ -42,7 +42,7 @@ def _estimate(value: float, samples: int) -> Estimate:
 
 
 def waits(state: PolicyState, among: list[str] | None = None) -> bool:
-    return state.is_pending(state.pending, among)
+    return state.is_pending(state.goal.pending(state.stored), among)
 
 
 def test_picks_of_the_warm_up_wait_for_nothing():

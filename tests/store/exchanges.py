@@ -18,14 +18,25 @@ from optimist.records import (
     Opened,
     Opening,
     Settled,
+    Slice,
     StoreError,
 )
 from optimist.store import Store
 
 
-def new_pick(generator: int, record: str = "{}", *slice_: int, **given: Any) -> NewPick:
-    """A pick with a nonce of its own, unless one is given."""
-    return NewPick(generator, record, *slice_, **{"nonce": uuid.uuid4().hex, **given})
+def new_pick(
+    generator: int,
+    record: str = "{}",
+    start: int | None = None,
+    size: int = 0,
+    *,
+    again: int | None = None,
+    left: int = 0,
+    **given: Any,
+) -> NewPick:
+    """A pick with a nonce of its own, unless one is given; of a slice if it has a start."""
+    part = None if start is None else Slice(start, size, again, left)
+    return NewPick(generator, record, part=part, **{"nonce": uuid.uuid4().hex, **given})
 
 
 async def nonce_of(store: Store, experiment: str, pick: int) -> str:

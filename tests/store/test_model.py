@@ -363,7 +363,8 @@ class Model(RuleBasedStateMachine):
             assert opened is None
             return
         for number, pick in enumerate(picks, start=rounds + 1):
-            self.picks[number] = Pick(pick.generator, request, pick.start, pick.size, pick.nonce, pick.context)
+            start, size = (None, 0) if pick.part is None else (pick.part.start, pick.part.size)
+            self.picks[number] = Pick(pick.generator, request, start, size, pick.nonce, pick.context)
             self.known.add(number)
         self.returned = returned
         for g, count in zip(self.gs, handed, strict=True):

@@ -64,12 +64,6 @@ async def test_a_late_batch_takes_its_slice_back(store: Store):
     assert await take(store, new_pick(0, "{}", start=0, size=5, again=late)) is None
 
 
-@pytest.mark.parametrize("wrong", [{"size": 5}, {"again": 1}, {"start": 0}, {"start": -1, "size": 5}])
-def test_half_a_slice_is_refused(wrong: dict[str, int]):
-    with pytest.raises(ValueError, match="slice"):
-        new_pick(0, "{}", **wrong)
-
-
 async def test_giving_up_late_returns_no_slice_that_another_pick_has(store: Store):
     late = await take(store, new_pick(0, "{}", start=0, size=5), lease_seconds=0.02)
     assert late is not None

@@ -63,7 +63,7 @@ class RouteModels:
             self._due = max(now, self._seen[1] + EVERY) if made else now
         is_stale = self._due is not None and now > self._due + state.max_wait
         if is_stale != goal.is_stale:
-            state.goal = replace(goal, overdue=is_stale)
+            state.goal = replace(goal, is_stale=is_stale)
 
 
 async def _unpacked(packed: bytes) -> RouteModel:

@@ -50,10 +50,6 @@ def planned(state: PolicyState, ready: Sequence[Ask], most_open: MostOpen, exact
     return PlannedAnswers(replies, assignment.opening(exactly), assignment.returned, is_fresh=not exactly)
 
 
-def _future() -> asyncio.Future[Any]:
-    return asyncio.get_running_loop().create_future()
-
-
 @dataclass(eq=False)
 class Ask:
     """An ask that waits for its picks."""
@@ -64,7 +60,7 @@ class Ask:
     contexts: AskedContexts | None = None
     """Contexts of the request."""
     came: float = field(default_factory=time.monotonic)
-    answer: asyncio.Future[AskReply] = field(default_factory=_future)
+    answer: asyncio.Future[AskReply] = field(default_factory=asyncio.Future)
     is_noted: bool = False
     """Whether `pending` says what it waits for."""
     pending: Pending = None
@@ -83,7 +79,7 @@ class Ask:
     def is_pending(self, state: PolicyState) -> bool:
         """Whether something that the ask waits for has not been made yet."""
         if state.can_be_scored and not self.is_noted:
-            self.is_noted, self.pending = True, state.pending
+            self.is_noted, self.pending = True, state.goal.pending(state.stored)
         return state.is_pending(self.pending, self.request.generators)
 
     def may_go(self, state: PolicyState) -> bool:
@@ -97,7 +93,7 @@ class Tell:
 
     batch: Batch
     then: Ask | None
-    answer: asyncio.Future[Settled] = field(default_factory=_future)
+    answer: asyncio.Future[Settled] = field(default_factory=asyncio.Future)
 
 
 def resolve(future: asyncio.Future[Any], result: object = None, error: Exception | None = None) -> None:

@@ -6,10 +6,9 @@ import math
 import secrets
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from optimist.experiments.goals import AskedContext, AskedContexts
-from optimist.experiments.slices import Slice, grown_size, next_slice, pick_seed, slice_seed
+from optimist.experiments.slices import grown_size, next_slice, pick_seed, slice_seed
 from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import Arm
@@ -117,8 +116,10 @@ class Assignment:
         cost = 0.0 if self._cost_left is None else state.costs.get(generator.name, 0.0)
         size = self._size(generator, cost)
         part = next_slice(state.experiment, generator, size)
-        size = size if part is None else part.size
-        start, seed = self._drawn(generator, part, number)
+        if part is None:
+            start, seed = None, pick_seed(config.seed, number)
+        else:
+            start, size, seed = part.start, part.size, slice_seed(state.experiment, generator, part.start)
         # Redis may lose the newest picks and hand out their numbers again; the nonce tells the two picks apart.
         nonce = secrets.token_hex(8)
         seen = [(arm.batches, arm.pending_samples, arm.pending_batches, arm.cost) for arm in able]
@@ -129,8 +130,8 @@ class Assignment:
             number=number,
             generator=generator.name,
             size=size,
-            prompts=_prompts(part, context, size),
-            prompts_start=None if part is None or part.prompts is None else part.start,
+            prompts=[context.text] * size if context is not None and context.text else part and part.prompts,
+            prompts_start=start if part is not None and part.prompts is not None else None,
             prompt_indices=None if part is None else part.prompt_indices,
             start=start,
             seed=seed,
@@ -155,25 +156,13 @@ class Assignment:
         # Samples of prompts come one for each; 0 as the largest number of rows means no limit.
         least = 1 if config.prompts is None else size
         most = 0 if config.prompts is None and config.allow_extra else size
-        taken: dict[str, Any] = {}
-        if part is not None:
-            taken = {"start": part.start, "size": part.size, "again": part.again, "left": part.left}
-        if context is not None:
-            taken["context"] = RoutedPrompt(context.row, choice.probability, context.text).pack()
-        record = pick.model_dump_json()
-        new = NewPick(generator.ordinal, record, nonce=nonce, least=least, most=most, key=key, **taken)
+        kept = b"" if context is None else RoutedPrompt(context.row, choice.probability, context.text).pack()
+        new = NewPick(generator.ordinal, pick.model_dump_json(), nonce, part, least, most, key, kept)
         state.open(pick, new, pick.opened + self._lease)
         self._groups.setdefault(pick.request_id, []).append(new)
         self._samples_left = None if self._samples_left is None else self._samples_left - size
         self._cost_left = None if self._cost_left is None else self._cost_left - size * cost
         return pick
-
-    def _drawn(self, generator: GeneratorState, part: Slice | None, number: int) -> tuple[int | None, int]:
-        """The fields `start` and `seed` of a pick."""
-        experiment = self._state.experiment
-        if part is None:
-            return None, pick_seed(experiment.config.seed, number)
-        return part.start, slice_seed(experiment, generator, part.start)
 
     def _size(self, generator: GeneratorState, cost: float) -> int:
         """`batch_size`, or what that has grown to, or `tries`, or less where the budgets leave less.
@@ -187,10 +176,3 @@ class Assignment:
             size = grown_size(size, generator.samples, open_rows, state.paces.get(generator.ordinal), self._lease)
         size = size if self._samples_left is None else min(size, self._samples_left)
         return math.ceil(left / cost) if left is not None and size * cost > left else size
-
-
-def _prompts(part: Slice | None, context: AskedContext | None, size: int) -> list[str] | None:
-    """The field `prompts` of a pick: a slice has them by sample, a context one text for all samples."""
-    if context is not None and context.text:
-        return [context.text] * size
-    return None if part is None else part.prompts

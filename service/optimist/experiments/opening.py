@@ -20,14 +20,16 @@ def open_pick(stored: ExperimentState, leased: OpenPick, new: NewPick) -> None:
     stored.rounds = leased.number
     stored.last = new.nonce
     stored.open_picks.append(leased)
-    # A minus sign marks what this pick did not take when it was opened.
+    if (taken := new.part) is None:
+        return
     rest: list[Returned] = []
-    if new.again is not None:
-        _, *rest = [part for part in generator.returned if part.pick == new.again]
-        generator.returned = [part for part in generator.returned if part.pick != new.again]
-    elif new.start is not None:
-        generator.handed += new.size + new.left
-    if new.start is not None and new.left:
-        hand_back(generator, Returned(-leased.number, new.start + new.size, new.left))
+    if taken.again is None:
+        generator.handed += taken.size + taken.left
+    else:
+        _, *rest = [part for part in generator.returned if part.pick == taken.again]
+        generator.returned = [part for part in generator.returned if part.pick != taken.again]
+    # A minus sign marks what this pick did not take when it was opened.
+    if taken.left:
+        hand_back(generator, Returned(-leased.number, taken.start + taken.size, taken.left))
     for part in rest:
         hand_back(generator, replace(part, pick=-leased.number))

@@ -5,13 +5,13 @@ An index means the same to every generator: a prompt, and where generators are p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 
 import numpy as np
 
-from optimist.records import GeneratorState
+from optimist.records import GeneratorState, Slice
 from optimist_client.models import Experiment
 
 BLOCK = 1000
@@ -48,23 +48,6 @@ _SEQUENCE = 2**22
 """Seeds of a generator where generators are not paired: up to 1024 of them share none in this many samples."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """`size` indices from `start` on.
-
-    again: `Returned.pick` of the slice that they are taken from, None where the sequence goes on. left: how many of the
-    next indices are left for later picks.
-    """
-
-    start: int
-    size: int
-    prompts: list[str] | None = None
-    prompt_indices: list[int] | None = None
-    """The places of the prompts in the experiment's list."""
-    again: int | None = None
-    left: int = 0
-
-
 def next_slice(experiment: Experiment, generator: GeneratorState, size: int) -> Slice | None:
     """The slice of at most `size` indices that the generator's next pick takes; None where samples have no indices.
 
@@ -76,7 +59,7 @@ def next_slice(experiment: Experiment, generator: GeneratorState, size: int) -> 
         # The earliest index first: a comparison by index is only as long as the indices that all generators have.
         returned = min(generator.returned, key=attrgetter("start", "pick"))
         size = min(size, returned.size)
-        return _with_prompts(experiment, Slice(returned.start, size, again=returned.pick, left=returned.size - size))
+        return _with_prompts(experiment, Slice(returned.start, size, returned.pick, returned.size - size))
     # The next pick begins at a multiple of the batch size, whatever this one takes.
     left = -size % experiment.config.batch_size
     return _with_prompts(experiment, Slice(generator.handed, size, left=left))
@@ -124,4 +107,4 @@ def _with_prompts(experiment: Experiment, part: Slice) -> Slice:
     is_list = any(config.list_length(metric) for metric in config.metrics.values())
     order = prompt_order(len(config.prompts), config.seed, part.start, part.size, passes=is_list)
     prompts = [config.prompts[index] for index in order]
-    return Slice(part.start, part.size, prompts, order if is_list else None, part.again, part.left)
+    return replace(part, prompts=prompts, prompt_indices=order if is_list else None)

@@ -99,7 +99,7 @@ class OpenPicks:
             return list(found.values())
         if request.worker is not None:
             found |= self._of_worker.get(request.worker, {})
-        return [found[number] for number in sorted(found)][: request.count]
+        return list(dict(sorted(found.items())).values())[: request.count]
 
 
 _SLACK = 1e-12
@@ -284,11 +284,6 @@ class PolicyState:
         if not self.can_be_scored:
             return True
         return all(g.estimate_seq >= g.due_seq for g in self.contenders) and not self.stored.is_mixture_due
-
-    @property
-    def pending(self) -> Pending:
-        """What an ask that comes now waits for."""
-        return self.goal.pending(self.stored)
 
     def is_pending(self, pending: Pending, among: Collection[str] | None = None) -> bool:
         """True if an ask has to wait for something that can be made, and has not been made yet.

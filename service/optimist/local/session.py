@@ -342,7 +342,7 @@ class Session(Readings):
         stored, goal = self.state.stored, self.state.goal
         assert isinstance(goal, ForMixture)
         stored.mixture = StoredArtefact(f"{stored.told}", parts)
-        self.state.put_goal(replace(goal, stored=stored.mixture, made=mixture))
+        self.state.put_goal(replace(goal, stored=stored.mixture, mixture=mixture))
 
     def _put_model(self, model: RouteModel, parts: Mapping[int, LogExtent]) -> None:
         stored, goal = self.state.stored, self.state.goal

@@ -163,7 +163,7 @@ def top_two(arms: Sequence[Arm], told: int, draws: Draws, stopping: Stopping) ->
         spent = max(1, arms[rival].batches + arms[rival].pending_batches)
         return fit + math.log(spent if costs is None else spent * costs[rival])
 
-    challenger = min((rival for rival in range(len(arms)) if rival != leader), key=misfit)
+    challenger = min((*range(leader), *range(leader + 1, len(arms))), key=misfit)
     of_leader, of_challenger = variances[leader], variances[challenger]
     if kind == "stopping":
         of_leader, of_challenger = (

@@ -88,14 +88,14 @@ class Stopping:
 
     def decide(self, arms: Sequence[Arm], told: int) -> Decision:
         """The decision on these contenders after `told` batches. A pure function: the caller makes it permanent."""
-        if any(arm.estimate is None for arm in arms) or not arms:
-            waiting = ", ".join(arm.name for arm in arms if arm.estimate is None) or "every generator"
-            return Decision(None, None, False, f"no estimate yet of {waiting}")
+        unknown = [arm.name for arm in arms if arm.estimate is None]
+        if unknown or not arms:
+            return Decision(None, None, False, f"no estimate yet of {', '.join(unknown) or 'every generator'}")
         contrasts = contrasts_among(arms)
         if contrasts.are_strict:
             return self._by_intervals(arms)
         best = arms[contrasts.best]
-        if any(arm.estimate.standard_error is None for arm in arms if arm.estimate is not None):
+        if math.inf in contrasts.selection_errors:
             reason = "this bound has no standard errors, so the experiment runs until its budget is spent"
             return Decision(best.name, None, False, reason)
         if len(arms) == 1:

@@ -42,6 +42,7 @@ from optimist.records.picks import (
     Opening,
     Settled,
     Size,
+    Slice,
 )
 from optimist.records.state import (
     COST,
@@ -116,6 +117,7 @@ __all__ = [
     "Runs",
     "Settled",
     "Size",
+    "Slice",
     "Snapshot",
     "State",
     "StoreError",

@@ -79,19 +79,32 @@ class KeptLevel(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class NewPick:
-    """A pick to be opened: which generator, by ordinal, and the record that a state gives back.
+class Slice:
+    """The indices of its generator's sequence that a pick takes: `size` from `start` on."""
 
-    The pick takes the `size` indices of its generator's sequence from `start` on, and leaves the `left` next ones for
-    later picks. `again`: `Returned.pick` of the returned slice that these are; without it the sequence goes on.
-    """
+    start: int
+    size: int
+    again: int | None = None
+    """`Returned.pick` of the returned slice that they are taken from; None where the sequence goes on."""
+    left: int = 0
+    """How many of the next indices are left for later picks."""
+    prompts: list[str] | None = None
+    prompt_indices: list[int] | None = None
+    """The places of the prompts in the experiment's list."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewPick:
+    """A pick to be opened."""
 
     generator: int
+    """Its ordinal."""
     record: str
-    start: int | None = None
-    size: int = 0
-    again: int | None = None
-    left: int = 0
+    """What a state gives back."""
+    nonce: str
+    """A random name, never used before, that the tell must send back."""
+    part: Slice | None = None
+    """None where samples have no indices."""
     least: int = 1
     most: int = 0
     """The smallest and the largest number of rows of its batch; 0 as the largest means no limit."""
@@ -99,14 +112,6 @@ class NewPick:
     """Id of the access key that asked."""
     context: bytes = b""
     """What the log keeps beside the batch that is told for it; empty for nothing."""
-    nonce: str = field(kw_only=True)
-    """A random name, never used before, that the tell must send back."""
-
-    def __post_init__(self) -> None:
-        if self.start is None and (self.size, self.again, self.left) != (0, None, 0):
-            raise ValueError("a pick without `start` has no slice")
-        if self.start is not None and (self.start < 0 or self.size < 1 or self.left < 0):
-            raise ValueError("a slice starts at 0 or later and has at least one position")
 
 
 @dataclass(frozen=True, slots=True)

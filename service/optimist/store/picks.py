@@ -298,16 +298,17 @@ def _opening(opening: Opening) -> tuple[list[dict[str, Argument]], list[dict[str
             raise ValueError("request ids must differ from one another and hold no tab")
         groups[group.request_id] = {"request": group.request_id, "size": len(group.picks)}
         for pick in group.picks:
-            if pick.again is not None:
-                if pick.again in again:
+            part = pick.part
+            if part is not None and part.again is not None:
+                if part.again in again:
                     raise ValueError("a returned slice is handed out once")
-                again.add(pick.again)
+                again.add(part.again)
             picks.append(
                 {
                     "generator": pick.generator,
-                    "slice": "" if pick.start is None else f"{pick.start} {pick.size}",
-                    "again": "" if pick.again is None else pick.again,
-                    "left": pick.left,
+                    "slice": "" if part is None else f"{part.start} {part.size}",
+                    "again": "" if part is None or part.again is None else part.again,
+                    "left": 0 if part is None else part.left,
                     "terms": f"{pick.nonce} {pick.least} {pick.most} {pick.key}",
                     "record": pick.record,
                     "context": pick.context,

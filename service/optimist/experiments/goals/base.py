@@ -26,20 +26,15 @@ class Goal(Protocol):
     those of a goal that goes by the estimates.
     """
 
+    mixture: Mixture | None = None
+    """The mixture that picks are made from; None where they are not made from one, and before the first."""
+    is_stale: bool = False
+    """Whether picks made now rest on what is too old, although no ask waits for anything newer."""
+
     @property
     @abstractmethod
     def stopping(self) -> Stopping:
         """The stopping rule."""
-
-    @property
-    def mixture(self) -> Mixture | None:
-        """The mixture that picks are made from; None where they are not made from one, and before the first."""
-        return None
-
-    @property
-    def is_stale(self) -> bool:
-        """True if picks made now rest on what is too old, although no ask waits for anything newer."""
-        return False
 
     @classmethod
     @abstractmethod

@@ -30,12 +30,8 @@ class ForMixture(Goal):
 
     policy: MixturePolicy
     stored: StoredArtefact | None
-    made: Mixture | None = field(compare=False)
+    mixture: Mixture | None = field(default=None, compare=False)
     """What `stored` holds."""
-
-    @property
-    def mixture(self) -> Mixture | None:
-        return self.made
 
     @property
     def stopping(self) -> Stopping:
@@ -50,7 +46,7 @@ class ForMixture(Goal):
         stopping = Stopping(config.delta, config.tolerance)
         policy = MixturePolicy.from_metric(config.policy, config.metric, warmup, stopping, config.seed)
         if isinstance(known, cls) and known.stored is not None and made is not None and known.stored.made == made.made:
-            return cls(policy, made, known.made)
+            return cls(policy, made, known.mixture)
         return cls(policy, made, None if made is None else Mixture.from_dict(json.loads(made.payload)))
 
     def pick(self, arms: Arms, told: int, number: int, context: AskedContext | None, overspent: float) -> Choice:

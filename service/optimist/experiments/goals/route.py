@@ -69,16 +69,12 @@ class ForRouting(Goal):
     """The ordinals of the contenders."""
     loaded: LoadedModel | None = field(default=None, compare=False)
     """The newest model that has been read, perhaps not the newest one; None before the first."""
-    overdue: bool = field(default=False, compare=False)
+    is_stale: bool = field(default=False, compare=False)
     """Whether a newer model has been due for too long."""
 
     @property
     def stopping(self) -> Stopping:
         return self.rule
-
-    @property
-    def is_stale(self) -> bool:
-        return self.overdue
 
     @classmethod
     def from_state(cls, experiment: Experiment, stored: ExperimentState, needed: int, known: Goal | None) -> Self:
@@ -91,7 +87,7 @@ class ForRouting(Goal):
             Stopping(config.delta, config.tolerance),
             tuple(generator.ordinal for generator in stored.generators if generator.state != "retired"),
             None if earlier is None or stored.model is None else earlier.loaded,
-            earlier is not None and earlier.overdue,
+            earlier is not None and earlier.is_stale,
         )
 
     @classmethod
