@@ -1,13 +1,14 @@
 // Charts of estimates: scores with their intervals by the number of samples.
 import { Choice, Toggle } from "./choice.js";
 import { count, score } from "./format.js";
-import { better } from "./intervals.js";
-import { metricsOf } from "./metrics.js";
+import { better, FAR } from "./intervals.js";
+import { inOrder, metricsOf } from "./metrics.js";
 import { chart, Drawing, line, rangeOf } from "./plot.js";
-import { ranked } from "./ranking.js";
+import { contenders, ranked } from "./ranking.js";
 import { keep, seen } from "./view.js";
 
 const LABEL = 55; // pixels that a label of the axis of samples takes
+const BANDS = 3; // intervals of the best: more of them would cover each other
 
 // A chart of curves with controls for its axis and intervals, which the address keeps. A subclass has `curves(...shown)`:
 // { name, color, dash, isNear: whether the axis has to hold it, samples, scores, lower, upper }.
@@ -36,12 +37,10 @@ export class CurveChart extends Drawing {
     this.chart.rows(() => [["generator", "samples", "score", "lower", "upper"], ...curves.flatMap((one) =>
       one.samples.map((n, i) => [one.name, n, one.scores[i], one.lower[i], one.upper[i]]))]);
     const near = curves.filter(({ isNear }) => isNear); // the best ones have scores, if any has
-    const range = rangeOf(...near.map(({ scores, lower, upper }) =>
-      scores.map((one, i) => (i === scores.length - 1 ? [one, lower[i], upper[i]] : [one]))));
-    const bands = this.bands.isOn ? near.flatMap(band) : [];
+    const bands = this.bands.isOn ? near.slice(0, BANDS).flatMap(band) : [];
     this.chart.draw([...bands, ...curves.map((one) => line(one.name, one.samples, one.scores, one.color, one.dash))], {
       xaxis: { title: this.axisTitle, ...(this.isLog.isOn ? ticks(curves, this.chart.width) : { type: "linear" }) },
-      yaxis: { range, title: this.metric },
+      yaxis: { range: holding(near, curves), title: this.metric },
     }, true);
   }
 }
@@ -63,10 +62,10 @@ export class Estimates extends CurveChart {
     this.metric = metric.title;
     this.chart.say(`${metric.title} of each generator by its number of samples.`);
     const known = progressCurve.curvesBy(metric.label);
-    const drawn = ranked(report).filter(({ generator }) => this.palette.has(generator));
-    return drawn.map(({ generator }, place) => ({
+    const near = metric.decides ? contenders(report) : new Set(inOrder(metric).slice(0, better(0)).map(({ generator }) => generator));
+    return ranked(report).filter(({ generator }) => this.palette.has(generator)).map(({ generator }) => ({
       name: generator, color: this.palette.colour(generator), dash: this.palette.dash(generator),
-      isNear: place < better(drawn.length), ...withNewest(known.get(generator), metric.of.get(generator)),
+      isNear: near.has(generator), ...withNewest(known.get(generator), metric.of.get(generator)),
     }));
   }
 }
@@ -79,6 +78,16 @@ export function withNewest(curve, { score: now, lower, upper, scored_samples: sa
     samples: [...points.samples, samples], scores: [...points.scores, now],
     lower: [...points.lower, lower], upper: [...points.upper, upper],
   };
+}
+
+// The range that holds the curves `near` with their latest intervals, and the latest scores of those that are not far from them.
+function holding(near, curves) {
+  const points = near.map(({ scores, lower, upper }) =>
+    scores.map((one, i) => (i === scores.length - 1 ? [one, lower[i], upper[i]] : [one])));
+  const [least, most] = rangeOf(...points);
+  const far = FAR * (most - least);
+  const others = curves.map(({ scores }) => scores.at(-1)).filter((one) => one >= least - far && one <= most + far);
+  return rangeOf(...points, others.map((one) => [one]));
 }
 
 // The intervals as an area, from the first one that is known.

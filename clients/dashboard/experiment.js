@@ -108,10 +108,11 @@ function page(main, experiment, report, session, refresh) {
   const begun = report.samples ? null : start(experiment, report, session.key);
   fill(
     main,
-    h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: "#/" }, "← Experiments")),
-    h("div", { class: "title" }, h("h1", {}, config.name), state, h("span", { class: "buttons" }, sharing(config), manage.toggle)),
+    h("div", { class: "title" }, [
+      h("nav", { "aria-label": "Breadcrumb" }, h("a", { href: "#/" }, "← Experiments")),
+      h("h1", {}, config.name), state, tagged.element, h("span", { class: "buttons" }, sharing(config), manage.toggle),
+    ]),
     ...manage.said,
-    tagged.element,
     hero,
     begun,
     anomalous.note,
@@ -120,8 +121,7 @@ function page(main, experiment, report, session, refresh) {
     routes?.section,
     standings.section,
     gallery?.section,
-    (several = h("div", { class: "charts several" }, metrics.section, metrics.figure)),
-    h("div", { class: "columns" }, estimates.chart.card, manage.section),
+    (several = h("div", { class: "charts several" }, metrics.section, metrics.figure, estimates.chart.card, manage.section)),
     (how = folded("how", "How it was sampled", h("p", { class: "quiet" }, report.how), drawings.map(({ element }) => element), anomalous.record)),
     h("div", { class: "cards" }, picks.section, view !== "mixture" && mixtures?.section, shows?.section),
   );
@@ -139,7 +139,9 @@ function page(main, experiment, report, session, refresh) {
       fill(facts, known(report, config, perSecond));
       if (begun) begun.hidden = report.samples > 0;
       estimates.chart.card.hidden = how.hidden = report.samples === 0;
-      several.classList.toggle("stacked", Object.keys(report.watched ?? {}).length > BESIDE);
+      const watched = Object.keys(report.watched ?? {}).length;
+      several.classList.toggle("alone", watched === 0 && report.samples > 0);
+      several.classList.toggle("stacked", watched > BESIDE);
       palette.give(coloured(report));
       standings.draw(report);
       metrics.draw(report);

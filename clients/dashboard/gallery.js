@@ -13,7 +13,7 @@ const GENERATORS = 8; // of which previews are shown at first
 const SAMPLES = 12; // of each generator
 const TEXTS = 6; // the same where they are texts
 const ROWS = 6; // side by side
-const MODES = 4; // groups
+const MODES = 3; // groups
 const OF_MODE = 2; // of each generator in a mode
 const TEXTS_OF_MODE = 1;
 
@@ -48,10 +48,10 @@ export class Gallery {
           VIEWS[view],
         ]))),
         this.shuffle,
+        this.status,
+        this.more,
       ]),
-      this.status,
       this.found,
-      this.more,
       this.enlarged.dialog,
     ]);
     this.show();
@@ -196,7 +196,8 @@ export class Gallery {
         h("tbody", {}, this.cut(rows, MODES).map(([mode, all], place) => {
           const made = grouped(all, ({ generator }) => generator);
           return h("tr", {}, [
-            h("th", { scope: "row" }, called[place] || `Mode ${mode + 1}`, typical(all), h("span", { class: "quiet" }, `${count(all.length)} of ${count(inModes.length)}`)),
+            h("th", { scope: "row" }, h("div", { class: "mode" }, typical(all),
+              h("div", {}, called[place] || `Mode ${mode + 1}`, h("span", { class: "quiet" }, `${count(all.length)} of ${count(inModes.length)}`)))),
             ...columns.map((name) => h("td", { "data-head": name }, this.ofMode(made.get(name) ?? [], of.get(name).length))),
           ]);
         })),
@@ -207,10 +208,10 @@ export class Gallery {
   ofMode(made, kept) {
     if (!made.length) return h("span", { class: "quiet" }, "none");
     const folded = [...grouped(made, ({ alike }) => alike)].sort(([a], [b]) => a - b).map(([, same]) => same);
-    return [
+    return h("div", { class: "made" }, [
       h("span", { class: "quiet" }, `${count(made.length)} of ${count(kept)}`),
       h("ul", { class: "tiles" }, this.cut(folded, made[0].text === null ? OF_MODE : TEXTS_OF_MODE).map((same) => h("li", {}, this.tile(same)))),
-    ];
+    ]);
   }
 
   // One tile for samples that are alike. One that was there before keeps its image.

@@ -2,7 +2,7 @@
 import { h } from "./dom.js";
 import { score, tick } from "./format.js";
 
-const FAR = 3; // what is at most this many times the axis beyond the end of a few makes it longer
+export const FAR = 3; // what is at most this many times the axis beyond the end of a few makes it longer
 const LETTER = 5.5; // percent of the axis that a letter takes where the axis is short
 
 // How many of the best an axis holds.
@@ -79,7 +79,7 @@ export function bar({ middle, lower, upper }, { at, ticks }, color, label, zero 
     ...ticks.map(([tick]) => place(h("span", { class: "tick" }), `left:${tick}%`)),
     zero && place(h("span", { class: "tick zero" }), `left:${at(0)}%`),
     !beyond && place(h("span", { class: "range" }), `left:${left}%;width:${Math.max(0.5, right - left)}%;background:${color}`),
-    beyond && h("span", { class: `beyond ${beyond}` }, beyond === "left" ? "far below" : "far above"),
+    beyond && h("span", { class: `beyond ${beyond}` }, `${from > 200 || to < -100 ? "far " : ""}${beyond === "left" ? "below" : "above"}`),
     from < 0 && place(h("span", { class: "arrow left" }), `border-right-color:${color}`),
     to > 100 && place(h("span", { class: "arrow right" }), `border-left-color:${color}`),
     at(middle) >= 0 && at(middle) <= 100 && place(

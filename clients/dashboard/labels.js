@@ -49,7 +49,7 @@ export function labels(name, refresh) {
   }
 
   return {
-    element: h("div", { class: "labels" }, h("div", { class: "chip-line" }, shown, edit), note, form),
+    element: h("div", { class: "labels" }, h("span", { class: "chip-line" }, shown, edit), note, form),
     // They are left out while there are none.
     draw({ tags: now = [], note: said = "" }) {
       latest = { tags: now, note: said };

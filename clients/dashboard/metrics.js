@@ -73,7 +73,7 @@ export class Metrics {
 }
 
 // The standings with a score, best first.
-function inOrder({ standings, lower_is_better }) {
+export function inOrder({ standings, lower_is_better }) {
   const sign = lower_is_better ? 1 : -1;
   return standings.filter(({ score }) => score !== null).sort((a, b) => sign * (a.score - b.score));
 }
@@ -103,7 +103,7 @@ function cell({ metric, scale }, generator, color) {
     h("span", { class: "value-line" }, [
       h("strong", {}, score(standing.score)), " ",
       h("span", { class: "quiet spread" }, plusMinus(standing)),
-      metric.best === generator && h("span", { class: `badge ${called}`, title: confidence }, `${called}${sure}`),
+      metric.best === generator && h("span", { class: `badge ${called}`, title: confidence }, called),
       incomplete,
     ]),
     h("span", { class: "wide" }, bar(asInterval(standing), scale, color, label)),

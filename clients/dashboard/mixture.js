@@ -17,7 +17,7 @@ export class Mixture {
     this.made = new Map(); // label of the metric → the mixture that was asked for
     this.metric = new Choice("mixture-by", "Metric", () => this.latest && this.draw(...this.latest));
     this.metric.offer(offering.map(({ label, title }) => [label, title]));
-    this.button = h("button", { class: isGoal ? "small" : null }, "Best mixture");
+    this.button = h("button", { class: isGoal ? "small" : null, title: "Which shares of the generators together score best?" }, "Best mixture");
     const asks = !isGoal || offering.length > 1;
     this.status = h("p", { class: "quiet", role: "status" });
     this.claim = h("p", { class: "claim" });
@@ -39,9 +39,8 @@ export class Mixture {
     this.charts = isGoal ? new MixtureCharts(palette) : null;
     this.section = h("section", { class: "card mixture", "aria-labelledby": "mixture" }, [
       h("h2", { id: "mixture" }, "Mixture"),
-      asks && h("form", { class: "field wrapping", onsubmit: (event) => (event.preventDefault(), this.ask()) }, [
+      asks && h("form", { class: "field wrapping asked-for", onsubmit: (event) => (event.preventDefault(), this.ask()) }, [
         offering.length > 1 && this.metric.element, this.button,
-        h("span", { class: "quiet" }, "Which shares of the generators together score best?"),
       ]),
       this.status,
       (this.found = h("div", { class: "found", hidden: true }, [

@@ -14,7 +14,7 @@ export function modes(experiment, offering) {
   const button = h("button", {}, "Show modes");
   const status = h("p", { class: "quiet", role: "status" });
   const found = h("div", {});
-  const form = h("form", { class: "field wrapping", onsubmit: (event) => (event.preventDefault(), show(select.value)) }, [
+  const form = h("form", { class: "field wrapping asked-for", onsubmit: (event) => (event.preventDefault(), show(select.value)) }, [
     h("label", { for: "modes-of" }, "Generator"), select, offering.length > 1 && metric.element, button,
   ]);
 

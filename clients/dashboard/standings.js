@@ -14,7 +14,7 @@ import { warningLine } from "./warnings.js";
 // Why it was or was not decided; "" before there is anything to compare.
 export const why = ({ samples, standings, why: said }) => (samples && standings.length > 1 ? said : "");
 
-const FIRST = 25; // generators shown before somebody asks for all
+const FIRST = 12; // generators shown before somebody asks for all
 const COMMON = 3; // generators of which a warning is said once, below the table
 
 // The easy prompts may have gone to one generator and the hard ones to another.
@@ -37,7 +37,7 @@ export class Standings {
     this.warnings = warningLine();
     this.axis = h("span", { class: "axis", "aria-hidden": "true" });
     this.worseAxis = h("span", { class: "axis wide", "aria-hidden": "true" });
-    const columns = [["Generator"], [["Worse than the best by", this.worseAxis], "worse"],
+    const columns = [["Generator"], [h("div", { class: "pair" }, "Worse than the best by", this.worseAxis), "worse"],
       [metric, "number"], [["Interval", this.axis], "wide own"],
       ["Samples", "number"], ["Cost", "number cost"], ["Share of samples", "number wide"],
       [h("span", { class: "unseen" }, "Actions"), "row-actions admin"]];

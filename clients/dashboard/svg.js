@@ -31,6 +31,7 @@ export function svgOf(traces, layout, width, height, { legend = false, backgroun
   const x = scale(layout.xaxis, shapes.flatMap(extentX), left, right, "x");
   const isInside = (at, height) => at > left - 1 && at < right + 1 && height > top - 1 && height < bottom + 1;
   const clip = `area-${(clips += 1)}`;
+  const labels = []; // where the names of points stand: one that would touch another is left out
   const text = (words, attributes) => s("text", { fill: colours.quiet, "font-size": 12, ...attributes }, words);
   const svg = s("svg", { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, "font-family": styleValue("--font") }, ...[
     background && s("rect", { width, height, fill: background }),
@@ -44,7 +45,7 @@ export function svgOf(traces, layout, width, height, { legend = false, backgroun
     layout.xaxis.title && text(layout.xaxis.title, { x: (left + right) / 2, y: bottom + 34, "text-anchor": "middle" }),
     layout.yaxis.title && text(layout.yaxis.title, { transform: `translate(13 ${(top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }),
     s("g", { "clip-path": `url(#${clip})` }, ...shapes.flatMap((shape) => [...areaAndLine(shape, x, y), ...errorBars(shape, x, y)])),
-    ...shapes.flatMap((shape) => marks(shape, x, y, colours, isInside)),
+    ...shapes.flatMap((shape) => marks(shape, x, y, colours, isInside, labels)),
     ...names.flatMap((row, i) => row.map(([at, trace]) => s("g", { transform: `translate(${at} ${height - (names.length - i) * ROW + 8})` },
       s("line", { x2: 18, stroke: colourOf(trace), "stroke-width": 3, "stroke-dasharray": DASHES[trace.line?.dash] }), text(trace.name, { x: 24, y: 4, fill: colours.ink })))),
   ].filter(Boolean));
@@ -156,16 +157,23 @@ function errorBars({ x: values, tops, error_x: across, error_y: up }, x, y) {
   });
 }
 
-function marks({ x: values, tops, mode, marker, text }, x, y, colours, isInside) {
+function marks({ x: values, tops, mode, marker, text }, x, y, colours, isInside, labels) {
   return values.flatMap((value, i) => {
     const [cx, cy] = [x.at(value), isKnown(tops[i]) ? y.at(tops[i]) : NaN];
     if (!isInside(cx, cy)) return [];
     const color = Array.isArray(marker?.color) ? marker.color[i] : marker?.color;
     return [
       mode.includes("markers") && s("circle", { cx, cy, r: (marker.size ?? 6) / 2, fill: color, stroke: marker.line?.color, "stroke-width": marker.line?.width }),
-      text && mode.includes("text") && s("text", { x: cx, y: cy - 9, fill: colours.ink, "font-size": 11, "text-anchor": "middle" }, text[i]),
+      text && mode.includes("text") && hasRoom(labels, cx, cy, text[i]) && s("text", { x: cx, y: cy - 9, fill: colours.ink, "font-size": 11, "text-anchor": "middle" }, text[i]),
     ].filter(Boolean);
   });
+}
+
+// Notes the place of a name, and answers whether it touches no other one.
+function hasRoom(labels, x, y, { length }) {
+  const isApart = labels.every((one) => Math.abs(one.y - y) > ROW || Math.abs(one.x - x) > (LETTER * (one.length + length)) / 2);
+  if (isApart) labels.push({ x, y, length });
+  return isApart;
 }
 
 // What is said of the points of a trace that are to be seen.

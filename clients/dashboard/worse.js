@@ -27,7 +27,7 @@ export function worseCell() {
   const verdict = h("span", { class: "quiet verdict" });
   const drawn = h("div", { class: "wide" });
   const cell = h("td", { class: "worse", role: "cell", "data-head": "Worse than the best by" },
-    h("span", { class: "apart" }, apart, verdict), drawn);
+    h("div", { class: "pair" }, h("span", { class: "apart" }, apart, verdict), drawn));
   cell.draw = (generator, called, worse, color, words) => {
     const one = worse?.known.get(generator);
     say(apart, called || (one ? one.text ?? "leads" : "–"));

@@ -90,7 +90,7 @@ def test_fifty_generators_fit(open_page: OpenPage, client: Optimist):
     names = [f"checkpoint-{n:02d}" for n in range(50)]
     work(create(client, "fifty", names, stop=False), 500, {name: 0.05 * n for n, name in enumerate(names)})
     page = open_page("/#/e/fifty?how=open", viewport={"width": 390, "height": 844})
-    expect(page.locator(".standings tbody tr:visible")).to_have_count(25)
+    expect(page.locator(".standings tbody tr:visible")).to_have_count(12)
     page.get_by_role("button", name="Show all 50 generators").click()
     expect(page.locator(".standings tbody tr:visible")).to_have_count(50)
     until(page, "() => document.querySelector('#plot-shares')?.data?.length === 11")

@@ -44,7 +44,7 @@ def test_the_theme_is_chosen_and_remembered(open_page: OpenPage, million: str, a
 def test_a_link_keeps_what_a_chart_shows(open_page: OpenPage, million: str):
     page = open_page(f"/#/e/{million}")
     page.wait_for_selector("#plot-estimates svg")
-    assert (axis(page), bands(page)) == ("log", 4)
+    assert (axis(page), bands(page)) == ("log", 2)
     page.get_by_label("Logarithmic axis").uncheck()
     page.get_by_label("Intervals", exact=True).uncheck()
     again = open_page(page.url)
