@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -54,9 +55,20 @@ def test_a_release_is_built_checked_and_signed_before_it_is_published():
     text = "\n".join(commands(workflow))
     for command in ("python -m build", "twine check", "optimist --version", "cyclonedx"):
         assert command in text
-    assert workflow["jobs"]["publish"]["needs"] == "build"
+    assert workflow["jobs"]["publish"]["needs"] == ["build", "images"]
     assert workflow["jobs"]["publish"]["permissions"]["id-token"] == "write"
     assert "write" not in workflow["permissions"].values()
+
+
+def test_a_release_pins_the_images_that_the_deployments_use():
+    (command,) = [one for one in commands(read(".github/workflows/release.yml")) if "deploy/pin.py" in one]
+    files = [ROOT / "docker" / "compose.yaml", *(ROOT / "deploy" / "kubernetes").rglob("*.yaml")]
+    used = {name for file in files for name in re.findall(r"image: (\S+:\S+)", file.read_text())}
+    others = {name for name in used if not name.startswith("optimist-")}
+    (pinned,) = re.findall(r"for used in (.+); do", command)
+    assert set(pinned.split()) == others
+    (targets,) = re.findall(r"for target in (.+); do", command)
+    assert {f"optimist-{target}:dev" for target in targets.split()} == used - others
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob(".github/ISSUE_TEMPLATE/*.yml")), ids=lambda path: path.name)

@@ -243,7 +243,10 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
             for name, sent in references.items():
                 if not await self._stands(name, sent.digest):
                     await self._upload(name, sent, embeddings.get(name))
-            return await self._transport.call("POST", "/v1/experiments", body=body, media_type="application/json")
+            # The name stands in the URL, too, for a front of several cells, which does not read bodies.
+            return await self._transport.call(
+                "POST", "/v1/experiments", body=body, media_type="application/json", params={"name": wanted.name}
+            )
         except FixError as error:
             if error.problem is None or error.problem.status != 403:
                 raise

@@ -42,6 +42,9 @@ def create(
         typer.Option(help="How long it lasts, such as 12h, 7d or 4w; by default until it is revoked."),
     ] = None,
     note: Annotated[str, typer.Option(help="A note, such as the user or purpose of the key.")] = "",
+    given: Annotated[
+        bool, typer.Option("--given", help="Store the key on standard input, made for another service, and no new one.")
+    ] = False,
     data_dir: DataDir = None,
     redis_url: RedisUrl = None,
 ) -> None:
@@ -54,7 +57,8 @@ def create(
         from optimist.store.store import AccessKeys
 
         lasts = None if expires is None else seconds_of(expires)
-        id_, key, record = make_key(role, namespace, tuple(experiment or ()), note, lasts=lasts)
+        known = typer.get_text_stream("stdin").read().strip() if given else None
+        id_, key, record = make_key(role, namespace, tuple(experiment or ()), note, lasts=lasts, known=known)
 
         async def put(keys: AccessKeys) -> None:
             await keys.put(id_, record.model_dump_json())

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from optimist.api.problems import ApiError
 from optimist.store import DEFAULT_NAMESPACE
+from optimist_client.errors import FixError
 from optimist_client.models import Role
 from optimist_client.wire import Identifier
 
@@ -136,13 +137,17 @@ def make_key(
     lasts: float | None = None,
     previews: bool = True,
     maker: str | None = None,
+    known: str | None = None,
 ) -> tuple[str, str, KeyRecord]:
-    """Create a key. Returns its id, the key itself, and its record. Raises FixError for an invalid name.
+    """Create a key. Returns its id, the key itself, and its record. Raises FixError for an invalid name or known key.
 
-    lasts: seconds until it expires.
+    lasts: seconds until it expires. known: a key that another service made, instead of a new one.
     """
     now = time.time()
-    id_, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+    parts = (secrets.token_hex(6), secrets.token_urlsafe(32)) if known is None else split_key(known)
+    if parts is None:
+        raise FixError("expected a key as `optimist keys create` prints it")  # the text may be most of a secret
+    id_, secret = parts
     record = KeyRecord(
         digest=_digest(secret),
         role=role,

@@ -65,8 +65,16 @@ async def list_experiments(
 
 
 @router.post("")
-async def create_experiment(config: ExperimentConfig, context: ContextDep) -> Experiment:
+async def create_experiment(
+    config: ExperimentConfig,
+    context: ContextDep,
+    name: Annotated[
+        Identifier | None, Query(description="The name once more, for a proxy that chooses a service by it")
+    ] = None,
+) -> Experiment:
     """Create an experiment. The same config under the same name again returns the existing one; another one: 409."""
+    if name not in (None, config.name):
+        raise invalid(f"name: expected {config.name!r} as in the body, got {name!r}")
     if len(config.generators) > context.settings.max_generators:
         raise invalid(f"generators: expected at most {context.settings.max_generators}")
     if await context.store.config(config.name) is None:
