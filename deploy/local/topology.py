@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
 import socket
@@ -25,6 +26,7 @@ EXPERIMENT = "rolling"
 DOCKER = Path(__file__).parents[2] / "docker"
 NGINX = """
 daemon off;
+{user}
 pid {folder}/nginx.pid;
 error_log {folder}/nginx.log warn;
 events {{ worker_connections 1024; }}
@@ -167,6 +169,7 @@ def topology(folder: Path) -> Iterator[Deployment]:
     configuration.write_text(
         NGINX.format(
             folder=folder,
+            user="user root;" if os.geteuid() == 0 else "",  # else its workers could not write into the folder
             port=proxy_port,
             common=DOCKER / "nginx" / "optimist.conf",
             servers="\n".join(f"server 127.0.0.1:{port} max_fails=1 fail_timeout=2s;" for port in api_ports),

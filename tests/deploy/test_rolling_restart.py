@@ -13,6 +13,7 @@ SCRIPT = Path(__file__).parents[2] / "deploy" / "local" / "run.py"
 
 
 @pytest.mark.faults
+@pytest.mark.long
 @pytest.mark.skipif(not (shutil.which("nginx") or shutil.which("/usr/sbin/nginx")), reason="needs nginx")
 def test_a_rolling_restart_loses_nothing():
     done = subprocess.run([sys.executable, SCRIPT, "--workers=4"], capture_output=True, text=True, timeout=280)
