@@ -116,9 +116,13 @@ def test_what_was_removed_leaves_the_file_of_redis_when_its_disk_is_short(disk: 
     with serving(disk, OPTIMIST_MIN_FREE_BYTES=str(40 * 2**20)) as service, Optimist(service.url) as client:
         client.create_experiment("full", ["a", "b"], reference=reference)
         with Redis(unix_socket_path=socket_of(disk)) as redis:
-            for _ in range(10):  # as experiments that were deleted leave it: 40 MiB of what is no longer there
-                redis.set("deleted", bytes(4 * 2**20))
-            redis.delete("deleted")
+            # As experiments that were deleted leave it: 40 MiB of what is no longer there. At once, as a rewrite that
+            # began in between would leave too little for another one.
+            with redis.pipeline(transaction=True) as pipeline:
+                for _ in range(10):
+                    pipeline.set("deleted", bytes(4 * 2**20))
+                pipeline.delete("deleted")
+                pipeline.execute()
             others = fill(disk, left=30 * 2**20)
             until(lambda: redis.info("persistence")["aof_current_size"] < 2**20)
         until(lambda: append(service) == 200)
