@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from configs import config_of, experiment_of
 
+from optimist.api.context import Context
 from optimist.api.pages import Body
 from optimist.api.polls import BODIES, Polls
-from optimist.experiments.anomalies import NOTHING, Anomalous
-from optimist.experiments.outlines import Outline
-from optimist.experiments.state import PolicyState
+from optimist.api.redis_health import RedisHealth
 from optimist.records import AskGroup, Contents, NewPick, NotFound, Opened, Opening, StoreError
+from optimist.settings import Settings
 from optimist.store import Store
-from optimist_client.models import Experiment, ExperimentPage, Pick, Report
+from optimist_client.models import ExperimentPage, Pick, Report
 
 
 async def make(store: Store, generators: list[str], instance: str) -> None:
@@ -28,39 +27,8 @@ async def make(store: Store, generators: list[str], instance: str) -> None:
         await store.append("x", len(generators) - 1, f"key {number}", Contents("digest", 5, b"body"))
 
 
-class Reader:
-    """Reads experiments that watch nothing, and have neither mixtures nor routing tables."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
-    async def experiment(self, name: str) -> Experiment:
-        text = await self.store.config(name)
-        if text is None:
-            raise NotFound(name)
-        return Experiment.model_validate_json(text)
-
-    async def state(self, experiment: Experiment) -> PolicyState:
-        return PolicyState(experiment, await self.store.state(experiment.config.name))
-
-    async def watched(self, experiment: Experiment) -> None:
-        return None
-
-    async def mixture(self, state: PolicyState, label: str = "") -> None:
-        return None
-
-    async def routing_table(self, state: PolicyState) -> None:
-        return None
-
-    async def anomalous(self, state: PolicyState) -> Anomalous:
-        return NOTHING
-
-    async def outlines(self, names: Sequence[str]) -> list[Outline | None]:
-        return [Outline.from_experiment(await self.experiment(name)) for name in names]
-
-
 def polls_of(store: Store) -> Polls:
-    return Polls(store, Reader(store))
+    return Context(store, Settings(), RedisHealth(store, Settings())).polls
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "made-again"])

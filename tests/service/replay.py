@@ -131,7 +131,7 @@ def _chosen(pick: Pick, estimators: dict[str, _Replayed], experiment: Experiment
     needed = 0 if any(pick.positions) else goal.needed(experiment.config, active)
     now = goal.from_state(experiment, ExperimentState(0, 0, []), needed, None)
     if isinstance(now, ForMixture):
-        now = replace(now, made=mixtures.of(pick, published=now.policy.goes_by_published))
+        now = replace(now, mixture=mixtures.of(pick, published=now.policy.goes_by_published))
     return contenders[now.pick(arms, pick.told, pick.number, None, 0.0).place]
 
 

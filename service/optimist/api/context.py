@@ -84,7 +84,7 @@ class Context:
     polls: Polls = field(init=False)
 
     def __post_init__(self) -> None:
-        self.polls = Polls(self.store, self, self.settings.hint_after)
+        self.polls = Polls(self)
         most = self.settings
         self._most_open = MostOpen(most.max_open_picks, most.max_worker_picks, most.max_key_picks, most.max_lease)
 

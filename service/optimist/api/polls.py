@@ -7,16 +7,13 @@ import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from optimist.api.pages import Body, Cache, page_of
 from optimist.dispatch.latching import with_decision_latched
-from optimist.experiments.anomalies import Anomalous
 from optimist.experiments.curves import PRIMARY, ProgressCurve, mixture_curve, route_curve
 from optimist.experiments.outlines import Outline
 from optimist.experiments.report import report_of
-from optimist.experiments.standings import WatchedEstimates
-from optimist.experiments.state import PolicyState
 from optimist.records import HISTORY, ROUTE_TABLE, Artefact, ArtefactPoint, ExperimentState, NotFound, Unavailable
 from optimist.store import Store
 from optimist.store.index import Indexed
@@ -24,12 +21,10 @@ from optimist_client.goals import find_goal
 from optimist_client.models import (
     Experiment,
     ExperimentPage,
-    Mixture,
     OpenPickInfo,
     Progress,
     Report,
     Rival,
-    Routes,
     Summary,
 )
 
@@ -45,6 +40,9 @@ BODIES = 8
 """Answers of one report that are kept, by the batches that the caller knows."""
 SUMMARIES = 10_000
 """Experiments whose line in the list is kept, until they change."""
+
+if TYPE_CHECKING:
+    from optimist.api.context import Context
 
 Result = TypeVar("Result")
 Point = TypeVar("Point")
@@ -141,46 +139,12 @@ class CachedPoints:
         return self._known.put(name, (origin, [*known[:-1], *new]))[1]
 
 
-class Reader(Protocol):
-    """Reads the experiments that are polled, as a `Context` does."""
-
-    async def experiment(self, name: str) -> Experiment:
-        """The experiment of a name. Raises NotFound."""
-        ...
-
-    async def state(self, experiment: Experiment) -> PolicyState:
-        """The state of an experiment as it is now. Raises NotFound."""
-        ...
-
-    async def watched(self, experiment: Experiment) -> WatchedEstimates | None:
-        """The estimates of an experiment's watched metrics, None if it has none."""
-        ...
-
-    async def mixture(self, state: PolicyState) -> Mixture | None:
-        """The newest mixture of a state by the metric that decides."""
-        ...
-
-    async def routing_table(self, state: PolicyState) -> Routes | None:
-        """The newest routing table of a state."""
-        ...
-
-    async def anomalous(self, state: PolicyState) -> Anomalous:
-        """The batches of a state that are on another scale."""
-        ...
-
-    async def outlines(self, names: Sequence[str]) -> list[Outline | None]:
-        """The outlines of experiments with their present tags and notes, None for one that is not there."""
-        ...
-
-
 class Polls:
     """The reports and lists that this process has lately given; nothing in it is needed to make them anew."""
 
-    def __init__(self, store: Store, reader: Reader, hint_after: int | None = None) -> None:
-        """hint_after: as in `report_of`."""
-        self._store = store
-        self._reader = reader
-        self._hint_after = hint_after
+    def __init__(self, context: Context) -> None:
+        store = self._store = context.store
+        self._context = context
         self._shared = Shared()
         self._curves = Cache[str, tuple[tuple[str, int], ProgressCurve]](REMEMBERED)
         self._summaries = Cache[str, tuple[bytes, Summary]](SUMMARIES)
@@ -229,11 +193,10 @@ class Polls:
         return poll
 
     async def _made(self, name: str) -> Poll:
-        experiment = await self._reader.experiment(name)
-        state = await self._reader.state(experiment)
+        experiment = await self._context.experiment(name)
+        state = await self._context.state(experiment)
         if state.is_scored:
             state = await with_decision_latched(self._store, state)
-        watched = await self._reader.watched(experiment)
         _check_same(experiment, state.stored)
         curve = await self._curve(experiment, state.stored)
         picks = [
@@ -242,12 +205,8 @@ class Polls:
         ]
         names = [generator.name for generator in state.stored.generators]
         mixtures, gains = await self._mixtures.points(experiment), await self._gains.points(experiment)
-        _check_same(await self._reader.experiment(name), state.stored)
-        mixture, routing_table = await self._reader.mixture(state), await self._reader.routing_table(state)
-        anomalous = await self._reader.anomalous(state)
-        report = report_of(
-            state, self._hint_after, watched=watched, mixture=mixture, routes=routing_table, anomalous=anomalous
-        )
+        report = await self._context.report_on(state, self._context.settings.hint_after)
+        _check_same(await self._context.experiment(name), state.stored)
         return Poll(report, state.stored.instance, names, curve, picks, mixtures, gains)
 
     async def _curve(self, experiment: Experiment, stored: ExperimentState) -> ProgressCurve:
@@ -263,7 +222,7 @@ class Polls:
         history = await self._store.history(name, curve.start)
         labels = [PRIMARY, *(metric.shown_label for metric in experiment.config.watch)]
         points = {label: await self._store.curves(name, curve.starts(label, generators), label) for label in labels}
-        _check_same(await self._reader.experiment(name), stored)
+        _check_same(await self._context.experiment(name), stored)
         # Not more than was told when the state was read: the report and its charts are of one moment.
         history = history[: max(0, HISTORY.itemsize * stored.told - curve.start)]
         followed = await asyncio.to_thread(curve.follows, history, points)
@@ -273,7 +232,7 @@ class Polls:
         self, limit: int, after: Indexed | None, only: Set[str], tag: str | None, search: str | None
     ) -> Body:
         async def wanted(names: Sequence[str]) -> list[Outline | None]:
-            known = await self._reader.outlines(names)
+            known = await self._context.outlines(names)
             return [one if one is not None and one.matches(tag, search) else None for one in known]
 
         places = [place for place in await self._store.newest(after) if not only or place.name in only]
@@ -290,7 +249,7 @@ class Polls:
         name = outline.experiment.config.name
         made, summary = self._summaries.pop(name) or (b"", None)
         if summary is None or not fingerprint or made != fingerprint:
-            state = await self._reader.state(outline.experiment)
+            state = await self._context.state(outline.experiment)
             _check_same(outline.experiment, state.stored)
             summary = _summary(outline, report_of(state, explain=False))
         return self._summaries.put(name, (fingerprint, summary))[1]

@@ -17,13 +17,12 @@ from optimist.experiments.standings import (
     WatchedEstimates,
     mixture_of,
     quarantine_warnings,
-    standing_of,
     watched_reports,
 )
 from optimist.experiments.state import PolicyState
 from optimist.policies import Arm, Stopping, contrast
 from optimist.policies.arms import rivals
-from optimist.policies.reports import contrasts_from_best, even_cost, metric_facts, regret
+from optimist.policies.reports import contrasts_from_best, even_cost, metric_facts, regret, standing_of
 from optimist.policies.stopping import FEWEST_SAMPLES
 from optimist.records import NotFound
 from optimist_client.goals import find_goal
@@ -69,8 +68,8 @@ def report_of(
         standings=[
             standing_of(
                 arm,
-                generator,
                 counted,
+                generator,
                 warnings=[*standing_warnings(generator, state.contenders, anomalous), *quarantine_warnings(generator)],
                 scoring_error=generator.scoring_error,
                 cost=state.costs.get(arm.name),

@@ -10,14 +10,14 @@ from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
-from optimist.policies import Arm, reports, shown_mixture
+from optimist.policies import shown_mixture
 from optimist.policies.arms import rivals
-from optimist.policies.reports import contrasts_from_best, metric_facts
+from optimist.policies.reports import contrasts_from_best, metric_facts, standing_of
 from optimist.policies.stopping import Stopping
 from optimist.records import GeneratorState, StoredArtefact, Unit, WatchedState, extents, is_outgrown
 from optimist_client import models
 from optimist_client.metrics import Metric
-from optimist_client.models import Routes, Standing, WatchedReport
+from optimist_client.models import Routes, WatchedReport
 
 
 class WatchedEstimates:
@@ -75,7 +75,7 @@ def _report(state: PolicyState, label: str, metric: Metric, watched: WatchedEsti
         confidence=decision.confidence,
         sure=decision.decided,
         standings=[
-            standing_of(arm, generator, state.stored.counted, scoring_error=stored.scoring_error)
+            standing_of(arm, state.stored.counted, generator, scoring_error=stored.scoring_error)
             for arm, generator, (stored, _) in zip(arms, state.contenders, found, strict=True)
         ],
         contrasts=contrasts_from_best(arms, stopping, state.stored.told, decision.best),
@@ -150,32 +150,7 @@ def mixture_of(state: PolicyState, known: KnownMixture | None = None, label: str
         experiment=state.config.name,
         label=metric.shown_label,
         positions=[parts[g.ordinal].seq if g.ordinal in parts else 0 for g in state.stored.generators],
-        stale=is_outgrown(known.stored.parts, extents(state.stored.mixable), OLD),
-    )
-
-
-def standing_of(
-    arm: Arm,
-    generator: GeneratorState,
-    told: int,
-    *,
-    warnings: Sequence[str] = (),
-    scoring_error: str | None = None,
-    cost: float | None = None,
-) -> Standing:
-    """The standing of an arm after `told` batches that count, with what the store knows of its generator.
-
-    The other arguments are as of `policies.reports.standing_of`.
-    """
-    return reports.standing_of(
-        arm,
-        told,
-        state=generator.state,
-        warnings=warnings,
-        scoring_error=scoring_error,
-        incomplete=bool(generator.quarantined_count),
-        cost=cost,
-        retracted=generator.retracted,
+        stale=is_outgrown(parts, extents(state.stored.mixable), OLD),
     )
 
 

@@ -19,10 +19,10 @@ from optimist_client.models import (
     Regret,
     Standing,
 )
-from optimist_client.models.experiments import GeneratorState
 
 if TYPE_CHECKING:
     from optimist.numerics.estimate import Estimate
+    from optimist.records import GeneratorState
     from optimist_client.metrics import Metric
 
 
@@ -61,18 +61,16 @@ def _of_array(array: str, arrays: int) -> str:
 def standing_of(
     arm: Arm,
     told: int,
+    generator: GeneratorState | None = None,
     *,
-    state: GeneratorState = "active",
     warnings: Sequence[str] = (),
     scoring_error: str | None = None,
-    incomplete: bool = False,
     cost: float | None = None,
-    retracted: int = 0,
 ) -> Standing:
-    """The standing of an arm after `told` batches that count.
+    """The standing of an arm after `told` batches that count, with what is stored of its generator, if anything.
 
-    warnings: besides those of the estimate. error: why the metric cannot score it. cost: of one sample. retracted: its
-    samples that count no longer, which were paid for.
+    warnings: besides those of the estimate. scoring_error: why the metric cannot score it. cost: of one sample; those
+    that were retracted were paid for.
     """
     estimate = arm.estimate
     error = lower = upper = bracket = change = None
@@ -88,7 +86,7 @@ def standing_of(
     said += [f"not scored: {scoring_error}"] if scoring_error else []
     return Standing(
         generator=arm.name,
-        state=state,
+        state="active" if generator is None else generator.state,
         score=_finite(estimate.score) if estimate else None,
         below_noise=estimate is not None and estimate.is_below_noise,
         standard_error=error,
@@ -100,11 +98,11 @@ def standing_of(
         pending=arm.pending_samples,
         scored_samples=estimate.samples if estimate else 0,
         warnings=tuple(said),
-        incomplete=bool(incomplete or scoring_error),
+        incomplete=bool(scoring_error or (generator is not None and generator.quarantined_count)),
         bracket=bracket,
         change=change,
         cost_per_sample=cost,
-        cost=None if cost is None else cost * (arm.samples + retracted),
+        cost=None if cost is None else cost * (arm.samples + (0 if generator is None else generator.retracted)),
     )
 
 
