@@ -9,11 +9,13 @@ import base64
 import binascii
 import hashlib
 import json
-import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
-from typing import Annotated, Any, Literal, get_args
+from io import BytesIO
+from typing import Annotated, Any, get_args
 
+import imagesize
 import numpy as np
 from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import BaseModel
@@ -26,7 +28,6 @@ from optimist.api.routes.picks import INSTANCE, NONCE
 from optimist.numerics.alike import central_ones, modes_and_copies
 from optimist.records import NewPreview, NotFound, StoredPreview
 from optimist_client import models
-from optimist_client.errors import FixError
 from optimist_client.models import Identifier, PreviewInfo, PreviewReply, PreviewRequest, Previews
 from optimist_client.models.previews import PreviewKind
 from optimist_client.previews import LARGEST, image_kind
@@ -137,56 +138,16 @@ def measured(name: str, body: bytes) -> tuple[PreviewKind, int, int]:
     Raises `ApiError` 422 for anything but PNG, JPEG and WebP: SVG, for example, could run scripts.
     """
     kind = image_kind(body)
-    sizes = {"image/png": _of_png, "image/jpeg": _of_jpeg, "image/webp": _of_webp}
     if kind is None:
         raise invalid(f"{name}: expected a PNG, JPEG or WebP image")
-    try:
-        width, height = sizes[kind](body)
-    except (struct.error, IndexError, ValueError):
-        raise invalid(f"{name}: the {kind} has no header that can be read") from None
+    width, height = -1, -1
+    with suppress(Exception):  # a header that ends too early raises errors of any kind
+        width, height = imagesize.get(BytesIO(body))
+    if width < 0 or height < 0:
+        raise invalid(f"{name}: the {kind} has no header that can be read")
     if not (1 <= width <= LONGEST_SIDE and 1 <= height <= LONGEST_SIDE):
         raise invalid(f"{name}: expected an image of at most {LONGEST_SIDE} pixels a side, got {width} × {height}")
     return kind, width, height
-
-
-def _of_png(body: bytes) -> tuple[int, int]:
-    if body[12:16] != b"IHDR":
-        raise FixError("no header")
-    width, height = struct.unpack(">II", body[16:24])
-    return width, height
-
-
-def _of_jpeg(body: bytes) -> tuple[int, int]:
-    place = 2
-    while True:
-        if body[place] != 0xFF:
-            raise FixError("no marker")
-        marker = body[place + 1]
-        if marker == 0xFF:  # fill
-            place += 1
-        elif marker == 0x01 or 0xD0 <= marker <= 0xD8:  # without a length
-            place += 2
-        elif 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):  # a frame
-            height, width = struct.unpack(">HH", body[place + 5 : place + 9])
-            return width, height
-        elif marker in (0xD9, 0xDA):
-            raise FixError("no frame")
-        else:
-            (length,) = struct.unpack(">H", body[place + 2 : place + 4])
-            place += 2 + max(2, length)
-
-
-def _of_webp(body: bytes) -> tuple[int, int]:
-    form: Literal[b"VP8 ", b"VP8L", b"VP8X"] | bytes = body[12:16]
-    if form == b"VP8 " and body[23:26] == b"\x9d\x01\x2a":
-        width, height = struct.unpack("<HH", body[26:30])
-        return width & 0x3FFF, height & 0x3FFF
-    if form == b"VP8L" and body[20] == 0x2F:
-        (bits,) = struct.unpack("<I", body[21:25])
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    if form == b"VP8X" and len(body) >= 30:
-        return int.from_bytes(body[24:27], "little") + 1, int.from_bytes(body[27:30], "little") + 1
-    raise FixError("no header")
 
 
 @router.put("/picks/{number}/previews")
