@@ -186,13 +186,13 @@ class _Check:
         kept = self._told([first])
         stored = _copied(kept.state())
         try:
-            again: Statistic = self._bound.metric.restore(_copied(stored))
+            again: Statistic = self._bound.statistic().restore(_copied(stored))
         except (KeyError, ValueError) as error:
             yield f"the state of a statistic cannot be read again: {error!r}"
             return
         if again.samples != kept.samples:
             yield f"a statistic that was read again has {again.samples} samples in place of {kept.samples}"
-        self._told([wrong], self._bound.metric.restore(_copied(stored)))
+        self._told([wrong], self._bound.statistic().restore(_copied(stored)))
         if not _same(stored, kept.state()):
             yield "a state changes while another statistic, which was read from its copy, goes on"
         going, gone = self._told([second], kept), self._told([second], again)

@@ -51,16 +51,14 @@ class DeclaredMean(Metric):
 
 
 class Sums(Statistic):
-    def __init__(self, sums: Tensor | None = None) -> None:
-        self.sums = torch.zeros(3, dtype=torch.float64) if sums is None else sums.clone()
-        self.samples = int(self.sums[0])
+    held = ("samples", "sums")
+
+    def __init__(self) -> None:
+        self.sums = torch.zeros(3, dtype=torch.float64)
 
     def update(self, values: Tensor) -> None:
         self.sums += torch.stack([torch.tensor(float(len(values))), values.sum(), values.square().sum()])
         self.samples = int(self.sums[0])
-
-    def state(self) -> dict[str, Tensor]:
-        return {"sums": self.sums}
 
 
 class Mean(Score):
@@ -75,9 +73,6 @@ class Mean(Score):
 
     def statistic(self) -> Sums:
         return Sums()
-
-    def restore(self, tensors: dict[str, Tensor]) -> Sums:
-        return Sums(tensors["sums"])
 
     def plug_in(self, statistic: Sums) -> float:
         return float(statistic.sums[1]) / statistic.samples
@@ -179,7 +174,7 @@ def test_picks_in_order_are_one_interval():
     common = CommonRows({"x": 1})
     for start in (10, 0, 20, 15, 5):
         common.add({"x": torch.ones(5, 1)}, (start, 5))
-    assert common.state()["told"].tolist() == [[0, 25]]
+    assert common.told == (0, 25)
 
 
 @pytest.mark.parametrize("indices", [(-1, 2), (0, 4), (0, -1), (LARGEST_INDEX - 2, 3), (0, 2, 1, 1), (0, 2, 5, 2)])
@@ -284,8 +279,8 @@ def test_the_history_keeps_the_newest():
     made = estimator.estimate()
     assert len(pairing(made).history) == HISTORY
     assert pairing(made).history[-1].samples < n
-    restored = StreamingEstimator.restore(
-        {name: part.clone() for name, part in estimator.state().items()}, estimator._bound, 0.0, True
+    restored = StreamingEstimator(estimator._bound, 0.0, True).restore(
+        {name: part.clone() for name, part in estimator.state().items()}
     )
     assert restored.estimate() == made
     tell(estimator, [0.0], (n, 1))
@@ -306,8 +301,8 @@ def test_the_history_has_the_influences_that_its_estimates_had():
     assert [len(past.influence) for past in pairing(made).history] == [
         2 * min(past.samples, COMMON) for past in pairing(made).history
     ]
-    restored = StreamingEstimator.restore(
-        {name: part.clone() for name, part in estimator.state().items()}, estimator._bound, 0.0, True
+    restored = StreamingEstimator(estimator._bound, 0.0, True).restore(
+        {name: part.clone() for name, part in estimator.state().items()}
     )
     assert restored.estimate() == made
 

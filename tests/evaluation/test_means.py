@@ -123,7 +123,7 @@ def test_an_estimator_goes_on_from_its_stored_state_bit_for_bit(bound: str):
     whole = StreamingEstimator(made, 0.04, paired=is_paired)
     for place, batch in enumerate(batches[:-1]):
         whole.add({"values": batch}, ids, indices=(10 * place, 10))
-    restored = StreamingEstimator.restore(whole.state(), made, 0.04, paired=is_paired)
+    restored = StreamingEstimator(made, 0.04, paired=is_paired).restore(whole.state())
     for estimator in (whole, restored):
         estimator.add({"values": batches[-1]}, ids, indices=(80, 10))
     assert restored.estimate() == whole.estimate()

@@ -165,7 +165,7 @@ def test_batches_and_snapshots_change_nothing(kind: str, count: int):
     common = some(arrays, slice(15))
     found = influence_of(metric, statistic, common)
     assert_same(influence_of(metric, whole, common), found, 1e-7)
-    restored = metric.restore({name: tensor.clone() for name, tensor in statistic.state().items()})
+    restored = metric.statistic().restore({name: tensor.clone() for name, tensor in statistic.state().items()})
     assert torch.equal(influence_of(metric, restored, common), found)
     # Where rows begin in memory decides the last bit of a sum.
     shifted = {name: torch.cat([rows[:1], rows])[1:] for name, rows in common.items()}

@@ -199,7 +199,7 @@ def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, 
     maps, pairs = maps_of(features), pairs_of(seed, sum(before + after))
     first = tuple(side[: sum(before)] for side in pairs)
     straight = fed(JointStatistic(*maps, **layout), first, before)
-    restored = JointStatistic.from_tensors(straight.state(), *maps)
+    restored = JointStatistic(*maps, **layout).restore(straight.state())
     assert_bit_identical(straight, restored)
     rest = tuple(side[sum(before) :] for side in pairs)
     assert_bit_identical(fed(straight, rest, after), fed(restored, rest, after))

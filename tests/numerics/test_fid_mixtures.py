@@ -296,7 +296,7 @@ def test_a_mixture_finds_the_gain_of_the_mixture():
 def test_restored_statistics_give_the_same_mixture_to_the_last_bit(count):
     problem = Problem.inside()
     statistics = problem.statistics(count, 8)
-    restored = [problem.metric.restore(statistic.state()) for statistic in statistics]
+    restored = [problem.metric.statistic().restore(statistic.state()) for statistic in statistics]
     one, other = (cross_fitted(problem.metric, each, ["a", "b", "c"]).to_dict() for each in (statistics, restored))
     assert repr(one) == repr(other)
 

@@ -61,7 +61,7 @@ def test_rows_are_kept_in_log_order(seed, sizes, dimension, layout):
 def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, after, dimension, layout):
     rows = rows_of(seed, sum(before + after), dimension)
     straight = fed(rows[: sum(before)], before, **layout)
-    restored = GaussianStatistic.from_tensors(straight.state())
+    restored = GaussianStatistic(dimension, **layout).restore(straight.state())
     assert_bit_identical(straight, restored)
     for batch in rows[sum(before) :].split(after):
         straight.update(batch)

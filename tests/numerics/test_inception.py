@@ -76,7 +76,7 @@ def test_a_long_log_keeps_its_last_rows():
 def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, after, classes, long):
     rows = rows_of(seed, sum(before + after) + long, classes)
     straight = fed(rows[: sum(before) + long], [*before, *[100] * (long // 100)])
-    restored = ClassStatistic.from_tensors(straight.state())
+    restored = ClassStatistic(classes).restore(straight.state())
     assert_bit_identical(straight, restored)
     for batch in rows[sum(before) + long :].split(after):
         straight.update(batch)

@@ -175,8 +175,8 @@ def test_a_snapshot_changes_no_bit(metric: str, order: float):
         for one in (unbroken, estimator):
             one.add(arrays, [f"{batch}/{row}" for row in range(3)])
         if batch in (4, 15):
-            estimator = StreamingEstimator.restore(
-                {name: part.clone() for name, part in estimator.state().items()}, bound, 0.0
+            estimator = StreamingEstimator(bound, 0.0).restore(
+                {name: part.clone() for name, part in estimator.state().items()}
             )
         estimate = estimator.estimate()
         assert estimate == unbroken.estimate()

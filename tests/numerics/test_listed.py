@@ -117,7 +117,7 @@ def test_a_restored_statistic_goes_on_bit_for_bit(n: int, length: int):
     prompts[20:30] = UNKNOWN
     metric = RenyiKernelEntropy(feature_map(), prompts=length)
     whole = told(metric, rows[:n], prompts[:n])
-    restored = metric.restore({name: tensor.clone() for name, tensor in whole.state().items()})
+    restored = metric.statistic().restore({name: tensor.clone() for name, tensor in whole.state().items()})
     for statistic in (whole, restored):
         statistic.update(rows[n:], listed=prompts[n:])
     assert metric.analyse(whole) == metric.analyse(restored)
@@ -133,7 +133,7 @@ def test_all_entropies_of_pairs_are_over_the_list(kind):
     of = {"features": rows, "prompts": embedded, "joint": torch.cat([rows, embedded], -1)}
     expected = sum(sign * brute(metric.entropies[part], of[part], prompts, 5) for part, sign in metric.terms.items())
     assert metric.analyse(statistic).estimate == pytest.approx(expected, rel=1e-9)
-    restored = metric.restore({name: tensor.clone() for name, tensor in statistic.state().items()})
+    restored = metric.statistic().restore({name: tensor.clone() for name, tensor in statistic.state().items()})
     assert metric.analyse(restored) == metric.analyse(statistic)
 
 

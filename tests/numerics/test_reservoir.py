@@ -45,13 +45,13 @@ def test_what_is_kept_depends_on_the_samples_and_not_on_their_batches(sizes, cap
 def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(before, after, capacity):
     straight = fed(Reservoir(capacity), before)
     tensors = straight.state()
-    again = Reservoir.from_tensors(tensors)
+    again = Reservoir().restore(tensors)
     assert again.ids == straight.ids
     assert_bit_identical(again, straight)
     fed(straight, after)
     assert_bit_identical(fed(again, after), straight)
     # The tensors are nobody's state.
-    assert_bit_identical(fed(Reservoir.from_tensors(tensors), after), straight)
+    assert_bit_identical(fed(Reservoir().restore(tensors), after), straight)
 
 
 def test_every_part_of_the_log_is_as_likely_to_be_kept():
@@ -74,10 +74,10 @@ def test_ids_may_be_empty_or_repeat_and_rows_of_any_real_dtype():
     reservoir.update({"features": torch.ones(4, 2, dtype=torch.float16)}, ["", "s3://bucket/ü.png", "", ""])
     assert reservoir.tensors["features"].dtype == torch.float64
     assert set(reservoir.ids) <= {"", "s3://bucket/ü.png"}
-    assert Reservoir.from_tensors(reservoir.state()).ids == reservoir.ids
+    assert Reservoir().restore(reservoir.state()).ids == reservoir.ids
     nameless = Reservoir(3)
     nameless.update({"features": torch.ones(2, 2)}, ["", ""])
-    assert Reservoir.from_tensors(nameless.state()).ids == ("", "")
+    assert Reservoir().restore(nameless.state()).ids == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_statistics_that_are_followed_now_and_then_or_restored_are_followed():
             statistic.update(batch)
         followed.follow(statistic)
         assert followed.plug_in(statistic) == pytest.approx(plain.plug_in(statistic), rel=1e-6)
-    restored = followed.restore(statistic.state())
+    restored = followed.statistic(True).restore(statistic.state())
     for batch in batches[20:]:
         restored.update(batch)
         followed.follow(restored)
@@ -269,8 +269,8 @@ def test_an_estimator_that_forgets_goes_on_as_one_restored_there():
             live.estimate()
         live.forget()
         other = question.bound_for({"features": WIDTH})
-        restored = StreamingEstimator.restore(
-            {name: tensor.clone() for name, tensor in live.state().items()}, other, 0.0
+        restored = StreamingEstimator(other, 0.0).restore(
+            {name: tensor.clone() for name, tensor in live.state().items()}
         )
         for batch in batches[position : position + 5]:
             restored.add(*batch)

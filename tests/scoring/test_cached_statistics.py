@@ -124,7 +124,7 @@ def test_a_snapshot_of_another_format_or_without_its_parts_is_refused():
     assert CachedStatistic.thaw(sealed(state), 5, kind.make(), 0.0).freeze() == cached.freeze()
     with pytest.raises(ValueError, match=f"expected a snapshot of format {FORMAT}, found {FORMAT + 1}"):
         CachedStatistic.thaw(sealed({**state, "format": torch.tensor(FORMAT + 1)}), 5, kind.make(), 0.0)
-    for missing in ("format", "meaning", "counts", "statistic/layout", "statistic/rows", "reservoir/ids"):
+    for missing in ("format", "meaning", "samples", "statistic/layout", "statistic/rows", "reservoir/ids"):
         with pytest.raises(ValueError, match="cannot be read"):
             CachedStatistic.thaw(sealed({k: v for k, v in state.items() if k != missing}), 5, kind.make(), 0.0)
 

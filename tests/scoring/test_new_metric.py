@@ -16,16 +16,14 @@ from optimist_client.metrics import Metric
 
 
 class Sums(Statistic):
-    def __init__(self, sums: Tensor | None = None) -> None:
-        self.sums = torch.zeros(3, dtype=torch.float64) if sums is None else sums.clone()
-        self.samples = int(self.sums[0])
+    held = ("samples", "sums")
+
+    def __init__(self) -> None:
+        self.sums = torch.zeros(3, dtype=torch.float64)
 
     def update(self, values: Tensor) -> None:
         self.sums += torch.stack([torch.tensor(float(len(values))), values.sum(), values.square().sum()])
         self.samples = int(self.sums[0])
-
-    def state(self) -> dict[str, Tensor]:
-        return {"sums": self.sums}
 
 
 class DeclaredMean(Metric):
@@ -40,9 +38,6 @@ class Mean(Score):
 
     def statistic(self) -> Sums:
         return Sums()
-
-    def restore(self, tensors: dict[str, Tensor]) -> Sums:
-        return Sums(tensors["sums"])
 
     def plug_in(self, statistic: Sums) -> float:
         self.check(statistic)

@@ -144,7 +144,7 @@ def test_the_rows_kept_are_those_told_to_the_last_bit():
     kept = cached._estimator.state()
     for name in kind.widths:
         rows = np.concatenate([tensors.decode(told.body)[name] for told in log])[:COMMON]
-        assert kept[f"paired/rows_{name}"].numpy().tobytes() == rows.tobytes()
+        assert kept[f"paired/common/rows/{name}"].numpy().tobytes() == rows.tobytes()
     assert cached.bytes == sum(tensor.nbytes for tensor in kept.values())
 
 

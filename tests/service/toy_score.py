@@ -9,16 +9,15 @@ from optimist.metrics.base import Analysis, Score, Statistic
 
 
 class Sums(Statistic):
-    def __init__(self, column, sums):
-        self.column, self.sums, self.samples = column, sums, int(sums[0])
+    held = ("samples", "sums")
+
+    def __init__(self, column):
+        self.column, self.sums = column, torch.zeros(2, dtype=torch.float64)
 
     def update(self, rows):
         values = rows[:, self.column]
-        self.sums = self.sums + torch.stack([torch.tensor(float(len(rows))), values.sum(), values.square().sum()])
+        self.sums = self.sums + torch.stack([values.sum(), values.square().sum()])
         self.samples += len(rows)
-
-    def state(self):
-        return {"sums": self.sums}
 
 
 @dataclass
@@ -28,16 +27,13 @@ class MeanScore(Score):
     declared = ColumnMean
 
     def statistic(self):
-        return Sums(self.column, torch.zeros(3, dtype=torch.float64))
-
-    def restore(self, tensors):
-        return Sums(self.column, tensors["sums"])
+        return Sums(self.column)
 
     def plug_in(self, statistic):
-        return float(statistic.sums[1]) / statistic.samples
+        return float(statistic.sums[0]) / statistic.samples
 
     def analyse(self, statistic):
-        mean, square = (statistic.sums[1:] / statistic.samples).tolist()
+        mean, square = (statistic.sums / statistic.samples).tolist()
         error = max(square - mean**2, 0.0) ** 0.5 / (statistic.samples - 1) ** 0.5
         return Analysis(plug_in=mean, estimate=mean, selection_error=error, stopping_error=error)
 

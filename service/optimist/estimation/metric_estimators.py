@@ -228,7 +228,7 @@ class MetricEstimators:
             made = self.question.bound_for(self.question.own(widths)), self._growth
             settings = _settings_of(self.question)
             self._estimators = {
-                name: StreamingEstimator.restore(tensors_at(f"{place}", arrays), *made, ordinal=place, **settings)
+                name: StreamingEstimator(*made, ordinal=place, **settings).restore(tensors_at(f"{place}", arrays))
                 for place, name in enumerate(self.estimates)
             }
             self._logs.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from optimist.metrics.base import Statistic
 from optimist.metrics.bound import InfluenceBound
+from optimist.metrics.state import Stateful, below
 from optimist.metrics.vendi.listed import UNKNOWN
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import (
@@ -42,12 +44,14 @@ Indexed = tuple[Tensor, dict[str, Tensor]]
 """Indices (m,), ascending, and rows (m, …) of these by array."""
 
 
-class CommonRows:
+class CommonRows(Stateful):
     """The rows of the indices 0 … `most` − 1 as they were recorded, and the indices recorded as intervals.
 
     The state depends on the rows that have an index, in their order, and not on how they were split into batches. The
     first telling of an index wins. Intervals are merged, so that picks in order make one.
     """
+
+    held = ("_starts", "_stops", "_rows", "_listed")
 
     def __init__(self, widths: Mapping[str, int], is_listed: bool = False, most: int | None = None) -> None:
         """widths: the columns of each array by name. is_listed: whether the prompts of the rows are a fixed list.
@@ -122,19 +126,6 @@ class CommonRows:
             "listed": self._listed[known],
         }
 
-    def state(self) -> dict[str, Tensor]:
-        """The whole state by name: `told` (k, 2), int64, start and end of each interval; `rows_<array>`; `listed`."""
-        found = {"told": torch.tensor([self._starts, self._stops], dtype=torch.int64).T.contiguous()}
-        found |= {f"rows_{name}": rows for name, rows in self._rows.items()}
-        return found if self._listed is None else {**found, "listed": self._listed}
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take over the `state` of rows of the same widths, bit for bit. Raises KeyError on missing tensors."""
-        starts, stops = tensors["told"].T.tolist()
-        rows = {name: tensors[f"rows_{name}"].clone() for name in self._rows}
-        listed = None if self._listed is None else tensors["listed"].clone()
-        self._starts, self._stops, self._rows, self._listed = starts, stops, rows, listed
-
     def _held(self) -> list[int]:
         """The indices of the rows held, ascending."""
         intervals = zip(self._starts, self._stops, strict=True)
@@ -169,7 +160,7 @@ def shared_rows(estimators: Sequence[Indexed | None]) -> list[dict[str, Tensor]]
     ]
 
 
-class Paired:
+class Paired(Stateful):
     """The common rows of one generator, and the history of its earlier estimates.
 
     An estimate joins the history where one is due, no index is missing up to there, and the samples have grown by
@@ -178,6 +169,8 @@ class Paired:
     does not depend on who computes it, or on how many entries are applied together. Retracted batches never enter:
     after a retraction the log is applied again without them, and the history begins anew.
     """
+
+    held = ("_common", "_ordered", "_is_ordered", "_newest", "_last")
 
     def __init__(self, bound: InfluenceBound, statistic: Statistic, common: int | None = None) -> None:
         """common: of how many first indices the rows are kept; None: as the service does."""
@@ -268,27 +261,17 @@ class Paired:
         return made
 
     def state(self) -> dict[str, Tensor]:
-        """The whole state by name: that of the common rows, `history` (k, 5) and `jackknives` (k, 10), both float64,
-        zeros for an empty jackknife, `past_influences`, the bytes of those of the history, `ordered`, `newest` (≤ 256,)
-        and `last`, int64, and `is_ordered`."""
-        return {
-            **self._common.state(),
-            "history": torch.from_numpy(history_array(self._history)),
-            "jackknives": torch.from_numpy(jackknife_array([past.jackknife for past in self._history])),
-            "past_influences": torch.tensor(bytearray(joined([past.influence for past in self._history]))).byte(),
-            "ordered": torch.tensor(self._ordered, dtype=torch.int64),
-            "is_ordered": torch.tensor(self._is_ordered),
-            "newest": torch.tensor(self._newest, dtype=torch.int64),
-            "last": torch.tensor(self._last, dtype=torch.int64),
+        """The whole state by name. Of the history `numbers` (k, 5), `jackknives` (k, 10), zeros for an empty one, and
+        the bytes of its `influences`."""
+        history = {
+            "history/numbers": torch.from_numpy(history_array(self._history)),
+            "history/jackknives": torch.from_numpy(jackknife_array([past.jackknife for past in self._history])),
+            "history/influences": torch.tensor(bytearray(joined([past.influence for past in self._history]))).byte(),
         }
+        return super().state() | history
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take over a `state`, bit for bit. Raises KeyError on missing tensors."""
-        self._common.restore(tensors)
-        numbers, jackknives, influences = (
-            tensors[name].numpy() for name in ("history", "jackknives", "past_influences")
-        )
-        self._history = history_of(numbers, jackknives, influences.tobytes())
-        self._ordered, self._is_ordered = int(tensors["ordered"]), bool(tensors["is_ordered"])
-        self._newest = tensors["newest"].tolist()
-        self._last = int(tensors["last"])
+    def restore(self, tensors: Mapping[str, Tensor]) -> Self:
+        left = dict(tensors)
+        history = {name: part.numpy() for name, part in below("history", left).items()}
+        self._history = history_of(history["numbers"], history["jackknives"], history["influences"].tobytes())
+        return super().restore(left)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.spectra.symmetric import SymmetricSum
+from optimist.metrics.state import Stateful
 from optimist.numerics.estimate import Change
 from optimist.numerics.routing.drift import Drift
 from optimist.numerics.routing.features import ContextMap, checked_context
@@ -22,8 +22,6 @@ BATCHES = 2000
 """Batches of a generator that are kept, and of all together that a table is made of."""
 KEPT_BYTES = 200
 """The most bytes of a prompt's text that are kept."""
-_SAMPLE = "sample/"
-_DRIFT = "drift/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class RoutedBatch:
     """Position in the log of the batch before, and the number of the pick."""
 
 
-class Routed:
+class Routed(Stateful):
     """Sums of a generator's samples over features of their contexts, and `BATCHES` of its batches, a uniform sample.
 
     Every row of a batch counts as a sample with the context of the batch; the batch is kept whole or not at all, as its
@@ -51,6 +49,8 @@ class Routed:
     those of a metric whose lower values are better change their sign, for all that is made of the sums. The batches
     keep them as they were recorded.
     """
+
+    held = ("samples", "_gram", "_sums", "_drift", "batches")
 
     def __init__(self, contexts: ContextMap, lower_is_better: bool, ordinal: int = 0) -> None:
         """ordinal: of the generator: batches of several generators together are a sample, too (see `Reservoir`)."""
@@ -64,15 +64,9 @@ class Routed:
         """Tensors `context` (k, d) in float32, `probability` (k, 1), NaN where none is known, and `scores` (k, most
         rows), NaN after the last row, in float64. The ids are the texts of prompts."""
         self._drift = Drift(width, contexts.linear)
-        self._ordinal = ordinal
         self._gram = SymmetricSum(width)
         # Σx, Σsx, Σs, Σs².
         self._sums = np.zeros(2 * width + 2)
-
-    @property
-    def bytes(self) -> int:
-        drift = sum(array.nbytes for array in self._drift.state().values())
-        return 8 + self._gram.packed.nbytes + self._sums.nbytes + self.batches.bytes + drift
 
     @property
     def moments(self) -> Moments:
@@ -129,37 +123,9 @@ class Routed:
         kept, scores = self.batches.widths.get("scores", 0), batch.scores
         if kept and kept < scores.shape[1]:
             state = self.batches.state()
-            state["rows_scores"] = padded(state["rows_scores"], scores.shape[1])
-            self.batches = Reservoir.from_tensors(state, self._ordinal, dtype=None)
+            self.batches.restore({**state, "rows/scores": padded(state["rows/scores"], scores.shape[1])})
         arrays = {"context": batch.context, "probability": batch.probability, "scores": padded(scores, kept)}
         self.batches.update(arrays, [batch.prompt])
-
-    def state(self) -> dict[str, Tensor]:
-        """The state by name: `samples` (), `gram` (see `SymmetricSum`), `sums` (2r + 2,), and those of `Drift` and
-        `batches`.
-
-        Tensors may be views, valid until the next batch.
-        """
-        kept = {f"{_SAMPLE}{name}": tensor for name, tensor in self.batches.state().items()}
-        return {
-            "samples": torch.tensor(self.samples),
-            "gram": self._gram.packed,
-            "sums": torch.from_numpy(self._sums),
-            **{f"{_DRIFT}{name}": torch.from_numpy(array) for name, array in self._drift.state().items()},
-        } | kept
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """The inverse of `state`, bit for bit. Raises KeyError or ValueError for the state of another map."""
-        width = self.contexts.width
-        if tensors["sums"].shape != self._sums.shape:
-            raise FixError(f"expected {len(self._sums)} sums, found {tuple(tensors['sums'].shape)}")
-        self.samples = int(tensors["samples"])
-        self._gram = SymmetricSum(width, packed=tensors["gram"].clone())
-        self._sums = tensors["sums"].numpy().copy()
-        drift = {name.removeprefix(_DRIFT): part.numpy() for name, part in tensors.items() if name.startswith(_DRIFT)}
-        self._drift.restore(drift)
-        kept = {name.removeprefix(_SAMPLE): part for name, part in tensors.items() if name.startswith(_SAMPLE)}
-        self.batches = Reservoir.from_tensors(kept, self._ordinal, dtype=None)
 
 
 def padded(scores: Tensor, columns: int) -> Tensor:

@@ -19,13 +19,16 @@ from optimist.metrics.base import Score, Statistic
 from optimist.metrics.bound import Bound, InfluenceBound
 from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.reservoir import Reservoir
+from optimist.metrics.state import Stateful
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.numerics.routing.features import ContextMap
 from optimist.numerics.routing.prompts import RoutedPrompt
 
 
-class StreamingEstimator:
+class StreamingEstimator(Stateful):
     """One generator's log, with estimates at the due sample counts of decisions.md §2."""
+
+    held = ("samples", "_last_due", "statistic", "reservoir", "_paired", "routed")
 
     def __init__(
         self,
@@ -56,13 +59,6 @@ class StreamingEstimator:
         self.routed = None if contexts is None else Routed(contexts, bound.metric.lower_is_better, ordinal)
         """Sums and batches to route prompts by; None where they are not routed by this metric."""
         self._made: Estimate | None = None  # the estimate at this position, where the history needed it
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of what `state` says; the memory in use is up to a quarter larger."""
-        # The rows of prompts are not gathered to be counted.
-        routed = 0 if self.routed is None else self.routed.bytes
-        return self.statistic.bytes + routed + sum(tensor.nbytes for tensor in self._beside().values())
 
     @property
     def followed_bytes(self) -> int:
@@ -151,55 +147,6 @@ class StreamingEstimator:
             elif count and is_due(samples, last_due, self._growth):
                 last_due, position = samples, index
         return position
-
-    def state(self) -> dict[str, Tensor]:
-        """The whole state by name. Tensors may be views, valid until the next batch."""
-        routed = {} if self.routed is None else self.routed.state()
-        found = {f"statistic/{key}": tensor for key, tensor in self.statistic.state().items()} | self._beside()
-        return found | {f"routed/{key}": tensor for key, tensor in routed.items()}
-
-    def _beside(self) -> dict[str, Tensor]:
-        """The state of everything but the statistic and `routed`."""
-        found = {"counts": torch.tensor([self.samples, self._last_due], dtype=torch.int64)}
-        if self.reservoir is not None:
-            found |= {f"reservoir/{key}": tensor for key, tensor in self.reservoir.state().items()}
-        if self._paired is not None:
-            found |= {f"paired/{key}": tensor for key, tensor in self._paired.state().items()}
-        return found
-
-    @classmethod
-    def restore(
-        cls,
-        tensors: Mapping[str, Tensor],
-        bound: Bound,
-        growth: float,
-        paired: bool = False,
-        reads: Mapping[str, str] | None = None,
-        contexts: ContextMap | None = None,
-        ordinal: int = 0,
-    ) -> StreamingEstimator:
-        """The inverse of `state`, bit for bit.
-
-        Raises KeyError or ValueError for the state of another bound, or of an estimator that differs in `paired` or in
-        whether it has `contexts`.
-        """
-        estimator = cls(bound, growth, paired, reads, contexts, ordinal)
-        split: dict[str, dict[str, Tensor]] = {"statistic": {}, "reservoir": {}}
-        split |= {} if estimator._paired is None else {"paired": {}}
-        split |= {} if estimator.routed is None else {"routed": {}}
-        for name, tensor in tensors.items():
-            part, _, key = name.partition("/")
-            if key:
-                split[part][key] = tensor
-        estimator.samples, estimator._last_due = tensors["counts"].tolist()
-        estimator.statistic = bound.metric.restore(split["statistic"])
-        if estimator.reservoir is not None:
-            estimator.reservoir = Reservoir.from_tensors(split["reservoir"])
-        if estimator._paired is not None:
-            estimator._paired.restore(split["paired"])
-        if estimator.routed is not None:
-            estimator.routed.restore(split["routed"])
-        return estimator
 
     def forget(self) -> None:
         """Drop the cache that makes estimates cheap. Later estimates equal those of a restored one bit for bit."""

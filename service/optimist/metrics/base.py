@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -12,15 +13,17 @@ from torch import Tensor
 from optimist.metrics.mixtures.objective import Common, Half, Objective
 from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.reservoir import Reservoir
+from optimist.metrics.state import Stateful
 from optimist.numerics.estimate import Scale
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 
 
-class Statistic(ABC):
+class Statistic(Stateful, ABC):
     """Base of every statistic. It depends only on the sequence of batches, not on the process that computes it.
 
-    A snapshot contains `state`, from which `Metric.restore` makes the statistic again.
+    Its state is declared by `held`. A snapshot is accepted only by a statistic of the same layout whose empty state has
+    the same names and shapes (`scoring.cached`).
     """
 
     samples: int = 0
@@ -34,19 +37,6 @@ class Statistic(ABC):
 
         Raises FixError, and changes nothing, on other tensors.
         """
-
-    @abstractmethod
-    def state(self) -> dict[str, Tensor]:
-        """The whole state by name. Tensors may be views, valid until the next update.
-
-        A snapshot is accepted only by a statistic with the same layout (`scoring.cached`): of an empty statistic,
-        tensors whose names end in "layout" must have the same whole numbers, and all others the same shape.
-        """
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of memory of what `state` says."""
-        return sum(tensor.nbytes for tensor in self.state().values())
 
     @property
     def holds_rows(self) -> bool:
@@ -116,8 +106,8 @@ def linear_share(linear: float, variance: float) -> float:
 class Score:
     """The computation of a declared metric: its streaming statistic, and value, analysis, modes and mixtures of one.
 
-    A subclass defines `declared`, `widths`, `statistic`, `restore`, `plug_in` and `analyse`. The other parts have
-    defaults, for a metric without cache, warnings, modes, mixtures and identity.
+    A subclass defines `declared`, `widths`, `statistic`, `plug_in` and `analyse`. The other parts have defaults, for a
+    metric without cache, warnings, modes, mixtures and identity.
     """
 
     declared: type[Metric] | Metric
@@ -171,14 +161,17 @@ class Score:
         """An empty `Statistic`, laid out for `analyse`."""
         raise NotImplementedError
 
-    def restore(self, tensors: dict[str, Tensor]) -> Any:
-        """The statistic whose `state` was `tensors`, bit for bit. Raises KeyError or ValueError on other tensors."""
-        raise NotImplementedError
+    @cached_property
+    def layout(self) -> tuple[int, ...] | None:
+        """The layout of the statistics that it takes."""
+        return self.statistic().layout
 
-    def check(self, statistic: Any) -> None:
-        """Raise FixError unless the statistic has samples and the layout of this metric."""
-        if statistic.samples < 1:
-            raise FixError(f"the metric {self.name!r} needs at least 1 sample")
+    def check(self, statistic: Any, least: int = 1) -> None:
+        """Raise FixError unless the statistic has so many samples and the layout of this metric."""
+        if statistic.layout != self.layout:
+            raise FixError("the statistic is laid out for another metric or reference; make it with metric.statistic()")
+        if statistic.samples < least:
+            raise FixError(f"the metric {self.name!r} needs at least {least} sample{'s' * (least > 1)}")
 
     def plug_in(self, statistic: Any) -> float:
         """The published formula on 1 sample or more. Raises FixError as `check` does."""

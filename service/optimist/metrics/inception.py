@@ -53,10 +53,13 @@ class ClassStatistic(Statistic):
     of the state: do not write to them.
     """
 
+    held = ("samples", "_mean", "_squares", "_folds", "_tail")
+
     def __init__(self, classes: int, *, device: torch.device | str = "cpu") -> None:
         if classes < 1:
             raise FixError(f"need at least 1 class, not {classes}")
         self.classes = classes
+        self.layout = (classes,)
         self.device = torch.device(device)
         self.samples = 0
         # Moments of the row with its entropy as one more column: (K + 1).
@@ -121,32 +124,6 @@ class ClassStatistic(Statistic):
         mean = columns[0] + (columns - columns[0]).mean(0)
         self._absorb(count, mean, (columns - mean).square().sum(0))
         self._tail.append(rows)
-
-    def state(self) -> dict[str, Tensor]:
-        """The whole state by name, views where that can be: `layout` (int64), the rest float64."""
-        return {
-            "layout": torch.tensor([self.samples, self.classes], dtype=torch.int64),
-            "mean": self._mean,
-            "squares": self._squares,
-            "folds": self._folds,
-            "tail": self.last_rows,
-        }
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device | str = "cpu") -> ClassStatistic:
-        """A copy of the statistic whose `state` this is, bit for bit, for every later update too.
-
-        Raises KeyError on missing tensors.
-        """
-        samples, classes = tensors["layout"].tolist()
-        statistic = cls(classes, device=device)
-        state = {name: tensor.to(device, copy=True) for name, tensor in tensors.items()}
-        statistic.samples = samples
-        statistic._mean = state["mean"]
-        statistic._squares = state["squares"]
-        statistic._folds = state["folds"]
-        statistic._tail = LastRows(state["tail"], BUFFER)
-        return statistic
 
     def _zeros(self, *shape: int) -> Tensor:
         return torch.zeros(shape, dtype=torch.float64, device=self.device)
@@ -274,17 +251,6 @@ class InceptionScore(Score):
 
     def statistic(self) -> ClassStatistic:
         return ClassStatistic(self.classes, device=self.device)
-
-    def restore(self, tensors: dict[str, Tensor]) -> ClassStatistic:
-        return ClassStatistic.from_tensors(tensors, self.device)
-
-    def check(self, statistic: ClassStatistic) -> None:
-        if statistic.classes != self.classes:
-            raise FixError(
-                f"the statistic has {statistic.classes} classes, not {self.classes}; make it with metric.statistic()"
-            )
-        if statistic.samples < 1:
-            raise FixError("an Inception score needs at least 1 sample")
 
     def plug_in(self, statistic: ClassStatistic) -> float:
         """log IS̃, never negative. Raises FixError on no samples and on a statistic of other classes."""

@@ -102,13 +102,19 @@ class BlockStatistic(Statistic):
     The state is a function of the sequence of batches alone. Tensors handed out are views: do not write to them.
     """
 
+    held = (
+        *("samples", "_rows", "_witness", "_row_sums", "_squares"),
+        *("_closed", "_before", "_means_before", "_with_some"),
+    )
+
     def __init__(self, real: RealRows, block: int = BLOCK) -> None:
         if block < 4:
             raise FixError(f"need a block of at least 4 rows, not {block}")
         self.real = real
         self.block = block
+        self.layout = (real.dimension, block)
         self.samples = 0
-        self._closed: list[PairSums] = []
+        self._closed = self._zeros(0, 4)  # the numbers of the sums of each whole block
         self._before, self._means_before = self._zeros(0, real.dimension), self._zeros(0)
         self._with_some = self._zeros(len(real.some))
         self._open()
@@ -118,7 +124,8 @@ class BlockStatistic(Statistic):
         """The sums of all blocks, the open one last."""
         sums = self._row_sums
         square = float(sums.square().sum())
-        return [*self._closed, PairSums(len(self._rows), float(sums.sum()), square, float(self._squares))]
+        closed = [PairSums(int(n), *rest) for n, *rest in self._closed.tolist()]
+        return [*closed, PairSums(len(self._rows), float(sums.sum()), square, float(self._squares))]
 
     @property
     def rows(self) -> Tensor:
@@ -149,41 +156,6 @@ class BlockStatistic(Statistic):
             self._add(rows[:take].clone())
             rows = rows[take:]
 
-    def state(self) -> dict[str, Tensor]:
-        """The whole state by name, views where that can be: `layout` (int64), the rest float64."""
-        closed = [(block.n, block.total, block.row_squares, block.squares) for block in self._closed]
-        return {
-            "layout": torch.tensor([self.samples, self.real.dimension, self.block], dtype=torch.int64),
-            "rows": self.rows,
-            "witness": self._witness,
-            "row_sums": self._row_sums,
-            "squares": self._squares,
-            "closed": torch.tensor(closed, dtype=torch.float64).reshape(-1, 4),
-            "before": self._before,
-            "means_before": self._means_before,
-            "with_some": self._with_some,
-        }
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], real: RealRows) -> BlockStatistic:
-        """A copy of the statistic whose `state` this is, bit for bit, for every later update too.
-
-        Raises KeyError on missing tensors, FixError on another dimension.
-        """
-        samples, dimension, block = tensors["layout"].tolist()
-        if dimension != real.dimension:
-            raise FixError(f"the statistic is of {dimension} columns, not {real.dimension}")
-        statistic = cls(real, block)
-        state = {name: tensor.to(real.device, copy=True) for name, tensor in tensors.items()}
-        statistic.samples = samples
-        statistic._closed = [PairSums(int(n), *rest) for n, *rest in state["closed"].tolist()]
-        statistic._before, statistic._means_before = state["before"], state["means_before"]
-        statistic._with_some = state["with_some"]
-        statistic._rows = Rows(state["rows"], limit=block)
-        statistic._witness, statistic._row_sums = state["witness"], state["row_sums"]
-        statistic._squares = state["squares"]
-        return statistic
-
     def _zeros(self, *shape: int) -> Tensor:
         return torch.zeros(shape, dtype=torch.float64, device=self.real.device)
 
@@ -205,7 +177,9 @@ class BlockStatistic(Statistic):
         self._rows.append(rows)
         self.samples += len(rows)
         if len(self._rows) == self.block:
-            self._closed.append(self.blocks[-1])
+            closed = self.blocks[-1]
+            numbers = [closed.n, closed.total, closed.row_squares, closed.squares]
+            self._closed = torch.cat([self._closed, self._closed.new_tensor([numbers])])
             self._before, self._means_before = self._rows.tail(KEPT), self.row_means[-KEPT:].clone()
             self._open()
 
@@ -226,14 +200,6 @@ class KernelDistance(Score):
     def statistic(self) -> BlockStatistic:
         return BlockStatistic(self.real, self.block)
 
-    def restore(self, tensors: dict[str, Tensor]) -> BlockStatistic:
-        return BlockStatistic.from_tensors(tensors, self.real)
-
-    def check(self, statistic: BlockStatistic) -> None:
-        super().check(statistic)
-        if (statistic.real.dimension, statistic.block) != (self.real.dimension, self.block):
-            raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
-
     def plug_in(self, statistic: BlockStatistic) -> float:
         """The published formula, which is unbiased; of 1 sample the biased one. Raises as `check` does."""
         self.check(statistic)
@@ -243,9 +209,7 @@ class KernelDistance(Score):
         return float(cubic(row, row) - 2.0 * self.real.witness(row)) + self.real.similarity
 
     def analyse(self, statistic: BlockStatistic) -> Analysis:
-        self.check(statistic)
-        if statistic.samples < 2:
-            raise FixError("KID needs at least 2 samples")
+        self.check(statistic, least=2)
         found = PooledMean.from_blocks(statistic.blocks)
         variance = found.linear + found.quadratic
         error = standard_error(variance, statistic.samples)

@@ -18,6 +18,7 @@ from optimist.metrics.base import Analysis, Score, Statistic
 from optimist.metrics.bound import InfluenceBound, check_delta, with_strict_interval
 from optimist.metrics.implementations import Setting
 from optimist.metrics.rows import check_rows, copied
+from optimist.metrics.state import Stateful
 from optimist.numerics.estimate import Estimate
 from optimist_client.errors import FixError
 from optimist_client.metrics.mean import OfValues
@@ -30,15 +31,14 @@ _ROWS = 64
 """Rows that are added at a time. Few, because the betting sequence leaves out the candidates excluded before them."""
 
 
-class ConfidenceSequence(ABC):
+class ConfidenceSequence(Stateful, ABC):
     """The interval of the mean of values between two limits, after each of them, intersected over time.
 
     With probability 1 − `delta` the mean lies in it at all times, if each value has the same mean given those before.
     Values that contradict this, so that no mean is left, leave the interval as it was before.
     """
 
-    kind: ClassVar[int]
-    """The number by which the stored state of this kind is recognised."""
+    held = ("_count", "_sum", "_spread", "_ends", "is_contradicted")
 
     def __init__(self, limits: tuple[float, float], delta: float) -> None:
         self._limits = limits
@@ -93,36 +93,11 @@ class ConfidenceSequence(ABC):
             self._ends = float(lower[left - 1]), float(upper[left - 1])
         self.is_contradicted = left < len(lower)
 
-    def state(self) -> dict[str, Tensor]:
-        numbers = [*self._limits, self._delta, self._sum, self._spread, *self._ends]
-        return {
-            "sequence_layout": torch.tensor([self.kind], dtype=torch.int64),
-            "sequence_counts": torch.tensor([self._count, int(self.is_contradicted)], dtype=torch.int64),
-            "sequence": torch.tensor(numbers, dtype=torch.float64),
-            "sums": self._sums().clone(),
-        }
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take over a `state`, bit for bit. Raises KeyError on missing tensors."""
-        self._count, contradicted = tensors["sequence_counts"].tolist()
-        self.is_contradicted = bool(contradicted)
-        _, _, _, self._sum, self._spread, *ends = tensors["sequence"].tolist()
-        self._ends = ends[0], ends[1]
-        self._take(tensors["sums"].clone())
-
-    @abstractmethod
-    def _sums(self) -> Tensor:
-        """The sums, float64, that this kind of sequence keeps beside the common ones."""
-
-    @abstractmethod
-    def _take(self, sums: Tensor) -> None:
-        """Take over `_sums`."""
-
 
 class EmpiricalBernstein(ConfidenceSequence):
     """The predictable plug-in empirical Bernstein sequence (theorem 2)."""
 
-    kind = 1
+    held = (*ConfidenceSequence.held, "_totals")
 
     def __init__(self, limits: tuple[float, float], delta: float) -> None:
         super().__init__(limits, delta)
@@ -136,12 +111,6 @@ class EmpiricalBernstein(ConfidenceSequence):
         centre, half = totals[1] / totals[0], (self._level + totals[2]) / totals[0]
         return centre - half, centre + half
 
-    def _sums(self) -> Tensor:
-        return self._totals
-
-    def _take(self, sums: Tensor) -> None:
-        self._totals = sums
-
 
 class Betting(ConfidenceSequence):
     """The hedged capital sequence (theorem 3): what a gambler would own who bets against each candidate mean.
@@ -150,7 +119,7 @@ class Betting(ConfidenceSequence):
     left form an interval, and its ends lie between two candidates: the one that is excluded is taken, which is safe.
     """
 
-    kind = 2
+    held = (*ConfidenceSequence.held, "_wealth")
 
     def __init__(self, limits: tuple[float, float], delta: float) -> None:
         super().__init__(limits, delta)
@@ -169,23 +138,6 @@ class Betting(ConfidenceSequence):
         too_low, too_high = (above >= self._level).sum(1), (below >= self._level).sum(1)
         return grid[(too_low - 1).clamp_min(0)], grid[(len(grid) - too_high).clamp_max(len(grid) - 1)]
 
-    def _sums(self) -> Tensor:
-        return self._wealth
-
-    def _take(self, sums: Tensor) -> None:
-        self._wealth = sums
-
-
-def restored(tensors: Mapping[str, Tensor]) -> ConfidenceSequence | None:
-    """The confidence sequence in the state of a statistic, None where there is none. Raises KeyError as `restore`."""
-    if "sequence_layout" not in tensors:
-        return None
-    kinds = {kind.kind: kind for kind in (EmpiricalBernstein, Betting)}
-    low, high, delta = tensors["sequence"][:3].tolist()
-    sequence = kinds[int(tensors["sequence_layout"])]((low, high), delta)
-    sequence.restore(tensors)
-    return sequence
-
 
 def _before(start: float, running: Tensor) -> Tensor:
     """The running sums (b,) before each value instead of after it."""
@@ -198,6 +150,8 @@ class MeanStatistic(Statistic):
     Deviations are never taken as Σx² − (Σx)²/n, so that equal values have a variance of exactly zero. Sources: Chan et
     al. (1979) for the squares, Pébay (2008) for the cubes.
     """
+
+    held = ("samples", "mean", "squares", "cubes", "sequence")
 
     def __init__(self, sequence: ConfidenceSequence | None = None) -> None:
         """sequence: an empty confidence sequence, which is given all values in their order."""
@@ -242,22 +196,6 @@ class MeanStatistic(Statistic):
         self.mean += shift * (count / total)
         self.samples = total
 
-    def state(self) -> dict[str, Tensor]:
-        """`counts` (1,), int64, and `moments` (3,), float64: mean, squares and cubes; then the state of a sequence."""
-        own = {
-            "counts": torch.tensor([self.samples], dtype=torch.int64),
-            "moments": torch.tensor([self.mean, self.squares, self.cubes], dtype=torch.float64),
-        }
-        return own if self.sequence is None else own | self.sequence.state()
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor]) -> MeanStatistic:
-        """A copy of the statistic whose `state` this is, bit for bit. Raises KeyError on missing tensors."""
-        statistic = cls(restored(tensors))
-        (statistic.samples,) = tensors["counts"].tolist()
-        statistic.mean, statistic.squares, statistic.cubes = tensors["moments"].tolist()
-        return statistic
-
 
 FEW = 5.0
 """The variance of the mean is 1 + 5/n times the usual one, because the standard deviation is estimated, too: errors of
@@ -281,9 +219,6 @@ class MeanScore(Score):
 
     def statistic(self, sequence: ConfidenceSequence | None = None) -> MeanStatistic:
         return MeanStatistic(sequence)
-
-    def restore(self, tensors: dict[str, Tensor]) -> MeanStatistic:
-        return MeanStatistic.from_tensors(tensors)
 
     def plug_in(self, statistic: MeanStatistic) -> float:
         self.check(statistic)

@@ -166,14 +166,6 @@ class NoveltyScore(Score):
         """An empty statistic that keeps the two half-streams apart."""
         return KernelStatistic(self.feature_map, halves=True)
 
-    def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
-        return KernelStatistic.from_tensors(tensors, self.feature_map)
-
-    def check(self, statistic: KernelStatistic) -> None:
-        if statistic.sizes != (self.feature_map.dimension, self.feature_map.width):
-            raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
-        super().check(statistic)
-
     def plug_in(self, statistic: KernelStatistic) -> float:
         """KEN of the samples as they are, which is too high on average; from 1 sample or more."""
         self.check(statistic)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.metrics.rows import Rows
+from optimist.metrics.state import below
 from optimist_client.errors import FixError
 from optimist_client.tensors import LONGEST_ID, pack_ids, unpack_ids
 
@@ -60,7 +62,7 @@ class Reservoir:
     def bytes(self) -> int:
         longest = max((len(text.encode()) for text in self._ids), default=0)
         rows = sum(rows.view().nbytes for rows in self._rows.values())
-        return 24 + self._indices.nbytes + longest * len(self._ids) + rows
+        return 16 + self._indices.nbytes + longest * len(self._ids) + rows
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -108,32 +110,25 @@ class Reservoir:
             raise FixError(f"ids: expected text of at most {LONGEST_ID} bytes without zero bytes")
 
     def state(self) -> dict[str, Tensor]:
-        """The state as independent tensors: `layout` and `indices` (int64), `ids` (uint8), `rows_<name>` (as kept).
+        """The state as independent tensors: `layout` and `indices` (int64), `ids` (uint8), `rows/<name>` (as kept).
 
         `ids` (k, longest id) holds UTF-8, zeros after its end.
         """
         return {
-            # The 0 has no meaning; it is part of the format of snapshots.
-            "layout": torch.tensor([self.capacity, 0, self.samples], dtype=torch.int64),
+            "layout": torch.tensor([self.capacity, self.samples], dtype=torch.int64),
             "indices": torch.from_numpy(self.indices),
             "ids": torch.from_numpy(pack_ids(self.ids).copy()),
-            **{f"rows_{name}": rows for name, rows in self.tensors.items()},
+            **{f"rows/{name}": rows for name, rows in self.tensors.items()},
         }
 
-    @classmethod
-    def from_tensors(
-        cls, tensors: Mapping[str, Tensor], log: int = 0, dtype: torch.dtype | None = torch.float64
-    ) -> Reservoir:
-        """The inverse of `state`, bit for bit, for every later update too. Raises KeyError on missing tensors."""
-        capacity, _, samples = tensors["layout"].tolist()
-        reservoir = cls(capacity, log, dtype)
-        reservoir.samples = samples
-        reservoir._indices = tensors["indices"].numpy().copy()
-        reservoir._ids = unpack_ids(tensors["ids"].numpy())
-        for name, rows in tensors.items():
-            if name.startswith("rows_"):
-                reservoir._rows[name.removeprefix("rows_")] = Rows(rows.clone(), limit=capacity)
-        return reservoir
+    def restore(self, tensors: Mapping[str, Tensor]) -> Self:
+        """Take over a `state`, bit for bit, for every later update too. Raises KeyError on missing tensors."""
+        left = dict(tensors)
+        self.capacity, self.samples = left["layout"].tolist()
+        self._indices, self._limit = left["indices"].numpy().copy(), 2**64
+        self._ids = unpack_ids(left["ids"].numpy())
+        self._rows = {name: Rows(rows.clone(), limit=self.capacity) for name, rows in below("rows", left).items()}
+        return self
 
     def _check_layout(self, widths: dict[str, int]) -> None:
         """Raises FixError unless tensors of these names and widths have come before, or none have."""

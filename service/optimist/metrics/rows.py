@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.metrics.state import Kept
 from optimist.numerics.batches import LARGEST
 from optimist_client.errors import FixError
 
@@ -55,7 +56,7 @@ def copied(rows: Tensor, device: torch.device) -> Tensor:
     return rows.to(device, torch.float64, copy=True, memory_format=torch.contiguous_format)
 
 
-class Rows:
+class Rows(Kept):
     """Rows in log order in a buffer that doubles, so that appending costs O(1) copies a row.
 
     The buffer does not grow beyond `limit` rows until there are more.
@@ -68,6 +69,13 @@ class Rows:
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def tensor(self) -> Tensor:
+        return self.view()
+
+    def take(self, tensor: Tensor) -> None:
+        self._data, self._count = tensor, len(tensor)
 
     def view(self) -> Tensor:
         """All rows, not copied."""
@@ -89,7 +97,7 @@ class Rows:
         self._count = needed
 
 
-class LastRows:
+class LastRows(Kept):
     """The last `count` rows of a stream, in log order. With room for a quarter more, a row is copied about five times.
 
     `rows` are the last ones so far, `count` of them at most.
@@ -102,6 +110,13 @@ class LastRows:
 
     def __len__(self) -> int:
         return min(len(self._rows), self._count)
+
+    @property
+    def tensor(self) -> Tensor:
+        return self.copy()
+
+    def take(self, tensor: Tensor) -> None:
+        self._rows.take(tensor)
 
     def copy(self) -> Tensor:
         """The min(seen, count) last rows, in memory of their own."""

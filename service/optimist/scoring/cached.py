@@ -228,7 +228,7 @@ class CachedStatistic:
             if not torch.equal(state.pop("meaning"), _meaning(bound, settings.get("contexts"))):
                 raise ValueError("the snapshot is of another metric, or of other kernels")
             cached = cls(bound, growth, retracted, ordinal=ordinal, **settings)
-            cached._estimator = StreamingEstimator.restore(state, bound, growth, ordinal=ordinal, **settings)
+            cached._estimator.restore(state)
         except (SafetensorError, KeyError, RuntimeError) as error:
             raise ValueError(f"the snapshot cannot be read: {type(error).__name__}: {error}") from None
         cached.seq, cached.chain = seq, chain

@@ -86,7 +86,7 @@ def test_blocks_are_of_consecutive_rows_however_they_come(cuts, block, seed):
 def test_a_snapshot_goes_on_to_the_last_bit(told):
     metric, rows = kid_of(rows_of(0, 12, 3), 20), rows_of(1, 80, 3)
     one = fed(metric, rows[:told], 5)
-    other = metric.restore({name: tensor.clone() for name, tensor in one.state().items()})
+    other = metric.statistic().restore({name: tensor.clone() for name, tensor in one.state().items()})
     for part in rows[told:].split(7):
         one.update(part)
         other.update(part)
@@ -119,8 +119,8 @@ def test_what_does_not_fit_is_refused_and_changes_nothing():
     other = kid_of(rows_of(0, 12, 4))
     with pytest.raises(ValueError, match="another metric"):
         other.analyse(statistic)
-    with pytest.raises(ValueError, match="columns"):
-        other.restore(statistic.state())
+    with pytest.raises(ValueError, match="another layout"):
+        other.statistic().restore(statistic.state())
     with pytest.raises(ValueError, match="at least 2 samples"):
         metric.analyse(fed(metric, rows_of(1, 1, 3)))
 

@@ -77,7 +77,7 @@ def test_a_restored_statistic_goes_on_bit_for_bit(bound: str, values: list[float
         if len(batch):
             whole.update(batch)
     part.update(first)
-    again = metric.restore(part.state())
+    again = made.statistic().restore(part.state())
     if len(rest):
         again.update(rest)
     assert_bit_identical(again, whole)
@@ -192,7 +192,7 @@ def test_bad_batches_change_nothing(bound: str):
     made = make_bound(bound, make_metric(WinRate(), Setting({"values": 1})))
     statistic = made.statistic()
     statistic.update(column([0.0, 1.0, 0.5]))
-    before = made.metric.restore(statistic.state())
+    before = made.statistic().restore(statistic.state())
     bad = [column([0.1, math.nan]), column([math.inf]), torch.ones(2, 2), torch.ones(0, 1)]
     bad += [column([0.2, 1.5])] if bound == "betting" else []
     for batch in bad:

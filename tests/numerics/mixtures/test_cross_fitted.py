@@ -123,7 +123,9 @@ def test_published_is_the_model_and_nothing_else():
 def test_the_same_statistics_give_the_same_mixture_bit_for_bit():
     rows = streams(2, 70, CENTRES)
     statistics = [fed(METRIC, each, 10) for each in rows]
-    restored = [METRIC.restore({name: each.clone() for name, each in one.state().items()}) for one in statistics]
+    restored = [
+        METRIC.statistic().restore({name: each.clone() for name, each in one.state().items()}) for one in statistics
+    ]
     first, second = (cross_fitted(METRIC, each, NAMES[:3]) for each in (statistics, restored))
     assert first.to_dict() == second.to_dict()
     assert Mixture.from_dict(first.to_dict()).to_dict() == first.to_dict()

@@ -118,7 +118,7 @@ def test_a_snapshot_goes_on_to_the_last_bit(told):
     metric = few_features(rows_of(0, 20, 3))
     rows = rows_of(1, 60, 3)
     one = fed(metric, rows[:told], 6)
-    other = metric.restore({name: tensor.clone() for name, tensor in one.state().items()})
+    other = metric.statistic().restore({name: tensor.clone() for name, tensor in one.state().items()})
     for part in rows[told:].split(6):
         one.update(part)
         other.update(part)

@@ -91,7 +91,7 @@ def test_batches_and_snapshots_change_little_and_nothing(seed: int, sizes: list[
     statistic, whole = metric.statistic(), fed(metric, fake, len(fake))
     for part in fake.split([*sizes, 2]):
         statistic.update(part)
-        again = metric.restore({name: tensor.clone() for name, tensor in statistic.state().items()})
+        again = metric.statistic().restore({name: tensor.clone() for name, tensor in statistic.state().items()})
         assert_bit_identical(again, statistic)
         statistic = again
     assert metric.analyse(statistic).estimate == pytest.approx(metric.analyse(whole).estimate, abs=1e-9)

@@ -15,7 +15,6 @@ from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.mixtures.objective import Common, Half
 from optimist.metrics.rows import copied
 from optimist.metrics.spectra import SMALLEST_WIDTH, TraceFollower, centre, congruence, increments, largest_eigenvalue
-from optimist_client.errors import FixError
 from optimist_client.metrics import FID
 
 
@@ -45,15 +44,6 @@ class FrechetDistance(Score):
         """An empty statistic on the reference's device that keeps all rows while n ≤ rank."""
         reference = self.reference
         return GaussianStatistic(reference.dimension, keep=reference.rank, scatter=scatter, device=reference.device)
-
-    def restore(self, tensors: dict[str, Tensor]) -> GaussianStatistic:
-        return GaussianStatistic.from_tensors(tensors, self.reference.device)
-
-    def check(self, statistic: GaussianStatistic) -> None:
-        if (statistic.dimension, statistic.keep) != (self.dimension, self.reference.rank):
-            raise FixError("the statistic is laid out for another metric or reference; make it with metric.statistic()")
-        if statistic.samples < 1:
-            raise FixError("a Fréchet distance needs at least 1 sample")
 
     def follow(self, statistic: GaussianStatistic) -> None:
         """Keep a cache that makes the plug-in of this statistic cheap; call it again after every batch.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -12,6 +14,7 @@ from optimist.metrics.base import Statistic
 from optimist.metrics.rows import LastRows, Rows, check_rows
 from optimist.metrics.spectra import centre
 from optimist.metrics.spectra.symmetric import SymmetricSum
+from optimist.metrics.state import Stateful
 from optimist_client.errors import FixError
 
 
@@ -34,20 +37,15 @@ class Moments:
         return Moments(count, mean, self.scatter - part.scatter - torch.outer(between, between))
 
 
-class EvenHalf:
+class EvenHalf(Stateful):
     """Mean and scatter of the rows in even places, one batch at a time; the scatter is kept as a triangle."""
+
+    held = ("count", "mean", "scatter")
 
     def __init__(self, dimension: int, device: torch.device | str = "cpu") -> None:
         self.count = 0
         self.mean = torch.zeros(dimension, dtype=torch.float64, device=device)
         self.scatter = SymmetricSum(dimension, device)
-
-    @classmethod
-    def from_state(cls, count: int, mean: Tensor, packed: Tensor) -> EvenHalf:
-        """The half with these moments; `packed` as `SymmetricSum.packed`."""
-        half = cls(len(mean), mean.device)
-        half.count, half.mean, half.scatter = count, mean, SymmetricSum(len(mean), mean.device, packed)
-        return half
 
     def add(self, rows: Tensor) -> None:
         """Add rows (b, d) of even places, by Chan's formula; no rows change nothing."""
@@ -81,6 +79,8 @@ class GaussianStatistic(Statistic):
     reading a property never changes it. Tensors handed out are views of the state: do not write to them.
     """
 
+    held = ("samples", "_mean", "_trace", "_head", "_tail", "_scatter", "_even")
+
     def __init__(
         self,
         dimension: int,
@@ -97,6 +97,7 @@ class GaussianStatistic(Statistic):
         self.keep = keep
         self.first = first
         self.last = last
+        self.layout = (dimension, keep, first, last)
         self.device = torch.device(device)
         self.samples = 0
         self._mean = self._zeros(dimension)
@@ -209,49 +210,10 @@ class GaussianStatistic(Statistic):
         else:
             self._even.add(batch[self.samples % 2 :: 2])
 
-    @property
-    def bytes(self) -> int:
-        return sum(tensor.nbytes for tensor in self.state().values())
-
-    def state(self) -> dict[str, Tensor]:
-        """The whole state by name, views where that can be: `layout` (int64), the rest float64."""
-        tensors = {
-            "layout": torch.tensor(self._layout(), dtype=torch.int64),
-            "mean": self._mean,
-            "trace": self._trace,
-            "head": self._head.view(),
-        }
-        if self._scatter is not None:
-            tensors["scatter"] = self._scatter.packed
-        if self.samples > self.keep:
-            tensors["tail"] = self.last_rows
-        if self._even is not None:
-            tensors["even_mean"], tensors["even_scatter"] = self._even.mean, self._even.scatter.packed
-        return tensors
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device | str = "cpu") -> GaussianStatistic:
-        """A copy of the statistic whose `state` this is, bit for bit, for every later update too.
-
-        Raises KeyError on missing tensors.
-        """
-        samples, dimension, keep, first, last = tensors["layout"].tolist()
-        statistic = cls(dimension, keep=keep, first=first, last=last, device=device)
-        state = {name: tensor.to(device, copy=True) for name, tensor in tensors.items()}
-        statistic.samples = samples
-        statistic._mean = state["mean"]
-        statistic._trace = state["trace"]
-        statistic._head = Rows(state["head"], limit=max(keep, first))
-        scatter = state.get("scatter")
-        statistic._scatter = None if scatter is None else SymmetricSum(dimension, packed=scatter)
-        if samples > keep:
-            statistic._tail = LastRows(state["tail"], last)
-            even = (state["even_mean"], state["even_scatter"])
-            statistic._even = EvenHalf.from_state((samples + 1) // 2, *even)
-        return statistic
-
-    def _layout(self) -> tuple[int, ...]:
-        return (self.samples, self.dimension, self.keep, self.first, self.last)
+    def restore(self, tensors: Mapping[str, Tensor]) -> Self:
+        if int(tensors["samples"]) > self.keep:
+            self._scatter, self._even = SymmetricSum(self.dimension, self.device), EvenHalf(self.dimension, self.device)
+        return super().restore(tensors)
 
     def _zeros(self, *shape: int) -> Tensor:
         return torch.zeros(shape, dtype=torch.float64, device=self.device)

@@ -147,19 +147,13 @@ class NeighbourScore(Score):
     def widths(self) -> dict[str, int]:
         return {"features": self.balls.dimension}
 
-    def check(self, statistic: Any) -> None:
-        mine, its = self.balls, statistic.balls
-        if mine.neighbours != its.neighbours or not torch.equal(mine.digest, its.digest):
-            raise FixError("the statistic is laid out for another reference; make it with metric.statistic()")
-        super().check(statistic)
-
     def analyse(self, statistic: Any) -> Analysis:
-        self._check_two(statistic)
+        self.check(statistic, least=2)
         return self._analysis(statistic, None)
 
     def analyse_paired(self, statistic: Any, common: Mapping[str, Tensor]) -> Analysis:
         """The analysis of `analyse` with the influence of the rows "features" (m, d). Raises as `analyse` does."""
-        self._check_two(statistic)
+        self.check(statistic, least=2)
         return self._analysis(statistic, self._inside(statistic, common["features"]))
 
     def identity(self) -> Identity:
@@ -169,11 +163,6 @@ class NeighbourScore(Score):
     @abstractmethod
     def _analysis(self, statistic: Any, common: Tensor | None) -> Analysis:
         """The analysis; common: which balls the common rows are inside (·, m), bool."""
-
-    def _check_two(self, statistic: Any) -> None:
-        self.check(statistic)
-        if statistic.samples < 2:
-            raise FixError("the error of 1 sample is not defined")
 
     def _inside(self, statistic: Any, rows: Tensor) -> Tensor:
         """Which balls rows (b, d) are inside (b, m), bool; those of the last call are remembered."""
@@ -199,9 +188,6 @@ class MeanOfHits(NeighbourScore):
 
     def statistic(self) -> HitStatistic:
         return HitStatistic(self.balls, self.most)
-
-    def restore(self, tensors: dict[str, Tensor]) -> HitStatistic:
-        return HitStatistic.from_tensors(tensors, self.balls)
 
     def plug_in(self, statistic: HitStatistic) -> float:
         self.check(statistic)
@@ -262,9 +248,6 @@ class CoverageScore(NeighbourScore):
 
     def statistic(self) -> CoverageStatistic:
         return CoverageStatistic(self.balls)
-
-    def restore(self, tensors: dict[str, Tensor]) -> CoverageStatistic:
-        return CoverageStatistic.from_tensors(tensors, self.balls)
 
     def plug_in(self, statistic: CoverageStatistic) -> float:
         """The share of balls that the n samples reach, which grows with n; from 1 sample or more."""

@@ -41,6 +41,8 @@ class Balls:
         self.neighbours = neighbours
         self.digest = torch.tensor(list(hashlib.sha256(given.data).digest()), dtype=torch.uint8)
         """SHA-256 (32,) of the rows as they were given."""
+        self.layout = (len(given), neighbours, *self.digest.tolist())
+        """The layout of statistics of these balls."""
         self._centre = torch.from_numpy(given.mean(axis=0)).to(device)
         self._rows = torch.from_numpy(given).to(device) - self._centre
         self._squares = self._rows.square().sum(1)
@@ -121,9 +123,12 @@ LAST = 256
 class HitStatistic(Statistic):
     """Σ s and Σ s² of s, the number of balls that a sample is inside, counted up to `most`."""
 
+    held = ("samples", "sums")
+
     def __init__(self, balls: Balls, most: int) -> None:
         self.balls = balls
         self.most = most
+        self.layout = (*balls.layout, most)
         self.samples = 0
         self.sums = torch.zeros(2, dtype=torch.int64)
 
@@ -137,19 +142,6 @@ class HitStatistic(Statistic):
         self.sums = self.sums + torch.stack([scores.sum(), scores.square().sum()]).cpu()
         self.samples += len(batch)
 
-    def state(self) -> dict[str, Tensor]:
-        """`layout` and `sums`, int64."""
-        layout = [self.samples, self.balls.count, self.balls.neighbours, self.most]
-        return {"layout": torch.tensor(layout, dtype=torch.int64), "sums": self.sums}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], balls: Balls) -> HitStatistic:
-        """A copy of the statistic whose `state` this is. Raises KeyError on missing tensors, FixError on others."""
-        samples, most = _read_layout(tensors["layout"], balls)
-        statistic = cls(balls, most)
-        statistic.samples, statistic.sums = samples, tensors["sums"].clone()
-        return statistic
-
 
 class CoverageStatistic(Statistic):
     """The number of samples inside each ball, c (m,), and the balls that the last 256 samples are inside.
@@ -157,8 +149,11 @@ class CoverageStatistic(Statistic):
     It takes 8 bytes a ball, and 32 more for the last samples.
     """
 
+    held = ("samples", "counts", "_last")
+
     def __init__(self, balls: Balls) -> None:
         self.balls = balls
+        self.layout = balls.layout
         self.samples = 0
         self.counts = torch.zeros(balls.count, dtype=torch.int64, device=balls.device)
         self._last = LastRows(pack(torch.zeros(0, balls.count, dtype=torch.bool, device=balls.device)), LAST)
@@ -177,25 +172,6 @@ class CoverageStatistic(Statistic):
         self.counts = counts
         self.samples += len(batch)
 
-    def state(self) -> dict[str, Tensor]:
-        """`layout` and `counts`, int64, and `last`, 8 balls a byte."""
-        layout = [self.samples, self.balls.count, self.balls.neighbours, LAST]
-        return {
-            "layout": torch.tensor(layout, dtype=torch.int64),
-            "counts": self.counts,
-            "last": self._last.copy(),
-        }
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], balls: Balls) -> CoverageStatistic:
-        """A copy of the statistic whose `state` this is. Raises KeyError on missing tensors, FixError on others."""
-        samples, _ = _read_layout(tensors["layout"], balls)
-        statistic = cls(balls)
-        statistic.samples = samples
-        statistic.counts = tensors["counts"].to(balls.device, copy=True)
-        statistic._last = LastRows(tensors["last"].to(balls.device, copy=True), LAST)
-        return statistic
-
 
 def pack(inside: Tensor) -> Tensor:
     """Bool (b, m) as bits, uint8 (b, ⌈m/8⌉)."""
@@ -212,12 +188,3 @@ def unpack(packed: Tensor, count: int) -> Tensor:
 
 def _places(device: torch.device) -> Tensor:
     return torch.arange(8, dtype=torch.uint8, device=device)
-
-
-def _read_layout(layout: Tensor, balls: Balls) -> tuple[int, int]:
-    samples, count, neighbours, last = layout.tolist()
-    if (count, neighbours) != (balls.count, balls.neighbours):
-        raise FixError(
-            f"the statistic is of {count} balls of {neighbours} neighbours, not {balls.count} of {balls.neighbours}"
-        )
-    return samples, last

@@ -214,16 +214,6 @@ class ConditionedScore(Score):
             list_length=self.prompts,
         )
 
-    def restore(self, tensors: dict[str, Tensor]) -> JointStatistic:
-        return JointStatistic.from_tensors(tensors, self.features_map, self.prompts_map, self.joint_map)
-
-    def check(self, statistic: JointStatistic) -> None:
-        own = (self.dimension, self.prompt_dimension, self.width)
-        if statistic.sizes != own or ("features" in self.terms and statistic.features is None):
-            raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
-        if statistic.samples < 1:
-            raise FixError("a kernel score needs at least 1 sample")
-
     def parts(self, statistic: JointStatistic) -> dict[EntropyName, KernelStatistic]:
         """The statistic of each entropy in `terms`. Raises FixError as `check` does."""
         self.check(statistic)

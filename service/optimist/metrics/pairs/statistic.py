@@ -39,8 +39,6 @@ def pair_maps(
 
 EntropyName = str
 """An entropy by its statistic: "joint", "prompts" or "features"."""
-ENTROPY_NAMES: tuple[EntropyName, ...] = ("joint", "prompts", "features")
-"""The kernel statistics a `JointStatistic` holds, as its tensors name them."""
 
 
 def joint_map(features: GaussianFourier, prompts: GaussianFourier) -> GaussianFourier:
@@ -63,6 +61,8 @@ class JointStatistic(Statistic):
     the list that the prompts are, if they are one. Raises FixError on maps of different r, or on `last` below 0.
     """
 
+    held = ("samples", "joint", "prompts", "features")
+
     def __init__(
         self,
         features: GaussianFourier,
@@ -80,6 +80,7 @@ class JointStatistic(Statistic):
         self.prompts = KernelStatistic(prompts, last=last, halves=halves, prompts=list_length)
         self.features = KernelStatistic(features, last=last, halves=halves, prompts=list_length) if marginal else None
         self.list_length = list_length
+        self.layout = (features.dimension, prompts.dimension, self.width, last, int(marginal))
 
     @property
     def prompt_dimension(self) -> int:
@@ -95,11 +96,6 @@ class JointStatistic(Statistic):
     def width(self) -> int:
         """2r, the columns of every φ."""
         return self.joint.width
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """d, d_t and the columns of every φ, which a metric compares with its own."""
-        return (self.dimension, self.prompt_dimension, self.width)
 
     @property
     def listed(self) -> ListedPrompts | None:
@@ -122,35 +118,3 @@ class JointStatistic(Statistic):
         if self.features is not None:
             self.features.update(features, listed=listed)
         self.samples = self.joint.samples
-
-    def state(self) -> dict[str, Tensor]:
-        """The state of each `KernelStatistic`, as `joint.layout` etc.; the feature maps are left out."""
-        return {f"{part}.{name}": tensor for part, held in self._parts() for name, tensor in held.state().items()}
-
-    @classmethod
-    def from_tensors(
-        cls,
-        tensors: Mapping[str, Tensor],
-        features: GaussianFourier,
-        prompts: GaussianFourier,
-        joint: GaussianFourier | None = None,
-    ) -> JointStatistic:
-        """A copy of the statistic whose `state` this is, bit for bit, for every later update too, on the maps' device.
-
-        Raises KeyError on missing tensors, FixError on maps of other sizes.
-        """
-        split: dict[str, dict[str, Tensor]] = {part: {} for part in ENTROPY_NAMES}
-        for key, tensor in tensors.items():
-            part, name = key.split(".")
-            split[part][name] = tensor
-        statistic = cls(features, prompts, marginal=bool(split["features"]), joint=joint)
-        statistic.joint = KernelStatistic.from_tensors(split["joint"], statistic.joint.feature_map)
-        statistic.prompts = KernelStatistic.from_tensors(split["prompts"], prompts)
-        if statistic.features is not None:
-            statistic.features = KernelStatistic.from_tensors(split["features"], features)
-        statistic.samples, statistic.list_length = statistic.joint.samples, statistic.joint.list_length
-        return statistic
-
-    def _parts(self) -> list[tuple[str, KernelStatistic]]:
-        held = zip(ENTROPY_NAMES, (self.joint, self.prompts, self.features), strict=True)
-        return [(name, part) for name, part in held if part is not None]

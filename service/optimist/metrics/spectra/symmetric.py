@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from optimist.metrics.state import Kept
 from optimist_client.errors import FixError
 
 PANEL = 256
@@ -14,7 +15,7 @@ PANEL = 256
 2000 rows a symmetric product takes 0.67, 0.70, 0.81 of a whole product's time with panels of 128, 256, 512."""
 
 
-class SymmetricSum:
+class SymmetricSum(Kept):
     """Σ xxᵀ (width, width) of rows x, float64, as the lower triangle of blocks: half the arithmetic and the memory.
 
     Panel k holds rows k·256 … of the matrix up to its own diagonal block. All panels lie one after the other in one
@@ -24,14 +25,22 @@ class SymmetricSum:
     def __init__(self, width: int, device: torch.device | str = "cpu", packed: Tensor | None = None) -> None:
         self.width = width
         self._edges = edges(width)
-        sizes = [(stop - start) * stop for start, stop in self._edges]
+        self._sizes = [(stop - start) * stop for start, stop in self._edges]
         if packed is None:
-            packed = torch.zeros(sum(sizes), dtype=torch.float64, device=device)
-        elif packed.shape != (sum(sizes),):
-            raise FixError(f"expected {sum(sizes)} packed entries for a width of {width}, not {tuple(packed.shape)}")
-        self.packed = packed
+            packed = torch.zeros(sum(self._sizes), dtype=torch.float64, device=device)
+        self.take(packed)
+
+    @property
+    def tensor(self) -> Tensor:
+        return self.packed
+
+    def take(self, tensor: Tensor) -> None:
+        size = sum(self._sizes)
+        if tensor.shape != (size,):
+            raise FixError(f"expected {size} packed entries for a width of {self.width}, not {tuple(tensor.shape)}")
+        self.packed = tensor
         """The panels (m,), m between width²/2 and width². A view of the state: do not write to it."""
-        parts = packed.split(sizes)
+        parts = tensor.split(self._sizes)
         self._panels = [part.view(-1, stop) for part, (_, stop) in zip(parts, self._edges, strict=True)]
 
     @classmethod

@@ -38,7 +38,6 @@ from optimist.metrics.vendi.spectrum import (
     weights_of,
 )
 from optimist.metrics.vendi.statistic import KernelStatistic
-from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     from optimist.metrics.vendi.score import VendiScore
@@ -136,9 +135,7 @@ def entropy_influence(metric: VendiScore, statistic: KernelStatistic, *common: T
 
     Raises FixError as `VendiScore.analyse` does.
     """
-    metric.check(statistic)
-    if statistic.samples < 2:
-        raise FixError("the influence of 1 sample is not defined")
+    metric.check(statistic, least=2)
     features = [metric.common_features(statistic, rows) for rows in common]
     if metric.order == 2.0 and metric.truncation is None:
         return _by_pairs(metric, statistic, *features)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.rows import LastRows
+from optimist.metrics.state import Stateful
 from optimist_client.errors import FixError
 
 UNKNOWN = -1
@@ -78,12 +79,14 @@ def _prompt_means(values: Tensor, prompts: Tensor) -> Tensor:
     return (sums / counts)[place]
 
 
-class ListedPrompts:
+class ListedPrompts(Stateful):
     """Which prompt of a list each sample of a stream belongs to, and the mean of k² over pairs of one prompt.
 
     While the statistic holds all φ, all pairs of one prompt count. From then on, a φ is paired with the one before it
     of its prompt, for `TRACKED` prompts at most: the mean enters with a weight of 1/n only.
     """
+
+    held = ("counts", "unknown", "_held", "_sums", "_latest", "_has")
 
     def __init__(self, length: int, width: int, last: int, device: torch.device) -> None:
         if length < 1:
@@ -144,14 +147,19 @@ class ListedPrompts:
 
     def drop_rows(self, rows: Tensor) -> None:
         """Go on without all φ: `rows` (n, width) are those so far."""
-        assert isinstance(self._held, Tensor)
-        prompts = self._held[:, 0]
+        held = self._held
+        assert isinstance(held, Tensor)
         self._sums = torch.tensor(self._all_pairs(rows), dtype=torch.float64)
+        self.go_on()
+        self._remember(held[:, 0], rows)
+        self._held = LastRows(held[-self._last :].clone(), self._last)
+
+    def go_on(self) -> None:
+        """Begin to keep the last φ of prompts."""
         slots = min(self.length, TRACKED)
         self._latest = self._latest.new_zeros(slots, self._latest.shape[1])
         self._has = torch.zeros(slots, dtype=torch.bool)
-        self._remember(prompts, rows)
-        self._held = LastRows(self._held[-self._last :].clone(), self._last)
+        self._held = LastRows(torch.zeros(0, 1, dtype=torch.int64), self._last)
 
     def mean_square(self, total: float, n: int, rows: Tensor | None) -> float:
         """θ, the mean of k² over pairs of a list, from its sum over all n(n − 1) ordered pairs.
@@ -186,32 +194,6 @@ class ListedPrompts:
     def _of_last(self, count: int) -> Tensor:
         """The prompts (count,) of the last samples."""
         return self.last[len(self.last) - count :]
-
-    def state(self) -> dict[str, Tensor]:
-        held = self._held if isinstance(self._held, Tensor) else self._held.copy()
-        return {
-            "prompts_layout": torch.tensor([self.length], dtype=torch.int64),
-            "prompts_counts": torch.cat([self.counts, torch.tensor([self.unknown])]),
-            "prompts_held": held,
-            "prompts_sums": self._sums,
-            "prompts_latest": self._latest,
-            "prompts_has": self._has,
-        }
-
-    @classmethod
-    def from_tensors(
-        cls, tensors: dict[str, Tensor], width: int, last: int, device: torch.device, *, holds_rows: bool
-    ) -> ListedPrompts:
-        """The inverse of `state`. Raises KeyError on missing tensors."""
-        listed = cls(int(tensors["prompts_layout"]), width, last, device)
-        state = {name: tensor.cpu().clone() for name, tensor in tensors.items() if name.startswith("prompts_")}
-        *counts, listed.unknown = state["prompts_counts"].tolist()
-        listed.counts = torch.tensor(counts, dtype=torch.int64)
-        held = state["prompts_held"]
-        listed._held = held if holds_rows else LastRows(held, last)
-        listed._sums, listed._has = state["prompts_sums"], state["prompts_has"]
-        listed._latest = state["prompts_latest"].to(device)
-        return listed
 
     def _all_pairs(self, rows: Tensor) -> tuple[float, float]:
         """Σ k² over the ordered pairs of one prompt among all φ, and how many there are."""

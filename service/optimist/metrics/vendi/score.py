@@ -210,15 +210,6 @@ class VendiScore(Score):
         """
         return KernelStatistic(self.feature_map, halves=halves, prompts=self.prompts)
 
-    def restore(self, tensors: dict[str, Tensor]) -> KernelStatistic:
-        return KernelStatistic.from_tensors(tensors, self.feature_map)
-
-    def check(self, statistic: KernelStatistic) -> None:
-        if statistic.sizes != (self.dimension, self.width):
-            raise FixError("the statistic is laid out for another metric; make it with metric.statistic()")
-        if statistic.samples < 1:
-            raise FixError("a kernel score needs at least 1 sample")
-
     def follow(self, statistic: KernelStatistic) -> None:
         """Keep a cache that makes the plug-in of this statistic cheap; call it again after every batch.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Self
 
 import numpy as np
 import torch
@@ -122,6 +123,8 @@ class KernelStatistic(Statistic):
     the samples' prompts are, if they are one.
     """
 
+    held = ("samples", "_rows", "_tail", "_moments", "listed")
+
     def __init__(
         self, feature_map: FeatureMap, *, last: int = 512, halves: bool = False, prompts: int | None = None
     ) -> None:
@@ -130,10 +133,11 @@ class KernelStatistic(Statistic):
         self.feature_map = feature_map
         self.last = last
         self.halves = halves
+        self.layout = (feature_map.dimension, feature_map.width, last)
         self.samples = 0
         self._rows = Rows(self._no_rows(), limit=self.width)
         self._tail = LastRows(self._no_rows(), last)
-        self._moments: tuple[SymmetricSum, ...] | None = None
+        self._moments: dict[int, SymmetricSum] = {}
         self.list_length = prompts
         self.listed = None if prompts is None else ListedPrompts(prompts, self.width, last, feature_map.device)
 
@@ -145,11 +149,6 @@ class KernelStatistic(Statistic):
     @property
     def width(self) -> int:
         return self.feature_map.width
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """d and the columns of φ, which a metric compares with its own."""
-        return (self.dimension, self.width)
 
     @property
     def moment(self) -> Tensor:
@@ -165,18 +164,18 @@ class KernelStatistic(Statistic):
 
     @property
     def holds_rows(self) -> bool:
-        return self._moments is None
+        return not self._moments
 
     @property
     def rows(self) -> Tensor | None:
         """All φ (samples, width) in log order while samples ≤ width, else None."""
-        return self._rows.view() if self._moments is None else None
+        return self._rows.view() if self.holds_rows else None
 
     @property
     def last_rows(self) -> Tensor:
         """The last min(samples, `last`) φ, in log order."""
         # A copy: the last bit of a sum depends on where its rows begin in memory.
-        return self._rows.tail(self.last) if self._moments is None else self._tail.copy()
+        return self._rows.tail(self.last) if self.holds_rows else self._tail.copy()
 
     def times(self, rows: Tensor) -> Tensor:
         """Rows (b, width) times S (b, width)."""
@@ -185,12 +184,12 @@ class KernelStatistic(Statistic):
 
     def latest(self, count: int) -> Tensor | None:
         """A copy of the last `count` φ, in log order; None where not so many are kept."""
-        held = self._rows if self._moments is None else self._tail
+        held = self._rows if self.holds_rows else self._tail
         return held.tail(count) if count <= len(held) else None
 
     def half_moment(self, parity: int) -> Tensor:
         """Σ φφᵀ (width, width) over the samples of even (0) or odd (1) index. Raises FixError where not kept."""
-        if self._moments is None:
+        if self.holds_rows:
             half = self._rows.view()[parity::2]
             return half.T @ half
         if not self.halves:
@@ -199,11 +198,11 @@ class KernelStatistic(Statistic):
 
     def part(self, half: Half | None = None) -> SecondMoment:
         """Σ φφᵀ over the samples of even (0) or odd (1) index, None: over all. Raises FixError where not kept."""
-        if self._moments is None:
+        if self.holds_rows:
             rows = self._rows.view()
             return SecondMoment(rows if half is None else rows[half::2].clone())
         if half is None:
-            return SecondMoment(sums=self._moments, count=self.samples)
+            return SecondMoment(sums=[*self._moments.values()], count=self.samples)
         if not self.halves:
             raise FixError("the halves of the stream are kept only with halves=True")
         return SecondMoment(sums=(self._moments[half],), count=(self.samples + 1 - half) // 2)
@@ -223,42 +222,12 @@ class KernelStatistic(Statistic):
                 self.listed.add(prompts[place], block)
             self._add(block)
 
-    def state(self) -> dict[str, Tensor]:
-        """The whole state by name but the feature map, views where that can be: `layout` (int64), the rest float64."""
-        tensors = {
-            "layout": torch.tensor(self._layout(), dtype=torch.int64),
-            "rows": self._rows.view() if self._moments is None else self.last_rows,
-        }
-        for index, moment in enumerate(self._moments or ()):
-            tensors[f"moment_{index}"] = moment.packed
-        return tensors if self.listed is None else {**tensors, **self.listed.state()}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], feature_map: FeatureMap) -> KernelStatistic:
-        """A copy of the statistic whose `state` this is, bit for bit, for every later update too, on the map's device.
-
-        Raises KeyError on missing tensors, FixError on a feature map of other sizes.
-        """
-        samples, dimension, width, last, halves = tensors["layout"].tolist()
-        if (dimension, width) != (feature_map.dimension, feature_map.width):
-            sizes = (feature_map.dimension, feature_map.width)
-            raise FixError(f"the statistic is of a feature map of sizes {(dimension, width)}, not {sizes}")
-        statistic = cls(feature_map, last=last, halves=bool(halves))
-        state = {name: tensor.to(feature_map.device, copy=True) for name, tensor in tensors.items()}
-        statistic.samples = samples
-        if "prompts_layout" in state:
-            listed = ListedPrompts.from_tensors(state, width, last, feature_map.device, holds_rows=samples <= width)
-            statistic.listed, statistic.list_length = listed, listed.length
-        if samples <= width:
-            statistic._rows = Rows(state["rows"], limit=width)
-            return statistic
-        statistic._tail = LastRows(state["rows"], last)
-        moments = [state[f"moment_{index}"] for index in range(2 if halves else 1)]
-        statistic._moments = tuple(SymmetricSum(width, packed=moment) for moment in moments)
-        return statistic
-
-    def _layout(self) -> tuple[int, int, int, int, int]:
-        return (self.samples, self.dimension, self.width, self.last, int(self.halves))
+    def restore(self, tensors: Mapping[str, Tensor]) -> Self:
+        if int(tensors["samples"]) > self.width:
+            self._begin_sums()
+            if self.listed is not None:
+                self.listed.go_on()
+        return super().restore(tensors)
 
     def _no_rows(self) -> Tensor:
         return torch.zeros(0, self.width, dtype=torch.float64, device=self.feature_map.device)
@@ -266,7 +235,7 @@ class KernelStatistic(Statistic):
     def _add(self, features: Tensor) -> None:
         """Take φ (b, width) that follow the samples so far."""
         total = self.samples + len(features)
-        if self._moments is None:
+        if self.holds_rows:
             self._rows.append(features)
             self.samples = total
             if total > self.width:
@@ -279,24 +248,25 @@ class KernelStatistic(Statistic):
 
     def _build(self) -> None:
         """Turn the rows into the sums, keeping the last of them."""
-        device = self.feature_map.device
         if self.listed is not None:
             self.listed.drop_rows(self._rows.view())
-        self._moments = tuple(SymmetricSum(self.width, device) for _ in range(2 if self.halves else 1))
+        self._begin_sums()
         self._accumulate(self._rows.view(), 0)
         self._tail = LastRows(self._rows.tail(self.last), self.last)
         self._rows = Rows(self._no_rows(), limit=self.width)
 
+    def _begin_sums(self) -> None:
+        device = self.feature_map.device
+        self._moments = {parity: SymmetricSum(self.width, device) for parity in range(2 if self.halves else 1)}
+
     def _accumulate(self, features: Tensor, start: int) -> None:
         """Add φ whose first has index `start` in the log."""
-        assert self._moments is not None
-        for parity, moment in enumerate(self._moments):
+        for parity, moment in self._moments.items():
             part = features[(start + parity) % 2 :: 2] if self.halves else features
             moment.add(part)
 
     def _whole(self) -> SymmetricSum:
         """S, once the rows are dropped."""
-        assert self._moments is not None
         if not self.halves:
             return self._moments[0]
         return SymmetricSum(self.width, packed=self._moments[0].packed + self._moments[1].packed)

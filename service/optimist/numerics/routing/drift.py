@@ -66,9 +66,7 @@ class Drift:
 
     @property
     def bytes(self) -> int:
-        width = len(self._weights)
-        sizes = (self._calibration.size, self._facts.size, self._bets.size)
-        return 8 * (width + width * (width + 1) // 2 + sum(sizes))
+        return sum(array.nbytes for array in self.state().values())
 
     @property
     def change(self) -> Change | None:
