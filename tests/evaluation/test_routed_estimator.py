@@ -156,7 +156,7 @@ def test_a_snapshot_goes_on_to_the_bits_of_the_whole_log():
         resumed.apply(log[position:])
         assert resumed.freeze() == frozen
     for other in (None, ContextMap.drawn(COLUMNS, WIDTH, 1.6), ContextMap.drawn(COLUMNS, 8, 1.5)):
-        with pytest.raises(ValueError, match=r"cannot be read|of another metric"):
+        with pytest.raises(ValueError, match=r"cannot be read|of another (metric|kind)"):
             CachedStatistic.thaw(frozen, 60, bound_of(), 0.1, contexts=other, ordinal=2)
 
 

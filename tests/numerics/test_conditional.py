@@ -246,7 +246,7 @@ def test_other_layouts_are_not_mixed():
             InformationVendi(*maps).plug_in(other)
     with pytest.raises(ValueError, match="at least 1 sample"):
         ConditionalVendi(*maps).plug_in(ConditionalVendi(*maps).statistic())
-    with pytest.raises(ValueError, match="of 1 sample"):
+    with pytest.raises(ValueError, match="at least 2 samples"):
         ConditionalVendi(*maps).analyse(fed(JointStatistic(*maps), pairs_of(0, 1), 1))
     with pytest.raises(ValueError, match="halves=True"):
         InfluenceBound(ConditionalVendi(*maps, order=3.0)).estimate(statistic)

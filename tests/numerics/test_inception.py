@@ -143,7 +143,7 @@ def test_what_makes_no_sense_is_refused():
     for make_bound in BOUNDS.values():
         with pytest.raises(ValueError, match="delta"):
             make_bound(InceptionScore(3), 1.0)
-        with pytest.raises(ValueError, match="3 classes, not 4"):
+        with pytest.raises(ValueError, match="another metric"):
             make_bound(InceptionScore(4)).estimate(statistic)
         with pytest.raises(ValueError, match="at least 1 sample"):
             make_bound(InceptionScore(3)).estimate(ClassStatistic(3))

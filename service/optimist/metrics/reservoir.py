@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.metrics.rows import Rows
-from optimist.metrics.state import below
+from optimist.metrics.state import Stateful, below
 from optimist_client.errors import FixError
 from optimist_client.tensors import LONGEST_ID, pack_ids, unpack_ids
 
 
-class Reservoir:
+class Reservoir(Stateful):
     """The `capacity` samples of a log whose index has the smallest hash: a uniform sample without any random state.
 
     Bottom-k sampling: which samples are kept depends only on their number, not on the batches. Rows are kept unchanged,
@@ -122,7 +122,6 @@ class Reservoir:
         }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> Self:
-        """Take over a `state`, bit for bit, for every later update too. Raises KeyError on missing tensors."""
         left = dict(tensors)
         self.capacity, self.samples = left["layout"].tolist()
         self._indices, self._limit = left["indices"].numpy().copy(), 2**64

@@ -29,8 +29,8 @@ class Kept(ABC):
 class Stateful:
     """Base of what has a state: all that the attributes named in `held` hold.
 
-    These are numbers, lists of numbers, tensors, arrays, objects of `Kept`, others with a state of their own, and
-    mappings of these. An attribute that is None has no state.
+    These are numbers, lists of numbers, tensors, arrays, objects of `Kept`, others with a state of their own (of arrays,
+    where they know no torch), and mappings of these. An attribute that is None has no state.
     """
 
     held: ClassVar[tuple[str, ...]] = ()
@@ -89,7 +89,8 @@ def _state(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
 def _restored(name: str, value: Any, left: dict[str, Tensor]) -> Any:
     """The value as the tensors say, which are taken out of `left`; `value` shows its kind."""
     if _is_stateful(value):
-        value.restore(below(name, left))
+        own = below(name, left)
+        value.restore(own if isinstance(value, Stateful) else {key: part.numpy() for key, part in own.items()})
     elif isinstance(value, Mapping):
         return {key: _restored(f"{name}/{key}", part, left) for key, part in value.items()}
     elif isinstance(value, Kept):

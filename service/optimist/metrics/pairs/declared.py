@@ -218,7 +218,10 @@ class ConditionedScore(Score):
         """The statistic of each entropy in `terms`. Raises FixError as `check` does."""
         self.check(statistic)
         held = {"joint": statistic.joint, "prompts": statistic.prompts, "features": statistic.features}
-        return {part: of_part for part, of_part in held.items() if of_part is not None and part in self.terms}
+        found = {part: of_part for part, of_part in held.items() if of_part is not None and part in self.terms}
+        if len(found) < len(self.terms):
+            raise FixError("the statistic is laid out for another metric, without one of its entropies")
+        return found
 
     def plug_in(self, statistic: JointStatistic) -> float:
         parts = self.parts(statistic)

@@ -80,7 +80,7 @@ class JointStatistic(Statistic):
         self.prompts = KernelStatistic(prompts, last=last, halves=halves, prompts=list_length)
         self.features = KernelStatistic(features, last=last, halves=halves, prompts=list_length) if marginal else None
         self.list_length = list_length
-        self.layout = (features.dimension, prompts.dimension, self.width, last, int(marginal))
+        self.layout = (features.dimension, prompts.dimension, self.width, last)
 
     @property
     def prompt_dimension(self) -> int:

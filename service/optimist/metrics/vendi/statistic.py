@@ -123,7 +123,7 @@ class KernelStatistic(Statistic):
     the samples' prompts are, if they are one.
     """
 
-    held = ("samples", "_rows", "_tail", "_moments", "listed")
+    held = ("samples", "parities", "_rows", "_tail", "_moments", "listed")
 
     def __init__(
         self, feature_map: FeatureMap, *, last: int = 512, halves: bool = False, prompts: int | None = None
@@ -133,6 +133,8 @@ class KernelStatistic(Statistic):
         self.feature_map = feature_map
         self.last = last
         self.halves = halves
+        self.parities = (0, 1) if halves else (0,)
+        """The sums that it has."""
         self.layout = (feature_map.dimension, feature_map.width, last)
         self.samples = 0
         self._rows = Rows(self._no_rows(), limit=self.width)
@@ -257,7 +259,7 @@ class KernelStatistic(Statistic):
 
     def _begin_sums(self) -> None:
         device = self.feature_map.device
-        self._moments = {parity: SymmetricSum(self.width, device) for parity in range(2 if self.halves else 1)}
+        self._moments = {parity: SymmetricSum(self.width, device) for parity in self.parities}
 
     def _accumulate(self, features: Tensor, start: int) -> None:
         """Add φ whose first has index `start` in the log."""
