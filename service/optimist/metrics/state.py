@@ -29,8 +29,8 @@ class Kept(ABC):
 class Stateful:
     """Base of what has a state: all that the attributes named in `held` hold.
 
-    These are numbers, lists of numbers, tensors, arrays, objects of `Kept`, others with a state of their own (of arrays,
-    where they know no torch), and mappings of these. An attribute that is None has no state.
+    These are numbers, lists of numbers, tensors, arrays, objects of `Kept`, others with a state of their own (of
+    arrays, where they know no torch), and mappings of these. An attribute that is None has no state.
     """
 
     held: ClassVar[tuple[str, ...]] = ()
