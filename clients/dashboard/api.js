@@ -35,9 +35,10 @@ export const forget = (kind) => known.delete(kind);
 
 export const getText = async (path) => (await ask(path, { cache: "no-store" })).text();
 
-export async function change(method, path, body) {
+export async function change(method, path, body, timeout = TIMEOUT) {
   const reply = await ask(path, {
     method,
+    signal: AbortSignal.timeout(timeout),
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
   });
@@ -52,7 +53,7 @@ export async function signIn(key) {
 async function ask(path, options) {
   let reply;
   try {
-    reply = await fetch(path, { ...options, signal: AbortSignal.timeout(TIMEOUT) });
+    reply = await fetch(path, { signal: AbortSignal.timeout(TIMEOUT), ...options });
   } catch (error) {
     throw new Unreachable(error.message);
   }

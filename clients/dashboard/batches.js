@@ -1,10 +1,12 @@
 // Anomalous batches, of which several can be retracted, or accepted as they are, at once; and the batches that were.
-import { change, generatorPath } from "./api.js";
+import { change, experimentPath } from "./api.js";
 import { Choice } from "./choice.js";
 import { askFor, fill, h, say } from "./dom.js";
 import { count, date, samples as counted } from "./format.js";
+import { outcome } from "./outcome.js";
 
 const LISTED = 256; // the service names no more batches of an experiment
+const TRIAL = 60_000; // milliseconds that a trial may take
 const REASON = 250; // characters: at most 1,024 bytes in UTF-8, with room for what stands around them
 
 export function batches(config, refresh) {
@@ -12,12 +14,11 @@ export function batches(config, refresh) {
   const problem = h("p", { class: "problem", role: "alert" });
   const more = h("p", { class: "quiet" });
   const whose = new Choice("anomalies-of", "Select", () => {
-    chosen = new Set(shown.filter(({ generator }) => ["*", generator].includes(whose.value)).map(keyOf));
+    chosen = new Set(shown.filter((one) => ["all", `generator ${one.generator}`, `worker ${one.worker}`].includes(whose.value)).map(keyOf));
     offer();
   });
-  const retract = h("button", { class: "small", onclick: () => act("Retract", (path, reason) => change("DELETE", path, { reason }), chosenOnes()) });
-  const accept = h("button", { class: "small", onclick: () =>
-    act("Accept", (path, reason) => change("PUT", `${path}/acceptance`, { reason }), chosenOnes().filter(({ acceptable }) => acceptable)) });
+  const retract = h("button", { class: "small", onclick: () => act("retract", chosenOnes()) });
+  const accept = h("button", { class: "small", onclick: () => act("accept", chosenOnes().filter(({ acceptable }) => acceptable)) });
   const anomalies = card("anomalies", "Anomalous batches", h("p", { class: "quiet" },
     "These batches count although they repeat earlier ones or are on another scale than others. Retract those that should not count. Accept those on "
     + "another scale that are right."), more, h("div", { class: "tools admin" }, whose.element, retract, accept));
@@ -41,16 +42,19 @@ export function batches(config, refresh) {
     accept.disabled = acceptable === 0;
   }
 
-  async function act(what, send, those) {
-    const which = those.length === 1 ? `Batch ${count(those[0].position)} of ${those[0].generator}` : `${count(those.length)} batches`;
-    const text = what === "Retract" ? ifRetracted(which, those, report) : ifAccepted(which, those, report);
-    const reason = await askFor(`${what} ${which.replace("Batch", "batch")}?`, text, what, "Reason", REASON);
+  // what: "retract" or "accept". The answer to a trial says what would follow.
+  async function act(what, those) {
+    const which = those.length === 1 ? `batch ${count(those[0].position)} of ${those[0].generator}` : `${count(those.length)} batches`;
+    const wanted = { [what]: those.map(({ generator, position }) => ({ generator, position })) };
+    const path = `${experimentPath(config.name)}/corrections`;
+    const reason = await askFor(`${VERBS[what]} ${which}?`, TEXTS[what], VERBS[what], "Reason", REASON,
+      outcome(report, change("POST", `${path}?trial=true`, wanted, TRIAL)));
     if (reason === null) return;
     say(note, "");
     say(problem, "");
     try {
-      for (const { generator, position } of those) await send(`${generatorPath(config.name, generator)}/batches/${position}`, reason);
-      say(note, what === "Retract" ? `${which} no longer ${those.length === 1 ? "counts" : "count"}.` : `${which} ${those.length === 1 ? "is" : "are"} accepted.`);
+      await change("POST", path, { ...wanted, reason });
+      say(note, `${VERBS[what]}ed: ${which}.`);
     } catch (error) {
       say(problem, error.message);
     }
@@ -64,8 +68,9 @@ export function batches(config, refresh) {
     draw(now) {
       report = now;
       shown = report.anomalies.filter((anomaly) => !anomaly.retracted);
-      const generators = [...new Set(shown.map(({ generator }) => generator))];
-      whose.offer([["", "None"], ["*", "All"], ...(generators.length > 1 ? generators.map((one) => [one, `All of ${one}`]) : [])]);
+      const groups = ["generator", "worker"].map((of) => [of, [...new Set(shown.map((one) => one[of]).filter(Boolean))]]);
+      whose.offer([["", "None"], ["all", "All"], ...groups.flatMap(([of, names]) =>
+        (of === "worker" || names.length > 1 ? names.map((name) => [`${of} ${name}`, `All of ${of} ${name}`]) : []))]);
       say(more, report.anomalies.length < LISTED ? "" : `The first ${LISTED} are listed; the standings count all.`);
       anomalies.draw(shown, ANOMALY, (anomaly) => [
         h("td", { class: "admin" }, h("input", { type: "checkbox", value: keyOf(anomaly), "aria-label": `Select batch ${anomaly.position} of ${anomaly.generator}`,
@@ -90,26 +95,11 @@ export function batches(config, refresh) {
 
 const keyOf = ({ generator, position }) => `${position} ${generator}`;
 
-// What the report says once these batches are retracted: what is left, until scores are computed again.
-function ifRetracted(which, those, { standings, decision }) {
-  const left = standings.filter(({ generator }) => those.some((one) => one.generator === generator)).map(({ generator, samples }) => {
-    const lost = those.filter((one) => one.generator === generator).reduce((sum, one) => sum + one.samples, 0);
-    return `${generator} keeps ${counted(Math.max(0, samples - lost))}`;
-  });
-  const drops = decision.decided ? " If the decision rests on any of them, the report says \"Not decided yet\" until it is made again without them." : "";
-  return `${which} ${those.length === 1 ? "stops" : "stop"} counting: ${left.join(", ")}, and scores are computed again.${drops} This cannot be `
-    + "undone. The reason stays on record.";
-}
-
-// What the report says once these batches are accepted.
-function ifAccepted(which, those, { answer, decision }) {
-  const left = (decision.anomalies ?? []).filter(({ generator, positions, whole }) =>
-    whole || positions.some((position) => !those.some((one) => one.generator === generator && one.position === position)));
-  const then = !decision.unless ? ""
-    : left.length ? " The decision stays provisional, because it rests on others, too."
-    : ` The report then says: "${answer.replace(`, ${decision.unless}`, "")}"`;
-  return `${which} ${those.length === 1 ? "is" : "are"} right, though on another scale than others.${then} The reason stays on record.`;
-}
+const VERBS = { retract: "Retract", accept: "Accept" };
+const TEXTS = {
+  retract: "What is retracted no longer counts; scores are computed again. This cannot be undone, and the reason stays on record.",
+  accept: "What is accepted is right, though on another scale than others. The reason stays on record.",
+};
 
 const ANOMALY = ["", "Batch", "What is anomalous"];
 const RETRACTED = ["Batch", "Reason", "Retracted"];
@@ -137,10 +127,10 @@ function card(id, title, ...texts) {
 }
 
 // The cell that says which batch it is.
-function origin({ generator, position, until, pick, samples }, more) {
+function origin({ generator, position, until, pick, worker, samples }, more) {
   const all = until ? `all batches up to ${count(until)}` : "all batches so far";
   const which = position ? `batch ${count(position)}` : all;
-  const facts = [which, pick && `pick ${count(pick)}`, samples && counted(samples), ...more];
+  const facts = [which, pick && `pick ${count(pick)}`, worker && `worker ${worker}`, samples && counted(samples), ...more];
   return h("th", { scope: "row" }, h("div", { class: "name" }, generator),
     h("div", { class: "quiet" }, facts.filter(Boolean).join(", ")));
 }

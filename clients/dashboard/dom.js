@@ -33,8 +33,9 @@ function append(element, children) {
 export const confirm = async (title, text, yes) => (await askFor(title, text, yes)) !== null;
 
 // Ask the user to confirm an action, with a text of at most `longest` characters if there is a `label` for it.
-// Resolves to the text, or to null if it was not confirmed.
-export function askFor(title, text, yes, label = "", longest = 0) {
+// Resolves to the text, or to null if it was not confirmed. then: a promise of elements that say what would follow, which
+// are shown once they are there.
+export function askFor(title, text, yes, label = "", longest = 0, then = null) {
   const part = (name) => document.getElementById(`confirm-${name}`);
   const dialog = document.getElementById("confirm");
   const input = part("input");
@@ -47,6 +48,9 @@ export function askFor(title, text, yes, label = "", longest = 0) {
   input.maxLength = longest;
   input.value = "";
   part("no").onclick = () => dialog.close();
+  fill(part("then"), then && h("p", { class: "quiet" }, "Working out what the report would then say …"));
+  const asked = (dialog.asked = {});
+  then?.then((shown) => dialog.asked === asked && fill(part("then"), shown));
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {

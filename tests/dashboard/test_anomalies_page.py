@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx
 import numpy as np
 import pytest
@@ -64,14 +66,21 @@ def test_anomalous_batches_are_listed_with_what_is_odd(open_page: OpenPage, clie
     rows.first.get_by_role("checkbox").uncheck()
     boxes["2 of good"].check()
     retract.click()
-    expect(dialog).to_contain_text("Batch 2 of good stops counting: good keeps")
+    # What the report would then say is there before anything is done.
+    then = dialog.get_by_role("status")
+    expect(then).to_contain_text("exact, unless more is told meanwhile")
+    told = {one.generator: one.samples for one in experiment.report().standings}
+    row = then.locator("tbody tr", has_text="good")
+    expect(row.locator("td").nth(1)).to_have_text(re.compile(f" of {told['good']} samples$"))
+    expect(row.locator("td").nth(2)).to_have_text(re.compile(f" of {told['good'] - 20} samples$"))
+    assert not any(anomaly.retracted for anomaly in experiment.anomalies())
     dialog.get_by_label("Reason").fill("<b>overflow</b>")
     page.keyboard.press("Enter")
     gone = page.get_by_role("region", name="Retracted batches table").locator("tbody tr")
     expect(gone).to_contain_text("good")
     expect(gone).to_contain_text("<b>overflow</b>")
     expect(rows).to_have_count(2)
-    expect(page.get_by_role("status").get_by_text("Batch 2 of good no longer counts.")).to_be_visible()
+    expect(page.get_by_role("status").get_by_text("Retracted: batch 2 of good.")).to_be_visible()
     boxes["2 of bad"].check()
     accept.click()
     dialog.get_by_label("Reason").fill("so it is")
@@ -96,7 +105,7 @@ def test_a_provisional_decision_is_called_so_until_its_batches_are_accepted(open
         "provisional", list(shifts), reference=(np.zeros(8), np.eye(8)), policy="uniform", batch_size=20, grow=False
     )
     seen = dict.fromkeys(shifts, 0)
-    for pick in experiment.picks():
+    for pick in experiment.picks(worker="gpu-07"):
         seen[pick.generator] += 1
         scale = 255.0 if (pick.generator, seen[pick.generator]) == ("worse", 2) else 1.0
         pick.tell(scale * (np.random.default_rng(pick.seed).standard_normal((pick.size, 8)) + shifts[pick.generator]))
@@ -106,11 +115,11 @@ def test_a_provisional_decision_is_called_so_until_its_batches_are_accepted(open
     expect(page.locator(".title .badge.provisional")).to_be_visible()
     expect(page.locator(".hero.provisional .answer")).to_have_text(report.answer)
     expect(page.locator(".standings .badge.provisional")).to_have_count(1)
-    page.get_by_label("Select", exact=True).select_option("All")
+    page.get_by_label("Select", exact=True).select_option("All of worker gpu-07")
     page.get_by_role("button", name="Accept 1 …").click()
     dialog = page.get_by_role("dialog")
     then = report.answer.replace(f", {report.decision.unless}", "")
-    expect(dialog).to_contain_text(f'The report then says: "{then}"')
+    expect(dialog.locator(".then")).to_have_text(then)
     dialog.get_by_label("Reason").fill("so it is")
     page.keyboard.press("Enter")
     expect(page.locator(".answer")).to_have_text(then)

@@ -105,6 +105,7 @@ TABLE = {
     ("GET", "/v1/experiments/{name}/contrast"): Route("viewer", f"{INSIDE}/contrast?generator=a&against=b", 422),
     ("GET", "/v1/experiments/{name}/anomalies"): Route("viewer", f"{INSIDE}/anomalies"),
     ("GET", "/v1/experiments/{name}/export"): Route("admin", f"{INSIDE}/export"),
+    ("POST", "/v1/experiments/{name}/corrections"): Route("admin", f"{INSIDE}/corrections", request={"json": {}}),
     ("POST", "/v1/experiments/{name}/shares"): Route("admin", f"{INSIDE}/shares", request={"json": {}}),
     ("GET", "/v1/experiments/{name}/shares"): Route("admin", f"{INSIDE}/shares"),
     ("DELETE", "/v1/experiments/{name}/shares/{id}"): Route("admin", f"{INSIDE}/shares/0123456789ab", 404),

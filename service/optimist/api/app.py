@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -17,6 +18,7 @@ from optimist.api.redis_health import RedisHealth
 from optimist.api.references import Queue
 from optimist.api.routes import (
     archives,
+    corrections,
     dashboard,
     experiments,
     generators,
@@ -51,6 +53,7 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
             app.state.references = Queue()
             app.state.completions = references.Locks()
             app.state.importing = set[str]()
+            app.state.trials = asyncio.Lock()
             app.state.key_ring = KeyRing(store.access_keys)
             app.state.readiness = health.Readiness(store, at_work)
             app.state.liveness = health.Liveness(redis_health, settings)
@@ -73,6 +76,7 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
         made,
         previews,
         sharing,
+        corrections,
         generators,
         health,
     ):

@@ -21,7 +21,7 @@ from optimist.api.polls import Polls
 from optimist.api.problems import ApiError, invalid
 from optimist.api.redis_health import RedisHealth
 from optimist.dispatch.dispatcher import Dispatcher
-from optimist.dispatch.latching import read_anomalous
+from optimist.dispatch.latching import read_anomalous, with_decision_latched
 from optimist.experiments.anomalies import NOTHING, Anomalous, AnomalyLog, repeats
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.outlines import Outline
@@ -188,6 +188,13 @@ class Context:
     async def report(self, experiment: Experiment) -> Report:
         """The report on an experiment as it is now, whose decision is not latched. Raises `NotFound`."""
         return await self.report_on(await self.state(experiment))
+
+    async def latched_report(self, name: str) -> Report:
+        """The report on an experiment as it is now, whose decision is latched if there is one. Raises `NotFound`."""
+        state = await self.state(await self.experiment(name))
+        if state.is_scored:
+            state = await with_decision_latched(self.store, state)
+        return await self.report_on(state, self.settings.hint_after)
 
     async def report_on(self, state: PolicyState, hint_after: int | None = None) -> Report:
         """The report on a state that was just read. hint_after: as in `report_of`."""

@@ -47,13 +47,15 @@ Count = Annotated[int, Field(ge=0, le=_LARGEST)]
 Position = Annotated[int, Field(ge=1, le=_LARGEST)]
 Text = Annotated[str, Field(max_length=_TEXT)]
 Digest = Annotated[str, Field(pattern=r"^[^\t]{1,128}$")]
-Stored = Annotated[str, Field(pattern=r"^[0-9]{1,15}\t[0-9]{1,15} [0-9]{1,15} [0-9]{1,15}\.[0-9]{3}$")]
+_ORIGIN = r'[0-9]{1,15} [0-9]{1,15} [0-9]{1,15}\.[0-9]{3}( ([^"\\\x00-\x1f]|\\["\\]){1,200})?'
+"""`Origin.stored`."""
+Stored = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}\t{_ORIGIN}$")]
 """`Copy.stored`."""
 _NUMBER = r"[0-9]{1,25}(\.[0-9]{1,25})?(e[+-][0-9]{1,3})?"
 Sizes = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}( (-|{_NUMBER}))*$", max_length=500)]
 StoredLevel = tuple[
     Annotated[str, Field(pattern=r"^-?[0-9]{1,8}\.[0-9]{4}$")],
-    Annotated[str, Field(pattern=r"^[0-9]{1,3} [0-9]{1,15} [0-9]{1,15} [0-9]{1,15} [0-9]{1,15}\.[0-9]{3}$")],
+    Annotated[str, Field(pattern=rf"^[0-9]{{1,3}} [0-9]{{1,15}} {_ORIGIN}$")],
 ]
 """`KeptLevel.stored`."""
 NOT_EMPTY = Field(exclude_if=lambda value: not value)

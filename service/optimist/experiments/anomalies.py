@@ -105,6 +105,7 @@ def anomalies_among(generators: Sequence[GeneratorState], anomalous: Anomalous =
                     generator=generator.name,
                     position=position,
                     pick=origin.pick or None,
+                    worker=origin.worker or None,
                     samples=origin.rows,
                     told=origin.told,
                     findings=findings,

@@ -67,15 +67,14 @@ class KeptLevel(NamedTuple):
     @property
     def stored(self) -> tuple[str, str]:
         """The score and the member that the scripts store."""
-        origin = f"{self.origin.pick} {self.origin.rows} {self.origin.told:.3f}"
-        return f"{_SPAN * self.array + self.value:.4f}", f"{self.array} {self.position} {origin}"
+        return f"{_SPAN * self.array + self.value:.4f}", f"{self.array} {self.position} {self.origin.stored}"
 
     @classmethod
     def from_member(cls, score: str, member: str) -> KeptLevel:
         """The inverse of `stored`. Raises ValueError on other texts."""
-        array, position, pick, rows, told = member.split(" ")
+        array, position, origin = member.split(" ", 2)
         value = round(float(score) - _SPAN * int(array), 4)
-        return cls(int(array), int(position), Origin(int(pick), int(rows), float(told)), value)
+        return cls(int(array), int(position), Origin.from_stored(origin), value)
 
 
 @dataclass(frozen=True, slots=True)

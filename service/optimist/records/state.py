@@ -71,6 +71,20 @@ class Origin(NamedTuple):
     rows: int
     told: float
     """When it was accepted, in Unix seconds of Redis's clock."""
+    worker: str = ""
+    """The worker that its pick was opened for; "" where none was named."""
+
+    @property
+    def stored(self) -> str:
+        """The text that the scripts store."""
+        worker = json.dumps(self.worker, ensure_ascii=False)[1:-1]
+        return f"{self.pick} {self.rows} {self.told:.3f}{worker and f' {worker}'}"
+
+    @classmethod
+    def from_stored(cls, stored: str) -> Origin:
+        """The inverse of `stored`. Raises ValueError on another text."""
+        pick, rows, told, *worker = stored.split(" ", 3)
+        return cls(int(pick), int(rows), float(told), json.loads(f'"{"".join(worker)}"'))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +132,13 @@ class Copy:
     @property
     def stored(self) -> str:
         """The text that the scripts store."""
-        return f"{self.copy_of}\t{self.origin.pick} {self.origin.rows} {self.origin.told:.3f}"
+        return f"{self.copy_of}\t{self.origin.stored}"
 
     @classmethod
     def from_stored(cls, seq: int, stored: str) -> Copy:
         """The inverse of `stored`. Raises ValueError on another text."""
         copy, origin = stored.split("\t")
-        pick, rows, told = origin.split(" ")
-        return cls(seq, Origin(int(pick), int(rows), float(told)), int(copy))
+        return cls(seq, Origin.from_stored(origin), int(copy))
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,10 +106,15 @@ class Health:
     limit_bytes: int | None
 
 
+COPIES = "~"
+"""The end of the name of a namespace for copies of experiments, which nobody can name."""
+
+
 class Store(Experiments, Picks, Logs, Scores, Artefacts, Snapshots, Previews, StoredLevels, Retractions, Restorations):
     """Experiments and references of one Redis; holds no state, so any number may work on the same one.
 
     namespace: whose they are; their names are then as users know them, and nothing of another namespace can be named.
+    A namespace that ends in `COPIES` has the references of the one without it.
     Without one (what scorers have), names are full names of any namespace, as `keys.full_name` makes them, and so are
     those of announcements in either case.
 
@@ -129,9 +134,10 @@ class Store(Experiments, Picks, Logs, Scores, Artefacts, Snapshots, Previews, St
         identity: ServerIdentity | None = None,
     ) -> None:
         self._commands = Commands(redis, namespace, identity)
+        owner = namespace and namespace.removesuffix(COPIES)
         self._index = Index(self._commands, EXPERIMENTS, lambda full: experiment_key(full, "config"), _CREATION_SECONDS)
         self._settled_limit = settled_limit
-        self.references = References(self._commands)
+        self.references = References(Commands(redis, owner, self._commands.identity))
         self.access_keys = AccessKeys(self._commands)
 
     def in_namespace(self, namespace: str) -> Store:
@@ -142,6 +148,11 @@ class Store(Experiments, Picks, Logs, Scores, Artefacts, Snapshots, Previews, St
     def incarnation(self) -> int:
         """Increases when Redis is another server, which may have lost its last writes: drop what is in memory."""
         return self._commands.identity.incarnation
+
+    @property
+    def namespace(self) -> str | None:
+        """Whose experiments these are; None: of any namespace."""
+        return self._commands.namespace
 
     def full_name(self, name: str) -> str:
         """The name of an experiment of this namespace in announcements."""

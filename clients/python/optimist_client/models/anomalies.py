@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optimist_client.wire import Answer, GeneratorName
+from optimist_client.wire import Answer, GeneratorName, optional
 
 
 class AnomalousBatch(Answer):
@@ -13,6 +13,8 @@ class AnomalousBatch(Answer):
     """Its position in the generator's log, counted from 1."""
     pick: int | None
     """None if no pick asked for it."""
+    worker: str | None = optional()
+    """The worker that its pick was opened for, where one was named."""
     samples: int
     told: float
     """When it was told, in Unix time."""

@@ -75,6 +75,21 @@ class AcceptanceRequest(Wire):
     reason: Annotated[str, AfterValidator(_fits)] = ""
 
 
+class NamedBatch(Wire):
+    """A batch by its place in its generator's log."""
+
+    generator: GeneratorName
+    position: Annotated[int, Field(ge=1, le=2**53)]
+
+
+class CorrectionRequest(Wire):
+    """Batches that are retracted, and batches on another scale that are accepted, for one reason."""
+
+    retract: Annotated[tuple[NamedBatch, ...], Field(max_length=1024)] = ()
+    accept: Annotated[tuple[NamedBatch, ...], Field(max_length=1024)] = ()
+    reason: Annotated[str, AfterValidator(_fits)] = ""
+
+
 class Acceptance(Answer):
     """A batch on another scale that somebody accepted as it is, or all batches of a generator until then."""
 

@@ -15,7 +15,6 @@ from optimist.api.middleware.access import CallerDep
 from optimist.api.pages import Body, CursorQuery, LimitQuery, count_answer, place_of, respond
 from optimist.api.problems import invalid
 from optimist.api.references import check_embeddings, check_rows_kept, stored_reference
-from optimist.dispatch.latching import with_decision_latched
 from optimist.experiments.admission import check_maps, columns_of, fits_contexts, kernels_of, too_wide
 from optimist.experiments.anomalies import anomalies_among
 from optimist.experiments.outlines import label_controls, labelled
@@ -219,11 +218,7 @@ async def get_report(
     """
     if after is not None:
         return respond(await context.polls.report(name, after), if_none_match)
-    experiment = await context.experiment(name)
-    state = await context.state(experiment)
-    if state.is_scored:
-        state = await with_decision_latched(context.store, state)
-    report = await context.report_on(state, context.settings.hint_after)
+    report = await context.latched_report(name)
     return respond(Body.from_text(report.model_dump_json()), if_none_match)
 
 

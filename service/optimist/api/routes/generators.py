@@ -47,7 +47,7 @@ async def accept_pick(
     A decision that rests on it is then no longer provisional, unless it rests on others, too. Answers 404 for a pick
     without a batch, 409 for a batch that was retracted.
     """
-    return await _accept(context, caller, name, request, pick=number)
+    return await accept(context, caller, name, request, pick=number)
 
 
 @router.put("/generators/{generator:path}/batches/{position}/acceptance", tags=["acceptances"])
@@ -60,7 +60,7 @@ async def accept_batch(
     request: AcceptanceRequest | None = None,
 ) -> AcceptReply:
     """Accept the batch at a position of a generator's log, as for a pick."""
-    return await _accept(context, caller, name, request, generator, position=position)
+    return await accept(context, caller, name, request, generator, position=position)
 
 
 @router.put("/generators/{generator:path}/batches/acceptance", tags=["acceptances"])
@@ -68,10 +68,10 @@ async def accept_generator(
     name: Identifier, generator: str, context: ContextDep, caller: CallerDep, request: AcceptanceRequest | None = None
 ) -> AcceptReply:
     """Accept all batches of a generator so far, and with them that the generator is on a scale of its own."""
-    return await _accept(context, caller, name, request, generator)
+    return await accept(context, caller, name, request, generator)
 
 
-async def _accept(
+async def accept(
     context: Context,
     caller: Caller,
     name: str,
@@ -79,6 +79,7 @@ async def _accept(
     generator: str | None = None,
     **what: Any,
 ) -> AcceptReply:
+    """Accept the batch of a `pick`, the one at a `position`, or all of a generator."""
     experiment = await context.experiment(name)
     ordinal = None if generator is None else await context.ordinal(experiment, generator)
     reason = (request or AcceptanceRequest()).reason
@@ -102,7 +103,7 @@ async def retract_pick(
 
     Scores are made anew without it. Its samples stay in the budget and the cost; its prompts are handed out again.
     """
-    return await _retract(context, caller, name, request, pick=number)
+    return await retract(context, caller, name, request, pick=number)
 
 
 @router.delete("/generators/{generator:path}/batches/{position}", tags=["retractions"])
@@ -118,7 +119,7 @@ async def retract_batch(
 
     Answers 409 where the log was trimmed up to there, which needs `keep_log`; the answer says what is possible.
     """
-    return await _retract(context, caller, name, request, generator, position=position)
+    return await retract(context, caller, name, request, generator, position=position)
 
 
 @router.delete("/generators/{generator:path}/batches", tags=["retractions"])
@@ -135,10 +136,10 @@ async def retract_generator(
     With `until`, where prompts are routed, only those up to this position of its log: what was learned of a model
     before its answers changed. Answers 409 where the log was trimmed beyond it; the answer says what is possible.
     """
-    return await _retract(context, caller, name, request, generator, until=until)
+    return await retract(context, caller, name, request, generator, until=until)
 
 
-async def _retract(
+async def retract(
     context: Context,
     caller: Caller,
     name: str,
@@ -146,6 +147,7 @@ async def _retract(
     generator: str | None = None,
     **what: Any,
 ) -> RetractReply:
+    """Retract the batch of a `pick`, the one at a `position`, or all of a generator, `until` a position or now."""
     experiment = await context.experiment(name)
     ordinal = None if generator is None else await context.ordinal(experiment, generator)
     if what.get("until") is not None and not experiment.config.asks.has_contexts:

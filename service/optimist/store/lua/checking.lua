@@ -10,6 +10,7 @@
 
 local USUAL_ROWS, LARGE = 20, 1000 -- as in plausibility.py
 local REMEMBERED, NAMED, LONGEST = 65536, 256, 65536
+local LONGEST_NAME = 1300 -- bytes: more than the 200 characters of a worker's name take
 
 local function split(text, separator)
   local parts = {}
@@ -98,6 +99,16 @@ local function compare(found, g, contents)
   end
 end
 
+-- The worker of a pick by its record, as JSON without the quotes; '' where none is named. In a text every quote is escaped.
+local function worker_of(record)
+  local _, from = record:find('"worker":"', 1, true)
+  if not from then
+    return ''
+  end
+  local rest = record:sub(from + 1, from + LONGEST_NAME)
+  return rest:sub(1, rest:gsub('\\.', '..'):find('"', 1, true) - 1)
+end
+
 -- Checks a batch by `measures` (`checking.Measures`), '' for no check. Answers what `note` takes, or nil and a refusal.
 -- `record` is that of its pick, '' without one.
 local function check(g, rows, measures, record)
@@ -115,7 +126,7 @@ local function check(g, rows, measures, record)
     end
   end
   local found = {bucket = '#' .. content:sub(1, 4), rest = content:sub(5), made = made_for(record, asked),
-                 sizes = sizes}
+                 sizes = sizes, worker = worker_of(record)}
   local own, usual, contents = unpack(redis.call('HMGET', checks, g, 'usual', found.bucket))
 
   usual = split(usual or '0', ' ')
@@ -178,7 +189,7 @@ end
 
 -- Stores what `check` found of the batch at position `seq`. `number`: its pick, '0' without one. Answers what is
 -- anomalous about it as text, '' for nothing: "<1 if its scale might be anomalous>\t<position that it repeats>\t<pick>
--- <rows> <time>".
+-- <rows> <time> <worker>", the last of which may be missing.
 local function note(g, seq, found, number, rows)
   local fields = {}
   if found.own then
@@ -203,6 +214,9 @@ local function note(g, seq, found, number, rows)
     redis.call('HINCRBY', counts, string.format('%d:same:%d', one, other), 1)
   end
   local origin, doubt = string.format('%s %s %.3f', number, rows, now()), ''
+  if found.worker and found.worker ~= '' then
+    origin = origin .. ' ' .. found.worker
+  end
   for i, size in ipairs(found.sizes or {}) do
     if size.level and keep_level(g, seq, i - 1, size.level, origin) then
       doubt = '1'

@@ -1,7 +1,7 @@
 -- keys: levels
 
 -- `levels:<g>` is a sorted set of the levels of a generator's batches (numerics/anomalies.py):
---   member "<place of the array> <position> <pick> <rows> <time>", score <level> + SPAN · <place of the array>
+--   member "<place of the array> <position> <pick> <rows> <time> <worker, if named>", score <level> + SPAN · <place of the array>
 
 local KEPT, EXTREMES, SPAN = 256, 64, 10000 -- the first two as in anomalies.py, the last one as in levels.py
 local NOTABLE = math.log(3) -- the least difference that can be anomalous, as in anomalies.py

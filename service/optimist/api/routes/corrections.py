@@ -1,0 +1,106 @@
+"""The route that retracts and accepts several batches at once, and says before that what the report would then be."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+from fastapi import APIRouter, Request
+
+from optimist.api.bodies.objects import ModelRoute
+from optimist.api.context import Context, ContextDep
+from optimist.api.middleware.access import CallerDep
+from optimist.api.middleware.keys import Caller
+from optimist.api.middleware.limits import Share
+from optimist.api.problems import invalid
+from optimist.api.routes.generators import accept, retract
+from optimist.archive.copying import copy_experiment
+from optimist.store.store import COPIES
+from optimist_client.errors import FixError
+from optimist_client.models import (
+    AcceptanceRequest,
+    CorrectionRequest,
+    Experiment,
+    Identifier,
+    Report,
+    RetractionRequest,
+)
+
+router = APIRouter(prefix="/v1/experiments/{name}/corrections", tags=["retractions"], route_class=ModelRoute)
+
+PATIENCE = 20.0
+"""Seconds for which a trial waits for scores."""
+_EVERY = 0.05
+_FORGOTTEN = 600.0
+"""Seconds after which a copy is one that a process has left behind when it died."""
+
+
+@router.post("")
+async def correct(
+    request: Request,
+    name: Identifier,
+    context: ContextDep,
+    caller: CallerDep,
+    wanted: CorrectionRequest,
+    trial: bool = False,
+) -> Report:
+    """Retract and accept batches, one after the other, and answer with the report that follows.
+
+    With `trial` nothing changes: a copy of the experiment is corrected, scored anew and deleted. So the report has
+    exactly the numbers and the decision that would follow if nothing else was told. `scored` is false in it where
+    scores were not ready within 20 seconds. Refusals are those of a single retraction or acceptance; what was done
+    before one stays done.
+    """
+    experiment = await context.experiment(name)
+    if not trial:
+        await _correct(context, caller, name, wanted)
+        return await context.report(experiment)
+    trials: asyncio.Lock = request.app.state.trials
+    async with trials, _copied(context, experiment, request.scope["memory"]) as (copies, copied):
+        before = await context.report(experiment)
+        await _correct(copies, caller, copied, wanted)
+        report = await _settled(copies, copied, before)
+    return report.model_copy(update={"experiment": name})
+
+
+async def _correct(context: Context, caller: Caller, name: str, wanted: CorrectionRequest) -> None:
+    for one in wanted.retract:
+        reason = RetractionRequest(reason=wanted.reason)
+        await retract(context, caller, name, reason, one.generator, position=one.position)
+    for one in wanted.accept:
+        reason = AcceptanceRequest(reason=wanted.reason)
+        await accept(context, caller, name, reason, one.generator, position=one.position)
+
+
+@asynccontextmanager
+async def _copied(context: Context, experiment: Experiment, share: Share) -> AsyncIterator[tuple[Context, str]]:
+    """A copy of an experiment that nobody else can name, which is deleted in the end: its context and its name."""
+    store = context.store.in_namespace(f"{context.store.namespace}{COPIES}")
+    for place in await store.newest():
+        if place.time < time.time() - _FORGOTTEN:
+            await store.delete_experiment(place.name)
+    room_for = partial(context.redis_health.room_for, reserve=2.0)
+    try:
+        name = await copy_experiment(experiment, context.store, store, context.settings, share.hold, room_for)
+    except FixError as error:
+        raise invalid(str(error)) from None
+    try:
+        yield Context(store, context.settings, context.redis_health), name
+    finally:
+        await store.delete_experiment(name)
+
+
+async def _settled(context: Context, name: str, before: Report) -> Report:
+    """The report once all that is due is made, and a table of routes if there was one before; or as it is after
+    `PATIENCE`."""
+    ends = time.monotonic() + PATIENCE
+    while True:
+        report = await context.latched_report(name)
+        has_table = report.routes is not None or before.routes is None
+        is_scored = report.scored and all(metric.scored for metric in report.watched.values())
+        if (is_scored and has_table) or time.monotonic() > ends:
+            return report
+        await asyncio.sleep(_EVERY)
