@@ -159,14 +159,15 @@ def test_the_page_may_run_no_scripts_but_its_own(http: httpx.Client):
     assert "script-src 'self';" in policy
     assert "<script>" not in page.text
     assert "onclick" not in page.text
-    version = re.search(r'src="dashboard/(\w+)/app.js"', page.text)
+    version = re.search(r'src="dashboard/(\w+)/page.js"', page.text)
     assert version is not None
-    for name in ("app.js", "svg.js"):
+    for name in ("page.js", "svg.js"):
         script = http.get(f"/dashboard/{version[1]}/{name}")
         assert script.headers["content-type"].startswith("text/javascript")
         assert script.headers["content-encoding"] == "gzip"
         assert "immutable" in script.headers["cache-control"]
         assert http.get(f"/dashboard/other/{name}").headers["cache-control"] == "no-cache"
-        assert f'rel="modulepreload" href="dashboard/{version[1]}/{name}"' in page.text
     assert http.get(f"/dashboard/{version[1]}/..%2F..%2Fpyproject.toml").status_code == 404
     assert http.get("/dashboard/0/nothing.js").status_code == 404
+    plain = http.get(f"/dashboard/{version[1]}/page.js", headers={"accept-encoding": "identity"})
+    assert (plain.headers.get("content-encoding"), plain.text) == (None, http.get("/dashboard/0/page.js").text)

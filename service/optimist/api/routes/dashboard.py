@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, FastAPI, Header, HTTPException, Request, Response
-from fastapi.responses import FileResponse, HTMLResponse
+from fastapi.responses import HTMLResponse
 
+from optimist.api.bundle import bundled
 from optimist.api.context import SettingsDep
 from optimist.api.middleware.access import COOKIE, CallerDep
 from optimist.api.middleware.keys import SESSION
 from optimist_client.models import Session
 
 session = APIRouter(prefix=SESSION, tags=["access"])
+SCRIPT = "page.js"
+"""The name of all modules of the page together."""
 LIBRARIES = ("static/swagger-ui-bundle.js", "static/swagger-ui.css")
 """Files of the wheel of fastapi-offline that are served with the dashboard's own."""
 POLICY = "; ".join(
@@ -93,7 +96,7 @@ class _Files(NamedTuple):
 
 def files() -> _Files:
     """The dashboard's files, those too that came since the start, and `LIBRARIES`: looked for once a second at most, as
-    a page requests some 50 at once."""
+    a page requests several at once."""
     return _found(int(time.monotonic()))
 
 
@@ -125,20 +128,23 @@ def _read(path: Path, size: int, changed: int) -> _Content:
     return _Content(hashlib.sha256(content).hexdigest(), gzip.compress(content, mtime=0))
 
 
-def _html(name: str, *, preloads: bool = False) -> HTMLResponse:
-    """A page with the version in the addresses of its files. preloads: whether it names all modules that it imports,
-    so that a browser requests them at once instead of one level of imports after the other."""
-    own = dashboard_directory()
-    modules = sorted(path.name for path in own.glob("*.js")) if preloads else []
-    links = "".join(f'<link rel="modulepreload" href="dashboard/{module}">\n' for module in modules)
-    page = (own / name).read_text().replace("</head>", f"{links}</head>")
+@lru_cache(1)
+def _script(version: str) -> bytes:
+    """The page's modules as one script, compressed."""
+    del version  # the script changes with it
+    return gzip.compress(bundled(dashboard_directory(), "app").encode(), mtime=0)
+
+
+def _html(name: str) -> HTMLResponse:
+    """A page with the version in the addresses of its files."""
+    page = (dashboard_directory() / name).read_text()
     return HTMLResponse(page.replace('"dashboard/', f'"dashboard/{files().version}/'), headers=PAGE_HEADERS)
 
 
 @router.get("/")
 def page() -> HTMLResponse:
     """The dashboard's page. The fragment of the URL selects what it shows."""
-    return _html("index.html", preloads=True)
+    return _html("index.html")
 
 
 @router.get("/docs")
@@ -152,15 +158,15 @@ def file(version: str, name: str, accept_encoding: Annotated[str, Header()] = ""
     """One file: of the dashboard (a module, the styles or an icon), or of a library. A file of another version is the
     present one: another replica may have made the page."""
     by_name, present = files()
-    found = by_name.get(name)
+    found = by_name.get("app.js" if name == SCRIPT else name)
     if found is None:
         raise HTTPException(404, f"the dashboard has no file {name!r}")
     media_type = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0]
     keeps = "public, max-age=31536000, immutable" if version == present else "no-cache"
     headers = {**HEADERS, "cache-control": keeps, "vary": "accept-encoding"}
+    compressed = _script(present) if name == SCRIPT else _content(found).compressed
     if "gzip" not in accept_encoding:
-        return FileResponse(found, media_type=media_type, headers=headers)
-    compressed = _content(found).compressed
+        return Response(gzip.decompress(compressed), media_type=media_type, headers=headers)
     return Response(compressed, media_type=media_type, headers={**headers, "content-encoding": "gzip"})
 
 
