@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from optimist.api.bundle import bundled
+from optimist_client.errors import FixError
 
 MODULES = {
     "a.js": 'import { two as other, Three } from "./b-c.js";\nimport { zero } from "./zero.js";\nconst one = 1;\n'
@@ -39,5 +40,5 @@ def test_names_of_modules_stay_apart(tmp_path: Path):
     "line", ['import "./b.js";', "export default 1;", "export { one };", 'import * as b from "./b-c.js";']
 )
 def test_what_it_does_not_know_is_refused(tmp_path: Path, line: str):
-    with pytest.raises(ValueError, match=r"zero\.js: expected names from a module"):
+    with pytest.raises(FixError, match=r"zero\.js: expected names from a module"):
         bundled(written(tmp_path, zero=f"{line}\nexport const zero = 0;\n"), "a")

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from optimist_client.errors import FixError
+
 _IMPORT = re.compile(r'^import \{ (.*) \} from "\./([\w-]+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:const|function|class|async function) (\w+))", re.MULTILINE)
 
@@ -14,7 +16,7 @@ def bundled(folder: Path, first: str) -> str:
     """The module called `first` after all that it imports, each as a function that returns what it exports.
 
     They import each other by names, in a line each and in no circle, and export `const`, `function` and `class`. Raises
-    ValueError for another `import` or `export`.
+    FixError for another `import` or `export`.
     """
     return "\n".join(_module(name, text) for name, text in _in_order(folder, first, {}))
 
@@ -32,7 +34,7 @@ def _module(name: str, text: str) -> str:
     exported = ", ".join(_EXPORT.findall(text))
     body = _EXPORT.sub("", _IMPORT.sub(lambda line: _taken(*line.groups()), text))
     if found := re.search(r"^(import|export)\b.*", body, re.MULTILINE):
-        raise ValueError(f"{name}.js: expected names from a module, in one line, or something named: {found[0]}")
+        raise FixError(f"{name}.js: expected names from a module, in one line, or something named: {found[0]}")
     return f"const {_variable(name)} = (() => {{\n{body}return {{ {exported} }};\n}})();"
 
 
