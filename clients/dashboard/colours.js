@@ -1,5 +1,5 @@
 // Assigns colours to the drawn generators. A generator keeps its colour, in charts and table, while it is drawn.
-import { isDark } from "./theme.js";
+import { isDark, onTheme } from "./theme.js";
 
 export const DRAWN = 10;
 
@@ -11,7 +11,14 @@ const OTHERS = { light: "#9aa3ad", dark: "#6b7480" };
 
 export const otherColour = () => (isDark() ? OTHERS.dark : OTHERS.light);
 
-export const styleValue = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const values = new Map(); // of the present colours: to ask for one makes the browser work out all styles
+
+export function styleValue(name) {
+  if (!values.has(name)) values.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return values.get(name);
+}
+
+onTheme(() => values.clear()); // before any chart is drawn again: this one watches first
 
 export class Palette {
   constructor() {

@@ -1,21 +1,28 @@
 // Formats numbers, times and the answer as text.
 
-// To make a format takes much longer than to use it: each is made once, when it is needed.
+// Numbers are grouped here: to make the first of the browser's own formats takes as long as to draw a chart.
+function grouped(number) {
+  const [whole, ...rest] = String(number).split(".");
+  return [whole.replace(/\B(?=(\d{3})+$)/g, ","), ...rest].join(".");
+}
+
+// A format of the browser, which is made when it is needed.
 function once(make) {
   let made = null;
   return (value) => (made ??= make()).format(value);
 }
 
-const digits = once(() => new Intl.NumberFormat("en", { maximumSignificantDigits: 6 }));
-const short = once(() => new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }));
-const decimals = [0, 2, 4].map((most) => once(() => new Intl.NumberFormat("en", { maximumFractionDigits: most })));
+const UNITS = [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "K"]];
 const day = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
 const [ofThisYear, ofAnyYear] = [undefined, "numeric"].map((year) => once(() => new Intl.DateTimeFormat("en-GB", { ...day, year })));
 
-export const count = once(() => new Intl.NumberFormat("en"));
+export const count = (number) => grouped(number);
 
 // A value at an axis: short from 100,000 on, such as "2M".
-export const tick = (number) => (Math.abs(number) >= 1e5 ? short : digits)(number);
+export function tick(number) {
+  const [size, unit] = (Math.abs(number) >= 1e5 && UNITS.find(([least]) => Math.abs(number) >= least)) || [1, ""];
+  return `${grouped(Number((number / size).toPrecision(unit ? 3 : 6)))}${unit}`;
+}
 
 // An estimate, rounded to two digits.
 export const about = (number) => count(Number(number.toPrecision(2)));
@@ -34,7 +41,7 @@ export function score(number) {
 export const cost = (number) =>
   number === null || number === undefined ? "–"
     : number >= 1e12 ? number.toExponential(2)
-    : decimals[number >= 1000 ? 0 : number >= 1 ? 1 : 2](number);
+    : grouped(Number(number.toFixed(number >= 1000 ? 0 : number >= 1 ? 2 : 4)));
 
 // "± 0.080": half of a score's interval, with as many decimals as the score; both ends where the score is not in the
 // middle, and "" without an interval.
