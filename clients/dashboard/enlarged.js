@@ -1,5 +1,5 @@
 // A dialog with one preview, those that are alike, and buttons to the others of the view; and the parts of tiles.
-import { getText } from "./api.js";
+import { generatorPath, getText } from "./api.js";
 import { fill, h, say } from "./dom.js";
 import { count } from "./format.js";
 import { labelled } from "./shares.js";
@@ -7,20 +7,22 @@ import { labelled } from "./shares.js";
 const PIXELS = 100; // smaller images are enlarged pixel by pixel
 
 export class Enlarged {
-  constructor(address, palette) {
+  constructor(experiment, address, palette) {
+    this.experiment = experiment;
     this.address = address;
     this.palette = palette;
     this.sequence = [];
     this.folds = new Map();
     this.shown = h("div", { class: "enlarged-sample", tabindex: "0" });
     this.title = h("h2", { id: "enlarged-title" });
+    this.record = h("dl", { class: "record" });
     this.facts = h("p", { class: "quiet" });
     this.prompt = h("p", { class: "prompt" });
     this.alike = h("ul", { class: "alike", "aria-label": "Alike" });
     this.back = h("button", { onclick: () => this.step(-1) }, "Previous");
     this.next = h("button", { onclick: () => this.step(1) }, "Next");
     this.dialog = h("dialog", { class: "enlarged", "aria-labelledby": "enlarged-title", onkeydown: (event) => this.key(event) }, [
-      this.title, this.prompt, this.shown, this.alike, this.facts,
+      this.title, this.prompt, this.shown, this.record, this.alike, this.facts,
       h("div", { class: "buttons" }, [this.back, this.next, h("button", { onclick: () => this.dialog.close() }, "Close")]),
     ]);
     this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
@@ -54,9 +56,20 @@ export class Enlarged {
     fill(this.shown, isText ? preview.text : picture(this.address(preview), preview));
     if (!this.dialog.open) this.dialog.showModal();
     this.shown.scrollTop = 0;
-    if (!isText) return;
-    const said = await getText(this.address(preview)).catch((error) => error.message || "The service does not respond.");
-    if (this.preview === preview) say(this.shown, said);
+    fill(this.record);
+    const record = this.recordOf(preview).catch(() => undefined);
+    if (isText) {
+      const said = await getText(this.address(preview)).catch((error) => error.message || "The service does not respond.");
+      if (this.preview === preview) say(this.shown, said);
+    }
+    const told = await record;
+    if (this.preview === preview) fill(this.record, fieldsOf(told, [preview.prompt, this.shown.textContent]));
+  }
+
+  // What was told of the sample beside its rows; undefined if nothing was.
+  async recordOf({ generator, position, place }) {
+    const lines = await getText(`${generatorPath(this.experiment, generator)}/records?after=${position - 1}&batches=1`);
+    return lines.split("\n").filter(Boolean).map(JSON.parse).find((one) => one.position === position && one.row === place)?.record;
   }
 
   // All samples that one tile stands for.
@@ -70,6 +83,16 @@ export class Enlarged {
     }
     for (const item of this.alike.children) item.firstChild.ariaCurrent = item.dataset.id === preview.id ? "true" : null;
   }
+}
+
+// The fields of a record as terms and texts, those excepted that are on the screen anyway.
+function fieldsOf(record, shown) {
+  if (record === undefined) return [];
+  const hasNames = record instanceof Object && !Array.isArray(record);
+  return Object.entries(hasNames ? record : { record })
+    .map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)])
+    .filter(([, text]) => !shown.includes(text))
+    .flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]);
 }
 
 export function picture(source, { width, height, generator }) {

@@ -36,7 +36,7 @@ export class Gallery {
     this.status = h("p", { class: "quiet", role: "status" });
     this.found = h("div", { class: "gallery" });
     this.more = h("button", { class: "small", onclick: () => this.change({ whole: true }) }, "Show more");
-    this.enlarged = new Enlarged((preview) => this.address(preview), palette);
+    this.enlarged = new Enlarged(config.name, (preview) => this.address(preview), palette);
     this.common = common(config);
     const views = Object.keys(VIEWS).filter((view) => view !== "paired" || this.common);
     this.view = views.find((view) => view === seen("samples")) ?? FIRST_VIEW;

@@ -195,6 +195,34 @@ def test_texts_open_in_full_and_nothing_of_them_runs(open_page: OpenPage, writte
     assert "<script>" in page.locator("body").inner_text()
 
 
+def test_the_record_of_a_sample_is_shown_and_nothing_of_it_runs(open_page: OpenPage, client: Optimist, axe: str):
+    experiment = client.create_experiment("judged", ["short"], metric="mean", batch_size=2, previews=8, keep_log=True)
+    reason = "Too short.\n<img src=x onerror=\"document.title = 'run'\">"
+    for answers in (["Yes", "No"], ["Never", "Perhaps"]):
+        records = [{"prompt": "<b>Is it?</b>", "answer": answers[0], "reason": reason, "marks": [1, None]}, None]
+        if answers[0] == "Never":
+            records[1] = "text"
+        pick = experiment.ask()
+        assert pick is not None
+        pick.tell([0.25, 0.5], previews=answers, records=records)
+    page = open_page("/#/e/judged?samples=latest", bypass_csp=True)
+    page.locator(".tile", has_text="Never").click()
+    dialog = page.get_by_role("dialog")
+    terms, texts = dialog.locator(".record dt"), dialog.locator(".record dd")
+    expect(terms).to_have_text(["prompt", "reason", "marks"])  # the answer is the sample, which stands above
+    expect(texts).to_have_text(["<b>Is it?</b>", reason, "[1,null]"])
+    assert page.title() != "run"
+    assert serious_violations_of_both_schemes(page, axe) == []
+    page.keyboard.press("ArrowRight")
+    expect(texts).to_have_text(["text"])
+    page.keyboard.press("Escape")
+    page.locator(".tile", has_text="No").first.click()
+    expect(dialog.locator(".enlarged-sample")).to_have_text("No")
+    expect(terms).to_have_count(0)
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+
+
 def test_an_experiment_without_previews_has_no_gallery(open_page: OpenPage, client: Optimist):
     client.create_experiment("without-previews", ["a", "b"], reference=(np.zeros(4), np.eye(4)))
     page = open_page("/#/e/without-previews")

@@ -124,6 +124,9 @@ TABLE = {
         "worker", f"{INSIDE}/picks/1/previews", 422, request={"json": {"previews": [{"place": 0, "text": "a"}]}}
     ),
     ("GET", "/v1/experiments/{name}/previews"): Route("viewer", f"{INSIDE}/previews"),
+    ("GET", "/v1/experiments/{name}/generators/{generator:path}/records"): Route(
+        "viewer", f"{INSIDE}/generators/a/records"
+    ),
     ("GET", "/v1/experiments/{name}/previews/{id}"): Route("viewer", f"{INSIDE}/previews/0-1-0", 404),
     ("DELETE", "/v1/experiments/{name}/picks/{number}"): Route("worker", open_pick, 204),
     ("DELETE", "/v1/experiments/{name}/picks/{number}/batch"): Route("admin", told_pick),

@@ -59,7 +59,9 @@ def test_a_share_shows_one_experiment_and_no_samples_unless_asked(service: Servi
     assert status(service, share["key"], "/shared/report") == 200
     assert status(service, share["key"], "/shared/previews") == 403
     assert status(service, share["key"], "/shared/generators/a/modes") == 403
+    assert status(service, share["key"], "/shared/generators/a/records") == 403
     assert status(service, with_samples["key"], "/shared/previews") == 200
+    assert status(service, with_samples["key"], "/shared/generators/a/records") == 200
     assert status(service, share["key"], "/private/report") == 404
     for key in (share["key"], with_samples["key"]):
         listed = httpx.get(f"{service.url}/v1/experiments", headers=bearer(key)).json()

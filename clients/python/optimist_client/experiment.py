@@ -292,7 +292,10 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
     def _drawn(self, info: models.Pick, prompt: str | None, request: models.AskRequest) -> PickT:
         if prompt is not None:  # the service may have cut it
             info = info.model_copy(update={"prompts": [prompt] * info.size})
-        return self._pick(self._transport, info, self.info.config.metric.first_name, request.generators)
+        config = self.info.config
+        return self._pick(
+            self._transport, info, config.metric.first_name, request.generators, has_previews=config.previews > 0
+        )
 
 
 class Experiment(ExperimentOperations[Pick], Blocking):

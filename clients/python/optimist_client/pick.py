@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from optimist_client import models
 from optimist_client.errors import FixError, OptimistError
 from optimist_client.operations import Awaiting, Blocking, operation
-from optimist_client.previews import request_of
+from optimist_client.previews import answers_of, request_of
 from optimist_client.transport import Transport
 
 if TYPE_CHECKING:
@@ -21,12 +21,22 @@ class PickOperations:
     """The operations of `Pick` and `AsyncPick`."""
 
     def __init__(
-        self, transport: Transport, info: models.Pick, tensor: str, generators: list[str] | None = None
+        self,
+        transport: Transport,
+        info: models.Pick,
+        tensor: str,
+        generators: list[str] | None = None,
+        *,
+        has_previews: bool = False,
     ) -> None:
-        """generators: the names that the worker can sample (None: all), also for the next pick."""
+        """generators: the names that the worker can sample (None: all), also for the next pick.
+
+        has_previews: whether the experiment keeps previews.
+        """
         self._transport = transport
         self._tensor = tensor
         self._generators = generators
+        self._has_previews = has_previews
         self._asks_on = False
         self._ended = False
         self.info = info
@@ -99,13 +109,14 @@ class PickOperations:
         (n, d_t) are the embeddings of the prompts, for metrics of pairs. `ids` identify the samples, for example by
         URI, so that `modes` can show them; each is converted to text. `records` are kept with the log: of each sample
         a value that JSON can represent, of at most 8 KiB, such as {"prompt": …, "answer": …, "reason": …}, or None;
-        `optimist records` prints them. `embedding` is the name of the rows' embedding,
+        `Experiment.records` reads them. `embedding` is the name of the rows' embedding,
         `embeddings` are those of several arrays by name; they must be the experiment's own, if it names some. `next`
         also asks for the next pick, which is then in `self.next`.
 
         previews: for people to look at, in an experiment with `previews`: for each sample a text, a PIL image, an array
-        of pixels, the bytes of a PNG, JPEG or WebP file, the path of an image, or None. They are sent after the batch
-        was stored, at most 16 of it, images as thumbnails of 256 pixels. Where that fails there is only a warning.
+        of pixels, the bytes of a PNG, JPEG or WebP file, the path of an image, or None. Without them, records that are
+        texts, or have an "answer", are shown by these. They are sent after the batch was stored, at most 16 of it,
+        images as thumbnails of 256 pixels. Where that fails there is only a warning.
 
         Telling the same batch again returns the same reply. Other values raise `ConflictError`, more rows than
         requested, ids of more than 1024 bytes and anything that is no array of real numbers raise `FixError`, a pick
@@ -120,6 +131,8 @@ class PickOperations:
         named |= {} if ids is None else {IDS: ids}
         named |= {} if records is None else {RECORDS: records}
         arrays: dict[str, NDArray[Any]] = {name: _packed(name, values) for name, values in named.items()}
+        if previews is None and self._has_previews and RECORDS in named:
+            previews = answers_of(named[RECORDS])
         rows = max((len(array) for array in arrays.values()), default=0)
         if previews is not None and len(previews) != rows:
             raise FixError(f"previews: expected {rows}, one for each sample, or None; got {len(previews)}")
@@ -139,7 +152,9 @@ class PickOperations:
         if reply.next is not None:
             self._ended = reply.next.ended
             for following in reply.next.picks:  # one at most
-                self.next = type(self)(self._transport, following, self._tensor, self._generators)
+                self.next = type(self)(
+                    self._transport, following, self._tensor, self._generators, has_previews=self._has_previews
+                )
         if previews is not None:
             await self._show(previews, arrays)
         return reply

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -123,6 +123,12 @@ def previews_of(
         return function(made["samples"] if isinstance(made, Mapping) and "samples" in made else made)
 
     return shown
+
+
+def answers_of(records: Iterable[Any]) -> list[str | None]:
+    """Previews of samples by their records: of each its "answer", or the record itself, if that is a text."""
+    texts = (record.get("answer") if isinstance(record, Mapping) else record for record in records)
+    return [text if isinstance(text, str) else None for text in texts]
 
 
 def recognised(samples: Any) -> Sequence[Any] | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from urllib.parse import quote
 
 from optimist_client import models
-from optimist_client.operations import operation
+from optimist_client.operations import iteration, operation
 from optimist_client.previews import image_kind
 from optimist_client.transport import Transport
 
@@ -110,8 +111,26 @@ class ResultOperations:
     async def preview(self, id: str) -> bytes | str:
         """A preview by its `PreviewInfo.id`: a text, or the bytes of a PNG, JPEG or WebP file. Raises `FixError` if it
         is not kept (any more)."""
-        body = await self._transport.read(f"/v1/experiments/{self.name}/previews/{quote(id, safe='')}")
+        body = (await self._transport.read(f"/v1/experiments/{self.name}/previews/{quote(id, safe='')}")).content
         return body if image_kind(body) is not None else body.decode()
+
+    @iteration
+    async def records(self, generator: str | None = None) -> AsyncGenerator[models.SampleRecord, None]:
+        """Iterate over the records of samples, as `Pick.tell(records=…)` told them: of samples that count, of one
+        generator or of all, in the order of the logs.
+
+        Of an experiment without `keep_log` only the newest batches are there. Raises `NotFoundError` for an unknown
+        generator.
+        """
+        known = [] if generator is not None else (await ResultOperations.report(self)).standings
+        for name in [row.generator for row in known] if generator is None else [generator]:
+            path = f"/v1/experiments/{self.name}/generators/{quote(name, safe='')}/records"
+            query: str | None = ""
+            while query is not None:
+                reply = await self._transport.read(path + query)
+                for line in reply.content.splitlines():
+                    yield models.SampleRecord.model_validate_json(line)
+                query = reply.links.get("next", {}).get("url")
 
     @operation
     async def anomalies(self) -> list[models.AnomalousBatch]:

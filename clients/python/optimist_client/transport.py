@@ -64,8 +64,8 @@ class Transport(ABC, Generic[Http]):
 
         return _answer(await self._reply(send, patience))
 
-    async def read(self, path: str) -> bytes:
-        """GET a path and return the body of a 2xx reply as it is. Raises `OptimistError` otherwise."""
+    async def read(self, path: str) -> httpx.Response:
+        """GET a path and return a 2xx reply as it is. Raises `OptimistError` otherwise."""
 
         async def send() -> httpx.Response:
             return await self._request("GET", path)
@@ -73,7 +73,7 @@ class Transport(ABC, Generic[Http]):
         reply = await self._reply(send)
         if not reply.is_success:
             raise _refusal(reply)
-        return reply.content
+        return reply
 
     async def attempt(self, method: str, path: str, seconds: float) -> Any:
         """Send a request once, with this timeout, and return the JSON of a 2xx reply. Raises whatever prevents that."""

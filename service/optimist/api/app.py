@@ -26,6 +26,7 @@ from optimist.api.routes import (
     made,
     picks,
     previews,
+    records,
     references,
     sharing,
 )
@@ -75,6 +76,7 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
         archives,
         made,
         previews,
+        records,
         sharing,
         corrections,
         generators,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
-from optimist.commands.shared import AsJson, ExperimentName, Url, console, extras, print_table, service
+from optimist.commands.shared import AsJson, ExperimentName, Url, console, print_table, service
 from optimist_client import NotFoundError
 
 
@@ -65,20 +64,18 @@ def backup(
                 typer.echo(f"{name}: {file.stat().st_size:,} bytes in {file}")
 
 
-def records(experiment: ExperimentName, url: Url = "http://127.0.0.1:8000") -> None:
+def records(
+    experiment: ExperimentName,
+    generator: Annotated[str | None, typer.Option(help="Only those of this generator.")] = None,
+    url: Url = "http://127.0.0.1:8000",
+) -> None:
     """Print what was told of each sample, as JSON lines: prompts, answers, reasons, and whatever `tell(records=…)` had.
 
     Of an experiment without `keep_log` only the newest batches are there.
     """
-    with extras("server"):
-        from optimist.archive.file import Archive
-        from optimist.archive.samples import records_of
-    with service(url) as optimist, TemporaryDirectory() as folder:
-        file = Path(folder) / "experiment.zip"
-        optimist.experiment(experiment).export(file)
-        with file.open("rb") as stream:
-            for record in records_of(Archive(stream)):
-                typer.echo(json.dumps(record, ensure_ascii=False))
+    with service(url) as optimist:
+        for record in optimist.experiment(experiment).records(generator):
+            typer.echo(record.model_dump_json())
 
 
 def delete(

@@ -19,6 +19,7 @@ from optimist_client.models.pages import ExperimentPage, ReferencePage, Rival, S
 from optimist_client.models.picks import AskReply, AskRequest, Pick, TellReply
 from optimist_client.models.previews import NewPreview, PreviewInfo, PreviewReply, PreviewRequest, Previews
 from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCurve, OpenPickInfo, Progress, RouteCurve
+from optimist_client.models.records import SampleRecord
 from optimist_client.models.references import UploadRequest, UploadState
 from optimist_client.models.reports import Regret, Report
 from optimist_client.models.retractions import (
@@ -96,6 +97,7 @@ __all__ = [
     "RouteShare",
     "RouteType",
     "Routes",
+    "SampleRecord",
     "Session",
     "Share",
     "ShareRequest",

@@ -31,7 +31,7 @@ LIST = "/v1/experiments"
 
 _PUBLIC = re.compile(r"/|/healthz|/readyz|/docs|/openapi\.json|/dashboard/[^/]+/[^/]+")
 _EXPERIMENT = re.compile(r"/v1/experiments/([^/]+)(/.*)?", re.DOTALL)
-_SAMPLES = re.compile(r"/previews(/.*)?|/generators/.+/modes", re.DOTALL)
+_SAMPLES = re.compile(r"/previews(/.*)?|/generators/.+/(modes|records)", re.DOTALL)
 """The parts of an experiment that show samples."""
 _WORK = {
     "POST": re.compile(r"/picks(/.*)?|/blend|/generators/.+/batches", re.DOTALL),
