@@ -191,11 +191,11 @@ class Logs:
             page = min(2 * page, max_entries - len(entries), left // largest)
         return entries
 
-    async def log_start(self, experiment: str, generator: int) -> int:
-        """The position up to which a generator's log is trimmed; 0 where it is whole, or empty."""
+    async def log_start(self, experiment: str, generator: int) -> int | None:
+        """The position up to which a generator's log is trimmed; None where nothing is left of it."""
         key = self._commands.key(experiment, f"log:{generator}")
         first = await self._commands.call("XRANGE", key, "-", "+", "COUNT", 1)
-        return int(first[0][0].partition(b"-")[0]) - 1 if first else 0
+        return int(first[0][0].partition(b"-")[0]) - 1 if first else None
 
     async def _chain(self, experiment: str, generator: int, seq: int, label: str) -> str | None:
         """The chained digest at a position of the log, or of the snapshot there; None if there is none."""

@@ -53,7 +53,8 @@ async def get_records(
     """
     ordinal = await context.ordinal(await context.experiment(name), generator)
     state = (await context.store.state(name)).generators[ordinal]
-    start = max(after, await context.store.log_start(name, ordinal))
+    trimmed = await context.store.log_start(name, ordinal)
+    start = max(after, state.seq if trimmed is None else trimmed)
     try:
         read = start < state.seq
         entries = await context.store.read_log(name, ordinal, start, batches, _BYTES) if read else []
