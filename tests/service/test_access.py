@@ -119,6 +119,9 @@ TABLE = {
     ("POST", "/v1/experiments/{name}/picks/{number}/batch"): Route(
         "worker", lambda admin: open_pick(admin, "/batch"), request={"content": BATCH, "headers": TENSORS}
     ),
+    ("POST", "/v1/experiments/{name}/picks/batches"): Route(
+        "worker", f"{INSIDE}/picks/batches?instance=0&picks=1.0", 404, request={"content": BATCH, "headers": TENSORS}
+    ),
     # The experiment keeps none.
     ("PUT", "/v1/experiments/{name}/picks/{number}/previews"): Route(
         "worker", f"{INSIDE}/picks/1/previews", 422, request={"json": {"previews": [{"place": 0, "text": "a"}]}}

@@ -72,10 +72,10 @@ def test_many_picks_are_asked_and_told_together(client: Optimist, name: str, ref
     more = experiment.ask_all(count=3)
     wrong = [(pick, np.full((pick.size, 4), np.nan)) for pick in more]
     with pytest.raises(FixError, match="finite"):
-        experiment.tell_all(wrong, at_once=1)
+        experiment.tell_all(wrong)
     assert not any(pick.settled for pick in more)
     right = [(pick, samples(pick.generator, pick.size, pick.seed)) for pick in more]
-    experiment.tell_all(right, at_once=1)
+    experiment.tell_all(right)
     assert all(pick.settled for pick in more)
     experiment.tell_all(right)  # the same again counts nothing
     assert experiment.report().samples == 465

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
@@ -14,9 +14,9 @@ from optimist_client.callbacks import Callback
 from optimist_client.changes import ChangeOperations
 from optimist_client.contexts import asked
 from optimist_client.embeddings import check_embedders
-from optimist_client.errors import FixError
+from optimist_client.errors import FixError, from_problem
 from optimist_client.operations import Awaiting, Blocking, iteration, operation, run
-from optimist_client.pick import AsyncPick, Pick, PickOperations
+from optimist_client.pick import AsyncPick, Batch, Pick, PickOperations, named_embeddings
 from optimist_client.previews import previews_of
 from optimist_client.progress import shown
 from optimist_client.run import Allowance, Makers, Reporting, Run, check_functions
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PickT = TypeVar("PickT", Pick, AsyncPick)
 _WATCHED_WAIT = 30.0
 """Seconds that the report after a run waits for watched metrics, which are scored last."""
+_TOLD_BYTES = 4 * 2**20
+"""Bytes of batches that are told by one request, unless one alone has more: as many as the service stores at once."""
 
 
 class ExperimentOperations(ChangeOperations, Generic[PickT]):
@@ -185,33 +187,49 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
 
     @operation
     async def tell_all(
-        self, batches: Sequence[tuple[PickT, Any]], *, at_once: int = 16, **named: Any
+        self,
+        batches: Sequence[tuple[PickT, Any]],
+        *,
+        embedding: str | None = None,
+        embeddings: Mapping[str, str] | None = None,
     ) -> list[models.TellReply]:
-        """Tell a batch for each of several picks, up to `at_once` of them at a time. Returns the replies in order.
+        """Tell a batch for each of several picks, up to 64 of them by one request. Returns the replies in order.
 
-        The service stores those that come together in one write, so that many small batches are told faster than one
-        after the other. batches: of each pick its batch, as `Pick.tell` takes it; `named` are further
-        arguments of `tell` for all of them. If one is refused, no more are begun, those that are on their way are told,
-        and the error is raised: `Pick.settled` says which were told, and telling all of them again is safe.
+        batches: of each pick its batch, as `Pick.tell` takes it: rows, or a mapping of named arrays, in which "ids",
+        "records" and "prompts" may be, too. The other arguments are as of `tell`.
+
+        Each is accepted or refused by itself. If some are refused, the error of the first one is raised after the
+        others were told: `Pick.settled` says which were. Telling all of them again is safe.
         """
-        if at_once < 1:
-            raise FixError(f"at_once: expected at least 1, got {at_once}")
-        left, replies = [*enumerate(batches)][::-1], dict[int, models.TellReply]()
+        from optimist_client.models.picks import MOST_TOLD
+        from optimist_client.tensors import MEDIA_TYPE
 
-        async def work() -> None:
-            while left:
-                place, (pick, batch) = left.pop()
-                try:
-                    replies[place] = await PickOperations.tell(pick, batch, **named)
-                except BaseException:
-                    left.clear()
-                    raise
-
-        async def interrupted() -> None:
-            left.clear()
-
-        await self._transport.together([work] * min(at_once, max(len(left), 1)), interrupted)
-        return [replies[place] for place in range(len(batches))]
+        left = [(pick, pick._batch(batch)) for pick, batch in batches]
+        replies, refused = list[models.TellReply](), list[models.Problem]()
+        while left:
+            some = [*_together(left[:MOST_TOLD])]
+            answer = await self._transport.call(
+                "POST",
+                f"/v1/experiments/{self.name}/picks/batches",
+                body=b"".join(batch.body for _, batch in some),
+                media_type=MEDIA_TYPE,
+                params={
+                    "picks": [f"{pick.number}.{pick.info.nonce}" for pick, _ in some],
+                    "instance": some[0][0].info.instance,
+                    **named_embeddings(embedding, embeddings),
+                },
+            )
+            told = models.TellAllReply.model_validate(answer)
+            refused += [told.problems[pick.number] for pick, _ in some if pick.number in told.problems]
+            replies += [
+                await pick._told(batch, told.replies[pick.number])
+                for pick, batch in some
+                if pick.number in told.replies
+            ]
+            del left[: len(some)]
+        if refused:
+            raise from_problem(refused[0])
+        return replies
 
     @iteration
     async def picks(self, max_samples: int | None = None, *, worker: str | None = None) -> AsyncGenerator[PickT, None]:
@@ -332,6 +350,16 @@ class AsyncExperiment(ExperimentOperations[AsyncPick], Awaiting):
     def best(self) -> str | None:
         """The best generator so far: `Experiment` asks the service, `AsyncExperiment` says what it last knew."""
         return None if self._seen is None else self._seen.decision.best
+
+
+def _together(batches: Sequence[tuple[PickT, Batch]]) -> Iterator[tuple[PickT, Batch]]:
+    """The first of these batches, as many as one request may have: of picks of one instance, with few bytes."""
+    size = 0
+    for pick, batch in batches:
+        size += len(batch.body)
+        if size > len(batch.body) and (size > _TOLD_BYTES or pick.info.instance != batches[0][0].info.instance):
+            return
+        yield pick, batch
 
 
 def _unique() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from optimist_client import models
 from optimist_client.errors import FixError, OptimistError
@@ -15,6 +15,14 @@ from optimist_client.transport import Transport
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+
+class Batch(NamedTuple):
+    """What is told for a pick: its arrays by name, what people look at, and the body of the request."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    previews: Sequence[Any] | NDArray[Any] | None
+    body: bytes
 
 
 class PickOperations:
@@ -123,40 +131,52 @@ class PickOperations:
         that the service no longer knows raises `StopError`. float16 and float32 are sent unchanged, bfloat16 as
         float32, everything else as float64. torch tensors may be on any device.
         """
-        # Imported here because a program that only reads reports does not need numpy.
-        from optimist_client.tensors import IDS, MEDIA_TYPE, RECORDS, encode
+        from optimist_client.tensors import IDS, MEDIA_TYPE, RECORDS
 
-        named: dict[str, Any] = dict(batch) if isinstance(batch, Mapping) else {self._tensor: batch}
-        named |= {} if prompts is None else {"prompts": prompts}
-        named |= {} if ids is None else {IDS: ids}
-        named |= {} if records is None else {RECORDS: records}
-        arrays: dict[str, NDArray[Any]] = {name: _packed(name, values) for name, values in named.items()}
-        if previews is None and self._has_previews and RECORDS in named:
-            previews = answers_of(named[RECORDS])
-        rows = max((len(array) for array in arrays.values()), default=0)
-        if previews is not None and len(previews) != rows:
-            raise FixError(f"previews: expected {rows}, one for each sample, or None; got {len(previews)}")
+        beside = {"prompts": prompts, IDS: ids, RECORDS: records}
+        told = self._batch(batch, previews, {name: values for name, values in beside.items() if values is not None})
         answer = await self._transport.call(
             "POST",
             f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
-            body=encode(arrays),
+            body=told.body,
             media_type=MEDIA_TYPE,
-            params=self._params(next or self._asks_on) | _named(embedding, embeddings),
+            params=self._params(next or self._asks_on) | named_embeddings(embedding, embeddings),
         )
-        reply = models.TellReply.model_validate(answer)
-        self.settled = True
-        if reply.generator != self.generator:
-            raise FixError(
-                f"the samples of {self.generator!r} were counted for {reply.generator!r}: please report this bug"
-            )
+        reply = await self._told(told, models.TellReply.model_validate(answer))
         if reply.next is not None:
             self._ended = reply.next.ended
             for following in reply.next.picks:  # one at most
                 self.next = type(self)(
                     self._transport, following, self._tensor, self._generators, has_previews=self._has_previews
                 )
-        if previews is not None:
-            await self._show(previews, arrays)
+        return reply
+
+    def _batch(
+        self, batch: Any, previews: Sequence[Any] | NDArray[Any] | None = None, beside: Mapping[str, Any] | None = None
+    ) -> Batch:
+        """A batch as it is sent. beside: further arrays of it."""
+        # Imported here because a program that only reads reports does not need numpy.
+        from optimist_client.tensors import RECORDS, encode
+
+        named: dict[str, Any] = dict(batch) if isinstance(batch, Mapping) else {self._tensor: batch}
+        named |= beside or {}
+        arrays: dict[str, NDArray[Any]] = {name: _packed(name, values) for name, values in named.items()}
+        if previews is None and self._has_previews and RECORDS in named:
+            previews = answers_of(named[RECORDS])
+        rows = max((len(array) for array in arrays.values()), default=0)
+        if previews is not None and len(previews) != rows:
+            raise FixError(f"previews: expected {rows}, one for each sample, or None; got {len(previews)}")
+        return Batch(arrays, previews, encode(arrays))
+
+    async def _told(self, batch: Batch, reply: models.TellReply) -> models.TellReply:
+        """Note that the batch was accepted, and send its previews."""
+        self.settled = True
+        if reply.generator != self.generator:
+            raise FixError(
+                f"the samples of {self.generator!r} were counted for {reply.generator!r}: please report this bug"
+            )
+        if batch.previews is not None:
+            await self._show(batch.previews, batch.arrays)
         return reply
 
     async def _show(self, previews: Sequence[Any] | NDArray[Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -217,7 +237,7 @@ def _rows(array: NDArray[Any]) -> NDArray[Any]:
     return array if array.ndim else array.reshape(1)
 
 
-def _named(embedding: str | None, embeddings: Mapping[str, str] | None) -> dict[str, str | list[str]]:
+def named_embeddings(embedding: str | None, embeddings: Mapping[str, str] | None) -> dict[str, str | list[str]]:
     """The parameters that name the embeddings of a batch."""
     named: dict[str, str | list[str]] = {} if embedding is None else {"embedding": embedding}
     return named | ({"embeddings": [f"{array}:{name}" for array, name in embeddings.items()]} if embeddings else {})

@@ -180,6 +180,17 @@ def decode(body: bytes) -> dict[str, NDArray[Any]]:
     return arrays
 
 
+def split(bodies: bytes) -> list[bytes]:
+    """The safetensors bodies that stand one after another. Raises FixError for a header that cannot be read."""
+    found, at = [], 0
+    while at < len(bodies):
+        base = 8 + int.from_bytes(bodies[at : at + 8], "little")
+        stop = max((stop for *_, stop in _entries(bodies[at : at + base]).values()), default=0)
+        found.append(bodies[at : at + base + stop])
+        at += base + stop
+    return found
+
+
 def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
     """SHA-256 (hex) of names, shapes and float64 values. It does not depend on the type in which they were sent."""
     sha = hashlib.sha256()

@@ -16,7 +16,7 @@ from optimist_client.models.experiments import (
 from optimist_client.models.mixtures import Blend, BlendRequest, Mixture, MixtureWeight
 from optimist_client.models.modes import ModeInfo, Modes, PromptGroupInfo, Shown
 from optimist_client.models.pages import ExperimentPage, ReferencePage, Rival, Summary
-from optimist_client.models.picks import AskReply, AskRequest, Pick, TellReply
+from optimist_client.models.picks import AskReply, AskRequest, Pick, TellAllReply, TellReply
 from optimist_client.models.previews import NewPreview, PreviewInfo, PreviewReply, PreviewRequest, Previews
 from optimist_client.models.progress import Curve, GeneratorProgress, MixtureCurve, OpenPickInfo, Progress, RouteCurve
 from optimist_client.models.records import SampleRecord
@@ -106,6 +106,7 @@ __all__ = [
     "Standing",
     "State",
     "Summary",
+    "TellAllReply",
     "TellReply",
     "UploadRequest",
     "UploadState",

@@ -8,10 +8,13 @@ from pydantic import Field, StringConstraints
 
 from optimist_client.models.decisions import DecisionInfo
 from optimist_client.models.experiments import State
+from optimist_client.models.service import Problem
 from optimist_client.wire import Answer, GeneratorName, Identifier, RequestId, Wire, WorkerName, optional
 
 MOST_PICKS = 250
 """Picks of one ask. To open a thousand at once would hold the service for 10 ms and more, while others wait."""
+MOST_TOLD = 64
+"""Batches of one request: reading so many holds the service for as long."""
 # Only the first error is reported: a body may have millions of numbers.
 Context = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, fail_fast=True)]
 """The embedding of a prompt."""
@@ -132,3 +135,10 @@ class TellReply(Answer):
     """What is anomalous about the batch: "repeats the batch at position 3", "is about 255 times larger than its others:
     pixels 0–255 instead of 0–1?". It counts until somebody retracts it. A repeat says nothing."""
     next: AskReply | None = None
+
+
+class TellAllReply(Answer):
+    """What became of each of several batches, by the number of its pick: it was accepted, or refused."""
+
+    replies: dict[int, TellReply]
+    problems: dict[int, Problem]

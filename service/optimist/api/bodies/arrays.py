@@ -21,16 +21,11 @@ from optimist_client.errors import FixError
 Arrays = dict[str, NDArray[Any]]
 Shapes = Mapping[str, tuple[int, ...]]
 
-ARRAYS_IN_OPENAPI: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            tensors.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}},
-            "application/json": {"schema": {"type": "object", "additionalProperties": {"type": "array", "items": {}}}},
-        },
-    }
-}
+_TENSORS = {tensors.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
+_JSON = {"application/json": {"schema": {"type": "object", "additionalProperties": {"type": "array", "items": {}}}}}
+ARRAYS_IN_OPENAPI: dict[str, Any] = {"requestBody": {"required": True, "content": _TENSORS | _JSON}}
 """OpenAPI description of the bodies that `EncodedArrays` reads, for the routes' `openapi_extra`."""
+TENSORS_IN_OPENAPI: dict[str, Any] = {"requestBody": {"required": True, "content": _TENSORS}}
 
 
 WIDENED_WEIGHT = 5

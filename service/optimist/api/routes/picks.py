@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, EncodedArrays
+from optimist.api.bodies.arrays import ARRAYS_IN_OPENAPI, TENSORS_IN_OPENAPI, EncodedArrays
 from optimist.api.bodies.asks import (
     IN_OPENAPI,
     AskParameters,
@@ -17,11 +19,17 @@ from optimist.api.bodies.asks import (
     read_parameters,
 )
 from optimist.api.bodies.batches import EMBEDDING, EMBEDDINGS, read_batch
+from optimist.api.bodies.objects import run_in_thread
 from optimist.api.context import ContextDep, context_of
 from optimist.api.middleware.service import Straight
-from optimist.api.problems import invalid
-from optimist.records import Batch, NotFound
-from optimist_client.models import AskReply, AskRequest, Identifier, TellReply
+from optimist.api.problems import ApiError, invalid, problem_of
+from optimist.dispatch.dispatcher import Dispatcher
+from optimist.records import Batch, NotFound, StoreError
+from optimist.turns import charged
+from optimist_client import tensors
+from optimist_client.errors import FixError
+from optimist_client.models import AskReply, AskRequest, Identifier, Problem, TellAllReply, TellReply
+from optimist_client.models.picks import MOST_TOLD
 from optimist_client.wire import EmbeddingName, GeneratorName, WorkerName
 
 # Ask and tell are asked for more than anything else: they do without dependencies, read what FastAPI would read
@@ -76,8 +84,7 @@ async def tell(request: Request) -> Response:
     """
     context, given = context_of(request), read_parameters(TellParameters, request)
     experiment = await context.served(given.name, request.scope)
-    info, store = experiment.info, context.store
-    then = None
+    info, then = experiment.info, None
     if given.next:
         if info.config.context is not None:
             raise invalid("next: a pick of the goal 'route' is for a prompt: ask for it with its context")
@@ -87,23 +94,107 @@ async def tell(request: Request) -> Response:
     if given.instance not in (None, info.instance):
         raise NotFound("the experiment was deleted and made again since")
     encoded = await EncodedArrays.from_request(request)
-    if encoded.is_large:
-        await store.check_pick(given.name, given.number)
-    contents = await read_batch(encoded, info, context.settings, given.embedding, given.embeddings)
-    async with context.redis_health.room_for(len(contents.body), lambda: store.has_ended(given.name, given.number)):
-        batch = Batch(given.number, given.nonce, contents)
-        settled, following = await experiment.tell(batch, then, request.scope["caller"].key)
-    reply = await context.told(info, settled)
+    reply, following = await _told(request, experiment, encoded, given, given.number, given.nonce, then)
     if following is not None:
         reply = reply.model_copy(update={"next": await following})
     return _answer(reply)
 
 
-straight = [Straight(f"{PICKS}/{{number}}/batch", tell), Straight(PICKS, ask)]
+class TellAllParameters(BaseModel):
+    """The parameters of several tells."""
+
+    name: Identifier
+    instance: Annotated[str, Field(description=INSTANCE)]
+    picks: Annotated[
+        list[Annotated[str, Field(pattern=r"^\d{1,15}\.[0-9a-f]{1,64}$")]],
+        Field(
+            min_length=1,
+            max_length=MOST_TOLD,
+            description="`<number>.<nonce>` of each pick, in the order of the bodies",
+        ),
+    ]
+    embedding: Annotated[EmbeddingName | None, Field(description=EMBEDDING)] = None
+    embeddings: Annotated[list[str], Field(description=EMBEDDINGS)] = []
+
+
+@router.post(
+    "/batches",
+    response_model=TellAllReply,
+    openapi_extra=TENSORS_IN_OPENAPI | parameters_in_openapi(TellAllParameters, "name"),
+)
+async def tell_all(request: Request) -> Response:
+    """Settle several picks with a body of safetensors for each, one after another, as by a tell of each.
+
+    Each is accepted, or refused, by itself: `replies` and `problems` say so by the numbers of the picks. When this
+    answers 200, those that were accepted are durable and count once. After any other answer send all of them again.
+    """
+    context, given = context_of(request), read_parameters(TellAllParameters, request)
+    experiment = await context.served(given.name, request.scope)
+    if given.instance != experiment.info.instance:
+        raise NotFound("the experiment was deleted and made again since")
+    encoded = await EncodedArrays.from_request(request)
+    bodies = await run_in_thread(encoded.work, _split, encoded)
+    if len(bodies) != len(given.picks):
+        raise invalid(f"expected a body of safetensors for each of {len(given.picks)} picks, got {len(bodies)}")
+    picks = [(int(number), nonce) for number, _, nonce in (pick.partition(".") for pick in given.picks)]
+
+    replies, problems = dict[int, TellReply](), dict[int, Problem]()
+
+    async def settle(number: int, nonce: str, body: bytes) -> None:
+        one = replace(encoded, content=body, work=len(body))
+        try:
+            replies[number], _ = await _told(request, experiment, one, given, number, nonce)
+        except (ApiError, StoreError) as error:
+            problem = (error if isinstance(error, ApiError) else problem_of(error)).problem
+            if problem.action == "retry":
+                raise
+            problems[number] = problem
+
+    begun = list[asyncio.Task[None]]()
+    for pick, body in zip(picks, bodies, strict=True):
+        begun.append(asyncio.create_task(charged(settle(*pick, body))))
+        await asyncio.sleep(0)  # others go on between two of them
+    for failed in await asyncio.gather(*begun, return_exceptions=True):
+        if failed is not None:
+            raise failed
+    return _answer(TellAllReply(replies=replies, problems=problems))
+
+
+straight = [Straight(f"{PICKS}/{{number}}/batch", tell), Straight(f"{PICKS}/batches", tell_all), Straight(PICKS, ask)]
 """The busiest one first, because every request is matched against them."""
 
 
-def _answer(reply: AskReply | TellReply) -> Response:
+async def _told(
+    request: Request,
+    experiment: Dispatcher,
+    encoded: EncodedArrays,
+    given: TellParameters | TellAllParameters,
+    number: int,
+    nonce: str,
+    then: AskRequest | None = None,
+) -> tuple[TellReply, asyncio.Future[AskReply] | None]:
+    """Settle one pick; also returns the future answer to `then`, as `Dispatcher.tell` does."""
+    context, info = context_of(request), experiment.info
+    if encoded.is_large:
+        await context.store.check_pick(given.name, number)
+    contents = await read_batch(encoded, info, context.settings, given.embedding, given.embeddings)
+    async with context.redis_health.room_for(len(contents.body), lambda: context.store.has_ended(given.name, number)):
+        batch = Batch(number, nonce, contents)
+        settled, following = await experiment.tell(batch, then, request.scope["caller"].key)
+    return await context.told(info, settled), following
+
+
+def _split(encoded: EncodedArrays) -> list[bytes]:
+    """The bodies of several batches. Raises `ApiError` 415 for JSON, 422 for a header that cannot be read."""
+    if encoded.is_json:
+        raise ApiError(415, "media-type", "Unsupported media type", f"expected {tensors.MEDIA_TYPE}, got JSON")
+    try:
+        return tensors.split(encoded.content)
+    except FixError as error:
+        raise invalid(str(error)) from None
+
+
+def _answer(reply: AskReply | TellReply | TellAllReply) -> Response:
     """The answer that FastAPI would give, without checking once more what the service made itself."""
     return Response(reply.model_dump_json(), media_type="application/json")
 
