@@ -227,6 +227,23 @@ def test_brackets_have_a_column_where_there_are_some():
     assert Report.model_validate(json.loads(json.dumps(shown.to_dict()))) == shown
 
 
+def test_warnings_of_several_generators_are_one_line():
+    few = [f"few samples: {count} of 100" for count in (10, 20, 20)]
+    rows = [standing(name, 1.0, warnings=(text,)) for name, text in zip(("a", "b <i>", "c"), few, strict=True)]
+    gone = standing("d", 1.0, warnings=("torn",)).model_copy(update={"state": "retired"})
+    for listed, said in {
+        (rows[0],): "a: few samples: 10 of 100",
+        (rows[1], rows[2], standing("d", 1.0)): "b <i>, c: few samples: 20 of 100",
+        (rows[0], rows[1], standing("d", 1.0)): "a, b <i>: few samples",
+        tuple(rows): "all generators: few samples",
+        tuple(rows[1:]): "all generators: few samples: 20 of 100",
+        (*rows[1:], gone): "all generators: few samples: 20 of 100",
+    }.items():
+        made = report(standings=[*listed], best=listed[0].generator)
+        assert [line for line in str(made).splitlines() if line.startswith("Warning")] == [f"Warning: {said}."]
+        assert made._repr_html_().count("few samples") == 1
+
+
 def test_html_escapes_names_and_shows_warnings():
     shown = report()._repr_html_()
     assert "b &lt;i&gt;" in shown

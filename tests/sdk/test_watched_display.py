@@ -94,7 +94,7 @@ def test_html_escapes_names_and_has_the_warnings_of_all_metrics():
     assert shown.count("<table>") == 2
     assert "b <i>" not in shown
     assert "<torn>" not in shown
-    assert "b &lt;i&gt;, RKE: not scored: &lt;torn&gt;" in shown
+    assert "RKE: b &lt;i&gt;: not scored: &lt;torn&gt;." in shown
 
 
 @pytest.mark.parametrize(

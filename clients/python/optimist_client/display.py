@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from optimist_client.errors import NotFoundError
+from optimist_client.models.standings import row_warnings
 
 if TYPE_CHECKING:
     from optimist_client.models import Report, Standing, WatchedReport
@@ -23,21 +24,17 @@ def as_text(report: Report) -> str:
     """Title, standings and answer as plain text for a terminal."""
     lines = [_title(report), *aligned(_table(report)), *report.sentences, *_batches(report)]
     if report.watched:
-        lines += ["", BY_METRIC, *aligned(_by_metric(report))]
+        lines += ["", BY_METRIC, *aligned(_by_metric(report)), *_watched_warnings(report)]
     return "\n".join(lines)
 
 
 def as_html(report: Report) -> str:
     """Title, standings, answer and warnings as HTML tables for notebooks, with the best generator in bold."""
-    said = {row.change.text for row in report.ranking if row.change is not None}  # by a sentence
-    warnings = [f"{row.generator}: {one}" for row in report.ranking for one in row.warnings if one not in said]
-    for watched in report.watched.values():
-        named = [(row.generator, warning) for row in watched.ranking for warning in row.warnings]
-        warnings += [f"{generator}, {watched.title}: {warning}" for generator, warning in named]
     tables = _as_table(report, _title(report), _table(report))
     if report.watched:
         tables += _as_table(report, BY_METRIC, _by_metric(report))
-    return tables + as_notes([*report.sentences, *_batches(report), *warnings, *([report.how] if report.how else [])])
+    notes = [*report.sentences, *_batches(report), *_watched_warnings(report), *([report.how] if report.how else [])]
+    return tables + as_notes(notes)
 
 
 def as_frame(report: Report | WatchedReport, watched: Mapping[str, WatchedReport] | None = None) -> Any:
@@ -160,6 +157,10 @@ def _by_metric(report: Report) -> list[tuple[str, ...]]:
         title = f"{shown.title} {'↓' if shown.lower_is_better else '↑'}{more}"
         columns.append([title, *(_with_interval(rows[name], name == best) for name in names)])
     return list(zip(*columns, strict=True))
+
+
+def _watched_warnings(report: Report) -> list[str]:
+    return [f"{one.title}: {text}." for one in report.watched.values() for text in row_warnings(one.standings)]
 
 
 def _with_interval(row: Standing, is_best: bool) -> str:

@@ -18,7 +18,7 @@ from optimist_client.models.mixtures import Mixture
 from optimist_client.models.progress import Progress
 from optimist_client.models.retractions import Acceptance, Retraction
 from optimist_client.models.routes import Routes
-from optimist_client.models.standings import Standing, ranked
+from optimist_client.models.standings import Standing, ranked, row_warnings
 from optimist_client.models.watched import WatchedReport, disagreement
 from optimist_client.wire import Answer, Identifier, optional
 
@@ -231,15 +231,6 @@ class Report(Answer):
         return next(known, None)
 
     @property
-    def _row_warnings(self) -> dict[str, list[str]]:
-        """The warnings about generators that are not retired, each with the names of those that it is about."""
-        found: dict[str, list[str]] = {}
-        for row in self.standings:
-            for text in row.warnings if row.state != "retired" else ():
-                found.setdefault(text, []).append(row.generator)
-        return found
-
-    @property
     def _unless(self) -> str:
         """The condition of a provisional decision, as the end of a sentence; else ""."""
         return f", {self.decision.unless}" if self.decision.unless else ""
@@ -290,7 +281,7 @@ class Report(Answer):
         """The answer, why it was or was not decided, the verdicts, where metrics disagree, and what uniform sampling
         would have taken if that is known."""
         said = [*(one.text for one in self.decision.anomalies), *self.decision.warnings]
-        said += [f"{listed(names, len(names))}: {text}" for text, names in self._row_warnings.items()]
+        said += row_warnings(self.standings)
         warnings = [f"Warning: {text}{'' if text.endswith('?') else '.'}" for text in said]
         warnings += [BELOW_NOISE_NOTE] if any(row.below_noise for row in self.standings) else []
         return self.asks.sentences(self, warnings)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pydantic import computed_field
 
 from optimist_client.metrics import Scale
-from optimist_client.models.decisions import format_score
+from optimist_client.models.decisions import format_score, listed
 from optimist_client.models.experiments import GeneratorState
 from optimist_client.wire import Answer, GeneratorName, flag, optional
 
@@ -106,3 +106,19 @@ def ranked(standings: Iterable[Standing], best: str | None, *, lower_is_better: 
         return row.score is None, row.generator != best, sign * (row.score or 0.0)
 
     return sorted(standings, key=place)
+
+
+def row_warnings(standings: Sequence[Standing]) -> list[str]:
+    """The warnings about generators that are not retired, one for each kind: of several that differ behind the colon,
+    as in numbers of samples, the kind alone."""
+    rows = [row for row in standings if row.state != "retired"]
+    kinds: dict[str, dict[str, list[str]]] = {}
+    for row in rows:
+        for text in row.warnings:
+            kinds.setdefault(text.partition(": ")[0], {}).setdefault(text, []).append(row.generator)
+    said: list[str] = []
+    for kind, texts in kinds.items():
+        names = list(dict.fromkeys(name for several in texts.values() for name in several))
+        whose = "all generators" if len(names) == len(rows) > 1 else listed(names, len(names) + 1)
+        said.append(f"{whose}: {kind if len(texts) > 1 else next(iter(texts))}")
+    return said
