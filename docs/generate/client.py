@@ -21,8 +21,8 @@ from optimist_client.metrics import Metric
 INTRODUCTION = """# SDK reference
 
 This page has the docstrings of everything that `optimist_client`, its metrics and embedders, and `optimist` (scores and
-evaluations in memory) export. Guides with examples: [sdk.md](../sdk.md),
-[metrics.md](../metrics.md), [embedders.md](../embedders.md), [simulate.md](../simulate.md).
+evaluations in memory) export. Guides with examples: [the Python SDK](../sdk.md),
+[metrics, bounds and policies](../metrics.md), [embedders](../embedders.md), [simulation](../simulate.md).
 """
 
 

@@ -19,8 +19,8 @@ INTRODUCTION = """# HTTP
 This page lists every route of the service, from its OpenAPI document (`/openapi.json`; `/docs` shows it). Bodies are
 JSON or safetensors (`application/x-safetensors`); the service answers 415 to other types. A refused request gets a
 problem document (RFC 9457) with a stable `type`, a `detail` that says what was expected, and an `action`: `fix`,
-`retry` or `stop`. For keys, roles and limits see [security.md](../security.md), for whole workers
-[workers.md](../workers.md).
+`retry` or `stop`. For keys, roles and limits see [security](../security.md), for whole workers
+[workers in any language](../workers.md).
 """
 
 
