@@ -118,7 +118,7 @@ class Truth:
 
     @classmethod
     def of(cls, problem: Problem, metric: str) -> Truth:
-        """That of a problem by a metric."""
+        """The true mixture of a problem by a metric."""
         return cls(loss_of(problem, metric), len(problem.generators), metric not in ("fid", "mmd"))
 
     @cached_property

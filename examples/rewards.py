@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -65,7 +66,8 @@ def routing_gain(known: Answers, models: Sequence[str]) -> str:
             prompts=list(known),
         )
         command = [sys.executable, "-m", "optimist.cli", "route", str(file), "--types", "4"]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        wide = {**os.environ, "COLUMNS": "160"}
+        return subprocess.run(command, check=True, capture_output=True, text=True, env=wide).stdout
 
 
 def main() -> None:

@@ -98,7 +98,7 @@ class Turns:
             asyncio.get_running_loop().call_soon(self._pass)
 
     def _pass(self) -> None:
-        """The next pass begins. One that waits begins in it, so that who comes meanwhile may be before the others."""
+        """The next pass begins. Whoever waits begins in it, so that who comes meanwhile may be before the others."""
         self._spent, self._is_counting = 0.0, False
         if self._waiting:
             self._begin(self._shares.first(self._waiting)[0])

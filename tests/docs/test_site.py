@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SERVE = """
 import sys
 from pathlib import Path
@@ -46,6 +48,23 @@ def test_an_install_without_the_pages_says_so(tmp_path: Path):
     done = subprocess.run(command(tmp_path), capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "make site" in done.stderr
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path):
+    (tmp_path / "index.html").write_text("<h1>Optimist</h1>")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            command(tmp_path, f"--port={port}", "--no-browser"), capture_output=True, text=True, timeout=60
+        )
+    assert done.returncode == 1
+    assert f"--port {port}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_are_called_by_what_they_lead_to(page: Path):
+    assert not re.findall(r"\[[^\]]*\.md\]\(", page.read_text())
 
 
 @pytest.mark.long

@@ -89,7 +89,7 @@ class Context:
         self._most_open = MostOpen(most.max_open_picks, most.max_worker_picks, most.max_key_picks, most.max_lease)
 
     def in_namespace(self, namespace: str) -> Context:
-        """The context of one namespace in this process; `self` is of all of them, and serves none."""
+        """The context of one namespace in this process; `self` is shared by all namespaces and answers no request."""
         known = self._namespaces.get(namespace)
         if known is None:
             known = self._namespaces[namespace] = Context(

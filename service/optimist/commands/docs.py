@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 import optimist
-from optimist.commands.shared import console
+from optimist.commands.shared import console, format_errors
+from optimist_client.errors import FixError
 
 PACKAGE = Path(optimist.__file__).parent
 PLACES = (PACKAGE / "site", PACKAGE.parents[1] / "site")
@@ -40,7 +41,7 @@ def docs(
     if where:
         typer.echo(folder)
         return
-    with ThreadingHTTPServer(("127.0.0.1", port), partial(_Quiet, directory=str(folder))) as server:
+    with _serving(folder, port) as server:
         url = f"http://127.0.0.1:{server.server_port}/"
         console.print(f"The documents are at {url} until you press Ctrl-C.")
         if browser:
@@ -49,3 +50,12 @@ def docs(
             server.serve_forever()
         except KeyboardInterrupt:
             raise typer.Exit(0) from None
+
+
+def _serving(folder: Path, port: int) -> ThreadingHTTPServer:
+    """A server of this folder. Prints why, and exits with status 1, where the port is taken or not allowed."""
+    with format_errors(ValueError):
+        try:
+            return ThreadingHTTPServer(("127.0.0.1", port), partial(_Quiet, directory=str(folder)))
+        except OSError as error:
+            raise FixError(f"--port {port}: {error.strerror}; --port 0 takes a free one") from None

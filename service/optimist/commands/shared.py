@@ -216,7 +216,7 @@ def metrics_of(texts: Sequence[str], real: RealData | None) -> list[Metric]:
 
 
 def metric_of(text: str, real: RealData | None) -> Metric:
-    """The metric of a text. One that compares with real data has a `reference` of its own, a file, or else `real`.
+    """The metric of a text. A metric that compares with real data has a `reference` of its own, a file, or else `real`.
 
     Raises FixError where it lacks real data, and for settings that are not valid.
     """

@@ -24,7 +24,7 @@ PICKS_A_ROUND = 64
 
 @dataclass(frozen=True)
 class PlannedAnswers:
-    """The picks for each ask. Those of `opening` are new; those numbered in `returned` were open already."""
+    """The picks for each ask. Picks of `opening` are new; the ones numbered in `returned` were open already."""
 
     replies: dict[Ask, list[Pick]]
     opening: Opening | None = None

@@ -221,7 +221,7 @@ def routed_prompt_of(entry: Logged) -> RoutedPrompt:
 
 
 def take(estimator: StreamingEstimator, entry: Logged) -> Taken:
-    """Add a logged batch to an estimator. One that cannot be read is skipped: its rows count, its numbers do not.
+    """Add a logged batch to an estimator. A batch that cannot be read is skipped: its rows count, its numbers do not.
 
     An estimator that routes prompts cannot read a batch without the prompt that it was made for.
     """

@@ -182,7 +182,7 @@ def compare(
     progress: whether to show progress; None: in notebooks and terminals. display: shows it in another way.
     settings: of the metric (`kernel`, `order`, …), and of `Evaluation` (`policy`, `delta`, `tolerance`, …).
 
-    Samples are used in a random order. Those of one name (or line) in all sets are compared with each other. Raises
+    Samples are used in a random order. Samples of one name (or line) in all sets are compared with each other. Raises
     FixError for files that cannot be read, and for other wrong arguments.
     """
     kind = kind_of(embed)

@@ -51,7 +51,7 @@ class SweepSchedule:
     """Which experiments a sweep looks at.
 
     An experiment is active from an announcement, or a change that a sweep has seen, until nothing of it is due and it
-    has not changed for `ACTIVE` seconds. One that has never been seen is active, too.
+    has not changed for `ACTIVE` seconds. An experiment that has never been seen is active, too.
 
     Announcements may be lost, as in a cluster, so those that rest are looked at in turn. Of the active ones a scorer
     looks at its own in each sweep, those that were looked at longest ago first, and at those of other scorers seldom.
@@ -65,7 +65,7 @@ class SweepSchedule:
         self._looked: dict[str, float] = {}
         """When it was last looked at."""
         self._resting: list[str] = []
-        """Those that rest and are still to be looked at, the next one last."""
+        """Resting experiments that are still to be looked at, the next one last."""
 
     def next(self, names: Collection[str], owns: Callable[[str], bool] = lambda _: True) -> list[str]:
         """The experiments to look at now, of all these. owns: whether one is this scorer's."""

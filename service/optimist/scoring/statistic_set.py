@@ -1,6 +1,6 @@
 """The statistics of all generators, for a mixture or a model of contexts that is made of them.
 
-Those that this scorer holds are locked meanwhile. The others are read as copies, from snapshot and log.
+Statistics that this scorer holds are locked meanwhile. The others are read as copies, from snapshot and log.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ class SupervisedProcess:
         assert process.stdout is not None
         with process:
             for line in process.stdout:
-                # One that is killed may leave half a line.
+                # A process that is killed may leave half a line.
                 with contextlib.suppress(json.JSONDecodeError):
                     self._take(json.loads(line))
             self.ended()

@@ -204,7 +204,7 @@ def _chosen(
     for t in range(len(order)):
         able = np.flatnonzero(joins <= t)
         new = able[counts[able] < first[able]]
-        # One that joins later gets every second prompt first, as in the service.
+        # A generator that joins later gets every second prompt first, as in the service.
         if len(new) and (t % 2 or t < 2 * int(first.min()) * count):
             place = int(new[counts[new].argmin()])
         else:

@@ -1,4 +1,4 @@
-"""The two clients of Redis. That of one server sends in one write what is asked for at the same time; that of a Redis
+"""The two clients of Redis. The client of one server sends in one write what is asked for at the same time; that of a Redis
 Cluster queues, retries and recovers as the one for a single server does.
 """
 

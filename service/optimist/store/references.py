@@ -1,4 +1,4 @@
-"""References: moments or features of real data, immutable, stored in chunks. One that is uploaded in pieces is a hash
+"""References: moments or features of real data, immutable, stored in chunks. An upload in pieces is a hash
 that expires, and becomes the reference by one rename.
 """
 

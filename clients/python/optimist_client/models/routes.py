@@ -111,8 +111,8 @@ class Routes(Answer):
     score: float
     """Expected score of routed prompts."""
     gain: float | None
-    """By how much a prompt that is routed without exploration scores more, `price` times its cost included, than with
-    always the best single generator; None where it is not known."""
+    """How much better prompts score when they are routed without exploration than by the best single generator alone, less
+    `price` times the difference in cost; None where it is not known."""
     standard_error: float | None
     """Standard error of the gain; None where `basis` is "model"."""
     lower: float | None = optional()

@@ -227,7 +227,7 @@ async def append(
 
     With `start` the samples are compared with those of the same indices of other generators. Picks of the generator go
     on at the next multiple of the batch size after them; indices that are left out before them go to no pick.
-    Samples of indices that were told before do not count. Those of a generator that ignores seeds have no indices: 422
+    Samples of indices that were told before do not count. Samples of a generator that ignores seeds have no indices: 422
     with `start`.
     """
     experiment = await context.experiment(name)

@@ -1,4 +1,4 @@
-"""The goals by name. One that is registered works in memory, in the service, in reports and in simulations."""
+"""The goals by name. A registered goal works in memory, in the service, in reports and in simulations."""
 
 from __future__ import annotations
 
