@@ -11,8 +11,8 @@ from optimist.insight import metrics
 INTRODUCTION = """# Metrics for Prometheus
 
 This page lists the metrics that `/metrics` of a service, and `optimist scorer --metrics-port`, export. How to scrape
-them, and what to alert on: [metrics and alerts](../deploy.md#metrics-and-alerts). A service also exports what its processes use,
-as `process_*` and `scorer_process_*`: processor time, memory and open files.
+them, and what to alert on: [metrics and alerts](../deploy.md#metrics-and-alerts). A service also exports what its
+processes use, as `process_*` and `scorer_process_*`: processor time, memory and open files.
 
 | metric | kind | labels | meaning |
 | --- | --- | --- | --- |

@@ -261,8 +261,8 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
     async def blend(self, size: int) -> models.Blend:
         """How many samples of each generator to take next, `size` in all, to serve users with the best mixture.
 
-        The weights are those of the newest mixture by the metric that decides. A remainder of rounding is credited to the
-        next calls, of any worker: all counts together are in proportion to the weights. Retired generators get none.
+        The weights are those of the newest mixture by the metric that decides. Remainders of rounding go to the next
+        calls, of any worker: all counts together are in proportion to the weights. Retired generators get none.
         These samples need not be told. Raises `FixError` for a size below 1 or above 1,000,000, `ConflictError` while
         there is no mixture: ask for one with `mixture`.
         """

@@ -1,5 +1,5 @@
-"""The two clients of Redis. The client of one server sends in one write what is asked for at the same time; that of a Redis
-Cluster queues, retries and recovers as the one for a single server does.
+"""The two clients of Redis. The client of one server sends in one write what is asked for at the same time. The client
+of a Redis Cluster queues, retries and recovers in the same way.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class Routes(Answer):
     score: float
     """Expected score of routed prompts."""
     gain: float | None
-    """How much better prompts score when they are routed without exploration than by the best single generator alone, less
+    """How much better prompts score when they are routed, without exploration, than by the best single generator, less
     `price` times the difference in cost; None where it is not known."""
     standard_error: float | None
     """Standard error of the gain; None where `basis` is "model"."""

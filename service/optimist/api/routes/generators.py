@@ -227,8 +227,8 @@ async def append(
 
     With `start` the samples are compared with those of the same indices of other generators. Picks of the generator go
     on at the next multiple of the batch size after them; indices that are left out before them go to no pick.
-    Samples of indices that were told before do not count. Samples of a generator that ignores seeds have no indices: 422
-    with `start`.
+    Samples of indices that were told before do not count. A generator that ignores seeds has no indices: 422 with
+    `start`.
     """
     experiment = await context.experiment(name)
     if experiment.config.asks.has_contexts:

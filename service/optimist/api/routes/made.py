@@ -161,7 +161,7 @@ async def get_mixture(
 async def blend(name: Identifier, request: BlendRequest, context: ContextDep) -> Blend:
     """How many of the next `size` samples to take from each generator, to serve users with the best mixture.
 
-    The weights are those of the newest mixture by the metric that decides. A remainder of rounding is credited to the next
+    The weights are those of the newest mixture by the metric that decides. Remainders of rounding go to the next
     requests, whoever sends them. 409 while there is no mixture.
     """
     experiment = await context.experiment(name)
