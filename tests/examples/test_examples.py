@@ -138,6 +138,7 @@ def test_a_router_gives_prompts_to_the_better_model(run: Callable[..., str], url
 
 # What these packages warn of is theirs.
 @pytest.mark.long
+@pytest.mark.timeout(1500)  # seven voices and a network speak and listen, on one core
 @pytest.mark.filterwarnings("ignore")
 def test_voices_that_are_installed_are_compared(run: Callable[..., str], tmp_path: Path):
     pytest.importorskip("speechmos")
