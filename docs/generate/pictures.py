@@ -54,11 +54,6 @@ def picture(browser: Browser, metric: str) -> None:
         demo.wait(30)
 
 
-def _is_over(client: Optimist, name: str) -> bool:
-    report = client.experiment(name).report() if name in client.experiments() else None
-    return report is not None and report.ended and report.scored
-
-
 def main() -> None:
     """Make the pictures of the metrics that are named, or of all."""
     FOLDER.mkdir(exist_ok=True)
