@@ -82,6 +82,9 @@ def test_why():
         == f"{start} are needed. How many more samples would decide it cannot be said yet."
     )
     assert decision(None).why("linear") == "No errors."
+    for separation, shown in {99.994: "99.99", 104.17: "104", 4.6e7: "more than 1,000"}.items():
+        wide = HARDEST.model_copy(update={"difference": 1.0, "standard_error": 1.0 / separation})
+        assert f"which is {shown} standard errors of" in decision(wide).why("linear")
     few = HARDEST.model_copy(update={"needed": 1.0, "more_samples": (0, 5)})
     said = decision(few, reason="fewer than 20 samples of b").why("linear")
     assert said.startswith("Fewer than 20 samples of b. Hardest to rule out: b, worse")
@@ -90,7 +93,7 @@ def test_why():
 
 def test_differences_of_logarithms_are_shown_as_shares():
     close = HARDEST.model_copy(update={"difference": 0.01, "standard_error": 0.005, "tolerance": 0.02})
-    assert "b, worse than a by 1.01%, which is 6.00 standard errors of 0.506% with the tolerance of 2.02%;" in decision(
+    assert "b, worse than a by 1.01%, which with the tolerance of 2.02% is 6.00 standard errors of 0.506%;" in decision(
         close
     ).why("log")
 

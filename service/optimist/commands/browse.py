@@ -47,7 +47,10 @@ def _row(one: Summary) -> tuple[str, ...]:
 
 def show(
     experiment: ExperimentName,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it anew every second, until it has ended.")] = False,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Show it anew every second until it has ended; without a terminal, once it has."),
+    ] = False,
     url: Url = "http://127.0.0.1:8000",
     as_json: AsJson = False,
 ) -> None:

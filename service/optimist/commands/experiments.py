@@ -54,7 +54,10 @@ def backup(
     """
     with service(url) as optimist:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in [one.name for one in optimist.list_experiments(tag=tag)]:
+        names = [one.name for one in optimist.list_experiments(tag=tag)]
+        if not names:
+            console.print(f"no experiment{'' if tag is None else f' has the tag {tag!r}'}", markup=False)
+        for name in names:
             file = folder / f"{name}.zip"
             try:
                 optimist.experiment(name).export(file)

@@ -187,10 +187,15 @@ class DecisionInfo(Answer):
         is_factor = scale == "log" and hardest.difference >= _DOUBLE
         difference += f" ({100.0 * math.exp(-hardest.difference):.2g}% of the best)" if is_factor else ""
         error = shown(hardest.standard_error, scale, 0.0 if is_factor else hardest.difference)
-        tolerated = f" with the tolerance of {shown(hardest.tolerance, scale)}" if hardest.tolerance else ""
+        tolerated = f"with the tolerance of {shown(hardest.tolerance, scale)} " if hardest.tolerance else ""
+        errors = (
+            "more than 1,000"
+            if hardest.separation > 1000.0
+            else f"{hardest.separation:.{0 if hardest.separation >= 100.0 else 2}f}"
+        )
         said = [
-            f"Hardest to rule out: {hardest.generator}, worse than {self.best} by {difference}, which is "
-            f"{hardest.separation:.2f} standard errors of {error}{tolerated}; {hardest.needed:.2f} "
+            f"Hardest to rule out: {hardest.generator}, worse than {self.best} by {difference}, which "
+            f"{tolerated}is {errors} standard errors of {error}; {hardest.needed:.2f} "
             f"{'were' if decided else 'are'} needed."
         ]
         if decided:
