@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from optimist_client.models import Contrast, DecisionInfo, HardestRival, Report, Standing
-from optimist_client.models.decisions import BELOW_NOISE_NOTE
+from optimist_client.models.decisions import BELOW_NOISE_NOTE, format_score
 from optimist_client.progress import Line, RichBar, expected_total, shown
 
 
@@ -225,6 +225,24 @@ def test_brackets_have_a_column_where_there_are_some():
     assert lines[2].endswith("2.000 … 4.500")
     assert "<td>2.000 … 4.500</td>" in shown._repr_html_()
     assert Report.model_validate(json.loads(json.dumps(shown.to_dict()))) == shown
+
+
+@pytest.mark.parametrize(
+    ("score", "error", "text"),
+    [
+        (17.2789, 0.7, "17.279"),
+        (1.00771, 0.0011, "1.0077"),
+        (0.6, 2e-9, "0.600000"),
+        (5.2e-8, 1.7e-9, "5.2e-08"),
+        (-3.21e-5, 2e-7, "-3.21e-05"),
+        (0.0, 1e-9, "0"),
+        (549195.256, 27_000.0, "549,195"),
+        (-0.2, 150.0, "0"),
+        (1234.5, None, "1234.500"),
+    ],
+)
+def test_a_score_has_the_digits_that_its_error_allows(score: float, error: float | None, text: str):
+    assert format_score(score, error) == text
 
 
 def test_warnings_of_several_generators_are_one_line():

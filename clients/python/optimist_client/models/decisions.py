@@ -263,14 +263,17 @@ def about(samples: tuple[int, int]) -> str:
 
 
 def format_score(score: float, error: float | None, *, below_noise: bool = False) -> str:
-    """A score with three decimals, or with as many as two digits of its error have, at most six.
+    """A score with three decimals, or with as many as two digits of its error have, at most six; without decimals where
+    the error is 100 or more, and with three digits where six decimals would show next to none.
 
     below_noise: whether the estimate is below the smallest possible score, which is shown instead.
     """
     if below_noise:
         return f"{score:g} ({BELOW_NOISE})"
-    decimals = 3 if error is None or not 0.0 < error < 0.1 else min(6, max(3, 1 - math.floor(math.log10(error))))
-    return f"{score:z.{decimals}f}"
+    if error is not None and error >= 100.0:
+        return f"{score:z,.0f}"
+    decimals = 3 if error is None or not 0.0 < error < 0.1 else max(3, 1 - math.floor(math.log10(error)))
+    return f"{score:.3g}" if decimals > 6 and abs(score) < 1e-3 else f"{score:z.{min(decimals, 6)}f}"
 
 
 def shown(number: float, scale: Scale, at: float = 0.0) -> str:
