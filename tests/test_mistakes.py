@@ -47,6 +47,7 @@ COMMANDS: Mapping[tuple[str, ...], str] = {
     ("score", "texts.jsonl", "--metric", "mean"): "texts are embedded by `optimist compare --embed text`",
     ("score", "a.npy", "--metric", "mean", "--field", "x"): "--field: only files ending in .jsonl, .csv have fields",
     ("contrast", "a.npy", *REAL): "expected two or more sets of samples to compare, got 1",
+    ("contrast", "a.npy", "a.npy", *REAL): "a.npy:a: expected different sets of samples, got this one 2 times",
     ("compare", "a.txt", *TEXT): "generators: expected two or more to compare, got 1",
     ("compare", "a.txt", "no.txt", *TEXT): "no.txt: no such file or folder",
     ("compare", "a.txt", "a.txt", *TEXT): "expected paths with names of their own, got a.txt, a.txt",

@@ -55,6 +55,12 @@ def test_lists_are_rows_and_each_generator_has_its_own(tmp_path: Path):
         ("a.jsonl", '{"x": 1}\n{"x"', {}, "line 2: expected a JSON object: Expecting"),
         ("a.csv", "x,y\n1,2\n3\n", {}, "line 3: expected 2 cells, found 1"),
         ("a.csv", "x,x\n1,2\n", {}, "line 1: expected distinct names of columns"),
+        (
+            "a.csv",
+            "0.5,1e3\n1,2\n",
+            {},
+            "line 1: expected names of columns, found only numbers: write names above them",
+        ),
         ("a.csv", "x,y\n1,2\n,3\n", {"field": "x"}, "line 3: expected a number in the field 'x', found none"),
         ("a.csv", "x,y\n1,2\n", {"field": "z"}, r"no field 'z' \(number\); there are x, y"),
         ("a.csv", "x\n1\nnan\n", {}, "line 3: field 'x': expected a number or a list of numbers, found 'nan'"),

@@ -225,6 +225,8 @@ def _of_csv(file: Path, stream: Any) -> list[tuple[int, dict[str, Any]]]:
         names = next(reader, [])
         if len(set(names)) < len(names) or not all(names):
             raise FixError(f"{file}: line 1: expected distinct names of columns, found {', '.join(names)}")
+        if names and all(_numbers(name) is not None for name in names):
+            raise FixError(f"{file}: line 1: expected names of columns, found only numbers: write names above them")
         rows: list[tuple[int, dict[str, Any]]] = []
         for cells in reader:
             if not cells:

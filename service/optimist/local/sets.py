@@ -110,6 +110,9 @@ def seen(sets: Iterable[Samples], question: Question) -> tuple[list[str], list[i
         found.append((one.name, longer, {array: part[:most].clone() for array, part in tensors.items()}, rows))
     counts = Counter(name for name, *_ in found)
     names = [name if counts[name] == 1 else longer for name, longer, *_ in found]
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise FixError(f"{name}: expected different sets of samples, got this one {count} times")
     needed = question.rows_to_fit(len(found))
     return (
         names,
