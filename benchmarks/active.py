@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
-import sys
 import tempfile
 import threading
 import time
@@ -24,17 +23,30 @@ import numpy as np
 
 from optimist_client import Optimist, tensors
 from optimist_client.metrics import Mean
-from raw import HEADERS, JSON, RawClient, batch_path, cpu_seconds, free_port, process, redis_of, scorer_of
+from raw import (
+    HEADERS,
+    JSON,
+    RawClient,
+    batch_path,
+    checkouts_of,
+    cpu_seconds,
+    free_port,
+    header,
+    line,
+    process,
+    redis_of,
+    scorer_of,
+    serve,
+)
 
 CLIENTS = 4
 
 
-def measure(checkout: Path, options: argparse.Namespace) -> str:
+def measure(checkout: Path, options: argparse.Namespace) -> list[str]:
     """The row of a checkout."""
     with ExitStack() as stack:
         directory, port = stack.enter_context(tempfile.TemporaryDirectory(prefix="active-")), free_port()
-        serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--data-dir={directory}"]
-        api = stack.enter_context(process(serve, port, checkout))
+        api = stack.enter_context(process(serve(port, directory), port, checkout))
         pids = {"Redis": redis_of(api), "scorer": scorer_of(api), "API": api}
         paths = [f"/v1/experiments/e{number}/picks" for number in range(options.experiments)]
         with Optimist(f"http://127.0.0.1:{port}") as optimist:
@@ -69,7 +81,7 @@ def measure(checkout: Path, options: argparse.Namespace) -> str:
         shares = [f"{(cpu_seconds(pid) - before[role]) / taken:.0%}" for role, pid in pids.items()]
     p50, p99 = np.percentile(times, [50, 99]) * 1e3
     cells = [checkout.name, f"{options.experiments}", f"{len(times) / taken:.0f}", *shares, f"{p50:.1f}", f"{p99:.0f}"]
-    return f"| {' | '.join([*cells, f'{os.getloadavg()[0]:.1f}'])} |"
+    return [*cells, f"{os.getloadavg()[0]:.1f}"]
 
 
 def main() -> None:
@@ -80,9 +92,9 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=100.0, help="rounds per second of all clients together")
     parser.add_argument("--against", type=Path, help="another checkout, whose service is measured second")
     options = parser.parse_args()
-    print("| checkout | experiments | rounds/s | Redis | scorer | API | p50, ms | p99, ms | load |\n|" + " --- |" * 9)
-    for checkout in (Path(__file__).resolve().parents[1], *([options.against.resolve()] if options.against else [])):
-        print(measure(checkout, options), flush=True)
+    header("checkout", "experiments", "rounds/s", "Redis", "scorer", "API", "p50, ms", "p99, ms", "load")
+    for checkout in checkouts_of(options.against):
+        line(*measure(checkout, options))
 
 
 if __name__ == "__main__":

@@ -29,9 +29,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from endurance import MIB, resident, service
 from optimist_client import Optimist, tensors
-from raw import BATCH, HEADERS, JSON, RawClient, batch_path
+from raw import BATCH, HEADERS, JSON, MIB, RawClient, batch_path, resident, three_processes
 
 CASES = "1,5,64", "10,10,64", "1,10,768", "3,10,768", "1,3,2048"
 ROWS_KEPT = 300 + 512
@@ -90,7 +89,7 @@ def measure(experiments: int, generators: int, d: int, seconds: float, connectio
     names, arms = [f"e{n}" for n in range(experiments)], [f"g{n}" for n in range(generators)]
     with (
         tempfile.TemporaryDirectory(prefix="capacity-") as directory,
-        service(Path(directory)) as (port, redis, api, scorer),
+        three_processes(Path(directory)) as (port, redis, api, scorer),
         Optimist(f"http://127.0.0.1:{port}", patience=PATIENCE, timeout=PATIENCE) as client,
     ):
         client.create_reference("normal", mean=np.zeros(d), covariance=np.eye(d))

@@ -24,17 +24,27 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 FRACTIONS = (0.05, 0.14, 0.5, 1.0, 1.2, 2.0)
 """Sample counts by default, as multiples of d."""
 COMMON = 256
 
 
+def features(rows: int, dimension: int, scale: float, seed: int) -> NDArray[np.float64]:
+    """Normal rows (n, d) with variances scale²/k."""
+    normal = np.random.default_rng(seed).standard_normal((rows, dimension))
+    return scale * normal * np.arange(1, dimension + 1) ** -0.5 + 0.05
+
+
 def in_this_thread(threads: int, measure: Callable[[], dict[str, list[float]]]) -> dict[str, list[float]]:
     """Measure with `threads` threads for torch and every BLAS."""
-    import scipy.linalg  # noqa: F401  # loads its BLAS
+    import_module("scipy.linalg")  # loads its BLAS
     import torch
     from threadpoolctl import threadpool_limits
 
@@ -45,29 +55,24 @@ def in_this_thread(threads: int, measure: Callable[[], dict[str, list[float]]]) 
 
 def in_pool_thread(measure: Callable[[], dict[str, list[float]]]) -> dict[str, list[float]]:
     """Measure in a thread of a scorer's pool."""
-    from redis.asyncio import Redis
+    from optimist.scoring.threads import Threads
 
-    from optimist.scoring.scorer import Scorer
-    from optimist.store import Store
-
-    return Scorer(Store(Redis()))._in_thread.pools[True].submit(measure).result()
+    return Threads(1, 1).pools[True].submit(measure).result()
 
 
 def measured(dimension: int, counts: list[int], repeats: int, clock: Callable[[], float]) -> dict[str, list[float]]:
     """Median seconds by kind, one for each of `counts` samples, of the project that is imported here."""
-    import numpy as np
     import scipy.linalg
     import torch
 
     from optimist.metrics.fid.reference import Reference
     from optimist.metrics.fid.score import FrechetDistance
     from optimist.metrics.fid.statistic import GaussianStatistic
-    from trial import features
 
-    real = features(4 * dimension, dimension, 1.0, np.random.default_rng(1))
+    real = features(4 * dimension, dimension, 1.0, 1)
     score = FrechetDistance(Reference(real.mean(0), np.cov(real.T, bias=True)))
-    rows = torch.from_numpy(features(max(counts), dimension, 1.05, np.random.default_rng(0)))
-    common = {"features": torch.from_numpy(features(COMMON, dimension, 1.05, np.random.default_rng(2)))}
+    rows = torch.from_numpy(features(max(counts), dimension, 1.05, 0))
+    common = {"features": torch.from_numpy(features(COMMON, dimension, 1.05, 2))}
     part = score.reference.covariance[: dimension // 4, : dimension // 4].numpy()
     found: dict[str, list[float]] = {"estimate": [], "eigh": [], "sqrtm": []}
     for samples in counts:

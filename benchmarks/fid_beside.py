@@ -93,6 +93,8 @@ def main() -> None:
                 continue
             part = rows[:size]
             _, value, lower, upper = optimist.score(part, "fid", reference=moments).point
+            assert lower is not None
+            assert upper is not None
             others = pytorch_fid(part, root), infinite(part, root)
             table.add_row(
                 name,

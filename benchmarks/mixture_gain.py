@@ -1,7 +1,6 @@
 """Mixtures: are gain and score as exact as their errors say, and does the bound of the gap hold?
 
     python benchmarks/mixture_gain.py [--metrics rke vendi mmd fid] [--problems …] [--repeats 100] [--data DIR]
-    python benchmarks/mixture_gain.py --pooled [--metrics …]
     python benchmarks/mixture_gain.py --stopping [--metrics …] [--runs 20]
 
 The first command draws samples of every generator of a benchmark problem (`mixture_problems.py`), independent ones and
@@ -12,8 +11,7 @@ the interval of 95 % has the true gain. "gap" is how often the true excess of th
 `gap_bound` at the z of the stopping rule with δ = 0.05; "excess" is the mean of that excess, as a share of the least
 loss.
 
-`--pooled` scores 100,000 samples that are drawn from the generators by the best weights, as those of one generator, and
-compares with the mixture of 2,000 samples of each and with the truth. `--stopping` runs the policy "ogd" with a
+`--stopping` runs the policy "ogd" with a
 tolerance of 5 % and 1 % until it stops.
 """
 
@@ -48,7 +46,6 @@ from optimist_client.metrics import FID, MMD, RKE, Gaussian, Metric, Vendi
 COUNTS = (25, 50, 100, 200, 500)
 BATCH = 5
 DELTA = 0.05
-POOLED = 100_000
 TOLERANCES = ("5%", "1%")
 STOPPING_BATCH = 20
 
@@ -195,37 +192,6 @@ def calibration(options: argparse.Namespace) -> None:
             Console(width=220).print(table)
 
 
-def pooled(options: argparse.Namespace) -> None:
-    """Print how the score of the mixture compares with that of samples drawn by its weights, as of one generator."""
-    table = Table("problem", "metric", "blend", "pooled", "truth", "z apart", "z of the pooled", box=box.MARKDOWN)
-    for name in options.problems:
-        problem = problem_named(name, options.data)
-        for metric in options.metrics:
-            truth, score = Truth.of(problem, metric), score_of(problem, metric)
-            rows = [problem.sample(place, 2000, 1) for place in range(len(problem.generators))]
-            mixture = mixture_of(score, problem, rows, paired=False)
-            rng, statistic = np.random.default_rng(2), score.statistic()
-            laws = list(problem.laws.values())
-            for _ in range(POOLED // 5000):
-                counts = rng.multinomial(5000, mixture.weights)
-                drawn = [law.sample(count, rng) for law, count in zip(laws, counts, strict=True) if count]
-                statistic.update(torch.from_numpy(rng.permutation(np.concatenate(drawn))))
-            found = score.analyse(statistic)
-            sign = 1.0 if mixture.lower_is_better else -1.0
-            value = sign * truth.loss(np.array(mixture.weights))[0]
-            apart = (mixture.value - found.estimate) / math.hypot(mixture.error, found.stopping_error)
-            table.add_row(
-                problem.name,
-                metric,
-                f"{mixture.value:.5g} ± {mixture.error:.2g}",
-                f"{found.estimate:.5g} ± {found.stopping_error:.2g}",
-                f"{value:.5g}",
-                f"{apart:+.2f}",
-                f"{(found.estimate - value) / found.stopping_error:+.2f}",
-            )
-    Console(width=200).print(table)
-
-
 def stopping(options: argparse.Namespace) -> None:
     """Print when the policy stops, and whether the weights are then within the tolerance."""
     heads = ("problem", "metric", "tolerance", "stopped", "samples, median", "excess, mean", "beyond the tolerance")
@@ -275,13 +241,12 @@ def main() -> None:
     parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="samples of each generator")
     parser.add_argument("--paired", type=int, nargs="+", default=[0, 1], help="0: independent samples, 1: same seeds")
     parser.add_argument("--data", type=Path, help="directory with mnist_lenet_generators.npz and llmfao_minilm.npz")
-    parser.add_argument("--pooled", action="store_true", help="compare with samples that are drawn by the weights")
     parser.add_argument("--stopping", action="store_true", help="run until the stopping rule decides")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--cap", type=int, default=8_000, help="samples of all generators at which a run ends")
     options = parser.parse_args()
     limit_threads(1)
-    (pooled if options.pooled else stopping if options.stopping else calibration)(options)
+    (stopping if options.stopping else calibration)(options)
 
 
 if __name__ == "__main__":

@@ -26,11 +26,11 @@ KERNEL = Gaussian(2.0, features=64)
 
 def main() -> None:
     """Print a row for each metric."""
-    digits = load_digits()
-    real = digits.data / 16
+    images, digits = load_digits(return_X_y=True)
+    real = np.asarray(images) / 16
     seeds = list(range(SAMPLES))
     made = {
-        name: model(real[np.isin(digits.target, kinds)])(SAMPLES, [place * SAMPLES + seed for seed in seeds])
+        name: model(real[np.isin(digits, kinds)])(SAMPLES, [place * SAMPLES + seed for seed in seeds])
         for place, (name, kinds) in enumerate(KINDS.items())
     }
     metrics: list[Metric] = [
@@ -47,7 +47,8 @@ def main() -> None:
         arrow = "↓" if metric.lower_is_better else "↑"
         scores = " | ".join(f"{score:.3g}" for score in alone)
         gain = best.gain_text.removeprefix("The mixture is ").rstrip(".")
-        print(f"| {metric.title} {arrow} | {scores} | {best.score:.3g} ± {best.error:.1g} | {best.recipe} | {gain} |")
+        blend = f"{best.score:.3g} ± {best.standard_error:.1g} | {best.recipe}"
+        print(f"| {metric.title} {arrow} | {scores} | {blend} | {gain} |")
 
 
 if __name__ == "__main__":

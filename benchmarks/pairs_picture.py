@@ -44,9 +44,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=-1, help="number of processes; -1: one for each processor")
     options = parser.parse_args()
     load()
-    kinds = list(product(METRICS, (False, True)))
+    kinds: list[tuple[str, bool]] = list(product(METRICS, (False, True)))
     tasks = [(*kind, run) for run in range(options.runs) for kind in kinds]
-    spent = Parallel(options.jobs)(delayed(samples_to_decide)(*task) for task in tasks)
+    spent = list(Parallel(options.jobs)(delayed(samples_to_decide)(*task) for task in tasks))
     found = {kind: [count for (*of, _), count in zip(tasks, spent, strict=True) if tuple(of) == kind] for kind in kinds}
     for (metric, paired), counts in found.items():
         undecided = sum(count is None for count in counts)
@@ -62,9 +62,8 @@ def samples_to_decide(metric: str, paired: bool, run: int) -> int | None:
     rows = {
         f"{level}": _rows(digits, metric, level, run if paired else [run, place]) for place, level in enumerate(LEVELS)
     }
-    settings: Mapping[str, Any] = {"fid": {"reference": digits.reference()[:2]}, "rke": {"kernel": KERNEL}}.get(
-        metric, {}
-    )
+    of_metric: dict[str, dict[str, Any]] = {"fid": {"reference": digits.reference()[:2]}, "rke": {"kernel": KERNEL}}
+    settings = of_metric.get(metric, {})
     evaluation = Evaluation(list(rows), metric=metric, policy="top-two", paired=paired, seed=run, **settings)
     told = dict.fromkeys(rows, 0)
     while not evaluation.decision(explain=False).decided:

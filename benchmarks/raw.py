@@ -7,16 +7,20 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+
+from redis import Redis
 
 from optimist_client import tensors
 
 GENERATORS = ["a", "b", "c", "d", "e"]
 BATCH = 5
+MIB = 2**20
 HEADERS = {"content-type": tensors.MEDIA_TYPE}
 JSON = {"content-type": "application/json"}
 
@@ -77,7 +81,7 @@ class RawClient:
 
 
 @contextmanager
-def process(command: list[str], port: int, checkout: Path | None = None) -> Iterator[int]:
+def process(command: list[str], port: int, checkout: Path | None = None) -> Generator[int]:
     """Run a server as a child process; gives its process id once it listens on `port`.
 
     checkout: where its code is, if not where Python finds it anyway.
@@ -96,6 +100,27 @@ def process(command: list[str], port: int, checkout: Path | None = None) -> Iter
     finally:
         child.terminate()
         child.wait()
+
+
+def serve(port: int, directory: str | Path, *options: str) -> list[str]:
+    """The command that runs a service."""
+    return [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--data-dir={directory}", *options]
+
+
+@contextmanager
+def three_processes(directory: Path) -> Generator[tuple[int, Redis, int, int]]:
+    """Redis, API and scorer: the API's port, a client of Redis, and the process ids of API and scorer."""
+    from optimist.store.redis_program import find_program  # other checkouts may have it elsewhere
+
+    with ExitStack() as stack:
+        redis_port, port = free_port(), free_port()
+        settings = {"port": str(redis_port), "dir": str(directory), "appendonly": "yes", "appendfsync": "always"}
+        options = [word for name, value in {**settings, "save": ""}.items() for word in (f"--{name}", value)]
+        stack.enter_context(process([find_program().path, "--bind", "127.0.0.1", *options], redis_port))
+        optimist, url = [sys.executable, "-m", "optimist.cli"], f"--redis-url=redis://127.0.0.1:{redis_port}"
+        api = stack.enter_context(process([*optimist, "serve", "--no-scoring", f"--port={port}", url], port))
+        scorer = stack.enter_context(process([*optimist, "scorer", url], redis_port))
+        yield port, stack.enter_context(Redis(port=redis_port)), api, scorer
 
 
 def scorer_of(service: int) -> int:
@@ -137,6 +162,27 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def resident(pid: int) -> int:
+    """The resident memory of a process in bytes."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def checkouts_of(against: Path | None) -> list[Path]:
+    """This checkout, and the one that it is compared with."""
+    return [Path(__file__).resolve().parents[1], *([against.resolve()] if against else [])]
+
+
+def header(*names: str) -> None:
+    """Print the head of a table."""
+    line(*names)
+    line(*("---" for _ in names))
+
+
+def line(*row: str) -> None:
+    """Print one row at once, because a run can be interrupted."""
+    print(f"| {' | '.join(row)} |", flush=True)
 
 
 def cpu_seconds(pid: int) -> float:

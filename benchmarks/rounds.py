@@ -30,7 +30,6 @@ import platform
 import random
 import statistics
 import struct
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -38,6 +37,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -49,11 +49,15 @@ from raw import (
     JSON,
     RawClient,
     batch_path,
+    checkouts_of,
     cpu_seconds,
     free_port,
+    header,
+    line,
     process,
     redis_of,
     scorer_of,
+    serve,
     wait_for_sockets,
     workers_of,
 )
@@ -131,9 +135,8 @@ class Service:
     def __init__(self, checkout: Path, directory: Path, processes: int, stack: ExitStack) -> None:
         """Start the service of this checkout, which ends with the stack. Its data go into the directory."""
         self.port = free_port()
-        serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={self.port}", f"--data-dir={directory}"]
-        serve += [f"--workers={processes}"] if processes > 1 else []
-        pid = stack.enter_context(process(serve, self.port, checkout))
+        several = [f"--workers={processes}"] if processes > 1 else []
+        pid = stack.enter_context(process(serve(self.port, directory, *several), self.port, checkout))
         wait_for_sockets(self.port, processes)
         self.pids = [workers_of(pid), [scorer_of(pid)], [redis_of(pid)]]
         self._optimist = stack.enter_context(Optimist(f"http://127.0.0.1:{self.port}"))
@@ -145,7 +148,7 @@ class Service:
         batches = [self._rng.standard_normal((BATCH, d)) + 0.1 * g for g in range(len(GENERATORS))]
         return [tensors.encode({"features": batch.astype(np.float32)}) for batch in batches]
 
-    def experiment(self, name: str, d: int, **config: float) -> str:
+    def experiment(self, name: str, d: int, **config: Any) -> str:
         """Create an experiment; return the path of its picks."""
         reference = f"normal-{d}"
         self._optimist.create_reference(reference, mean=np.zeros(d), covariance=np.eye(d))
@@ -252,8 +255,7 @@ def main() -> None:
     header(*columns, "client", *(["of the other"] if options.against else []))
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rounds-")))
-        checkouts = [Path(__file__).resolve().parents[1], *([options.against.resolve()] if options.against else [])]
-        cases = [(path, count) for path in checkouts for count in options.processes]
+        cases = [(path, count) for path in checkouts_of(options.against) for count in options.processes]
         services = [Service(path, directory / f"{i}", count, stack) for i, (path, count) in enumerate(cases)]
         for d in options.dimensions:
             for workers in options.workers:
@@ -268,17 +270,6 @@ def main() -> None:
                 turns(groups, options.repeats, options.seconds)
                 for variant in (variant for group in groups for variant in group):
                     line(f"{d}", f"{workers}", *cells(variant))
-
-
-def header(*names: str) -> None:
-    """Print the head of a table."""
-    line(*names)
-    line(*("---" for _ in names))
-
-
-def line(*row: str) -> None:
-    """Print one row at once, because a run can be interrupted."""
-    print(f"| {' | '.join(row)} |", flush=True)
 
 
 def cells(variant: Variant) -> list[str]:

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from optimist_client import Optimist
 from optimist_client.config import ExperimentConfig
 from optimist_client.metrics import FID, RKE, Cosine, Gaussian, Mean, Metric, Vendi
-from raw import cpu_seconds, free_port, process, redis_of, scorer_of
+from raw import checkouts_of, cpu_seconds, free_port, header, line, process, redis_of, scorer_of, serve
 
 HERE = Path(__file__).resolve().parents[1]
 MODES, STEP = 30, 0.05
@@ -157,9 +157,8 @@ def measure(checkout: Path, name: str, options: argparse.Namespace) -> dict[str,
     """Start the service of a checkout, and play a case on it by that checkout's SDK. Returns the cells of a row."""
     with ExitStack() as stack:
         directory, port = stack.enter_context(tempfile.TemporaryDirectory(prefix="waiting-")), free_port()
-        serve = [sys.executable, "-m", "optimist.cli", "serve", f"--port={port}", f"--data-dir={directory}"]
         started = time.perf_counter()
-        api = stack.enter_context(process(serve, port, checkout))
+        api = stack.enter_context(process(serve(port, directory), port, checkout))
         listening = time.perf_counter() - started
         pids = {"scorer": scorer_of(api), "API": api, "Redis": redis_of(api)}
         _wait_until_ready(port)
@@ -229,7 +228,7 @@ def main() -> None:
         port, name = options.play.split(":")
         print(json.dumps(asdict(play(int(port), name, options))))
         return
-    checkouts = [HERE, *([options.against.resolve()] if options.against else [])]
+    checkouts = checkouts_of(options.against)
     shares: dict[tuple[str, Path], list[str]] = {}
     is_first, seed = True, options.seed
     for turn in range(options.turns):
@@ -238,9 +237,9 @@ def main() -> None:
             for checkout in checkouts[:: -1 if turn % 2 else 1]:
                 row = measure(checkout, name, options)
                 if is_first:
-                    print(f"| {' | '.join(row)} |\n|{' --- |' * len(row)}", flush=True)
+                    header(*row)
                     is_first = False
-                print(f"| {' | '.join(map(str, row.values()))} |", flush=True)
+                line(*map(str, row.values()))
                 shares.setdefault((name, checkout), []).append(str(row["÷ ideal" if options.decide else "waiting"]))
     for (name, checkout), found in shares.items():
         middle = statistics.median(float(each.rstrip("%")) for each in found)

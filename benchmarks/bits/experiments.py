@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 import laboratory
+import memory
 import numpy as np
 import served
+from memory import Asked, Made
 from served import LEASE, Served, routes
 from world import CLASSES, PROMPT_WIDTH, PROMPTS, World
 
-import memory
-from memory import Asked, Made
 from optimist_client.metrics import (
     CMMD,
     FID,

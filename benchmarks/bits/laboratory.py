@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import words
+from memory import GENERATORS, samples
 from words import Step
 from world import World
 
 import optimist
-from memory import GENERATORS, samples
 from optimist.routing_gain.outcomes import ScoredPrompts
 
 
@@ -21,7 +21,8 @@ def simulated(world: World, sizes: tuple[int, ...] = (90, 75, 120), **settings: 
     sources = samples(world, sizes, None if "watch" in settings else "features")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # trials that end early are wanted, too
-        result = optimist.simulate(sources, **{"rounds": 30, "trials": 2, "seed": 4, **settings})
+        settings = {"rounds": 30, "trials": 2, "seed": 4} | settings
+        result = optimist.simulate(sources, **settings)
     yield from words.simulation(result)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,7 +104,7 @@ def blends(sets: Mapping[str, Any], **settings: Any) -> Iterator[Step]:
 
 
 @contextmanager
-def _files(sets: Mapping[str, Any]) -> Iterator[dict[str, Path]]:
+def _files(sets: Mapping[str, Any]) -> Generator[dict[str, Path]]:
     with tempfile.TemporaryDirectory() as place:
         files = {name: Path(place) / f"{name}.npy" for name in sets}
         for name, file in files.items():

@@ -60,7 +60,7 @@ def patches(which: str) -> tuple[Rows, dict[str, Rows]]:
 
 def measurements() -> tuple[Rows, dict[str, Rows]]:
     """The 30 measurements of breast cancers, standardised: real ones, and some of them with noise."""
-    rows = np.asarray(load_breast_cancer().data, dtype=np.float64)
+    rows = np.asarray(load_breast_cancer(return_X_y=True)[0], dtype=np.float64)
     rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     rng = np.random.default_rng(2)
     drawn, noise = rows[rng.integers(len(rows), size=ROWS)], rng.standard_normal((ROWS, rows.shape[1]))
@@ -69,7 +69,7 @@ def measurements() -> tuple[Rows, dict[str, Rows]]:
 
 def digits() -> tuple[Rows, dict[str, Rows]]:
     """The 48 columns of 8 × 8 digits that vary most: real ones, and rows of a Gaussian copula with their marginals."""
-    rows = np.asarray(load_digits().data, dtype=np.float64) / 16.0
+    rows = np.asarray(load_digits(return_X_y=True)[0], dtype=np.float64) / 16.0
     rows = rows[:, np.sort(np.argsort(rows.var(axis=0))[-48:])]
     rng = np.random.default_rng(3)
     ranks = (rows + 1e-3 * rng.random(rows.shape)).argsort(axis=0).argsort(axis=0)

@@ -58,6 +58,7 @@ def told(service: Optimist, problem: Problem, number: int, workers: int, seconds
     def work(experiment: Experiment, worker: int) -> None:
         for pick in experiment.picks(worker=f"w{worker}"):
             time.sleep(waits[pick.number])
+            assert pick.start is not None
             pick.tell(problem.pools[pick.generator][array][places[pick.start : pick.start + pick.size]])
 
     with ThreadPoolExecutor(workers) as fleet:

@@ -25,8 +25,8 @@ LAWS: Mapping[str, Sizes] = {
 }
 """The law of the sizes (n,) of rows: lognormal (σ 0.8), Student's (5 degrees of freedom), Pareto's (index 3), and rows
 of which 3 % are 5 to 10 times as large as the others."""
-_ROOTS = np.sqrt(1.0 / np.arange(1.0, DIMENSION + 1.0))
-_ROOTS /= np.sqrt(np.square(_ROOTS).mean())
+_VARIANCES = 1.0 / np.arange(1.0, DIMENSION + 1.0)
+_ROOTS = np.sqrt(_VARIANCES / _VARIANCES.mean())
 
 
 def real_rows(law: str) -> Rows:
