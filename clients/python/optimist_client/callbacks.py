@@ -60,7 +60,7 @@ class CsvCallback:
         self._path = Path(path)
         if self._path.exists() and self._path.stat().st_size:
             with self._path.open(newline="", encoding="utf-8") as file:
-                found = next(csv.reader(file), [])
+                found = next(csv.reader(file), list[str]())
             if tuple(found) != COLUMNS:
                 raise FixError(f"{self._path}: expected the columns {', '.join(COLUMNS)}; found {', '.join(found)}")
         else:

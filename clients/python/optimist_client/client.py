@@ -16,7 +16,7 @@ from optimist_client.experiment import AsyncExperiment, Experiment
 from optimist_client.operations import Awaiting, Blocking, operation
 from optimist_client.reference_names import ReferenceNames, Upload
 from optimist_client.transport import Transport
-from optimist_client.validation import valid
+from optimist_client.validation import is_collection, valid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -48,7 +48,7 @@ class ListedOperations(Generic[ExperimentT]):
     @operation
     async def open(self) -> ExperimentT:
         """Open the experiment that has this name now. Raises `NotFoundError` if it was deleted since it was listed."""
-        return await ServiceOperations.experiment(self._service, self.name)
+        return await ServiceOperations[ExperimentT, Any].experiment(self._service, self.name)
 
 
 class ListedExperiment(ListedOperations[Experiment], Blocking):
@@ -201,7 +201,7 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
         decides = metric_of(metric, **of_metric).in_direction(direction)
         given = {field: value for field, value in config.items() if field not in settings}
         given |= {"name": name, "generators": generators, "metric": found.without_data(decides)}
-        if isinstance(watch := config.get("watch"), Collection) and not isinstance(watch, str):
+        if is_collection(watch := config.get("watch")):
             given["watch"] = [found.without_data(each) for each in watch]
         wanted = _valid(given)
         references = await self._read(found.uploads)
@@ -325,8 +325,7 @@ class ServiceOperations(Generic[ExperimentT, ListedT]):
 
 def _valid(settings: dict[str, Any]) -> models.ExperimentConfig:
     """The config of these settings. Raises `FixError`, which says what was expected."""
-    names = settings["generators"]
-    if isinstance(names, Collection) and not isinstance(names, str | bytes):
+    if is_collection(names := settings["generators"]):
         settings["generators"] = list(names)
     return valid(models.ExperimentConfig, settings)
 

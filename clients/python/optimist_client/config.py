@@ -16,6 +16,7 @@ from optimist_client.metrics import Metric
 from optimist_client.metrics.base import ArrayName, Dimension
 from optimist_client.previews import MOST_KEPT, check_previews
 from optimist_client.tolerance import Tolerance
+from optimist_client.validation import is_mapping
 from optimist_client.wire import Cost, CostLimit, EmbeddingName, GeneratorName, Identifier, Prompt, Wire, flag, optional
 
 BoundName = str
@@ -176,10 +177,10 @@ class ExperimentConfig(Wire):
     @classmethod
     def _spelled_out(cls, data: Any) -> Any:
         """The config with the settings of its preset. Settings of the metric that stand beside it are refused."""
-        if not isinstance(data, Mapping):
+        if not is_mapping(data):
             return data
         check_placed(data, cls.model_fields)
-        goal = data.get("goal", cls.model_fields["goal"].default)
+        goal: object = data.get("goal", cls.model_fields["goal"].default)
         # Another one is refused by the validation of the field.
         asks = declared_goals().get(goal) if isinstance(goal, str) else None
         return data if asks is None else asks.with_defaults(data, kind_of(data.get("metric")))
@@ -269,11 +270,11 @@ def seedless_of(seeds: bool | Mapping[str, bool], generators: Sequence[str]) -> 
     return frozenset(name for name in generators if not seeds.get(name, True))
 
 
-def check_seeds(seeds: bool | Mapping[str, bool], generators: Sequence[str]) -> None:
+def check_seeds(seeds: object, generators: Sequence[str]) -> None:
     """Raise FixError unless `seeds` is a bool, or one for each of some of these generators."""
     if isinstance(seeds, bool):
         return
-    if not isinstance(seeds, Mapping) or not all(isinstance(one, bool) for one in seeds.values()):
+    if not is_mapping(seeds) or not all(isinstance(one, bool) for one in seeds.values()):
         raise FixError(f"seeds: expected True, False, or one of them by generator, got {seeds!r}")
     if unknown := sorted(set(seeds) - set(generators)):
         raise FixError(f"seeds: no generator is called {', '.join(unknown)}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from optimist_client.errors import FixError
+from optimist_client.validation import is_list, is_tuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +52,7 @@ def _rows(width: int | None, contexts: ArrayLike | Sequence[ArrayLike]) -> NDArr
     from optimist_client.tensors import as_array
 
     # A list may hold torch tensors, which numpy alone does not take from every device.
-    parts: list[Any] = list(contexts) if isinstance(contexts, list | tuple) else [contexts]
+    parts: Sequence[Any] = contexts if is_list(contexts) or is_tuple(contexts) else [contexts]
     arrays = [as_array("context", part) for part in parts]
     shapes = {array.shape for array in arrays}
     if len(shapes) == 1:

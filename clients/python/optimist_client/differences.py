@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from optimist_client.validation import brief
+from optimist_client.validation import brief, is_list
 
 if TYPE_CHECKING:
     from optimist_client.config import ExperimentConfig
@@ -21,7 +21,7 @@ def differences(existing: Experiment, wanted: ExperimentConfig, digests: Mapping
     digests: SHA-256 of the contents of references by name (`tensors.digest`), as far as they are known. Settings of
     metrics are named one by one, as in "watch.rke.kernel.sigma (4.0, not 5.0)".
     """
-    found = []
+    found: list[str] = []
     for name in type(wanted).model_fields:
         if name not in _FREE:
             found += _between(name, getattr(existing.config, name), getattr(wanted, name))
@@ -65,6 +65,6 @@ def _labels(values: Any) -> list[str] | None:
     """The labels of metrics; None for anything else than a list of metrics."""
     from optimist_client.metrics import Metric
 
-    if isinstance(values, list) and all(isinstance(value, Metric) for value in values):
+    if is_list(values) and all(isinstance(value, Metric) for value in values):
         return [value.shown_label for value in values]
     return None

@@ -198,7 +198,7 @@ def _as_table(report: Report, title: str, table: list[tuple[str, ...]]) -> str:
 
 def _batches(report: Report) -> list[str]:
     """One line about the anomalous batches that count, and one for each of the newest retractions."""
-    lines = []
+    lines: list[str] = []
     if anomalous := sum(not anomaly.retracted for anomaly in report.anomalies):
         batches = "1 anomalous batch counts" if anomalous == 1 else f"{anomalous:,} anomalous batches count"
         lines.append(f"{batches}: see `anomalies`, `retract` and `accept`.")

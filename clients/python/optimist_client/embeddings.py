@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from optimist_client.errors import FixError
-from optimist_client.validation import brief
+from optimist_client.validation import brief, is_mapping
 
 if TYPE_CHECKING:
     from optimist_client.metrics import Metric
@@ -50,8 +50,8 @@ def check_embedders(embed: Any, arrays: Sequence[str], names: Mapping[str, str],
 
     embed: a function that makes the array `first`, or all of them; a mapping of functions by array; or None.
     """
-    functions = embed if isinstance(embed, Mapping) else {first: embed}
-    for array, function in functions.items() if isinstance(embed, Mapping) else ():
+    functions: Mapping[str, Any] = embed if is_mapping(embed) else {first: embed}
+    for array, function in functions.items() if is_mapping(embed) else ():
         if array not in arrays:
             raise FixError(f"embed: no metric reads {array!r}; the metrics read {', '.join(arrays)}")
         if not callable(function):

@@ -16,7 +16,7 @@ from optimist_client.contexts import asked
 from optimist_client.embeddings import check_embedders
 from optimist_client.errors import FixError, from_problem
 from optimist_client.operations import Awaiting, Blocking, iteration, operation, run
-from optimist_client.pick import AsyncPick, Batch, Pick, PickOperations, named_embeddings
+from optimist_client.pick import AsyncPick, Batch, Pick, PickOperations, leave, named_embeddings
 from optimist_client.previews import previews_of
 from optimist_client.progress import shown
 from optimist_client.run import Allowance, Makers, Reporting, Run, check_functions
@@ -204,7 +204,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         from optimist_client.models.picks import MOST_TOLD
         from optimist_client.tensors import MEDIA_TYPE
 
-        left = [(pick, pick._batch(batch)) for pick, batch in batches]
+        left = [(pick, pick.encoded(batch)) for pick, batch in batches]
         replies, refused = list[models.TellReply](), list[models.Problem]()
         while left:
             some = [*_together(left[:MOST_TOLD])]
@@ -222,7 +222,7 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
             told = models.TellAllReply.model_validate(answer)
             refused += [told.problems[pick.number] for pick, _ in some if pick.number in told.problems]
             replies += [
-                await pick._told(batch, told.replies[pick.number])
+                await pick.accepted(batch, told.replies[pick.number])
                 for pick, batch in some
                 if pick.number in told.replies
             ]
@@ -241,21 +241,21 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         """
         worker = worker or f"loop-{_unique()}"
         drawn = 0
-        pick: PickT | None = await ExperimentOperations.ask(self, worker=worker)
+        pick: PickT | None = await ExperimentOperations[PickT].ask(self, worker=worker)
         try:
             while pick is not None:
                 drawn += pick.size
                 if max_samples is not None and drawn > max_samples:
                     return
-                pick._asks_on = max_samples is None or drawn < max_samples
+                pick.asks_on = max_samples is None or drawn < max_samples
                 yield pick
-                await pick._leave("not told before the next pick was drawn")
-                asks_on = pick._asks_on and not pick._ended
-                pick = pick.next or (await ExperimentOperations.ask(self, worker=worker) if asks_on else None)
+                await leave(pick, "not told before the next pick was drawn")
+                asks_on = pick.asks_on and not pick.ended
+                pick = pick.next or (await ExperimentOperations[PickT].ask(self, worker=worker) if asks_on else None)
         finally:
             for left in (pick, pick and pick.next):
                 if left is not None:
-                    await left._leave("the loop ended before the pick was told")
+                    await leave(left, "the loop ended before the pick was told")
 
     @operation
     async def blend(self, size: int) -> models.Blend:
@@ -302,8 +302,10 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
         if body is None:
             answer = await self._transport.call("POST", path, json=sent, patience=patience)
         else:
-            tensors = {"body": body, "media_type": "application/x-safetensors"}
-            answer = await self._transport.call("POST", path, params=sent, patience=patience, **tensors)
+            kind = "application/x-safetensors"
+            answer = await self._transport.call(
+                "POST", path, params=sent, body=body, media_type=kind, patience=patience
+            )
         self._seen = models.AskReply.model_validate(answer)
         return self._seen
 

@@ -70,7 +70,8 @@ def _load(file: Path) -> Arrays:
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             return {file.stem: loaded}
         with loaded:
-            return {name: np.asarray(loaded[name]) for name in moments_among(loaded.files) or loaded.files}
+            names = list(loaded)
+            return {name: np.asarray(loaded[name]) for name in moments_among(names) or names}
 
 
 def _decode(file: Path) -> Arrays:

@@ -12,7 +12,7 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from optimist_client.errors import FixError
 from optimist_client.metrics import FID, Metric, declared
 from optimist_client.metrics.base import metric_of, setting_names
-from optimist_client.validation import IDENTIFIER, brief
+from optimist_client.validation import IDENTIFIER, brief, is_mapping
 
 
 def example_of(kind: type[Metric]) -> str:
@@ -26,7 +26,7 @@ def kind_of(value: object) -> type[Metric] | None:
     """The class of a metric, of one on the wire, or of one's name; None where it is none of these."""
     if isinstance(value, Metric):
         return type(value)
-    name = value.get("name") if isinstance(value, Mapping) else value
+    name = value.get("name") if is_mapping(value) else value
     return declared().get(name) if isinstance(name, str) else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,12 @@ def read(file: Path) -> dict[str, NDArray[Any]]:
     Raises FixError for other columns, lists of unequal lengths, missing values, and if pyarrow is not installed.
     """
     try:
-        from pyarrow.parquet import read_table
+        arrow = import_module("pyarrow.parquet")
     except ModuleNotFoundError:
         raise FixError("reading Parquet files needs pyarrow: pip install 'optimist[parquet]'") from None
     with file.open("rb") as stream:
-        table = read_table(stream)
-    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+        table: Any = arrow.read_table(stream)
+    columns: dict[str, Any] = {name: table.column(name).combine_chunks() for name in table.column_names}
     for name, column in columns.items():
         if column.null_count:
             raise FixError(f"column {name!r}: expected a value in every row, found {column.null_count} missing")
@@ -43,9 +44,8 @@ def read(file: Path) -> dict[str, NDArray[Any]]:
 
 
 def _is_list(kind: Any) -> bool:
-    from pyarrow.types import is_fixed_size_list, is_large_list, is_list
-
-    return is_list(kind) or is_large_list(kind) or is_fixed_size_list(kind)
+    types = import_module("pyarrow.types")
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
 
 
 def _matrix(name: str, column: Any) -> NDArray[Any]:

@@ -12,6 +12,7 @@ from optimist_client.errors import FixError, OptimistError
 from optimist_client.operations import Awaiting, Blocking, operation
 from optimist_client.previews import answers_of, request_of
 from optimist_client.transport import Transport
+from optimist_client.validation import is_mapping
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -30,7 +31,7 @@ class PickOperations:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: Transport[Any],
         info: models.Pick,
         tensor: str,
         generators: list[str] | None = None,
@@ -45,8 +46,8 @@ class PickOperations:
         self._tensor = tensor
         self._generators = generators
         self._has_previews = has_previews
-        self._asks_on = False
-        self._ended = False
+        self.asks_on = False
+        self.ended = False
         self.info = info
         self.next: Self | None = None
         """The next pick, from the reply to `tell(next=True)`; None if there is none."""
@@ -134,31 +135,31 @@ class PickOperations:
         from optimist_client.tensors import IDS, MEDIA_TYPE, RECORDS
 
         beside = {"prompts": prompts, IDS: ids, RECORDS: records}
-        told = self._batch(batch, previews, {name: values for name, values in beside.items() if values is not None})
+        told = self.encoded(batch, previews, {name: values for name, values in beside.items() if values is not None})
         answer = await self._transport.call(
             "POST",
             f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
             body=told.body,
             media_type=MEDIA_TYPE,
-            params=self._params(next or self._asks_on) | named_embeddings(embedding, embeddings),
+            params=self._params(next or self.asks_on) | named_embeddings(embedding, embeddings),
         )
-        reply = await self._told(told, models.TellReply.model_validate(answer))
+        reply = await self.accepted(told, models.TellReply.model_validate(answer))
         if reply.next is not None:
-            self._ended = reply.next.ended
+            self.ended = reply.next.ended
             for following in reply.next.picks:  # one at most
                 self.next = type(self)(
                     self._transport, following, self._tensor, self._generators, has_previews=self._has_previews
                 )
         return reply
 
-    def _batch(
+    def encoded(
         self, batch: Any, previews: Sequence[Any] | NDArray[Any] | None = None, beside: Mapping[str, Any] | None = None
     ) -> Batch:
         """A batch as it is sent. beside: further arrays of it."""
         # Imported here because a program that only reads reports does not need numpy.
         from optimist_client.tensors import RECORDS, encode
 
-        named: dict[str, Any] = dict(batch) if isinstance(batch, Mapping) else {self._tensor: batch}
+        named: dict[str, Any] = dict(batch) if is_mapping(batch) else {self._tensor: batch}
         named |= beside or {}
         arrays: dict[str, NDArray[Any]] = {name: _packed(name, values) for name, values in named.items()}
         if previews is None and self._has_previews and RECORDS in named:
@@ -168,7 +169,7 @@ class PickOperations:
             raise FixError(f"previews: expected {rows}, one for each sample, or None; got {len(previews)}")
         return Batch(arrays, previews, encode(arrays))
 
-    async def _told(self, batch: Batch, reply: models.TellReply) -> models.TellReply:
+    async def accepted(self, batch: Batch, reply: models.TellReply) -> models.TellReply:
         """Note that the batch was accepted, and send its previews."""
         self.settled = True
         if reply.generator != self.generator:
@@ -191,27 +192,20 @@ class PickOperations:
             warnings.warn(f"previews of {self.info.experiment!r} were not kept: {error}", stacklevel=2)
 
     @operation
-    async def give_up(self, reason: str = "") -> None:
-        """Give the pick up without telling a batch: it is no longer open."""
-        await self._give_up(reason)
+    async def give_up(self, reason: str = "", *, patience: float | None = None) -> None:
+        """Give the pick up without telling a batch: it is no longer open.
 
-    async def _give_up(self, reason: str, patience: float | None = None) -> None:
+        patience: seconds for which the request is repeated without an answer, if not those of the client.
+        """
         path = f"/v1/experiments/{self.info.experiment}/picks/{self.number}"
         params = {"reason": reason[:1000], **self._identity}
         await self._transport.call("DELETE", path, params=params, patience=patience)
         self.settled = True
 
-    async def _leave(self, reason: str) -> None:
-        """Give the pick up if it is open. If the service cannot be reached, the lease expires by itself."""
-        if not self.settled:
-            with contextlib.suppress(OptimistError):
-                await self._give_up(reason, patience=2.0)
-
     @property
     def _identity(self) -> dict[str, str]:
         """The parameters that distinguish this pick from others with the same number."""
-        known = {"instance": self.info.instance, "nonce": self.info.nonce}
-        return {name: value for name, value in known.items() if value is not None}
+        return {"instance": self.info.instance, "nonce": self.info.nonce}
 
     def _params(self, asks_on: bool) -> dict[str, str | int | list[str]]:
         if not asks_on:
@@ -249,3 +243,10 @@ class Pick(PickOperations, Blocking):
 
 class AsyncPick(PickOperations, Awaiting):
     """`Pick` for asyncio: generate `size` samples of `generator` with `seed`, then await `tell` with their features."""
+
+
+async def leave(pick: PickOperations, reason: str) -> None:
+    """Give a pick up if it is open. If the service cannot be reached, the lease expires by itself."""
+    if not pick.settled:
+        with contextlib.suppress(OptimistError):
+            await PickOperations.give_up(pick, reason, patience=2.0)

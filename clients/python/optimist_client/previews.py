@@ -11,7 +11,7 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from optimist_client import images
 from optimist_client.errors import FixError
@@ -38,6 +38,10 @@ _SIGNATURES: dict[bytes, Literal["image/png", "image/jpeg"]] = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
 }
+
+
+def _is_body(value: object) -> TypeGuard[bytes | bytearray]:
+    return isinstance(value, bytes | bytearray | memoryview)
 
 
 def check_previews(previews: int, generators: int) -> None:
@@ -157,7 +161,7 @@ def encoded(preview: Any) -> bytes | str:
     if isinstance(preview, Path):
         with preview.open("rb") as file:
             preview = file.read(images.LARGEST + 1)  # one byte more than an image has
-    if isinstance(preview, bytes | bytearray | memoryview):
+    if _is_body(preview):
         body = bytes(preview)
         if image_kind(body) is not None and len(body) <= LARGEST:
             return body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
@@ -34,7 +34,7 @@ class Progress(Protocol):
 
 
 @contextmanager
-def shown(wanted: bool | None, title: str, total: int | None) -> Iterator[Progress]:
+def shown(wanted: bool | None, title: str, total: int | None) -> Generator[Progress]:
     """A context with a suitable display, or one that shows nothing. `wanted` None: only in notebooks and terminals."""
     progress = _display(wanted, title, total)
     try:

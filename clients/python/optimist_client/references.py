@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from optimist_client import tensors
 from optimist_client.errors import FixError
 from optimist_client.files import SUFFIXES, Arrays, moments_among, read_arrays
+from optimist_client.validation import is_tuple
 
 SOME = 256
 """Real rows by which differences of generators know how much they depend on the choice of the reference."""
@@ -113,7 +114,7 @@ def moments_of(reference: Any) -> Moments:
             return given if isinstance(given, Moments) else moments_of(given)
         except FixError as error:
             raise FixError(f"{reference}: {error}") from None
-    if isinstance(reference, tuple):
+    if is_tuple(reference):
         return moments_of_tuple(reference)
     rows = _float64("features", reference)
     if rows.ndim != 2 or len(rows) < 2:

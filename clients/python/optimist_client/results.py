@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from optimist_client import models
@@ -16,7 +17,7 @@ from optimist_client.transport import Transport
 class ResultOperations:
     """The operations of `Experiment` and `AsyncExperiment` that change nothing."""
 
-    def __init__(self, transport: Transport, info: models.Experiment) -> None:
+    def __init__(self, transport: Transport[Any], info: models.Experiment) -> None:
         self._transport = transport
         self.info = info
         self.name = info.config.name

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from optimist_client.errors import FixError
 from optimist_client.parquet import GENERATOR
+from optimist_client.validation import is_list, is_mapping
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -209,12 +210,12 @@ def _of_json(file: Path, stream: Any) -> list[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            found = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise FixError(f"{file}: line {number}: expected a JSON object: {error}") from None
-        if not isinstance(row, dict):
+        if not is_mapping(found):
             raise FixError(f"{file}: line {number}: expected a JSON object, found {line.strip()[:60]}")
-        rows.append((number, row))
+        rows.append((number, dict(found)))
     return rows
 
 
@@ -222,7 +223,7 @@ def _of_csv(file: Path, stream: Any) -> list[tuple[int, dict[str, Any]]]:
     before = csv.field_size_limit(LONGEST)
     try:
         reader = csv.reader(stream, strict=True)
-        names = next(reader, [])
+        names = next(reader, list[str]())
         if len(set(names)) < len(names) or not all(names):
             raise FixError(f"{file}: line 1: expected distinct names of columns, found {', '.join(names)}")
         if names and all(_numbers(name) is not None for name in names):
@@ -248,7 +249,7 @@ def _numbers(value: Any) -> list[float] | None:
             value = json.loads(value) if value.lstrip().startswith("[") else float(value)
         except (ValueError, RecursionError):
             return None
-    listed = value if isinstance(value, list) else [value]
+    listed: list[Any] = value if is_list(value) else [value]
     if not listed or any(not isinstance(each, int | float) for each in listed):
         return None
     found = [float(each) for each in listed]

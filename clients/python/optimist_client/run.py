@@ -8,7 +8,7 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,10 @@ from urllib.parse import quote
 
 from optimist_client.callbacks import Callback
 from optimist_client.errors import ConflictError, FixError, GeneratorError, NotFoundError, OptimistError, StopError
-from optimist_client.pick import PickOperations
+from optimist_client.pick import PickOperations, leave
 from optimist_client.progress import Progress
 from optimist_client.transport import Transport
-from optimist_client.validation import brief
+from optimist_client.validation import brief, is_mapping
 
 if TYPE_CHECKING:
     from optimist_client.models import AskReply, DecisionInfo, Report
@@ -36,11 +36,11 @@ Draw = Callable[[str, float | None], Coroutine[Any, Any, Drawn]]
 class Makers:
     """The user's functions, see `Experiment.run`."""
 
-    transport: Transport
+    transport: Transport[Any]
     generators: Mapping[str, Callable[..., Any]]
     embed: Callable[..., Any] | Mapping[str, Callable[..., Any]] | None
     embed_prompts: Callable[[list[str]], Any] | None
-    named: Mapping[str, Any] = field(default_factory=dict)
+    named: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The names of the embeddings, which are told with every batch: arguments for `tell`."""
     previews: Callable[[Any], Any] | None = None
     """Makes previews of what a generator returned; None: no previews are sent."""
@@ -58,8 +58,8 @@ class Makers:
         shown: dict[str, Any] = {}
         if self.previews is not None:
             shown["previews"] = await self._apply(pick, "making previews", self.previews, batch)
-        if isinstance(self.embed, Mapping):
-            made = dict(batch) if isinstance(batch, Mapping) and "samples" in batch else {"samples": batch}
+        if is_mapping(self.embed):
+            made: dict[str, Any] = dict(batch) if is_mapping(batch) and "samples" in batch else {"samples": batch}
             samples = made.pop("samples")
             for array, function in self.embed.items():
                 made[array] = await self._apply(pick, f"embedding {array!r}", _with_prompts(function, pick), samples)
@@ -102,7 +102,7 @@ def _names(function: Callable[..., Any]) -> Set[str]:
 def check_functions(generators: Any) -> None:
     """Raise FixError unless `generators` is a mapping of names to functions."""
     example = 'such as {"old": old, "new": new}'
-    if not isinstance(generators, Mapping):
+    if not is_mapping(generators):
         found = type(generators).__name__
         raise FixError(f"generators: expected functions by the names of their generators, {example}; got a {found}")
     for name, function in generators.items():
@@ -160,7 +160,7 @@ class Reporting:
     EVERY = 1.0
 
     def __init__(
-        self, transport: Transport, read: Callable[[], Coroutine[Any, Any, Report]], functions: Sequence[Callback]
+        self, transport: Transport[Any], read: Callable[[], Coroutine[Any, Any, Report]], functions: Sequence[Callback]
     ) -> None:
         """read: reads the report from the service."""
         self._transport = transport
@@ -191,7 +191,7 @@ class Run:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: Transport[Any],
         makers: Makers,
         draw: Draw,
         progress: Progress,
@@ -263,11 +263,11 @@ class Run:
                 error.add_note(f"in pick {pick.number}, of generator {pick.generator!r}")
             raise
         finally:
-            await pick._leave(reason)
+            await leave(pick, reason)
             self._open.discard(pick)
 
     @contextlib.asynccontextmanager
-    async def _giving_up(self, worker: str) -> AsyncIterator[None]:
+    async def _giving_up(self, worker: str) -> AsyncGenerator[None]:
         """If a request is interrupted, give up the pick that it may have opened, by asking again as the same worker."""
         try:
             yield
@@ -277,14 +277,14 @@ class Run:
             with contextlib.suppress(OptimistError):
                 _, pick = await self._draw(worker, 2.0)
                 if pick is not None:
-                    await pick._leave("interrupted")
+                    await leave(pick, "interrupted")
             raise
 
     async def _interrupted(self) -> None:
         """Give up all open picks. Loops in other threads end when their current function returns."""
         self._ending = True
         for pick in list(self._open):
-            await pick._leave("interrupted")
+            await leave(pick, "interrupted")
 
     def _show(self, told: int, decision: DecisionInfo | None = None) -> None:
         with self._lock:

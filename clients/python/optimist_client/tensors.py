@@ -49,7 +49,8 @@ def encode(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
     The numbers are copied once, into the body; `safetensors.numpy.save` copies them twice.
     """
-    kinds, buffers = {}, []
+    kinds: dict[str, tuple[str, tuple[int, ...]]] = {}
+    buffers: list[NDArray[np.uint8]] = []
     # Arrays with the largest items come first, so that each array is aligned.
     for name, array in sorted(arrays.items(), key=lambda item: -item[1].itemsize):
         kind = "U8" if name in PACKED and array.dtype == np.uint8 else _KINDS.get(array.dtype)
@@ -91,7 +92,7 @@ def as_array(name: str, values: Any) -> NDArray[Any]:
 def as_floats(name: str, values: Any) -> NDArray[np.floating]:
     """Convert values to an array that can be sent: float16 and float32 are kept, everything else becomes float64."""
     array = as_array(name, values)
-    return array if array.dtype in (np.float16, np.float32) else array.astype(np.float64)
+    return array if array.dtype in (np.dtype(np.float16), np.dtype(np.float32)) else array.astype(np.float64)
 
 
 def pack_ids(ids: Sequence[str]) -> NDArray[np.uint8]:
@@ -163,7 +164,7 @@ def decode(body: bytes) -> dict[str, NDArray[Any]]:
     without holding the interpreter, so that a server's other threads go on; `safetensors.deserialize` would hold it.
     """
     base = 8 + int.from_bytes(body[:8], "little")
-    arrays, end = {}, 0
+    arrays, end = dict[str, NDArray[Any]](), 0
     for name, (kind, shape, start, stop) in sorted(_entries(body).items(), key=lambda item: item[1][2:]):
         if start != end or stop - start != prod(shape) * _BYTES[kind]:
             raise FixError(f"{name}: expected a safetensors body whose offsets follow one another and match the shapes")

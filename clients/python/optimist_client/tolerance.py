@@ -23,7 +23,7 @@ def checked(value: object, field: str = "tolerance: ") -> float | str:
     """
     if isinstance(value, str) and (share := _SHARE.fullmatch(value)) and float(share[1]) < 100.0:
         return f"{float(share[1]):.15g}%"
-    if isinstance(value, Real) and not isinstance(value, bool):
+    if not isinstance(value, bool) and isinstance(value, Real):
         with suppress(OverflowError):
             number = float(value)
             if 0.0 <= number < math.inf:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from reprlib import Repr
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from optimist_client.errors import FixError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
+    from typing_extensions import TypeIs
 
 IDENTIFIER = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 _INVISIBLE = (
@@ -68,6 +69,26 @@ _short.maxstring = _short.maxother = 80
 def brief(value: object) -> str:
     """A value for a message, cut where it is long."""
     return _short.repr(value)
+
+
+def is_mapping(value: object) -> TypeIs[Mapping[Any, Any]]:
+    """Whether what a caller gave is a mapping; of what, is not known."""
+    return isinstance(value, Mapping)
+
+
+def is_list(value: object) -> TypeIs[list[Any]]:
+    """Whether what a caller gave is a list; of what, is not known."""
+    return isinstance(value, list)
+
+
+def is_tuple(value: object) -> TypeIs[tuple[Any, ...]]:
+    """Whether what a caller gave is a tuple; of what, is not known."""
+    return isinstance(value, tuple)
+
+
+def is_collection(value: object) -> TypeGuard[Collection[Any]]:
+    """Whether what a caller gave is a collection, and no text."""
+    return isinstance(value, Collection) and not isinstance(value, str | bytes)
 
 
 def valid(model: type[ModelT], fields: Mapping[str, Any]) -> ModelT:

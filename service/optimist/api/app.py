@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -47,7 +47,7 @@ def create_app(settings: Settings, redis_url: str, counters: SharedCounters | No
     at_work = (lambda: counters.scorer_at_work) if counters is not None and settings.scoring else None
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         async with open_store(redis_url) as store:
             redis_health = RedisHealth(store, settings)
             context = app.state.context = Context(store, settings, redis_health)

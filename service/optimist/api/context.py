@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -276,7 +276,7 @@ class Context:
         return known
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator[None]:
+    async def listening(self) -> AsyncGenerator[None]:
         """Wake the dispatchers when estimates, mixtures, or models of contexts are announced."""
         task = asyncio.create_task(self._listen())
         try:

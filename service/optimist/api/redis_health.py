@@ -8,7 +8,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -76,7 +76,7 @@ class RedisHealth:
         return time.monotonic() - self._answered
 
     @asynccontextmanager
-    async def monitoring(self) -> AsyncIterator[None]:
+    async def monitoring(self) -> AsyncGenerator[None]:
         """Measure Redis every `PERIOD` seconds while the context is open."""
         task = asyncio.create_task(self._monitor())
         try:
@@ -90,7 +90,7 @@ class RedisHealth:
     @asynccontextmanager
     async def room_for(
         self, size: int, is_repeat: Callable[[], Awaitable[bool]] | None = None, *, reserve: float = 1.0
-    ) -> AsyncIterator[None]:
+    ) -> AsyncGenerator[None]:
         """Reserve room for `size` bytes that are stored within the context.
 
         is_repeat: whether the call was completed before, so that it takes no more room. reserve: the fraction of the

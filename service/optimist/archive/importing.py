@@ -229,7 +229,7 @@ def _is_sound(text: str, generator: GeneratorState) -> bool:
     pairing = found.pairing
     return (
         found.is_sound()
-        and isinstance(found.samples, int)
+        and type(found.samples) is int
         and 2 <= found.samples <= generator.samples + generator.retracted
         and len(found.warnings) <= _WARNINGS
         and (pairing is None or pairing.could_be_of(found.samples))

@@ -138,7 +138,7 @@ def anomalies(experiment: ExperimentName, url: Url = "http://127.0.0.1:8000", as
         return
     rows: list[tuple[str, ...]] = []
     for one in found:
-        told = "" if one.told is None else datetime.fromtimestamp(one.told, UTC).isoformat(" ", "seconds")
+        told = datetime.fromtimestamp(one.told, UTC).isoformat(" ", "seconds")
         findings = "; ".join([*one.findings, *["retracted"] * one.retracted])
         cells = (one.generator, one.position, one.pick, one.samples, told, findings)
         rows.append(tuple("" if cell is None else f"{cell}" for cell in cells))

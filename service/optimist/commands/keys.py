@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -145,7 +145,7 @@ def _with_keys(action: Callable[..., Awaitable[Result]], data_dir: Path | None, 
 
 
 @contextmanager
-def _redis(data_dir: Path | None, redis_url: str | None) -> Iterator[str]:
+def _redis(data_dir: Path | None, redis_url: str | None) -> Generator[str]:
     """The URL of the Redis to use: the given one, that of a running service, or an embedded one started here."""
     from optimist.store import running_url, start_embedded
 

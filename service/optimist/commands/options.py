@@ -94,4 +94,6 @@ def field_notes(kind: type) -> dict[str, str]:
             match field, following:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
                     found[name] = " ".join(text.split())
+                case _:
+                    pass
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -145,7 +145,7 @@ def _variable(field: int | str, *rest: int | str) -> tuple[int | str, ...]:
 
 
 @contextmanager
-def extras(names: str) -> Iterator[None]:
+def extras(names: str) -> Generator[None]:
     """If an import within the context fails, exit and name the extras to install."""
     try:
         yield
@@ -157,7 +157,7 @@ def extras(names: str) -> Iterator[None]:
 
 
 @contextmanager
-def format_errors(*kinds: type[Exception]) -> Iterator[None]:
+def format_errors(*kinds: type[Exception]) -> Generator[None]:
     """Print errors of the store and of these kinds as messages without a traceback, and exit with status 1."""
     from optimist.records import StoreError
 
@@ -172,7 +172,7 @@ def format_errors(*kinds: type[Exception]) -> Iterator[None]:
 
 
 @contextmanager
-def service(url: str) -> Iterator[Optimist]:
+def service(url: str) -> Generator[Optimist]:
     """A client of a service. Its errors, and those of files, are printed as messages; the exit status is then 1."""
     with format_errors(OptimistError, OSError, ValueError), Optimist(url, patience=PATIENCE) as optimist:
         try:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -90,7 +91,7 @@ def simulate(
         from optimist.simulation import laboratory, reporting, sources
 
         if plot is not None:
-            import optimist.simulation.plots  # noqa: F401 (report a missing package before the simulation)
+            import_module("optimist.simulation.plots")  # reports a missing package before the simulation
     with format_errors(ValueError, OSError, MemoryError), extras("demo"), _warnings_shown():
         _check_places({"--csv": csv_file, "--picks": picks}, plot)
         real = real_data(reference, reference_samples) if watch or reference_samples is not None else None
@@ -144,7 +145,7 @@ def _check_places(files: Mapping[str, Path | None], folder: Path | None) -> None
 
 
 @contextmanager
-def _warnings_shown() -> Iterator[None]:
+def _warnings_shown() -> Generator[None]:
     """Print the warnings of a simulation as sentences without a traceback."""
     from optimist.simulation.laboratory import SimulationWarning
 

@@ -33,9 +33,8 @@ def arrays_of(batch: Batch, names: Iterable[str]) -> Arrays:
     A batch that is no mapping is the first of these. Raises `FixError` for anything but arrays of real numbers.
     """
     expected = list(names)
-    by_name = batch if isinstance(batch, Mapping) else {expected[0]: batch}
-    nameless = [name for name in by_name if not isinstance(name, str)]
-    if nameless:
+    by_name: Mapping[Any, Any] = {**batch} if isinstance(batch, Mapping) else {expected[0]: batch}
+    if nameless := [name for name in by_name if not isinstance(name, str)]:
         raise FixError(f"expected arrays by their names, such as {expected[0]!r}; got {nameless[0]!r}")
     in_order = sorted(by_name, key=lambda name: (expected.index(name) if name in expected else len(expected), name))
     return {name: _ids(by_name[name]) if name == IDS else real_array(name, by_name[name]) for name in in_order}

@@ -39,7 +39,7 @@ class Question:
     metric: Metric
     bound: str = "influence"
     delta: float = 0.05
-    options: Mapping[str, float] = field(default_factory=dict)
+    options: Mapping[str, float | None] = field(default_factory=dict)
     device: torch.device | str = "cpu"
     prompts: int | None = None
     """The length of the list that the samples' prompts are, if the score is that on exactly these."""
@@ -207,7 +207,7 @@ def prepared(metric: Metric, device: torch.device | str = "cpu") -> Metric:
     return metric.model_copy(update={"reference": make_reference(metric, data, device)})
 
 
-def by_label(metrics: Sequence[Metric]) -> dict[str, Metric]:
+def by_label(metrics: Sequence[Any]) -> dict[str, Metric]:
     """The metrics by their labels. Raises FixError if two have the same, or one is no object."""
     if foreign := [metric for metric in metrics if not isinstance(metric, Metric)]:
         raise FixError(f"metric: expected metrics as objects, such as FID(reference=…); got {foreign[0]!r}")

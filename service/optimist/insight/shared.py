@@ -7,7 +7,7 @@ that is started again goes on with the counters of the one before, and there are
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ SERVICE, API, SCORER = "service", "api-", "scorer"
 
 
 @contextmanager
-def sharing(name: str) -> Iterator[None]:
+def sharing(name: str) -> Generator[None]:
     """Let this process and those that it starts share their metrics; before `insight.metrics` is imported."""
     # In memory where there is such a place: a full disk must not end a process that counts something.
     memory = "/dev/shm"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
@@ -174,7 +174,7 @@ def paired_by_ids(sets: Callable[[], Iterator[FileSamples]]) -> Callable[[], Ite
     return ordered
 
 
-def reader(samples: Mapping[str, Batch | str | Path], question: Question) -> Callable[[], Iterator[Samples]]:
+def reader(samples: Any, question: Question) -> Callable[[], Iterator[Samples]]:
     """Reads the sets given by name. Raises FixError for anything but sets by name."""
     if not isinstance(samples, Mapping) or not all(isinstance(name, str) for name in samples):
         raise FixError("samples: expected sets of samples by name, such as {'old': rows, 'new': rows}")
@@ -191,7 +191,7 @@ def _read(samples: Mapping[str, Batch | str | Path], question: Question) -> Iter
 
 
 @contextmanager
-def naming(one: Samples) -> Iterator[None]:
+def naming(one: Samples) -> Generator[None]:
     """Errors within name the set of samples."""
     try:
         yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 
@@ -26,7 +26,7 @@ def limit_threads(count: int) -> None:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> Generator[None]:
     """Compute on one thread: it is faster at these sizes, and the last bits depend on the number of threads.
 
     Threads that are started meanwhile compute on one as well. A limit that another thread has set for good stays.

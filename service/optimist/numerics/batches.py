@@ -21,7 +21,7 @@ def check_number(name: str, value: Any) -> float:
     The caller checks the range.
     """
     try:
-        if isinstance(value, Real) and not isinstance(value, bool):
+        if not isinstance(value, bool) and isinstance(value, Real):
             return float(value)
     except OverflowError:
         pass  # an int too large for a float
@@ -123,7 +123,7 @@ def check_shapes(
     `readers` are the metrics that read each tensor, for the message about a missing one. `check_batch` includes this
     check; use it alone for a body whose shapes are known before it is unpacked.
     """
-    if shapes.keys() - BESIDE.keys() != widths.keys():
+    if shapes.keys() - BESIDE.keys() != set(widths):
         found = ", ".join(sorted(shapes)) or "none"
         missing = [f"{name} is read by {', '.join(readers[name])}" for name in widths if readers and name not in shapes]
         raise FixError(

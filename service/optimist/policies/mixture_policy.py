@@ -56,7 +56,7 @@ def optimistic_weights(model: Quadratic, bonus: Floats) -> Floats:
 def drawn(weights: Floats, uniform: float) -> int:
     """The place that a number from [0, 1) selects by the inverse distribution function of the weights (G,)."""
     ends = np.cumsum(weights)
-    place = int(np.searchsorted(ends, uniform * ends[-1], side="right"))
+    place = int(np.searchsorted(ends, uniform * float(ends[-1]), side="right"))
     return min(place, int(np.flatnonzero(weights)[-1]))
 
 

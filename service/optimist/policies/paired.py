@@ -229,7 +229,8 @@ class _Differences:
         rho[base] = 0.0
         common = columns.indices.common(base)
         nested = np.sqrt(np.minimum(n, own) / np.maximum(n, own))  # bounds a negative correlation on the wide side
-        overlap = np.where(rho < 0.0, nested, common / np.sqrt(n * own))
+        overlap = common / np.sqrt(n * own)
+        overlap[rho < 0.0] = nested[rho < 0.0]
         correlations = effective(rho, columns.first, columns.first[base], overlap)
         parts = [columns.by_sampling(base, stopping) for stopping in (False, True)]
         variances = [own + each - 2.0 * correlations * np.sqrt(own * each) for own, each, _ in parts]

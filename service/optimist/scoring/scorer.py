@@ -9,7 +9,7 @@ import math
 import signal
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any
 
@@ -279,7 +279,7 @@ class Scorer:
 
 
 @contextmanager
-def _surviving_errors() -> Iterator[None]:
+def _surviving_errors() -> Generator[None]:
     """Keep a loop running after an error: Redis may be unreachable, or the data of one experiment damaged."""
     try:
         yield

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -135,7 +135,7 @@ class StatisticSet:
     @asynccontextmanager
     async def acquired(
         self, generators: Sequence[GeneratorState], *, without_corrupt: bool = False
-    ) -> AsyncIterator[dict[int, CachedStatistic]]:
+    ) -> AsyncGenerator[dict[int, CachedStatistic]]:
         """The statistics by ordinal, ascending, each at its generator's position or later, to be read only.
 
         Nothing changes them until the end of the block. without_corrupt: leave out generators of which neither snapshot

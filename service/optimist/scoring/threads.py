@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -50,7 +50,7 @@ class Threads:
         self._work: ContextVar[Work] = ContextVar("work")
 
     @contextmanager
-    def working(self, work: Work) -> Iterator[None]:
+    def working(self, work: Work) -> Generator[None]:
         """Count what this asyncio task computes in the block towards `work`."""
         before = self._work.set(work)
         try:

@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -63,7 +63,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._head = self._head + len(data) if self._in_head and self.scope is scope else 0
         if self._head > LONGEST_HEAD:
             self.transport.abort()
-        elif self.cycle is not None and not self.cycle.response_complete:
+        elif (cycle := getattr(self, "cycle", None)) is not None and not cycle.response_complete:
             self._end_head()
         elif self._head_timer is None and not self.transport.is_closing():
             # For what is left of a body that was answered already, too.
@@ -138,7 +138,7 @@ def patient(head_timeout: float, answer_timeout: float) -> Any:
 
 
 @contextmanager
-def bound(host: str, port: int) -> Iterator[list[socket.socket]]:
+def bound(host: str, port: int) -> Generator[list[socket.socket]]:
     """Sockets that are bound to all addresses of `host`; they do not listen yet.
 
     So a port that is in use is noticed before anything else is waited for. Raises CannotStart.
@@ -203,7 +203,7 @@ class Server(uvicorn.Server):
 
 
 @contextmanager
-def ending_in_order() -> Iterator[None]:
+def ending_in_order() -> Generator[None]:
     """End the process with exit code 0 on SIGINT and SIGTERM; further signals do not interrupt its end."""
 
     def end(number: int, frame: FrameType | None) -> None:

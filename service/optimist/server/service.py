@@ -6,7 +6,7 @@ import asyncio
 import logging
 import shlex
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def redis_of(settings: Settings) -> Iterator[str]:
+def redis_of(settings: Settings) -> Generator[str]:
     """The URL of the Redis server to use: the one given, else an embedded one that lives as long as this context.
 
     Raises `DirectoryInUse` when another service holds the data directory, `CannotStart` for a server that is not fit.

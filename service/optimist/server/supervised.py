@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -215,7 +215,7 @@ class ScorerProcess(SupervisedProcess):
 
 
 @contextmanager
-def scorer_process(redis_url: str, settings: Settings, counters: SharedCounters) -> Iterator[None]:
+def scorer_process(redis_url: str, settings: Settings, counters: SharedCounters) -> Generator[None]:
     """A scorer for as long as the context; it is ended in order before that is left.
 
     It is waited for where its device, or a module of its metrics, may not be here. Otherwise it starts beside this
@@ -243,7 +243,7 @@ def _end_without_scorer(ready: Future[None]) -> None:
 
 
 @contextmanager
-def workers(redis_url: str, settings: Settings, counters: Path, sockets: Sequence[socket.socket]) -> Iterator[None]:
+def workers(redis_url: str, settings: Settings, counters: Path, sockets: Sequence[socket.socket]) -> Generator[None]:
     """API processes, `settings.workers` of them, for as long as the context. All accept from the same sockets.
 
     A new connection thus waits for none that is dead, hangs or starts. This process keeps the sockets open: what

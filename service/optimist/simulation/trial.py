@@ -88,7 +88,7 @@ class Trial:
 
     def evaluation(self) -> Evaluation:
         """A new `Evaluation` for this trial. Raises FixError for invalid settings."""
-        settings = {**self.settings, **self.contender.settings, "paired": bool(self.plan.paired)}
+        settings: dict[str, Any] = {**self.settings, **self.contender.settings, "paired": bool(self.plan.paired)}
         settings |= {"batch_size": self.plan.batch_size, "seed": self.plan.seed + self.number}
         options = {name: settings.pop(name) for name in BoundOptions.model_fields if name in settings}
         return Evaluation(list(self.sources), **settings, bound_options=options)

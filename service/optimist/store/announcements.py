@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio.client import PubSub
 
 from optimist.records import Artefact, Unavailable
 from optimist.store.commands import Commands
@@ -33,7 +36,7 @@ Announcements = AsyncGenerator[Announcement | None]
 
 
 @asynccontextmanager
-async def announcements(commands: Commands, *channels: str) -> AsyncIterator[Announcements]:
+async def announcements(commands: Commands, *channels: str) -> AsyncGenerator[Announcements]:
     """An endless stream of announcements. None means that some may have been missed: read the state.
 
     None is sent when the subscription begins, and after every lost connection. While Redis is unreachable the stream
@@ -69,7 +72,7 @@ async def _hear(commands: Commands, channels: tuple[str, ...]) -> Announcements:
         asked = False
         while True:
             with reaching_redis():
-                message = await pubsub.get_message(timeout=_QUIET_SECONDS)
+                message = await _next(pubsub)
                 _heed_cancellation()
                 if message is None and asked:
                     # A frozen or disconnected server does not close its connections.
@@ -85,6 +88,11 @@ async def _hear(commands: Commands, channels: tuple[str, ...]) -> Announcements:
                 yield None
     finally:
         await pubsub.aclose()
+
+
+async def _next(pubsub: PubSub) -> Any:
+    """The next message; None after a while without any."""
+    return await pubsub.get_message(timeout=_QUIET_SECONDS)
 
 
 def _heed_cancellation() -> None:

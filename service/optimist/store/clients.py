@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Self
@@ -123,7 +123,7 @@ class Cluster(RedisCluster):
         self._timeout = timeout
         # Two, because a pipeline sends redirected commands once more, one by one.
         self._connections = asyncio.Semaphore(max_connections)
-        self._pipeline_connections = asyncio.Semaphore(max_connections)
+        self.pipeline_connections = asyncio.Semaphore(max_connections)
         self._attempts = attempts
         self._attempts.update_supported_errors(_PASSING)  # pyright: ignore[reportArgumentType]
 
@@ -142,7 +142,7 @@ class Cluster(RedisCluster):
         """Run a command, trying again as `attempts` says. Raises TimeoutError when all connections stay in use."""
 
         async def attempt() -> Any:
-            async with self._connection(self._connections):
+            async with self.connection(self._connections):
                 return await super(Cluster, self).execute_command(*args, **options)
 
         return await self._attempts.call_with_retry(attempt, _go_on)
@@ -152,7 +152,7 @@ class Cluster(RedisCluster):
         return _Pipeline(self, transaction)  # pyright: ignore[reportAbstractUsage]
 
     @asynccontextmanager
-    async def _connection(self, free: asyncio.Semaphore) -> AsyncIterator[None]:
+    async def connection(self, free: asyncio.Semaphore) -> AsyncGenerator[None]:
         try:
             async with asyncio.timeout(self._timeout):
                 await free.acquire()
@@ -185,16 +185,15 @@ class Cluster(RedisCluster):
         if not nodes:
             raise redis_errors.ConnectionError("no node of the cluster is known")
         node = random.choice(nodes)
-        return PubSub(
-            ConnectionPool(node.connection_class, **{**node.connection_kwargs, "retry": Retry(NoBackoff(), 0)})
-        )
+        settings: dict[str, Any] = {**node.connection_kwargs, "retry": Retry(NoBackoff(), 0)}
+        return PubSub(ConnectionPool(node.connection_class, **settings))
 
 
 class _Pipeline(ClusterPipeline):
     cluster_client: Cluster
 
     async def execute(self, *args: Any, **options: Any) -> list[Any]:
-        async with self.cluster_client._connection(self.cluster_client._pipeline_connections):
+        async with self.cluster_client.connection(self.cluster_client.pipeline_connections):
             return await super().execute(*args, **options)
 
 

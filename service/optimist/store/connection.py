@@ -10,7 +10,7 @@ import re
 import ssl
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, cast
@@ -253,7 +253,7 @@ def connect(
 
 
 @asynccontextmanager
-async def open_store(url: str) -> AsyncIterator[Store]:
+async def open_store(url: str) -> AsyncGenerator[Store]:
     """Open a `Store` on the server at `url`; its connections are closed at the end of the block."""
     identity = ServerIdentity()
     redis = connect(url, identity=identity)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,7 +43,7 @@ class Outage:
         self._since: float | None = None
 
     @contextmanager
-    def noticed(self) -> Iterator[None]:
+    def noticed(self) -> Generator[None]:
         """Take the calls in this context as the sign of whether Redis answers. Their errors are raised on."""
         try:
             yield
@@ -81,7 +81,7 @@ class ServerIdentity:
 
 
 @contextmanager
-def reaching_redis() -> Iterator[None]:
+def reaching_redis() -> Generator[None]:
     """Raise `Unavailable` in place of what redis-py raises when the same call may well succeed later."""
     try:
         yield

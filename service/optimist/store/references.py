@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from optimist.records import CorruptData
@@ -103,7 +103,7 @@ def _key_of(full: str) -> str:
 
 
 @asynccontextmanager
-async def giving_way() -> AsyncIterator[None]:
+async def giving_way() -> AsyncGenerator[None]:
     """Write a chunk; others then have Redis for as long as that took."""
     begun = time.monotonic()
     yield

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
@@ -42,7 +42,7 @@ class Restorations:
     _index: Index
 
     @asynccontextmanager
-    async def restoring(self, experiment: str) -> AsyncIterator[Restoration]:
+    async def restoring(self, experiment: str) -> AsyncGenerator[Restoration]:
         """Begin an import, which is invisible before `Restoration.commit`; without that, nothing of it is kept."""
         restoration = Restoration(self._commands, self._index, experiment)
         try:

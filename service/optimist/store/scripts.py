@@ -68,7 +68,7 @@ class Script:
 
     def pack(self, arguments: Mapping[str, Any]) -> list[Argument]:
         """The arguments in the order in which the script reads them. Raises TypeError for missing or unknown names."""
-        if arguments.keys() != self.names:
+        if frozenset(arguments) != self.names:
             raise _mismatch(f"the script {self.name}", self.names, arguments)
         packed = list(map(arguments.__getitem__, self.head.scalars))
         for name, fields, values_of in self._lists:

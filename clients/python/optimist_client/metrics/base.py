@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from optimist_client.errors import FixError
-from optimist_client.validation import brief, in_words
+from optimist_client.validation import brief, in_words, is_mapping
 from optimist_client.wire import Identifier, Wire, optional
 
 Scale = Literal["linear", "log"]
@@ -93,7 +93,7 @@ class Metric(Wire):
     @classmethod
     def _without_name(cls, data: Any) -> Any:
         """Remove the name, which an object on the wire has and which is not a setting."""
-        if not isinstance(data, Mapping) or "name" not in data:
+        if not is_mapping(data) or "name" not in data:
             return data
         if data["name"] != cls.name:
             raise FixError(f"name: expected {cls.name!r}, got {data['name']!r}")
@@ -264,7 +264,7 @@ def metric_of(metric: Any, **settings: Any) -> Metric:
     given = {name: value for name, value in settings.items() if value is not None}
     if isinstance(metric, str):
         return find(metric).of(given)
-    if isinstance(metric, Mapping):
+    if is_mapping(metric):
         own = {str(name): setting for name, setting in metric.items() if name != "name"}
         metric = find(metric.get("name")).of(own)
     if not isinstance(metric, Metric):

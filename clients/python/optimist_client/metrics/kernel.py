@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from optimist_client.errors import FixError
 from optimist_client.metrics.base import Dimension, Metric, declare
-from optimist_client.validation import brief
+from optimist_client.validation import brief, is_mapping
 from optimist_client.wire import Wire
 
 MEDIAN = "median"
@@ -36,7 +35,7 @@ class Kernel(Wire):
     @model_validator(mode="before")
     @classmethod
     def _settings(cls, data: Any) -> Any:
-        if isinstance(data, Kernel | Mapping):
+        if isinstance(data, Kernel) or is_mapping(data):
             return data
         example = "Gaussian(sigma=10), or {'name': 'gaussian', 'sigma': 10}"
         raise FixError(f"expected a kernel with its settings, such as {example}; got {brief(data)}")

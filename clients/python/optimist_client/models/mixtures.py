@@ -64,7 +64,7 @@ class Mixture(Answer):
     """Upper bound of the gap with the confidence of the experiment."""
     samples: int
     """Samples of all generators that it was made from."""
-    positions: list[int] = Field(default_factory=list)
+    positions: list[int] = Field(default_factory=list[int])
     """For each generator, in order, the log position up to which the mixture was made; 0: not part of it. Empty
     if it was made in memory."""
     stale: bool = False

@@ -41,5 +41,5 @@ class Modes(Answer):
     stale: bool = False
     """Whether the log has grown since, and no scorer responded in time."""
     modes: list[ModeInfo]
-    prompt_groups: list[PromptGroupInfo] = Field(default_factory=list)
+    prompt_groups: list[PromptGroupInfo] = Field(default_factory=list[PromptGroupInfo])
     """The score by type of prompt, for the scores of pairs."""

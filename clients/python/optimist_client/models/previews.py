@@ -26,7 +26,7 @@ class NewPreview(Wire):
     """The sample's prompt, of which the first 500 characters are kept."""
     features: Annotated[
         list[Annotated[float, Field(ge=-LARGEST_FEATURE, le=LARGEST_FEATURE)]], Field(max_length=FEATURES)
-    ] = Field(default_factory=list)
+    ] = Field(default_factory=list[float])
     """Numbers by which samples are compared, as many of each: those of near ones are near. The SDK sends the row, or 64
     numbers that keep the distances of longer rows. Without them the sample is in no mode of `Previews`."""
 

@@ -93,14 +93,20 @@ class Report(Answer):
     decision, if it is unknown, and if it is not above the samples told."""
     scored: bool
     """Whether every estimate that is due has been made."""
-    anomalies: list[AnomalousBatch] = Field(default_factory=list)
+    anomalies: list[AnomalousBatch] = Field(default_factory=list[AnomalousBatch])
     """The anomalous batches, newest first, of all generators that are not retired: copies, and batches on
     another scale."""
-    retractions: Annotated[list[Retraction], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
+    retractions: Annotated[list[Retraction], Field(exclude_if=lambda value: not value)] = Field(
+        default_factory=list[Retraction]
+    )
     """Accepted batches that count no longer, the newest last."""
-    acceptances: Annotated[list[Acceptance], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
+    acceptances: Annotated[list[Acceptance], Field(exclude_if=lambda value: not value)] = Field(
+        default_factory=list[Acceptance]
+    )
     """Batches on another scale that somebody accepted as they are, the newest last."""
-    contrasts: Annotated[list[Contrast], Field(exclude_if=lambda value: not value)] = Field(default_factory=list)
+    contrasts: Annotated[list[Contrast], Field(exclude_if=lambda value: not value)] = Field(
+        default_factory=list[Contrast]
+    )
     """How much worse than the best each other generator is that has an estimate, in the order of the standings."""
     watched: Annotated[dict[str, WatchedReport], Field(exclude_if=lambda value: not value)] = Field(
         default_factory=dict

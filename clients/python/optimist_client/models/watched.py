@@ -31,7 +31,7 @@ class WatchedReport(Answer):
     sure: bool
     """Whether the stopping rule would name it, with the confidence of the experiment, if this metric decided."""
     standings: list[Standing]
-    contrasts: list[Contrast] = Field(default_factory=list)
+    contrasts: list[Contrast] = Field(default_factory=list[Contrast])
     """How much worse than its best generator each other one is."""
     scored: bool
     """Whether every estimate of it that is due has been made."""

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from tempfile import TemporaryFile, gettempdir
@@ -109,7 +109,7 @@ async def import_experiment(
 
 
 @contextmanager
-def _alone(importing: set[str], key: str) -> Iterator[None]:
+def _alone(importing: set[str], key: str) -> Generator[None]:
     """Raises `ApiError` 429 while another import with this access key is under way."""
     if importing & {key, f"{key} again"}:
         detail = "another archive is imported with the same access key, or without one, or was just refused: try later"

@@ -122,7 +122,7 @@ async def _pinned(config: ExperimentConfig, context: Context) -> Experiment:
         experiment = Experiment(
             config=config,
             columns=columns,
-            scales={array: reference.scale for array, reference in reversed(compared) if reference.scale is not None},
+            scales={array: reference.scale for array, reference in reversed(compared)},
             references={reference.name: reference.digest for reference in references.values()},
             created=time.time(),
             instance=uuid.uuid4().hex,

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,7 +141,7 @@ def _watch(experiment: Experiment, workers: list[Process], console: Console, adv
 
 
 @contextmanager
-def _process(command: list[str], own_session: bool = False) -> Iterator[Process]:
+def _process(command: list[str], own_session: bool = False) -> Generator[Process]:
     """A child process, which is terminated at the end of the context, and killed if it does not end in time."""
     quiet = subprocess.DEVNULL
     child = subprocess.Popen(command, stdin=quiet, stdout=quiet, start_new_session=own_session)
