@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optimist_client import parquet, rows, tensors
 from optimist_client.errors import FixError
+
+if TYPE_CHECKING:
+    from numpy.lib.npyio import NpzFile
 
 OF_NUMBERS = (".npy", ".npz", ".safetensors")
 """The endings of files that hold nothing but numbers."""
@@ -67,11 +70,15 @@ def _load(file: Path) -> Arrays:
     # Open the file here: if the archive is damaged, np.load does not close a file that it opened itself.
     with file.open("rb") as stream:
         loaded = np.load(stream, allow_pickle=False)
-        if not isinstance(loaded, np.lib.npyio.NpzFile):
+        if not _is_archive(loaded):
             return {file.stem: loaded}
         with loaded:
             names = list(loaded)
             return {name: np.asarray(loaded[name]) for name in moments_among(names) or names}
+
+
+def _is_archive(loaded: object) -> TypeGuard[NpzFile[Any]]:
+    return isinstance(loaded, np.lib.npyio.NpzFile)
 
 
 def _decode(file: Path) -> Arrays:
