@@ -16,7 +16,7 @@ from optimist_client.contexts import asked
 from optimist_client.embeddings import check_embedders
 from optimist_client.errors import FixError, from_problem
 from optimist_client.operations import Awaiting, Blocking, iteration, operation, run
-from optimist_client.pick import AsyncPick, Batch, Pick, PickOperations, leave, named_embeddings
+from optimist_client.pick import AsyncPick, Batch, Pick, PickOperations, named_embeddings
 from optimist_client.previews import previews_of
 from optimist_client.progress import shown
 from optimist_client.run import Allowance, Makers, Reporting, Run, check_functions
@@ -249,13 +249,13 @@ class ExperimentOperations(ChangeOperations, Generic[PickT]):
                     return
                 pick.asks_on = max_samples is None or drawn < max_samples
                 yield pick
-                await leave(pick, "not told before the next pick was drawn")
+                await pick.leave("not told before the next pick was drawn")
                 asks_on = pick.asks_on and not pick.ended
                 pick = pick.next or (await ExperimentOperations[PickT].ask(self, worker=worker) if asks_on else None)
         finally:
             for left in (pick, pick and pick.next):
                 if left is not None:
-                    await leave(left, "the loop ended before the pick was told")
+                    await left.leave("the loop ended before the pick was told")
 
     @operation
     async def blend(self, size: int) -> models.Blend:

@@ -48,6 +48,8 @@ class PickOperations:
         self._has_previews = has_previews
         self.asks_on = False
         self.ended = False
+        # For `Experiment`, which tells many picks at once and gives up those that are left.
+        self.encoded, self.accepted, self.leave = self._encoded, self._accepted, self._leave
         self.info = info
         self.next: Self | None = None
         """The next pick, from the reply to `tell(next=True)`; None if there is none."""
@@ -135,7 +137,7 @@ class PickOperations:
         from optimist_client.tensors import IDS, MEDIA_TYPE, RECORDS
 
         beside = {"prompts": prompts, IDS: ids, RECORDS: records}
-        told = self.encoded(batch, previews, {name: values for name, values in beside.items() if values is not None})
+        told = self._encoded(batch, previews, {name: values for name, values in beside.items() if values is not None})
         answer = await self._transport.call(
             "POST",
             f"/v1/experiments/{self.info.experiment}/picks/{self.number}/batch",
@@ -143,7 +145,7 @@ class PickOperations:
             media_type=MEDIA_TYPE,
             params=self._params(next or self.asks_on) | named_embeddings(embedding, embeddings),
         )
-        reply = await self.accepted(told, models.TellReply.model_validate(answer))
+        reply = await self._accepted(told, models.TellReply.model_validate(answer))
         if reply.next is not None:
             self.ended = reply.next.ended
             for following in reply.next.picks:  # one at most
@@ -152,7 +154,7 @@ class PickOperations:
                 )
         return reply
 
-    def encoded(
+    def _encoded(
         self, batch: Any, previews: Sequence[Any] | NDArray[Any] | None = None, beside: Mapping[str, Any] | None = None
     ) -> Batch:
         """A batch as it is sent. beside: further arrays of it."""
@@ -169,7 +171,7 @@ class PickOperations:
             raise FixError(f"previews: expected {rows}, one for each sample, or None; got {len(previews)}")
         return Batch(arrays, previews, encode(arrays))
 
-    async def accepted(self, batch: Batch, reply: models.TellReply) -> models.TellReply:
+    async def _accepted(self, batch: Batch, reply: models.TellReply) -> models.TellReply:
         """Note that the batch was accepted, and send its previews."""
         self.settled = True
         if reply.generator != self.generator:
@@ -201,6 +203,12 @@ class PickOperations:
         params = {"reason": reason[:1000], **self._identity}
         await self._transport.call("DELETE", path, params=params, patience=patience)
         self.settled = True
+
+    async def _leave(self, reason: str) -> None:
+        """Give the pick up if it is open. If the service cannot be reached, the lease expires by itself."""
+        if not self.settled:
+            with contextlib.suppress(OptimistError):
+                await PickOperations.give_up(self, reason, patience=2.0)
 
     @property
     def _identity(self) -> dict[str, str]:
@@ -243,10 +251,3 @@ class Pick(PickOperations, Blocking):
 
 class AsyncPick(PickOperations, Awaiting):
     """`Pick` for asyncio: generate `size` samples of `generator` with `seed`, then await `tell` with their features."""
-
-
-async def leave(pick: PickOperations, reason: str) -> None:
-    """Give a pick up if it is open. If the service cannot be reached, the lease expires by itself."""
-    if not pick.settled:
-        with contextlib.suppress(OptimistError):
-            await PickOperations.give_up(pick, reason, patience=2.0)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from optimist_client import images
 from optimist_client.errors import FixError
+from optimist_client.validation import is_mapping
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -124,14 +125,14 @@ def previews_of(
     function = previews or recognised
 
     def shown(made: Any) -> Sequence[Any] | None:
-        return function(made["samples"] if isinstance(made, Mapping) and "samples" in made else made)
+        return function(made["samples"] if is_mapping(made) and "samples" in made else made)
 
     return shown
 
 
 def answers_of(records: Iterable[Any]) -> list[str | None]:
     """Previews of samples by their records: of each its "answer", or the record itself, if that is a text."""
-    texts = (record.get("answer") if isinstance(record, Mapping) else record for record in records)
+    texts = (record.get("answer") if is_mapping(record) else record for record in records)
     return [text if isinstance(text, str) else None for text in texts]
 
 

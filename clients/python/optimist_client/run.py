@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from optimist_client.callbacks import Callback
 from optimist_client.errors import ConflictError, FixError, GeneratorError, NotFoundError, OptimistError, StopError
-from optimist_client.pick import PickOperations, leave
+from optimist_client.pick import PickOperations
 from optimist_client.progress import Progress
 from optimist_client.transport import Transport
 from optimist_client.validation import brief, is_mapping
@@ -263,7 +263,7 @@ class Run:
                 error.add_note(f"in pick {pick.number}, of generator {pick.generator!r}")
             raise
         finally:
-            await leave(pick, reason)
+            await pick.leave(reason)
             self._open.discard(pick)
 
     @contextlib.asynccontextmanager
@@ -277,14 +277,14 @@ class Run:
             with contextlib.suppress(OptimistError):
                 _, pick = await self._draw(worker, 2.0)
                 if pick is not None:
-                    await leave(pick, "interrupted")
+                    await pick.leave("interrupted")
             raise
 
     async def _interrupted(self) -> None:
         """Give up all open picks. Loops in other threads end when their current function returns."""
         self._ending = True
         for pick in list(self._open):
-            await leave(pick, "interrupted")
+            await pick.leave("interrupted")
 
     def _show(self, told: int, decision: DecisionInfo | None = None) -> None:
         with self._lock:

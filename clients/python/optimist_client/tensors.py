@@ -183,7 +183,7 @@ def decode(body: bytes) -> dict[str, NDArray[Any]]:
 
 def split(bodies: bytes) -> list[bytes]:
     """The safetensors bodies that stand one after another. Raises FixError for a header that cannot be read."""
-    found, at = [], 0
+    found, at = list[bytes](), 0
     while at < len(bodies):
         base = 8 + int.from_bytes(bodies[at : at + 8], "little")
         stop = max((stop for *_, stop in _entries(bodies[at : at + base]).values()), default=0)
