@@ -12,7 +12,7 @@ DEV = $(VENV)/.installed-dev
 # Without bytecode each of the many processes would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-full test-again test-fast test-faults test-redis fuzz lint size pictures site benchmark clean
+.PHONY: demo test test-long test-full test-again test-fast test-faults test-redis coverage fuzz lint size pictures site benchmark clean
 
 demo: $(DEMO)
 	$(BIN)/optimist demo
@@ -45,6 +45,13 @@ test-redis: $(DEV)
 # All tests that kill real processes; docs/reliability.md describes the long runs.
 test-faults: $(DEV)
 	$(BIN)/pytest -m faults
+
+# What the tests of single rooms run of each room, in this process and in services that they start; fails below a floor.
+# Whether a test passes is for the commands above.
+WHOLE = service scoring simulation dashboard docs deploy faults chaos system examples embedders papers compatibility
+coverage: $(DEV)
+	-$(BIN)/pytest $(PARALLEL) -m "not long" -p no:cacheprovider -p pytest_cov --cov --cov-report= $(WHOLE:%=--ignore=tests/%)
+	$(BIN)/python benchmarks/covered.py
 
 # A long run of the fuzzers: $(CASES) bodies for each of three paths, and a tenth as many requests for each operation of
 # the API, for one minute per operation at most (OPTIMIST_FUZZ_SECONDS).
