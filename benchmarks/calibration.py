@@ -46,13 +46,20 @@ METRICS: dict[str, dict[str, Any]] = {
     "vendi, order 1": {"metric": "vendi", "kernel": KERNEL},
     "vendi, order 2": {"metric": "vendi", "order": 2.0, "kernel": KERNEL},
     "vendi, t = 10": {"metric": "vendi", "truncation": 10, "kernel": KERNEL},
+    "kid": {"metric": "kid"},
+    "precision": {"metric": "precision"},
+    "density": {"metric": "density"},
+    "coverage": {"metric": "coverage"},
+    "mean": {"metric": "mean"},
     "conditional, order 1": {"metric": "conditional-vendi", **PAIR_KERNELS},
     "conditional, order 2": {"metric": "conditional-vendi", "order": 2.0, **PAIR_KERNELS},
     "information, order 1": {"metric": "information-vendi", **PAIR_KERNELS},
     "information, order 2": {"metric": "information-vendi", "order": 2.0, **PAIR_KERNELS},
 }
 OF_PAIRS = tuple(metric for metric, options in METRICS.items() if "prompt_kernel" in options)
-OF_SAMPLES = tuple(metric for metric in METRICS if metric not in OF_PAIRS)
+OF_ROWS = ("kid", "precision", "density", "coverage")
+"""Those that compare with rows of real data, which the digits have."""
+OF_SAMPLES = tuple(metric for metric in METRICS if metric not in (*OF_PAIRS, *OF_ROWS, "mean"))
 COUNTS = (50, 100, 200, 500)
 BAND = (0.6, 1.2)
 TRUTH_SEED = 1_000_000
@@ -73,6 +80,8 @@ class Problem(Protocol):
     generators: tuple[str, ...]
     metrics: tuple[str, ...]
     reference: tuple[np.ndarray, np.ndarray]
+    rows: np.ndarray | None
+    """Real rows (m, d); None where there are only moments."""
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
         """The tensors that the metrics score, each (size, …), drawn with `seed`."""
@@ -89,8 +98,9 @@ class DigitsProblem:
     def __init__(self) -> None:
         self._digits = load(progress=False)
         self.generators = tuple(self._digits.generators)
-        self.metrics = OF_SAMPLES
+        self.metrics = (*OF_SAMPLES, *OF_ROWS)
         self.reference = self._digits.reference()[:2]
+        self.rows = self._digits.features(self._digits.images)
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
         """The tensors that the metrics score, each (size, …), drawn with `seed`."""
@@ -113,7 +123,8 @@ class GaussianProblem:
         self._spectra = {f"s = {s:g}": 50.0 * ranks**-s / (ranks**-s).sum() for s in (0.5, 1.0, 2.0)}
         self._sharpness = dict(zip(self._spectra, (1.0, 2.0, 4.0), strict=True))
         self.generators = tuple(self._spectra)
-        self.metrics = OF_SAMPLES
+        self.metrics = (*OF_SAMPLES, "mean")
+        self.rows = None
         self.reference = np.zeros(64), np.diag(self._spectra["s = 1"])
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
@@ -121,10 +132,12 @@ class GaussianProblem:
         rng = np.random.default_rng(seed)
         features = 0.3 + rng.standard_normal((size, 64)) * np.sqrt(self._spectra[generator])
         logits = self._sharpness[generator] * rng.standard_normal((size, 10))
-        return {"features": features, "probabilities": softmax(logits)}
+        return {"features": features, "probabilities": softmax(logits), "values": features[:, 0]}
 
     def exact(self, generator: str, metric: str) -> float | None:
         """The score in closed form, or None if there is none."""
+        if metric == "mean":
+            return 0.3
         if metric != "fid":
             return None
         roots = np.sqrt(self._spectra[generator]) - np.sqrt(self._spectra["s = 1"])
@@ -138,6 +151,7 @@ class PromptedDigitsProblem:
         self._digits = load(progress=False)
         self.generators = tuple(self._digits.prompted)
         self.metrics = OF_PAIRS
+        self.rows = None
         self.reference = self._digits.reference()[:2]
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
@@ -159,6 +173,7 @@ class GaussianPairsProblem:
         self._centres = 5.0 * np.eye(10, 64)
         self.generators = self._noise.generators
         self.metrics = OF_PAIRS
+        self.rows = None
         self.reference = self._noise.reference
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
@@ -192,7 +207,9 @@ def batch_of(sample: dict[str, np.ndarray], metric: str, rows: slice = slice(Non
 
 def options_of(problem: Problem, metric: str) -> dict[str, Any]:
     """The arguments of `score` and `Evaluation` for the metric."""
-    return METRICS[metric] | ({"reference": problem.reference} if metric == "fid" else {})
+    if metric == "fid":
+        return METRICS[metric] | {"reference": problem.reference}
+    return METRICS[metric] | ({"reference": problem.rows} if metric in OF_ROWS else {})
 
 
 @dataclass(frozen=True)
@@ -347,7 +364,7 @@ def stopping(runs: int, cap: int, size: int) -> Table:
         for group in CONTENDERS
         if PROBLEM_OF[group] in PROBLEMS
         for metric in problem_named(PROBLEM_OF[group]).metrics
-        if metric != "vendi, order 2"
+        if metric not in ("vendi, order 2", *OF_ROWS, "mean")
     ]
     races: dict[tuple[str, str], list[dict[str, tuple[str | None, int]]]] = {}
     tasks = [Race(*which, number, cap) for number in range(runs) for which in raced]
