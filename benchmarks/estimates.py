@@ -79,7 +79,7 @@ def measured(dimension: int, counts: list[int], repeats: int, clock: Callable[[]
         statistic = GaussianStatistic(dimension, keep=score.reference.rank)
         statistic.update(rows[:samples])
         calls: dict[str, Callable[[], Any]] = {
-            "estimate": partial(score.analyse_paired, statistic, common),
+            "estimate": partial(score.analyse, statistic, common),
             "eigh": partial(torch.linalg.eigh, score.reference.covariance[:samples, :samples]),
             "sqrtm": partial(scipy.linalg.sqrtm, part @ part),
         }

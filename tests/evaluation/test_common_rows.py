@@ -77,16 +77,16 @@ class Mean(Score):
     def plug_in(self, statistic: Sums) -> float:
         return float(statistic.sums[1]) / statistic.samples
 
-    def analyse(self, statistic: Sums) -> Analysis:
+    def analyse(self, statistic: Sums, common: Any = None) -> Analysis:
         n, mean = statistic.samples, self.plug_in(statistic)
         self.analysed.append(n)
         if n == self.refused:
             raise ArithmeticError("not finite")
         error = math.sqrt(max(float(statistic.sums[2]) / n - mean**2, 0.0) / (n - 1))
-        return Analysis(plug_in=mean, estimate=mean, selection_error=math.hypot(error, 0.5), stopping_error=error)
+        found = Analysis(plug_in=mean, estimate=mean, selection_error=math.hypot(error, 0.5), stopping_error=error)
+        return found if common is None else self.influenced(found, common)
 
-    def analyse_paired(self, statistic: Sums, common: Any) -> Analysis:
-        found = self.analyse(statistic)
+    def influenced(self, found: Analysis, common: Any) -> Analysis:
         return replace(
             found,
             influence=common["values"][:, 0] - found.estimate,
@@ -99,7 +99,8 @@ class Mean(Score):
 class Unknowing(Mean):
     """The same without influences."""
 
-    analyse_paired = Score.analyse_paired
+    def influenced(self, found: Analysis, common: Any) -> Analysis:
+        return found
 
 
 def mean_estimator(growth: float = 0.0, metric: Mean | None = None, paired: bool = True) -> StreamingEstimator:
@@ -427,7 +428,7 @@ def test_the_newest_samples_have_their_influence_beyond_the_common_indices(kind:
     assert (found.told, found.later_told) == (intervals_of(all_told), intervals_of(newest))
     first = [index for index in all_told if index < COMMON]
     common = dict.fromkeys(estimator.metric.widths, rows[[*first, *newest]])
-    expected = estimator.metric.analyse_paired(estimator.statistic, common).influence
+    expected = estimator.metric.analyse(estimator.statistic, common).influence
     assert expected is not None
     np.testing.assert_allclose([*found.influence[first], *found.later], expected, rtol=1e-5, atol=1e-5)
 

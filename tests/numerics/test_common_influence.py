@@ -96,7 +96,7 @@ def assert_same(found: Tensor, expected: Tensor, rtol: float = 1e-6) -> None:
 
 
 def influence_of(metric: Any, statistic: Any, common: Arrays) -> Tensor:
-    found = metric.analyse_paired(statistic, common)
+    found = metric.analyse(statistic, common)
     assert found.influence is not None
     return found.influence
 
@@ -110,7 +110,7 @@ def test_the_variance_of_the_estimate_is_that_of_the_last_rows(kind: str, count:
     metric = KINDS[kind]("cpu")
     arrays = arrays_of(metric, count)
     statistic = taken(metric, arrays)
-    found = metric.analyse_paired(statistic, some(arrays, slice(-(256 if kind == "fid" else 512), None)))
+    found = metric.analyse(statistic, some(arrays, slice(-(256 if kind == "fid" else 512), None)))
     variance = found.plain_error**2
     linear = found.first_order * variance
     of_rows = float(found.influence.var()) / count
@@ -127,7 +127,7 @@ def test_all_other_numbers_are_those_of_the_plain_analysis(kind: str, count: int
     metric = KINDS[kind]("cpu")
     arrays = arrays_of(metric, count)
     statistic = taken(metric, arrays)
-    plain, found = metric.analyse(statistic), metric.analyse_paired(statistic, some(arrays, slice(256)))
+    plain, found = metric.analyse(statistic), metric.analyse(statistic, some(arrays, slice(256)))
     assert plain.influence is None
     assert len(found.influence) == min(count, 256)
     assert replace(found, influence=None, recent=None, warnings=plain.warnings) == plain
@@ -205,7 +205,7 @@ def test_equal_samples_tell_nothing(kind: str):
 def test_the_newest_rows_have_the_influence_of_the_same_common_rows(kind: str, count: int):
     metric = KINDS[kind]("cpu")
     arrays = arrays_of(metric, count)
-    found = metric.analyse_paired(taken(metric, arrays), arrays)
+    found = metric.analyse(taken(metric, arrays), arrays)
     assert len(found.recent) == min(count, 256 if kind == "fid" else 512)
     expected = found.influence[-len(found.recent) :]
     # With the same constant, too.
@@ -246,7 +246,7 @@ def test_a_metric_that_knows_no_influence_is_analysed_as_ever():
         def analyse(self, statistic: Any) -> Analysis:
             return Analysis(plug_in=0.0, estimate=statistic, selection_error=1.0, stopping_error=1.0)
 
-    found = Mean().analyse_paired(2.0, {"features": torch.zeros(3, 1)})
+    found = Mean().analyse(2.0, {"features": torch.zeros(3, 1)})
     assert found == Mean().analyse(2.0)
     assert found.influence is None
 
@@ -436,7 +436,7 @@ def test_influences_correlate_as_the_estimates_do(kind: str):
         for column, rows in enumerate(made):
             rows = torch.from_numpy(rows)
             arrays = {name: rows.softmax(-1) if kind == "is" else rows}
-            found.append(metric.analyse_paired(taken(metric, arrays, count), arrays))
+            found.append(metric.analyse(taken(metric, arrays, count), arrays))
             estimates[stream, column] = found[-1].estimate
         one, other = found
         linear = float(torch.corrcoef(torch.stack([one.influence, other.influence]))[0, 1])
@@ -488,7 +488,7 @@ def test_what_is_not_known_of_a_list_is_not_used():
     whole = listed(metric, rows, prompts)
     assert not influence_of(metric, whole, common).any()
     assert not influence_of(metric, whole, {"features": rows}).any()
-    found = metric.analyse_paired(whole, {"features": rows, "listed": prompts})
+    found = metric.analyse(whole, {"features": rows, "listed": prompts})
     assert found.influence is not None
     linear = found.first_order * found.plain_error**2
     assert float(found.influence.var()) / 120 == pytest.approx(linear, rel=0.02)

@@ -6,16 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimist.metrics.spectra import (
-    congruence,
-    eigen,
-    eigen_basis,
-    eigen_coordinates,
-    gram_square_sum,
-    symmetric,
-    symmetric_product,
-)
-from optimist.metrics.spectra.eigen import Tridiagonal
+from optimist.metrics.spectra import eigen, symmetric
+from optimist.metrics.spectra.eigen import Tridiagonal, eigen_basis, eigen_coordinates
+from optimist.metrics.spectra.symmetric import congruence, gram_square_sum, symmetric_product
 
 SIZE = 90
 

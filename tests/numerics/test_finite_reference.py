@@ -42,7 +42,7 @@ def fed(metric: FrechetDistance, rows: Rows) -> GaussianStatistic:
 
 
 def analysed(metric: FrechetDistance, rows: Rows) -> FrechetAnalysis:
-    return metric.analyse_paired(fed(metric, rows), {"features": torch.from_numpy(rows)})
+    return metric.analyse(fed(metric, rows), {"features": torch.from_numpy(rows)})
 
 
 def known(metric: FrechetDistance, rows: Rows) -> Rows:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from optimist.metrics.spectra import centre, debiased_root_trace, double_centre, pair_sum, root_trace
+from optimist.metrics.spectra.eigen import centre, double_centre, pair_sum, root_trace
+from optimist.metrics.spectra.leave_one_out import debiased_root_trace
 
 
 def sample(seed: int, count: int, spectrum: np.ndarray):

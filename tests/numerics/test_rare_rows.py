@@ -73,7 +73,7 @@ def test_mmd_takes_the_influence_of_its_last_rows(known: int):
     omegas = np.random.default_rng(3).standard_normal((3, 4)) / 2.0
     metric = MeanDiscrepancy(MMD(), RealMean(MeanMap(GaussianFourier(omegas), False), rows_of(0, 20, 3).numpy()))
     rows = rows_of(1, known, 3, 0.5)
-    found = metric.analyse_paired(fed(metric, rows, 90), {"features": rows})
+    found = metric.analyse(fed(metric, rows, 90), {"features": rows})
     assert found.influence is not None
     assert found.skewness == pytest.approx(skewed(found.influence))
     assert_widened(metric, rows, found)

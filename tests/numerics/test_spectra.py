@@ -18,9 +18,10 @@ from optimist.metrics.bound import Bound
 from optimist.metrics.fid import score as frechet
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
-from optimist.metrics.spectra import TraceFollower, following, increments, largest_eigenvalue, low_rank
+from optimist.metrics.spectra import following, low_rank
+from optimist.metrics.spectra.following import TraceFollower
 from optimist.metrics.spectra.low_rank import LowRankTrace, log_sum, trace_of
-from optimist.metrics.spectra.symmetric import SymmetricSum
+from optimist.metrics.spectra.symmetric import SymmetricSum, increments, largest_eigenvalue
 from optimist.metrics.vendi import score as vendi
 from optimist.metrics.vendi.kernels import make_feature_map
 from optimist.metrics.vendi.score import VendiScore

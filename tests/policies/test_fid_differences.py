@@ -107,7 +107,7 @@ def test_real_rows_have_the_opposite_influence_unless_generators_lose_what_they_
     for part in kept:
         statistic = metric.statistic()
         statistic.update(rows := torch.from_numpy(drawn * np.array([1.0] * 3 + [part] * 3)))
-        found.append(metric.analyse_paired(statistic, {"features": rows}))
+        found.append(metric.analyse(statistic, {"features": rows}))
     one, other = found
     parts = (one.influence, other.influence), (one.reference, other.reference)
     of_rows, of_real = (skewness((b - a).numpy()) for a, b in parts if a is not None and b is not None)

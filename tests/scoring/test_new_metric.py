@@ -43,7 +43,7 @@ class Mean(Score):
         self.check(statistic)
         return float(statistic.sums[1]) / statistic.samples
 
-    def analyse(self, statistic: Sums) -> Analysis:
+    def analyse(self, statistic: Sums, common: object = None) -> Analysis:
         n, mean = statistic.samples, self.plug_in(statistic)
         error = math.sqrt(max(float(statistic.sums[2]) / n - mean**2, 0.0) / (n - 1))
         return Analysis(plug_in=mean, estimate=mean, selection_error=error, stopping_error=error)

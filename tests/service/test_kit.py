@@ -101,20 +101,20 @@ def _lossy(self: toy_score.Sums, tensors: dict[str, torch.Tensor]) -> toy_score.
     return self
 
 
-def _small_errors(self: Any, statistic: toy_score.Sums) -> Analysis:
+def _small_errors(self: Any, statistic: toy_score.Sums, common: object = None) -> Analysis:
     mean, square = (statistic.sums / statistic.samples).tolist()
     error = 0.2 * max(square - mean**2, 0.0) ** 0.5 / max(statistic.samples - 1, 1) ** 0.5
     return Analysis(plug_in=mean, estimate=mean, selection_error=error, stopping_error=error)
 
 
-def _biased(self: Any, statistic: toy_score.Sums) -> Analysis:
+def _biased(self: Any, statistic: toy_score.Sums, common: object = None) -> Analysis:
     mean, square = (statistic.sums / statistic.samples).tolist()
     error = max(square - mean**2, 0.0) ** 0.5 / (statistic.samples - 1) ** 0.5
     shift = 20.0 / statistic.samples
     return Analysis(plug_in=mean, estimate=mean + shift, selection_error=error, stopping_error=error)
 
 
-def _undefined(self: Any, statistic: toy_score.Sums) -> Analysis:
+def _undefined(self: Any, statistic: toy_score.Sums, common: object = None) -> Analysis:
     mean, square = (statistic.sums / statistic.samples).tolist()
     error = (max(square - mean**2, 0.0) / (statistic.samples - 1)) ** 0.5
     few = statistic.samples < 5

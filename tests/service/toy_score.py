@@ -32,7 +32,7 @@ class MeanScore(Score):
     def plug_in(self, statistic):
         return float(statistic.sums[0]) / statistic.samples
 
-    def analyse(self, statistic):
+    def analyse(self, statistic, common=None):
         mean, square = (statistic.sums / statistic.samples).tolist()
         error = max(square - mean**2, 0.0) ** 0.5 / (statistic.samples - 1) ** 0.5
         return Analysis(plug_in=mean, estimate=mean, selection_error=error, stopping_error=error)

@@ -166,7 +166,7 @@ class StreamingEstimator(Stateful):
         """The influence on the estimate of some rows (n, …) that were added, by array, up to a constant; None if the
         metric does not know it. Raises FixError before the second sample."""
         rows = {own: batch[name].double() for own, name in self._reads.items()}
-        found = self._bound.metric.analyse_paired(self.statistic, rows).influence
+        found = self._bound.metric.analyse(self.statistic, rows).influence
         return None if found is None else found.cpu().numpy()
 
     def modes(self, count: int = 5, samples: int = 8) -> list[Mode]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -177,17 +177,13 @@ class Score:
         """The published formula on 1 sample or more. Raises FixError as `check` does."""
         raise NotImplementedError
 
-    def analyse(self, statistic: Any) -> Analysis:
-        """The de-biased value and its errors, from 2 samples on. Raises FixError on fewer and as `check` does."""
-        raise NotImplementedError
+    def analyse(self, statistic: Any, common: Common | None = None) -> Analysis:
+        """The de-biased value and its errors, from 2 samples on. Raises FixError on fewer and as `check` does.
 
-    def analyse_paired(self, statistic: Any, common: Mapping[str, Tensor]) -> Analysis:
-        """The analysis with the `influence` of `common`, by which generators of the same seeds can be compared.
-
-        common: rows (m, …) by the names of `widths`, among those that the statistic has seen. Raises as `analyse` does.
-        Where influences are not known, as here, it is the plain analysis, and generators count as independent.
+        common: rows among those that the statistic has seen, whose `influence` is wanted: by it generators of the same
+        seeds can be compared. Where a metric does not know it, generators count as independent.
         """
-        return self.analyse(statistic)
+        raise NotImplementedError
 
     def warnings(self, statistic: Any) -> tuple[str, ...]:
         """Warnings about the samples, for every estimate, from 1 sample on."""

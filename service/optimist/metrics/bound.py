@@ -1,12 +1,13 @@
-"""The interface of every bound, the default bound, and the checks that bounds share."""
+"""The base classes of bounds, and the default bound."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -31,53 +32,45 @@ LARGE_FACTOR, FEW_ROWS = 3.0, 50
 fewer the samples' own skewness says little, but that of real rows does."""
 
 
-class Bound(Protocol):
-    """Computes an estimate with its interval from a statistic."""
+def check_delta(delta: float) -> None:
+    """Raise FixError unless δ, the probability of failure, is in [1e-12, 1)."""
+    if not 1e-12 <= delta < 1.0:
+        raise FixError(f"delta must lie between 1e-12 and 1, not {delta!r}")
 
-    @property
-    def name(self) -> str:
-        """The name users type, such as "influence"."""
-        ...
 
-    @property
-    def metric(self) -> Score:
-        """The metric it bounds."""
-        ...
+@dataclass(frozen=True, eq=False)
+class Bound(ABC):
+    """Base of what computes an estimate with its interval from a statistic. Raises FixError on δ outside [1e-12, 1)."""
+
+    metric: Any
+    """The `Score` that it bounds."""
+    delta: float = 0.05
+    name: ClassVar[str]
+    """The name users type, such as "influence"."""
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
 
     def statistic(self) -> Any:
         """An empty `Statistic` laid out for this bound."""
-        ...
+        return self.metric.statistic()
 
+    @abstractmethod
     def estimate(self, statistic: Any) -> Estimate:
         """The estimate from 1 sample or more, every number finite or deliberately ±inf.
 
         Raises FixError on no samples or a statistic of another metric, ArithmeticError where a number is not finite.
         """
-        ...
 
 
-def check_delta(delta: float) -> float:
-    """δ, the probability of failure. Raises FixError outside [1e-12, 1)."""
-    if not 1e-12 <= delta < 1.0:
-        raise FixError(f"delta must lie between 1e-12 and 1, not {delta!r}")
-    return delta
-
-
-class InfluenceBound:
+class InfluenceBound(Bound):
     """The default bound of every metric: value ± z(1 − δ/2) · sd_stop around the de-biased value (decisions.md §2).
 
-    sd_select is the estimate's `standard_error`. From one sample there is no analysis: the value is the plug-in,
-    without errors, and the interval is infinite. Raises FixError on δ outside [1e-12, 1).
+    sd_select is the estimate's `standard_error`. Errors are floored. From one sample there is no analysis: the value is
+    the plug-in, without errors, and the interval is infinite.
     """
 
     name = "influence"
-
-    def __init__(self, metric: Score, delta: float = 0.05) -> None:
-        self.metric = metric
-        self.delta = check_delta(delta)
-
-    def statistic(self) -> Any:
-        return self.metric.statistic()
 
     def estimate(self, statistic: Any, common: Mapping[str, Tensor] | None = None) -> Estimate:
         """The estimate from 1 sample or more. Raises as `Bound.estimate` does.
@@ -90,58 +83,53 @@ class InfluenceBound:
         warnings = metric.warnings(statistic)
         if n < 2:
             plug_in = metric.plug_in(statistic)
-            return two_sided(metric, n, plug_in, plug_in, None, self.delta, (NO_INTERVAL, *warnings))
-        found = metric.analyse(statistic) if common is None else metric.analyse_paired(statistic, common)
+            return _estimate(metric, n, plug_in, plug_in, (-math.inf, math.inf), (NO_INTERVAL, *warnings))
+        found = metric.analyse(statistic, common)
         factor = max(float(widening(found.skewness or 0.0, n, OF_SCORES)), found.missing)
-        errors = (found.selection_error, _widened(found, factor))
+        value, least = found.estimate, SMALLEST_ERROR * (1.0 + abs(found.estimate))
+        select, stop = (max(error, least) for error in (found.selection_error, _widened(found, factor)))
         rare = (FEW_ROWS_DECIDE,) if (factor if n >= FEW_ROWS else found.missing) > LARGE_FACTOR else ()
         warnings = (*warnings, *found.warnings, *rare)
-        made = two_sided(metric, n, found.estimate, found.plug_in, errors, self.delta, warnings)
-        made = _sound(replace(made, bracket=found.bracket, pairing=_pairing(found)))
-        return replace(made, value_skewness=found.value_skewness)
+        half_width = -NormalDist().inv_cdf(self.delta / 2.0) * stop
+        made = _estimate(metric, n, value, found.plug_in, (value - half_width, value + half_width), warnings)
+        made = replace(made, standard_error=select, stopping_error=stop, bracket=found.bracket, pairing=_pairing(found))
+        return replace(_sound(made), value_skewness=found.value_skewness)
 
 
-def one_sided(metric: Score, samples: int, value: float, end: float, warnings: tuple[str, ...]) -> Estimate:
-    """An estimate with the plug-in value and one finite end, the optimistic one, which is all that the papers bound.
+@dataclass(frozen=True, eq=False)
+class PaperBound(Bound):
+    """Base of the papers' bounds: the plug-in value, and one finite end of the interval, the optimistic one."""
 
-    Raises ArithmeticError, naming the numbers, if one of them may not be stored.
-    """
-    lower, upper = (end, math.inf) if metric.lower_is_better else (-math.inf, end)
-    return _sound(
-        Estimate(
-            value=value,
-            plug_in=value,
-            samples=samples,
-            lower=lower,
-            upper=upper,
-            optimistic=end,
-            scale=metric.scale,
-            lower_is_better=metric.lower_is_better,
-            floor=metric.floor,
-            warnings=warnings,
-        )
-    )
+    least: ClassVar[int] = 1
+    """Samples from which on there is an interval."""
+
+    def estimate(self, statistic: Any) -> Estimate:
+        metric = self.metric
+        has_interval = statistic.samples != 1 or self.least == 1
+        value = self.value(statistic) if has_interval else metric.plug_in(statistic)
+        end = self.end(statistic, value) if has_interval else -math.inf if metric.lower_is_better else math.inf
+        ends = (end, math.inf) if metric.lower_is_better else (-math.inf, end)
+        found = self.warnings(end) if has_interval else (NO_INTERVAL,)
+        return _estimate(metric, statistic.samples, value, value, ends, (*found, *metric.warnings(statistic)))
+
+    def value(self, statistic: Any) -> float:
+        """The plug-in value that the interval is of."""
+        return self.metric.plug_in(statistic)
+
+    def warnings(self, end: float) -> tuple[str, ...]:
+        """Warnings beside those of the metric."""
+        return ()
+
+    @abstractmethod
+    def end(self, statistic: Any, value: float) -> float:
+        """The optimistic end of the interval of `value`, from `least` samples on."""
 
 
-def two_sided(
-    metric: Score,
-    samples: int,
-    value: float,
-    plug_in: float,
-    errors: tuple[float, float] | None,
-    delta: float,
-    warnings: tuple[str, ...],
+def _estimate(
+    metric: Score, samples: int, value: float, plug_in: float, ends: tuple[float, float], warnings: tuple[str, ...]
 ) -> Estimate:
-    """value ± z(1 − δ/2) · sd_stop from `errors` = (sd_select, sd_stop), which are floored (decisions.md §2).
-
-    Without errors, as from one sample, the interval is infinite. Raises ArithmeticError as `one_sided` does.
-    """
-    select = stop = None
-    half_width = math.inf
-    if errors is not None:
-        select, stop = (max(error, SMALLEST_ERROR * (1.0 + abs(value))) for error in errors)
-        half_width = -NormalDist().inv_cdf(delta / 2.0) * stop
-    lower, upper = value - half_width, value + half_width
+    """The estimate with this interval. Raises ArithmeticError, naming the numbers, if one of them may not be stored."""
+    lower, upper = ends
     return _sound(
         Estimate(
             value=value,
@@ -150,8 +138,6 @@ def two_sided(
             lower=lower,
             upper=upper,
             optimistic=lower if metric.lower_is_better else upper,
-            standard_error=select,
-            stopping_error=stop,
             scale=metric.scale,
             lower_is_better=metric.lower_is_better,
             floor=metric.floor,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 import torch
@@ -17,44 +17,32 @@ LANDMARK_CUTOFF = 1e-10
 """Eigenvalues of the landmarks' kernel below this fraction of the largest are left out: their inverse is noise."""
 
 
-class FeatureMap(Protocol):
-    """The feature map of a kernel, as the kernel statistic and the scores use it."""
+class FeatureMap(ABC):
+    """Base of the feature maps of kernels, as the kernel statistic and the scores use them."""
+
+    name: str
+    """The name users type, such as "gaussian"."""
+    takes_every_row = False
+    """True if every finite row has a φ."""
+
+    def __init__(self, dimension: int, width: int, device: torch.device) -> None:
+        """dimension: d, the columns of the rows that it takes; width: those of φ, which is computed on the device."""
+        self.dimension, self.width, self.device = dimension, width, device
 
     @property
-    def name(self) -> str:
-        """The name users type, such as "gaussian"."""
-        ...
+    def bytes(self) -> int:
+        return sum(tensor.nbytes for tensor in self.tensors())
 
-    @property
-    def dimension(self) -> int:
-        """d, the columns of the rows it takes."""
-        ...
-
-    @property
-    def width(self) -> int:
-        """Columns of φ."""
-        ...
-
-    @property
-    def device(self) -> torch.device:
-        """The device that φ is computed on."""
-        ...
-
-    @property
-    def takes_every_row(self) -> bool:
-        """True if every finite row has a φ."""
-        ...
-
+    @abstractmethod
     def __call__(self, rows: Tensor) -> Tensor:
         """φ (n, width) of finite float64 rows (n, d), each of norm 1. Raises FixError on rows that have none."""
-        ...
 
+    @abstractmethod
     def tensors(self) -> tuple[Tensor, ...]:
         """The tensors, of any shape, that φ depends on beside the name; not copied."""
-        ...
 
 
-class GaussianFourier:
+class GaussianFourier(FeatureMap):
     """Random Fourier features of exp(−‖x − y‖²/(2σ²)): φ(x) = r^{−1/2} [cos ωᵀx, sin ωᵀx], ω (d, r) of N(0, 1/σ²).
 
     All cosines stand before all sines: no spectrum depends on the order. Raises FixError on frequencies that are not
@@ -66,6 +54,8 @@ class GaussianFourier:
 
     def __init__(self, omegas: ArrayLike | Tensor, device: torch.device | str = "cpu") -> None:
         self.omegas = _matrix(omegas, "omegas", device)
+        dimension, count = self.omegas.shape
+        super().__init__(dimension, 2 * count, self.omegas.device)
 
     @classmethod
     def draw(
@@ -87,18 +77,6 @@ class GaussianFourier:
         normal /= check_sigma(sigma)
         return cls(torch.from_numpy(normal), device)
 
-    @property
-    def dimension(self) -> int:
-        return self.omegas.shape[0]
-
-    @property
-    def width(self) -> int:
-        return 2 * self.omegas.shape[1]
-
-    @property
-    def device(self) -> torch.device:
-        return self.omegas.device
-
     def __call__(self, rows: Tensor) -> Tensor:
         """φ (n, 2r) of finite float64 rows (n, d), each of norm 1."""
         angles = rows @ self.omegas
@@ -111,21 +89,15 @@ class GaussianFourier:
         return (self.omegas,)
 
 
-class Cosine:
+class Cosine(FeatureMap):
     """The cosine kernel xᵀy / (‖x‖ ‖y‖): φ(x) = x/‖x‖, which a row of zeros does not have."""
 
     name = "cosine"
-    takes_every_row = False
 
     def __init__(self, dimension: int, device: torch.device | str = "cpu") -> None:
         if dimension < 1:
             raise FixError(f"need dimension ≥ 1, not {dimension}")
-        self.dimension = dimension
-        self.device = torch.device(device)
-
-    @property
-    def width(self) -> int:
-        return self.dimension
+        super().__init__(dimension, dimension, torch.device(device))
 
     def __call__(self, rows: Tensor) -> Tensor:
         """φ (n, d) of finite float64 rows (n, d), each of norm 1. Raises FixError on a row of zeros."""
@@ -135,7 +107,7 @@ class Cosine:
         return (torch.tensor(self.dimension),)
 
 
-class Nystrom:
+class Nystrom(FeatureMap):
     """The Gaussian kernel approximated by m landmarks: φ(x) = K_mm^{−1/2} k_m(x), scaled to norm 1; width m.
 
     Unscaled, ‖φ(x)‖² is the share of x that the landmarks explain, so Tr C < 1 and C is no density. Scaling each row
@@ -149,27 +121,16 @@ class Nystrom:
     """
 
     name = "nystrom"
-    takes_every_row = False
 
     def __init__(self, landmarks: ArrayLike | Tensor, sigma: float, device: torch.device | str = "cpu") -> None:
         self.landmarks = _matrix(landmarks, "landmarks", device)
+        count, dimension = self.landmarks.shape
+        super().__init__(dimension, count, self.landmarks.device)
         self.sigma = check_sigma(sigma)
         eigenvalues, eigenvectors = torch.linalg.eigh(_log_kernel(self.landmarks, self.landmarks, sigma).exp())
         kept = eigenvalues > LANDMARK_CUTOFF * eigenvalues[-1]
         basis = eigenvectors[:, kept]
         self._root = (basis / eigenvalues[kept].sqrt()) @ basis.T
-
-    @property
-    def dimension(self) -> int:
-        return self.landmarks.shape[1]
-
-    @property
-    def width(self) -> int:
-        return self.landmarks.shape[0]
-
-    @property
-    def device(self) -> torch.device:
-        return self.landmarks.device
 
     def __call__(self, rows: Tensor) -> Tensor:
         """φ (n, m) of finite float64 rows (n, d), each of norm 1.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -15,6 +15,8 @@ from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.registry import module_of
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric, find
+
+AnyReference = TypeVar("AnyReference", bound=Reference)
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,8 @@ class Setting:
 class Implementation(Protocol):
     """The functions and constants that a module must define to implement metrics."""
 
-    BOUNDS: Mapping[str, Callable[..., Bound]]
-    """Optional: further bounds of the metric by name, each called as `bound(metric, delta, **options)`.
+    BOUNDS: Mapping[str, type[Bound]]
+    """Optional: further bounds of the metric by name, each made as `bound(metric, delta, **options)`.
 
     Every metric has the bound `influence`, which uses its `analyse`.
     """
@@ -66,6 +68,13 @@ def implementation(metric: str) -> Implementation:
 def make_metric(declared: Metric, setting: Setting) -> Score:
     """The score of a declared metric. Raises FixError if its settings do not fit the widths."""
     return implementation(declared.name).make(declared, setting)
+
+
+def reference_of(declared: Any, kind: type[AnyReference], made_of: str = "real features (n, d)") -> AnyReference:
+    """The reference of a declared metric. Raises FixError where it has none that the metric has made."""
+    if not isinstance(declared.reference, kind):
+        raise FixError(f"the metric {declared.name!r} needs a reference: {made_of}")
+    return declared.reference
 
 
 def make_reference(declared: Metric, data: RealData, device: torch.device | str = "cpu") -> Reference:

@@ -6,18 +6,17 @@ Everything is in logarithms: values, errors and interval ends are those of log I
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from optimist.metrics.base import Analysis, Score, Statistic, linear_share
-from optimist.metrics.bound import NO_INTERVAL, check_delta, one_sided
+from optimist.metrics.bound import PaperBound
 from optimist.metrics.implementations import Setting
+from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.rows import LastRows, copied
 from optimist.numerics.batches import SIMPLEX_TOLERANCE
-from optimist.numerics.estimate import Estimate
 from optimist_client.errors import FixError
 from optimist_client.metrics import InceptionScore as Declared
 
@@ -257,12 +256,9 @@ class InceptionScore(Score):
         self.check(statistic)
         return max(float(entropy(statistic.mean)) - statistic.entropy_mean, 0.0)
 
-    def analyse(self, statistic: ClassStatistic) -> InceptionAnalysis:
-        return analyse_inception(statistic, self.plug_in(statistic))
-
-    def analyse_paired(self, statistic: ClassStatistic, common: Mapping[str, Tensor]) -> InceptionAnalysis:
-        """The analysis of `analyse` with the influence of the rows "probabilities" (m, K). Raises as `analyse` does."""
-        rows = normalised(copied(common["probabilities"], self.device))
+    def analyse(self, statistic: ClassStatistic, common: Common | None = None) -> InceptionAnalysis:
+        self.check(statistic, least=2)
+        rows = None if common is None else normalised(copied(common["probabilities"], self.device))
         return analyse_inception(statistic, self.plug_in(statistic), rows)
 
     def warnings(self, statistic: ClassStatistic) -> tuple[str, ...]:
@@ -272,58 +268,37 @@ class InceptionScore(Score):
         return (few,) if samples < classes else ()
 
 
-@dataclass(frozen=True)
-class _PaperBound:
-    """Base of the two bounds: metric, δ, and the metric's own statistic."""
-
-    metric: InceptionScore
-    delta: float = 0.05
-
-    def __post_init__(self) -> None:
-        check_delta(self.delta)
-
-    def statistic(self) -> ClassStatistic:
-        return self.metric.statistic()
-
-
-@dataclass(frozen=True)
-class InceptionTheoremBound(_PaperBound):
+class InceptionTheoremBound(PaperBound):
     """IS-UCB of the seed paper (equations.md §2a) with C′ = log K, the largest entropy there is.
 
-    value = log IS̃, optimistic = upper = log IŜ, which is +∞ from 1 sample. Raises FixError on δ outside (0, 1).
+    value = log IS̃, optimistic = upper = log IŜ, which is +∞ from 1 sample.
     """
 
-    name: str = field(default="theorem", init=False)
+    name = "theorem"
+    least = 2
 
-    def estimate(self, statistic: ClassStatistic) -> Estimate:
-        value = self.metric.plug_in(statistic)
-        if statistic.samples == 1:
-            return _upper(self.metric, statistic, value, math.inf, NO_INTERVAL)
+    def end(self, statistic: ClassStatistic, value: float) -> float:
         n, classes = statistic.samples, self.metric.classes
         level, entropy_level = math.log(4.0 * classes / self.delta), math.log(4.0 / self.delta)
         reach = (2.0 * level / n * statistic.variance).sqrt() + 7.0 * level / (3.0 * (n - 1))
         gap = math.sqrt(2.0 * statistic.entropy_variance * entropy_level / n)
         gap += 7.0 * math.log(classes) * entropy_level / (3.0 * (n - 1))
-        upper = _largest_entropy(statistic.mean, reach) - statistic.entropy_mean + gap
-        return _upper(self.metric, statistic, value, upper)
+        return _largest_entropy(statistic.mean, reach) - statistic.entropy_mean + gap
 
 
-@dataclass(frozen=True)
-class InceptionNaiveBound(_PaperBound):
+class InceptionNaiveBound(PaperBound):
     """Naive-UCB of the seed paper (equations.md §2b), which uses only n and K; C′ = log K.
 
-    value = log IS̃, optimistic = upper = log IŜ. Raises FixError on δ outside (0, 1).
+    value = log IS̃, optimistic = upper = log IŜ.
     """
 
-    name: str = field(default="naive", init=False)
+    name = "naive"
 
-    def estimate(self, statistic: ClassStatistic) -> Estimate:
-        value = self.metric.plug_in(statistic)
+    def end(self, statistic: ClassStatistic, value: float) -> float:
         n, classes = statistic.samples, self.metric.classes
         reach = torch.full_like(statistic.mean, math.sqrt(math.log(4.0 * classes / self.delta) / (2.0 * n)))
         gap = math.log(classes) * math.sqrt(math.log(4.0 / self.delta) / (2.0 * n))
-        upper = _largest_entropy(statistic.mean, reach) - statistic.entropy_mean + gap
-        return _upper(self.metric, statistic, value, upper)
+        return _largest_entropy(statistic.mean, reach) - statistic.entropy_mean + gap
 
 
 def _largest_entropy(mean: Tensor, reach: Tensor) -> float:
@@ -331,10 +306,6 @@ def _largest_entropy(mean: Tensor, reach: Tensor) -> float:
     # −p log p rises up to 1/e and falls after it.
     peak = torch.full_like(mean, 1.0 / math.e)
     return float(entropy(torch.clamp(peak, mean - reach, mean + reach)))
-
-
-def _upper(metric: InceptionScore, statistic: ClassStatistic, plug_in: float, upper: float, *warnings: str) -> Estimate:
-    return one_sided(metric, statistic.samples, plug_in, upper, (*warnings, *metric.warnings(statistic)))
 
 
 BOUNDS = {"theorem": InceptionTheoremBound, "naive": InceptionNaiveBound}

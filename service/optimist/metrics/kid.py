@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -12,11 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.metrics.base import Analysis, Score, Statistic, linear_share
-from optimist.metrics.implementations import Setting
+from optimist.metrics.implementations import Setting, reference_of
+from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.pair_sums import PairSums, PooledMean, standard_error
 from optimist.metrics.rows import Rows, check_rows, copied
 from optimist.numerics.pairing import COMMON, LATER
-from optimist.numerics.real_data import RealData
+from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.skewness import skewness
 from optimist_client.errors import FixError
 from optimist_client.metrics import KID
@@ -34,7 +34,7 @@ def cubic(rows: Tensor, others: Tensor) -> Tensor:
     return found.square() * found
 
 
-class RealRows:
+class RealRows(Reference):
     """Real rows (m, d), float64, m ≥ 2, and their mean kernel. Raises FixError on fewer rows, or on huge entries.
 
     `similarity` is the mean kernel over different rows, unbiased. Like the mean over samples, it is taken within blocks
@@ -45,6 +45,7 @@ class RealRows:
         if len(rows) < 2:
             raise FixError("reference: expected at least 2 rows of real features, got 1")
         self.rows = torch.from_numpy(rows).to(device, torch.float64)
+        self.dimension = rows.shape[1]
         check_size("reference", self.rows)
         order = torch.from_numpy(np.random.default_rng(0).permutation(len(rows)))
         total, pairs = 0.0, 0
@@ -62,14 +63,6 @@ class RealRows:
         samples."""
         self.some = self.rows[torch.from_numpy(some_places(len(rows))).to(self.rows.device)]
         """A random choice of the rows (k, d)."""
-
-    @property
-    def dimension(self) -> int:
-        return self.rows.shape[1]
-
-    @property
-    def bytes(self) -> int:
-        return self.rows.nbytes + self.some.nbytes
 
     @property
     def device(self) -> torch.device:
@@ -208,14 +201,15 @@ class KernelDistance(Score):
         row = statistic.rows
         return float(cubic(row, row) - 2.0 * self.real.witness(row)) + self.real.similarity
 
-    def analyse(self, statistic: BlockStatistic) -> Analysis:
+    def analyse(self, statistic: BlockStatistic, common: Common | None = None) -> Analysis:
+        """The influence of common rows is by the rows that are still held."""
         self.check(statistic, least=2)
         found = PooledMean.from_blocks(statistic.blocks)
         variance = found.linear + found.quadratic
         error = standard_error(variance, statistic.samples)
         # Rows that are too rare for the samples to have any are among the real ones.
         skewed = float(skewness(statistic.row_means.cpu().numpy())), self.real.skewness
-        return Analysis(
+        analysis = Analysis(
             plug_in=found.mean,
             estimate=found.mean,
             selection_error=error,
@@ -223,11 +217,8 @@ class KernelDistance(Score):
             first_order=linear_share(found.linear, variance),
             skewness=max(skewed, key=abs),
         )
-
-    def analyse_paired(self, statistic: BlockStatistic, common: Mapping[str, Tensor]) -> Analysis:
-        """The analysis of `analyse` with the influence of the rows "features" (m, d), by the rows that are still
-        held.
-        """
+        if common is None:
+            return analysis
         held = statistic.last_rows
         newest = held[-LATER:] if statistic.samples > COMMON else held[:0]  # before that all have common indices
         influence, recent = (
@@ -235,7 +226,7 @@ class KernelDistance(Score):
             for rows in (copied(common["features"], self.real.device), newest)
         )
         return replace(
-            self.analyse(statistic),
+            analysis,
             influence=influence,
             recent=recent,
             reference=-2.0 / math.sqrt(len(self.real.rows)) * statistic.with_some,
@@ -255,9 +246,7 @@ def _mean_kernel(rows: Tensor, samples: Tensor) -> Tensor:
 def make(declared: KID, setting: Setting) -> KernelDistance:
     """The distance to the metric's reference, which determines the width. Raises FixError without a reference."""
     del setting
-    if not isinstance(declared.reference, RealRows):
-        raise FixError(f"the metric {declared.name!r} needs a reference: real features (n, d)")
-    return KernelDistance(declared.reference)
+    return KernelDistance(reference_of(declared, RealRows))
 
 
 def reference(declared: KID, data: RealData, device: torch.device | str) -> RealRows:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from optimist.metrics.base import Analysis, Score, Statistic
-from optimist.metrics.bound import InfluenceBound, check_delta, with_strict_interval
+from optimist.metrics.bound import Bound, InfluenceBound, with_strict_interval
 from optimist.metrics.implementations import Setting
+from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.rows import check_rows, copied
 from optimist.metrics.state import Stateful
 from optimist.numerics.estimate import Estimate
@@ -224,29 +223,24 @@ class MeanScore(Score):
         self.check(statistic)
         return statistic.mean
 
-    def analyse(self, statistic: MeanStatistic) -> Analysis:
-        return self._analysis(statistic, None)
-
-    def analyse_paired(self, statistic: MeanStatistic, common: Mapping[str, Tensor]) -> Analysis:
-        """The analysis of `analyse` with the influence of the rows "values" (m, 1): their distance from the mean."""
-        rows = copied(common["values"], torch.device("cpu")).flatten()
-        found = self._analysis(statistic, rows - statistic.mean)
-        # Values that repeat may be equal in all pairs of two generators; one more pair could differ by a step.
-        step = min(step_of(rows) / (math.sqrt(2.0) * statistic.samples), found.selection_error)
-        return replace(found, systematic_selection=step, systematic_stopping=step)
-
-    def _analysis(self, statistic: MeanStatistic, influence: Tensor | None) -> Analysis:
+    def analyse(self, statistic: MeanStatistic, common: Common | None = None) -> Analysis:
+        """The influence of common rows is their distance from the mean."""
         n, mean = statistic.samples, statistic.mean
         error = math.sqrt(statistic.variance / n * (1.0 + FEW / n))
         if statistic.squares == 0.0 and self.limits is not None:
             # Equal values have no spread; one sample at the farther limit would have had about this one.
             error = max(mean - self.limits[0], self.limits[1] - mean) / n
+        rows = None if common is None else copied(common["values"], torch.device("cpu")).flatten()
+        # Values that repeat may be equal in all pairs of two generators; one more pair could differ by a step.
+        step = 0.0 if rows is None else min(step_of(rows) / (math.sqrt(2.0) * n), error)
         return Analysis(
             plug_in=mean,
             estimate=mean,
             selection_error=error,
             stopping_error=error,
-            influence=influence,
+            systematic_selection=step,
+            systematic_stopping=step,
+            influence=None if rows is None else rows - mean,
             value_skewness=statistic.skewness,
             warnings=self._rare_values(statistic),
         )
@@ -280,19 +274,16 @@ CONTRADICTED = "the values contradict their own earlier interval: their mean may
 """The warning of a confidence sequence that no mean is left to."""
 
 
-@dataclass(frozen=True)
-class _SequenceBound:
+class _SequenceBound(Bound):
     """The interval of a confidence sequence at level δ around the mean, with the standard error of `influence`.
 
     Raises FixError on δ outside [1e-12, 1), or a metric without limits.
     """
 
-    metric: MeanScore
-    delta: float = 0.05
     sequence: ClassVar[type[ConfidenceSequence]]
 
     def __post_init__(self) -> None:
-        check_delta(self.delta)
+        super().__post_init__()
         self._empty()
 
     def _empty(self) -> ConfidenceSequence:
@@ -310,20 +301,18 @@ class _SequenceBound:
         return with_strict_interval(found, *sequence.interval, (CONTRADICTED,) if sequence.is_contradicted else ())
 
 
-@dataclass(frozen=True)
 class EmpiricalBernsteinBound(_SequenceBound):
     """The interval of the empirical Bernstein sequence."""
 
+    name = "empirical-bernstein"
     sequence = EmpiricalBernstein
-    name: str = field(default="empirical-bernstein", init=False)
 
 
-@dataclass(frozen=True)
 class BettingBound(_SequenceBound):
     """The interval of the betting sequence, which is narrower and takes a grid of candidate means."""
 
+    name = "betting"
     sequence = Betting
-    name: str = field(default="betting", init=False)
 
 
 BOUNDS = {"empirical-bernstein": EmpiricalBernsteinBound, "betting": BettingBound}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from optimist.metrics.base import Analysis, Identity, Score, linear_share
 from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier
-from optimist.metrics.implementations import Setting
+from optimist.metrics.implementations import Setting, reference_of
 from optimist.metrics.mixtures.objective import Common, Half, SharedChance
 from optimist.metrics.pair_sums import PairSums, standard_error
 from optimist.metrics.rows import copied
@@ -22,7 +22,7 @@ from optimist.metrics.vendi.kernels import LARGEST_FIT, KernelSettings, fit_kern
 from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen, checked, places_in
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.programme import Floats
-from optimist.numerics.real_data import RealData
+from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.skewness import skewness
 from optimist_client.errors import FixError
 from optimist_client.metrics import CMMD, MMD, Kernel, Metric
@@ -31,18 +31,15 @@ from optimist_client.references import some_places
 Device = torch.device | str
 
 
-class MeanMap:
+class MeanMap(FeatureMap):
     """φ (n, width) of rows (n, d), ‖φ‖ = 1, and the same with a 1 behind it (n, width + 1).
 
     The second moment of what this map gives, [φ, 1], holds Σφφᵀ, Σφ and n: it is all that an MMD needs of samples.
     """
 
     def __init__(self, inner: FeatureMap, normalise: bool) -> None:
-        self.inner = inner
-        self.name = inner.name
-        self.dimension = inner.dimension
-        self.device = inner.device
-        self.width = inner.width + 1
+        super().__init__(inner.dimension, inner.width + 1, inner.device)
+        self.inner, self.name = inner, inner.name
         self._unit = Cosine(inner.dimension, inner.device) if normalise else None
         self.takes_every_row = inner.takes_every_row and not normalise
 
@@ -95,13 +92,13 @@ BLOCK = 1024
 """Rows whose φ are computed at once."""
 
 
-class RealMean:
+class RealMean(Reference):
     """The mean of φ over real rows (m, d), float64, m ≥ 2. Raises FixError on fewer, or on rows without a φ."""
 
     def __init__(self, feature_map: MeanMap, rows: NDArray[np.float64]) -> None:
         if len(rows) < 2:
             raise FixError("reference: expected at least 2 rows of real features, got 1")
-        self.feature_map = feature_map
+        self.feature_map, self.dimension = feature_map, feature_map.dimension
         self.samples = len(rows)
         total = torch.zeros(feature_map.width - 1, dtype=torch.float64, device=feature_map.device)
         for start in range(0, len(rows), BLOCK):
@@ -111,14 +108,6 @@ class RealMean:
         """(width of φ,)"""
         self.some: Tensor = feature_map.plain(torch.from_numpy(rows[some_places(len(rows))]).to(feature_map.device))
         """φ of a random choice of the rows (k, width of φ)."""
-
-    @property
-    def dimension(self) -> int:
-        return self.feature_map.dimension
-
-    @property
-    def bytes(self) -> int:
-        return self.mean.nbytes + self.some.nbytes + sum(tensor.nbytes for tensor in self.feature_map.tensors())
 
     @cached_property
     def excess(self) -> float:
@@ -304,28 +293,27 @@ class MeanDiscrepancy(Score):
         gap = total_of(statistic) / statistic.samples - self.real.mean
         return self.factor * float(gap @ gap)
 
-    def analyse(self, statistic: KernelStatistic) -> Analysis:
+    def analyse(self, statistic: KernelStatistic, common: Common | None = None) -> Analysis:
         self.check(statistic, least=2)
         plug_in = self.plug_in(statistic)
-        sums = pair_sums(statistic, self.real.mean)
+        real, sums = self.real, pair_sums(statistic, self.real.mean)
         error = self.factor * standard_error(sums.variance, sums.n)
-        return Analysis(
+        recent = self._influence(statistic, statistic.last_rows[:, :-1])
+        found = Analysis(
             plug_in=plug_in,
-            estimate=self.factor * (sums.mean - self.real.excess),
+            estimate=self.factor * (sums.mean - real.excess),
             selection_error=error,
             stopping_error=error,
             first_order=linear_share(sums.linear, sums.variance),
-            skewness=float(skewness(self._influence(statistic, statistic.last_rows[:, :-1]).cpu().numpy())),
+            skewness=float(skewness(recent.cpu().numpy())),
         )
-
-    def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> Analysis:
-        """The analysis of `analyse` with the influence of the rows "features" (m, d). Raises as `analyse` does."""
-        real = self.real
+        if common is None:
+            return found
         features = real.feature_map.plain(copied(common["features"], real.feature_map.device))
         return replace(
-            self.analyse(statistic),
+            found,
             influence=self._influence(statistic, features),
-            recent=self._influence(statistic, statistic.last_rows[:, :-1]),
+            recent=recent,
             reference=-2.0
             * self.factor
             / (statistic.samples * math.sqrt(real.samples))
@@ -355,10 +343,8 @@ class EmbeddingDiscrepancy(MeanDiscrepancy):
 
 def make(declared: MMD, setting: Setting) -> MeanDiscrepancy:
     """The distance to the metric's reference, which determines the width. Raises FixError without a reference."""
-    if not isinstance(declared.reference, RealMean):
-        raise FixError(f"the metric {declared.name!r} needs a reference: real features (n, d)")
     kind = EmbeddingDiscrepancy if isinstance(declared, CMMD) else MeanDiscrepancy
-    return kind(declared, declared.reference)
+    return kind(declared, reference_of(declared, RealMean))
 
 
 def reference(declared: MMD, data: RealData, device: torch.device | str) -> RealMean:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,26 +13,26 @@ from torch import Tensor
 
 from optimist.metrics.base import Analysis, Identity, Score
 from optimist.metrics.feature_maps import FeatureMap
-from optimist.metrics.implementations import Setting
+from optimist.metrics.implementations import Setting, reference_of
+from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.modes import Mode
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.rows import copied
 from optimist.metrics.vendi.kernels import LARGEST_FIT, feature_map_of, fit_kernel
 from optimist.metrics.vendi.spectrum import SMALLEST_SHARE, check_counts, modes_by_vectors
 from optimist.metrics.vendi.statistic import KernelStatistic
-from optimist.numerics.real_data import RealData
-from optimist_client.errors import FixError
+from optimist.numerics.real_data import RealData, Reference
 from optimist_client.metrics import KEN
 
 BLOCK = 1024
 """Rows whose φ are computed at once."""
 
 
-class RealMoment:
+class RealMoment(Reference):
     """C_Y = (1/m) Σ φφᵀ over real rows (m, d), float64, m ≥ 1. Raises FixError on rows that have no φ."""
 
     def __init__(self, feature_map: FeatureMap, rows: NDArray[np.float64]) -> None:
-        self.feature_map = feature_map
+        self.feature_map, self.dimension = feature_map, feature_map.dimension
         width, device = feature_map.width, feature_map.device
         total = torch.zeros(width, width, dtype=torch.float64, device=device)
         for start in range(0, len(rows), BLOCK):
@@ -41,14 +40,6 @@ class RealMoment:
             total.addmm_(features.T, features)
         self.moment = total.div_(len(rows))
         """(width, width)"""
-
-    @property
-    def dimension(self) -> int:
-        return self.feature_map.dimension
-
-    @property
-    def bytes(self) -> int:
-        return self.moment.nbytes + sum(tensor.nbytes for tensor in self.feature_map.tensors())
 
 
 ROUNDING = 1e-12
@@ -108,11 +99,9 @@ def analyse_novelty(statistic: KernelStatistic, known: Tensor, common: Tensor | 
     The estimate is 2 KEN − ½ (KEN of each half of the stream), and a sample's influence 2 q − q of its own half, where
     q = φᵀGφ with the gradient G. Each half's gradient also predicts KEN from the samples of the other half, which is
     too low on average where KEN of the samples is too high: the two make the bracket. common: φ (m, width) whose
-    influence is wanted. Raises FixError on fewer samples.
+    influence is wanted.
     """
     n = statistic.samples
-    if n < 2:
-        raise FixError("the influence of 1 sample is not defined")
     whole = Novel.from_difference(statistic.moment / n - known)
     counts = ((n + 1) // 2, n // 2)
     differences = [statistic.half_moment(parity) / count - known for parity, count in enumerate(counts)]
@@ -171,15 +160,10 @@ class NoveltyScore(Score):
         self.check(statistic)
         return ken(torch.linalg.eigvalsh(statistic.moment / statistic.samples - self._known()))
 
-    def analyse(self, statistic: KernelStatistic) -> NoveltyAnalysis:
-        self.check(statistic)
-        return analyse_novelty(statistic, self._known())
-
-    def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> NoveltyAnalysis:
-        """The analysis of `analyse` with the influence of the rows "features" (m, d). Raises as `analyse` does."""
-        self.check(statistic)
-        rows = copied(common["features"], self.feature_map.device)
-        return analyse_novelty(statistic, self._known(), self.feature_map(rows))
+    def analyse(self, statistic: KernelStatistic, common: Common | None = None) -> NoveltyAnalysis:
+        self.check(statistic, least=2)
+        rows = None if common is None else self.feature_map(copied(common["features"], self.feature_map.device))
+        return analyse_novelty(statistic, self._known(), rows)
 
     def modes(self, statistic: KernelStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
         """The novel modes: the eigenvectors of the `count` largest positive eigenvalues, with their shares of them all.
@@ -206,9 +190,7 @@ class NoveltyScore(Score):
 def make(declared: KEN, setting: Setting) -> NoveltyScore:
     """The novelty against the reference, which determines width and kernel. Raises FixError without a reference."""
     del setting
-    if not isinstance(declared.reference, RealMoment):
-        raise FixError(f"the metric {declared.name!r} needs a reference: real features (n, d)")
-    return NoveltyScore(declared.reference, declared.eta)
+    return NoveltyScore(reference_of(declared, RealMoment), declared.eta)
 
 
 def reference(declared: KEN, data: RealData, device: torch.device | str) -> RealMoment:

@@ -1,4 +1,4 @@
-"""Real data: checks of its mean and covariance, what is known of it, and the interface of what a metric makes of it.
+"""Real data: checks of its mean and covariance, what is known of it, and the base of what a metric makes of it.
 
 Large matrices are checked in blocks and in place, without a second matrix.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -233,16 +233,15 @@ class RealData:
         return self.rows
 
 
-@runtime_checkable
-class Reference(Protocol):
-    """The interface of what a metric makes of real data, once: an eigenbasis of moments, a mean map, rows, radii."""
+class Reference:
+    """Base of what a metric makes of real data, once: an eigenbasis of moments, a mean map, rows, radii."""
 
-    @property
-    def dimension(self) -> int:
-        """The columns of the features that it is compared with."""
-        ...
+    dimension: int
+    """The columns of the features that it is compared with."""
 
     @property
     def bytes(self) -> int:
         """Bytes of its tensors, including those computed on demand so far."""
-        ...
+        # Two attributes may be one tensor.
+        held = {id(each): each for each in list(vars(self).values())}.values()
+        return sum(getattr(each, "nbytes", getattr(each, "bytes", 0)) for each in held)

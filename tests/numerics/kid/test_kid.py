@@ -92,7 +92,7 @@ def test_a_snapshot_goes_on_to_the_last_bit(told):
         other.update(part)
     assert_bit_identical(one, other)
     common = {"features": rows[:30]}
-    left, right = metric.analyse_paired(one, common), metric.analyse_paired(other, common)
+    left, right = metric.analyse(one, common), metric.analyse(other, common)
     assert torch.equal(left.influence, right.influence)
     assert (left.estimate, left.selection_error) == (right.estimate, right.selection_error)
 
@@ -167,7 +167,7 @@ def test_the_published_mean_over_subsets_lies_within_its_error():
 @pytest.mark.parametrize("known", [12, 30])
 def test_the_influence_is_what_leaving_a_row_out_changes(known):
     metric, rows = kid_of(rows_of(0, 20, 3)), rows_of(1, 30, 3, 0.5)
-    found = metric.analyse_paired(fed(metric, rows), {"features": rows[:known]})
+    found = metric.analyse(fed(metric, rows), {"features": rows[:known]})
     without = [metric.analyse(fed(metric, torch.cat([rows[:row], rows[row + 1 :]]))).estimate for row in range(known)]
     change = 29 * (found.estimate - np.array(without))
     # The pairs' part changes by 29/28 times as much.
@@ -178,7 +178,7 @@ def test_the_influence_is_what_leaving_a_row_out_changes(known):
 def test_the_influence_of_real_rows_is_what_leaving_one_out_changes():
     real, rows, others = rows_of(0, 30, 3), rows_of(1, 40, 3, 0.5), rows_of(2, 40, 3, -0.3)
     whole = kid_of(real, 50)
-    found = [whole.analyse_paired(fed(whole, each), {"features": each}) for each in (rows, others)]
+    found = [whole.analyse(fed(whole, each), {"features": each}) for each in (rows, others)]
     influence = (found[1].reference - found[0].reference).numpy() * 30**0.5
     change = []
     for row in np.random.default_rng(0).permutation(30):
@@ -192,10 +192,10 @@ def test_influence_of_rows_that_are_no_longer_held_is_nearly_that_from_all_rows(
     real, rows = rows_of(0, 200, 3), rows_of(1, 1500, 3, 0.5)
     few, whole = kid_of(real, 700), kid_of(real, 2000)
     common = {"features": rows[:256]}
-    one = few.analyse_paired(fed(few, rows, 100), common).influence
-    other = whole.analyse_paired(fed(whole, rows, 100), common).influence
+    one = few.analyse(fed(few, rows, 100), common).influence
+    other = whole.analyse(fed(whole, rows, 100), common).influence
     assert float(torch.corrcoef(torch.stack([one, other]))[0, 1]) > 0.98
-    newest = few.analyse_paired(fed(few, rows, 100), {"features": rows[-256:]})
+    newest = few.analyse(fed(few, rows, 100), {"features": rows[-256:]})
     torch.testing.assert_close(newest.recent, newest.influence)
 
 

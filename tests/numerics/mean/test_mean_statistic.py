@@ -136,7 +136,7 @@ def test_rare_values_that_may_be_missing_are_named(metric: Mean | WinRate, value
 def test_influences_are_deviations_from_the_mean_and_their_variance_is_that_of_the_estimate(values: list[float]):
     score = MeanScore(Mean())
     statistic = fed(score, values)
-    found = score.analyse_paired(statistic, {"values": column(values)[:7]})
+    found = score.analyse(statistic, {"values": column(values)[:7]})
     assert found.influence is not None
     expected = np.array(values[:7]) - np.mean(values)
     np.testing.assert_allclose(found.influence.numpy(), expected, rtol=1e-9, atol=1e-6)

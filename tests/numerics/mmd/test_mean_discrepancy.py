@@ -152,7 +152,7 @@ def test_a_perfect_generator_scores_zero_on_average_and_below_it_too():
 def test_the_factor_multiplies_value_and_error_and_influence():
     one, thousand = few_features(rows_of(0, 20, 3)), few_features(rows_of(0, 20, 3), factor=1000.0)
     rows = rows_of(1, 15, 3)
-    left, right = (m.analyse_paired(fed(m, rows), {"features": rows}) for m in (one, thousand))
+    left, right = (m.analyse(fed(m, rows), {"features": rows}) for m in (one, thousand))
     for name in ("plug_in", "estimate", "selection_error", "stopping_error"):
         assert getattr(right, name) == pytest.approx(1000 * getattr(left, name))
     torch.testing.assert_close(right.influence, 1000 * left.influence)
@@ -162,7 +162,7 @@ def test_the_factor_multiplies_value_and_error_and_influence():
 @pytest.mark.parametrize("n", [9, 40])
 def test_the_influence_is_what_leaving_a_row_out_changes(n):
     metric, rows = few_features(rows_of(0, 20, 3)), rows_of(1, n, 3, 0.5)
-    found = metric.analyse_paired(fed(metric, rows), {"features": rows})
+    found = metric.analyse(fed(metric, rows), {"features": rows})
     without = [metric.analyse(fed(metric, torch.cat([rows[:row], rows[row + 1 :]]))).estimate for row in range(n)]
     change = (n - 1) * (found.estimate - np.array(without))
     # The pairs' part changes by (n − 1)/(n − 2) times as much.
@@ -174,7 +174,7 @@ def test_the_influence_is_what_leaving_a_row_out_changes(n):
 def test_the_influence_of_real_rows_is_what_leaving_one_out_changes():
     real, rows, others = rows_of(0, 30, 3), rows_of(1, 40, 3, 0.5), rows_of(2, 40, 3, -0.3)
     whole = few_features(real)
-    found = [whole.analyse_paired(fed(whole, each), {"features": each}) for each in (rows, others)]
+    found = [whole.analyse(fed(whole, each), {"features": each}) for each in (rows, others)]
     influence = (found[1].reference - found[0].reference).numpy() * 30**0.5
     change = []
     for row in np.random.default_rng(0).permutation(30):

@@ -219,12 +219,12 @@ def test_samples_that_are_all_alike_are_no_proof(kind: type[Metric], far: float)
 def test_influences_are_those_of_leaving_a_sample_out(kind: type[Metric]):
     real, fake = rows_of(0, 60, 3), rows_of(1, 120, 3)
     metric = score_of(kind.of({"at": 40} if kind is Coverage else {}), real)
-    found = metric.analyse_paired(fed(metric, fake), {"features": fake[:30]})
+    found = metric.analyse(fed(metric, fake), {"features": fake[:30]})
     without = [metric.analyse(fed(metric, torch.cat([fake[:row], fake[row + 1 :]]))).estimate for row in range(30)]
     expected = -torch.tensor(without, dtype=torch.float64) * (len(fake) - 1)
     gaps = (found.influence - found.influence.mean()) - (expected - expected.mean())
     assert float(gaps.abs().max()) < 1e-9 * len(fake)
-    again = metric.analyse_paired(fed(metric, fake), {"features": fake[:30]})
+    again = metric.analyse(fed(metric, fake), {"features": fake[:30]})
     assert torch.equal(found.influence, again.influence)
     if kind is Coverage:
         torch.testing.assert_close(found.recent[:30], found.influence)
@@ -235,11 +235,11 @@ def test_the_balls_of_common_rows_are_found_once(kind: type[Metric], monkeypatch
     real, fake = rows_of(0, 60, 3), rows_of(1, 50, 3)
     metric = score_of(kind.of({}), real)
     statistic = fed(metric, fake)
-    first = metric.analyse_paired(statistic, {"features": fake[:20]}).influence
+    first = metric.analyse(statistic, {"features": fake[:20]}).influence
     asked: list[int] = []
     inside = metric.balls.inside
     monkeypatch.setattr(metric.balls, "inside", lambda rows: (asked.append(len(rows)), inside(rows))[1])
-    later = metric.analyse_paired(statistic, {"features": torch.cat([fake[30:33], fake[:20]])}).influence
+    later = metric.analyse(statistic, {"features": torch.cat([fake[30:33], fake[:20]])}).influence
     assert asked == [3]
     assert torch.equal(later[3:], first)
 

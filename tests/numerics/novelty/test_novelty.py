@@ -139,7 +139,7 @@ def test_the_score_of_a_population_lies_in_the_bracket_and_errors_hold(n: int):
         statistic = fed(metric, drawn, n)
         found.append(metric.analyse(statistic))
         assert found[-1].bracket[0] <= found[-1].estimate <= found[-1].bracket[1]
-        paired = metric.analyse_paired(statistic, {"features": drawn})
+        paired = metric.analyse(statistic, {"features": drawn})
         torch.testing.assert_close(paired.recent, paired.influence)
         common.append(paired.influence.std() / math.sqrt(n))
     lower, upper = (np.mean([each.bracket[end] for each in found]) for end in (0, 1))

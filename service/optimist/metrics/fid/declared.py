@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from optimist.metrics.bound import NO_INTERVAL, check_delta, one_sided
+from optimist.metrics.bound import PaperBound
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.fid.statistic import GaussianStatistic
-from optimist.metrics.implementations import Setting
+from optimist.metrics.implementations import Setting, reference_of
 from optimist.metrics.spectra.symmetric import SymmetricSum
-from optimist.numerics.estimate import Estimate
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError
 from optimist_client.metrics import FID
@@ -44,30 +44,33 @@ def _kept_sums(scatter: SymmetricSum, n: int, least: float, weights: Tensor) -> 
     return entries, max(trace, 0.0)
 
 
-def _lower(
-    metric: FrechetDistance, statistic: GaussianStatistic, value: float, bonus: float, *warnings: str
-) -> Estimate:
+@dataclass(frozen=True, eq=False)
+class _FrechetBound(PaperBound):
     """value − bonus is the only finite end of the interval, by which a policy ranks."""
-    return one_sided(metric, statistic.samples, value, value - bonus, (*warnings, *metric.warnings(statistic)))
+
+    def end(self, statistic: GaussianStatistic, value: float) -> float:
+        return value - self.bonus(statistic)
+
+    @abstractmethod
+    def bonus(self, statistic: GaussianStatistic) -> float:
+        """B of equations.md §1, from `least` samples on."""
 
 
-@dataclass(frozen=True)
-class FrechetTheoremBound:
+@dataclass(frozen=True, eq=False)
+class FrechetTheoremBound(_FrechetBound):
     """FID-UCB of the seed paper with its Appendix D.5 (equations.md §1a): value = FID̃, optimistic = FID̃ − B.
 
     sigma2: σ², > 0; tau: the truncation of the covariance as a part of ‖Σ_r‖₂; mean_gap: ‖μ_g − μ_r‖, assumed.
     Raises FixError on values that make no sense.
     """
 
-    metric: FrechetDistance
-    delta: float = 0.05
+    name = "theorem"
     sigma2: float = 1.0
     tau: float = 0.075
     mean_gap: float = 0.5
-    name: str = field(default="theorem", init=False)
 
     def __post_init__(self) -> None:
-        check_delta(self.delta)
+        super().__post_init__()
         _check("sigma2", self.sigma2, positive=True)
         _check("tau", self.tau)
         _check("mean_gap", self.mean_gap)
@@ -76,11 +79,7 @@ class FrechetTheoremBound:
         """An empty statistic that holds the scatter, which this bound reads from the first sample on."""
         return self.metric.statistic(scatter=True)
 
-    def estimate(self, statistic: GaussianStatistic) -> Estimate:
-        return _lower(self.metric, statistic, self.metric.plug_in(statistic), self.bonus(statistic))
-
     def bonus(self, statistic: GaussianStatistic) -> float:
-        """B of equations.md §1a, from n ≥ 1 samples."""
         n, d, delta, reference = statistic.samples, self.metric.dimension, self.delta, self.metric.reference
         scatter = statistic.triangle
         entries, trace = _kept_sums(scatter, n, self.tau * reference.norm, reference.covariance)
@@ -97,22 +96,21 @@ class FrechetTheoremBound:
         )
 
 
-@dataclass(frozen=True)
-class FrechetAuthorsBound:
+@dataclass(frozen=True, eq=False)
+class FrechetAuthorsBound(_FrechetBound):
     """FD-UCB, the authors' later bonus (equations.md §1b), on the distance with the 1/(n − 1) covariance.
 
     M: the threshold on the covariance's entries; kappa: κ. Raises FixError on values that make no sense.
     One sample has no such covariance: the value is the 1/n distance and the interval is infinite.
     """
 
-    metric: FrechetDistance
-    delta: float = 0.05
+    name = "authors"
+    least = 2
     M: float = 0.0
     kappa: float = 1.0
-    name: str = field(default="authors", init=False)
 
     def __post_init__(self) -> None:
-        check_delta(self.delta)
+        super().__post_init__()
         _check("M", self.M)
         _check("kappa", self.kappa, positive=True)
 
@@ -120,14 +118,10 @@ class FrechetAuthorsBound:
         """An empty statistic that holds the scatter, which this bound reads from the first sample on."""
         return self.metric.statistic(scatter=True)
 
-    def estimate(self, statistic: GaussianStatistic) -> Estimate:
-        if statistic.samples == 1:
-            return _lower(self.metric, statistic, self.metric.plug_in(statistic), math.inf, NO_INTERVAL)
-        plug_in = self.metric.plug_in(statistic, unbiased=True)
-        return _lower(self.metric, statistic, plug_in, self.bonus(statistic))
+    def value(self, statistic: GaussianStatistic) -> float:
+        return self.metric.plug_in(statistic, unbiased=True)
 
     def bonus(self, statistic: GaussianStatistic) -> float:
-        """B of equations.md §1b, from n ≥ 2 samples."""
         n, reference = statistic.samples, self.metric.reference
         scatter, degrees = statistic.triangle, n - 1
         trace = float(scatter.diagonal().sum()) / degrees
@@ -155,34 +149,24 @@ class FrechetAuthorsBound:
         )
 
 
-@dataclass(frozen=True)
-class FrechetNaiveBound:
+@dataclass(frozen=True, eq=False)
+class FrechetNaiveBound(_FrechetBound):
     """Naive-UCB of the seed paper (equations.md §1c), which uses only the dimension and the spread of the data.
 
     sigma2: σ² > 0, or None for ‖Σ_r‖₂; mean_gap: ‖μ_g − μ_r‖, assumed. Raises FixError on values that make no sense.
     """
 
-    metric: FrechetDistance
-    delta: float = 0.05
+    name = "naive"
     sigma2: float | None = None
     mean_gap: float = 0.5
-    name: str = field(default="naive", init=False)
 
     def __post_init__(self) -> None:
-        check_delta(self.delta)
+        super().__post_init__()
         if self.sigma2 is not None:
             _check("sigma2", self.sigma2, positive=True)
         _check("mean_gap", self.mean_gap)
 
-    def statistic(self) -> GaussianStatistic:
-        """An empty statistic, which keeps rows at first: this bound reads no covariance."""
-        return self.metric.statistic()
-
-    def estimate(self, statistic: GaussianStatistic) -> Estimate:
-        return _lower(self.metric, statistic, self.metric.plug_in(statistic), self.bonus(statistic))
-
     def bonus(self, statistic: GaussianStatistic) -> float:
-        """B of equations.md §1c, from n ≥ 1 samples."""
         n, d, delta, reference = statistic.samples, self.metric.dimension, self.delta, self.metric.reference
         sigma2 = reference.norm if self.sigma2 is None else self.sigma2
         level = math.log(6.0 * d / delta)
@@ -202,9 +186,7 @@ BOUNDS = {"theorem": FrechetTheoremBound, "authors": FrechetAuthorsBound, "naive
 
 def make(declared: FID, setting: Setting) -> FrechetDistance:
     """The distance to the metric's reference, which determines the width. Raises FixError without a reference."""
-    if not isinstance(declared.reference, Reference):
-        raise FixError(f"the metric {declared.name!r} needs a reference: real features, or their mean and covariance")
-    return FrechetDistance(declared.reference)
+    return FrechetDistance(reference_of(declared, Reference, "real features, or their mean and covariance"))
 
 
 def reference(declared: FID, data: RealData, device: torch.device | str) -> Reference:

@@ -14,18 +14,9 @@ from optimist.metrics.base import Analysis, linear_share
 from optimist.metrics.fid.kept_gram import KeptGram
 from optimist.metrics.fid.reference import UNKNOWN, Reference, by_covariance
 from optimist.metrics.fid.statistic import GaussianStatistic
-from optimist.metrics.spectra import (
-    centre,
-    congruence,
-    debiased_root_trace,
-    double_centre,
-    eigen_basis,
-    eigen_coordinates,
-    gram_square_sum,
-    pair_sum,
-    root_trace,
-    times_lower,
-)
+from optimist.metrics.spectra.eigen import centre, double_centre, eigen_basis, eigen_coordinates, pair_sum, root_trace
+from optimist.metrics.spectra.leave_one_out import debiased_root_trace
+from optimist.metrics.spectra.symmetric import congruence, gram_square_sum, times_lower
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, jackknife_rows
 from optimist.numerics.skewness import skewness
 from optimist_client.errors import FixError
@@ -168,13 +159,8 @@ class FrechetInfluence:
         self._grams.pop(statistic, None)
 
     def analyse(self, statistic: GaussianStatistic, *common: Tensor) -> FrechetAnalysis:
-        """The analysis of n ≥ 2 samples, with the influence of the rows `common` (m, d) if given.
-
-        Raises FixError on fewer samples.
-        """
+        """The analysis of n ≥ 2 samples, with the influence of the rows `common` (m, d) if given."""
         n, reference = statistic.samples, self._reference
-        if n < 2:
-            raise FixError("the influence of 1 sample is not defined")
         rows = statistic.rows
         geometry = self._many(statistic, *common) if rows is None else self._few(statistic, rows, *common)
         terms = terms_of(reference, statistic, spectrum=geometry.eigenvalues * (n - 1))

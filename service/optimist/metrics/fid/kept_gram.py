@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from optimist.metrics.spectra import double_centre, times_lower
+from optimist.metrics.spectra.eigen import double_centre
+from optimist.metrics.spectra.symmetric import times_lower
 
 BLOCK = 64
 """Rows that are whitened, and multiplied by all before them, at once. They are at fixed places, so that the bits of an

@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.fid.parts import Space
-from optimist.metrics.spectra import (
+from optimist.metrics.spectra.eigen import eigen_coordinates
+from optimist.metrics.spectra.leave_one_out import (
     LeaveOneOutCurve,
     RowWeights,
     SameIndex,
-    eigen_coordinates,
     leave_one_out_curve,
     residuals,
 )

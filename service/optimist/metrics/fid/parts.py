@@ -17,7 +17,8 @@ from torch import Tensor
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.statistic import GaussianStatistic, Moments
 from optimist.metrics.mixtures.objective import Half
-from optimist.metrics.spectra import centre, symmetric_product
+from optimist.metrics.spectra.eigen import centre
+from optimist.metrics.spectra.symmetric import symmetric_product
 from optimist.numerics.programme import Floats
 from optimist_client.errors import FixError
 

@@ -12,7 +12,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from optimist.metrics.spectra import eigen_basis, eigenvalues_of, pair_sum, symmetric_product
+from optimist.metrics.spectra.eigen import eigen_basis, eigenvalues_of, pair_sum
+from optimist.metrics.spectra.symmetric import symmetric_product
+from optimist.numerics.real_data import Reference as RealReference
 from optimist.numerics.real_data import check_lowest, check_moments
 from optimist.numerics.skewness import missing_widening, skewness
 from optimist_client.references import SOME
@@ -110,7 +112,7 @@ VANISHING = 1e-100
 """Largest eigenvalue up to which a covariance counts as zero: the square of a smaller one underflows in float64."""
 
 
-class Reference:
+class Reference(RealReference):
     """Mean (d) and covariance (d, d) of the real features, float64 on one device.
 
     They are regarded as exact, except in differences of distances where `finite` is known.
@@ -137,6 +139,7 @@ class Reference:
     ) -> None:
         checked = _array(mean), _array(covariance)
         scale = check_moments(*checked)
+        self.dimension = len(checked[0])
         self.mean, covariance = (torch.from_numpy(part).to(device, copy=True) for part in checked)
         eigenvalues = eigenvalues_of(covariance).flip(-1)
         check_lowest(float(eigenvalues[-1]), scale)
@@ -156,18 +159,6 @@ class Reference:
             self.factor = torch.linalg.qr((self.basis() * self.eigenvalues.sqrt()).T, mode="r").R
         self._samples = samples
         self._some_rows = None if some_rows is None else torch.from_numpy(some_rows).to(device)
-
-    @property
-    def dimension(self) -> int:
-        return len(self.mean)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of its tensors, including those computed on demand so far."""
-        # The two factors may be one tensor.
-        own = {id(each): each.nbytes for each in list(vars(self).values()) if isinstance(each, Tensor)}
-        finite = vars(self).get("finite")
-        return sum(own.values()) + (0 if finite is None else finite.bytes)
 
     @property
     def device(self) -> torch.device:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
@@ -14,7 +14,9 @@ from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.mixtures.objective import Common, Half
 from optimist.metrics.rows import copied
-from optimist.metrics.spectra import SMALLEST_WIDTH, TraceFollower, centre, congruence, increments, largest_eigenvalue
+from optimist.metrics.spectra.eigen import centre
+from optimist.metrics.spectra.following import SMALLEST_WIDTH, TraceFollower
+from optimist.metrics.spectra.symmetric import congruence, increments, largest_eigenvalue
 from optimist_client.metrics import FID
 
 
@@ -93,14 +95,10 @@ class FrechetDistance(Score):
                 return FrechetTerms(gap, statistic.scatter_trace, root, reference.trace)
         return terms_of(reference, statistic, method=method, spectrum=spectrum)
 
-    def analyse(self, statistic: GaussianStatistic) -> FrechetAnalysis:
-        self.check(statistic)
-        return self._influence.analyse(statistic)
-
-    def analyse_paired(self, statistic: GaussianStatistic, common: Mapping[str, Tensor]) -> FrechetAnalysis:
-        """The analysis of `analyse` with the influence of the rows "features" (m, d). Raises as `analyse` does."""
-        self.check(statistic)
-        return self._influence.analyse(statistic, copied(common["features"], self.reference.device))
+    def analyse(self, statistic: GaussianStatistic, common: Common | None = None) -> FrechetAnalysis:
+        self.check(statistic, least=2)
+        rows = [] if common is None else [copied(common["features"], self.reference.device)]
+        return self._influence.analyse(statistic, *rows)
 
     def objective(
         self,

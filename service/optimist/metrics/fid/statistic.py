@@ -12,7 +12,7 @@ from torch import Tensor
 
 from optimist.metrics.base import Statistic
 from optimist.metrics.rows import LastRows, Rows, check_rows
-from optimist.metrics.spectra import centre
+from optimist.metrics.spectra.eigen import centre
 from optimist.metrics.spectra.symmetric import SymmetricSum
 from optimist.metrics.state import Stateful
 from optimist_client.errors import FixError

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
@@ -14,10 +13,10 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.base import Analysis, Identity, Score, linear_share
-from optimist.metrics.implementations import Setting
+from optimist.metrics.implementations import Setting, reference_of
+from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.neighbours.statistic import Balls, CoverageStatistic, HitStatistic, pack, unpack
 from optimist.numerics.real_data import RealData
-from optimist_client.errors import FixError
 from optimist_client.metrics import Coverage, Density, Metric, Precision
 
 LARGEST_OVERLAP = 3.0
@@ -65,10 +64,8 @@ def analyse_coverage(
     """The analysis of n ≥ 2 samples with `counts` (m,) in the balls.
 
     last: which balls the last samples are inside (b ≤ n, m), bool, and common: the same of rows whose influence is
-    wanted. Raises FixError on fewer samples.
+    wanted.
     """
-    if n < 2:
-        raise FixError("the error of 1 sample is not defined")
     m = len(counts)
     plug_in = float((counts > 0).double().mean())
     estimate, bracket, systematic, warnings = plug_in, None, 0.0, ()
@@ -147,14 +144,9 @@ class NeighbourScore(Score):
     def widths(self) -> dict[str, int]:
         return {"features": self.balls.dimension}
 
-    def analyse(self, statistic: Any) -> Analysis:
+    def analyse(self, statistic: Any, common: Common | None = None) -> Analysis:
         self.check(statistic, least=2)
-        return self._analysis(statistic, None)
-
-    def analyse_paired(self, statistic: Any, common: Mapping[str, Tensor]) -> Analysis:
-        """The analysis of `analyse` with the influence of the rows "features" (m, d). Raises as `analyse` does."""
-        self.check(statistic, least=2)
-        return self._analysis(statistic, self._inside(statistic, common["features"]))
+        return self._analysis(statistic, None if common is None else self._inside(statistic, common["features"]))
 
     def identity(self) -> Identity:
         """The rows of the reference."""
@@ -262,11 +254,10 @@ class CoverageScore(NeighbourScore):
 def make(declared: Precision | Density | Coverage, setting: Setting) -> NeighbourScore:
     """The score in the reference's balls, which determine the width. Raises FixError without a reference."""
     del setting
-    if not isinstance(declared.reference, Balls):
-        raise FixError(f"the metric {declared.name!r} needs a reference: real features (n, d)")
+    balls = reference_of(declared, Balls)
     if isinstance(declared, Coverage):
-        return CoverageScore(declared.reference, declared.at)
-    return (PrecisionScore if isinstance(declared, Precision) else DensityScore)(declared.reference)
+        return CoverageScore(balls, declared.at)
+    return (PrecisionScore if isinstance(declared, Precision) else DensityScore)(balls)
 
 
 def reference(declared: Precision | Density | Coverage, data: RealData, device: torch.device | str) -> Balls:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from optimist.metrics.base import Statistic
 from optimist.metrics.rows import LastRows, check_rows
+from optimist.numerics.real_data import Reference
 from optimist_client.errors import FixError
 
 ENTRIES = 2**21
@@ -20,7 +21,7 @@ _PAIRS = 2**20
 """Numbers of the pairs whose distances are computed again at a time."""
 
 
-class Balls:
+class Balls(Reference):
     """A ball for each row of real features (m, d), to its k-th nearest other row, k = `neighbours`, without its
     surface.
 
@@ -38,7 +39,7 @@ class Balls:
                 f"reference: expected more rows than the {neighbours} neighbours of each, got shape {given.shape}"
             )
         check_rows("reference", torch.from_numpy(given), given.shape[1])
-        self.neighbours = neighbours
+        self.dimension, self.neighbours = given.shape[1], neighbours
         self.digest = torch.tensor(list(hashlib.sha256(given.data).digest()), dtype=torch.uint8)
         """SHA-256 (32,) of the rows as they were given."""
         self.layout = (len(given), neighbours, *self.digest.tolist())
@@ -50,10 +51,6 @@ class Balls:
         """(m,)"""
 
     @property
-    def dimension(self) -> int:
-        return self._rows.shape[1]
-
-    @property
     def count(self) -> int:
         """The number m of balls."""
         return len(self._rows)
@@ -61,10 +58,6 @@ class Balls:
     @property
     def device(self) -> torch.device:
         return self._rows.device
-
-    @property
-    def bytes(self) -> int:
-        return sum(value.nbytes for value in vars(self).values() if isinstance(value, Tensor))
 
     def inside(self, rows: Tensor) -> Iterator[Tensor]:
         """Which balls each row (b, d) is inside, some rows at a time: (≤ b, m), bool."""

@@ -24,6 +24,7 @@ from torch import Tensor
 from optimist.metrics.base import Identity, Score
 from optimist.metrics.feature_maps import FeatureMap, GaussianFourier
 from optimist.metrics.implementations import Setting
+from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.pairs.statistic import EntropyName, JointStatistic, joint_map, pair_maps
 from optimist.metrics.reservoir import Reservoir
@@ -85,21 +86,6 @@ def prompt_groups(
 
 UNSHARED = 0.1
 """The part of every doubt that does not cancel between entropies."""
-
-
-def analyse_conditioned(
-    metric: ConditionedScore, statistic: JointStatistic, common: Mapping[str, Tensor] | None = None
-) -> KernelAnalysis:
-    """The analysis of n ≥ 2 pairs, in log, with the influence of the pairs `common` as `analyse_paired` takes them.
-
-    Raises FixError on fewer, on a statistic of another metric, and on missing halves.
-    """
-    parts = metric.parts(statistic)
-    rows = {part: [] for part in parts} if common is None else _rows_of_parts(common)
-    found = {part: entropy_influence(metric.entropies[part], of_part, *rows[part]) for part, of_part in parts.items()}
-    whole, n = _signed_sum(found, metric.terms), statistic.samples
-    few = few_rows(metric.order, n, metric.width)
-    return with_errors(whole, n, few, statistic.listed, None if common is None else common.get("listed"))
 
 
 def _rows_of_parts(common: Mapping[str, Tensor]) -> dict[EntropyName, list[Tensor]]:
@@ -227,16 +213,14 @@ class ConditionedScore(Score):
         parts = self.parts(statistic)
         return sum(sign * self.entropies[part].plug_in(parts[part]) for part, sign in self.terms.items())
 
-    def analyse(self, statistic: JointStatistic) -> KernelAnalysis:
-        """The log score without its bias, from n ≥ 2 pairs. Raises FixError as `analyse_conditioned` does."""
-        return analyse_conditioned(self, statistic)
-
-    def analyse_paired(self, statistic: JointStatistic, common: Mapping[str, Tensor]) -> KernelAnalysis:
-        """The analysis of `analyse` with the influence of the pairs "features" (m, d) and "prompts" (m, d_t).
-
-        "listed" and what is raised are as in `VendiScore.analyse_paired`.
-        """
-        return analyse_conditioned(self, statistic, common)
+    def analyse(self, statistic: JointStatistic, common: Common | None = None) -> KernelAnalysis:
+        """The log score without its bias, from n ≥ 2 pairs; `common` and what is raised are as in `VendiScore`."""
+        parts = self.parts(statistic)
+        rows = {part: [] for part in parts} if common is None else _rows_of_parts(common)
+        found = {part: entropy_influence(self.entropies[part], of_part, *rows[part]) for part, of_part in parts.items()}
+        whole, n = _signed_sum(found, self.terms), statistic.samples
+        few = few_rows(self.order, n, self.width)
+        return with_errors(whole, n, few, statistic.listed, None if common is None else common.get("listed"))
 
     def modes(self, statistic: JointStatistic, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
         """The modes of the pairs, through the joint map φ_XT; `modes_of` says which.

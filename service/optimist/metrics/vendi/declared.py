@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from torch import Tensor
 
-from optimist.metrics.bound import check_delta, one_sided
+from optimist.metrics.bound import PaperBound
 from optimist.metrics.feature_maps import Cosine, gaussian_kernel
 from optimist.metrics.implementations import Setting
 from optimist.metrics.vendi.kernels import KernelSettings, make_feature_map
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
 from optimist.metrics.vendi.spectrum import eigenvalues_of, log_vendi, spectrum_of_rows
 from optimist.metrics.vendi.statistic import KernelStatistic
-from optimist.numerics.estimate import Estimate
 from optimist_client.errors import FixError
 from optimist_client.metrics import RKE, Kernel, Vendi
 
@@ -51,8 +49,7 @@ def _check(rows: Tensor) -> None:
         raise FixError(f"expected rows of shape (n ≥ 1, d), not {tuple(rows.shape)}")
 
 
-@dataclass(frozen=True)
-class KernelTheoremBound:
+class KernelTheoremBound(PaperBound):
     """RKE-UCB and Vendi-UCB (equations.md §3b): value = the plug-in, upper = the largest that the theorem allows.
 
     The order α must be at least 1: below it the papers have no theorem (FixError). For α = ∞ the same norm
@@ -60,12 +57,10 @@ class KernelTheoremBound:
     brings no two of them further apart, so it has m = t. Below n = 2 + 8 log(1/δ) the upper end is the ceiling log m.
     """
 
-    metric: VendiScore
-    delta: float = 0.05
-    name: str = field(default="theorem", init=False)
+    name = "theorem"
 
     def __post_init__(self) -> None:
-        check_delta(self.delta)
+        super().__post_init__()
         if self.metric.order < 1.0:
             raise FixError(f"no theorem bounds the Vendi score of order {self.metric.order:g}: it needs at least 1")
 
@@ -73,12 +68,12 @@ class KernelTheoremBound:
         """An empty statistic without half-streams, which this bound does not read."""
         return self.metric.statistic(halves=False)
 
-    def estimate(self, statistic: KernelStatistic) -> Estimate:
-        plug_in = self.metric.plug_in(statistic)
-        ceiling = math.log(self.metric.ceiling)
-        upper = max(min(self._upper(plug_in, statistic.samples), ceiling), plug_in)
-        found = ("too few samples: the upper end is the largest value the score can have",) if upper >= ceiling else ()
-        return one_sided(self.metric, statistic.samples, plug_in, upper, found)
+    def end(self, statistic: KernelStatistic, value: float) -> float:
+        return max(min(self._upper(value, statistic.samples), self.metric.log_ceiling), value)
+
+    def warnings(self, end: float) -> tuple[str, ...]:
+        few = "too few samples: the upper end is the largest value the score can have"
+        return (few,) if end >= self.metric.log_ceiling else ()
 
     def _upper(self, plug_in: float, samples: int) -> float:
         order, width = self.metric.order, self.metric.ceiling

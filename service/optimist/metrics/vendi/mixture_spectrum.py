@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.mixtures.objective import Half
-from optimist.metrics.spectra import eigen_coordinates, symmetric_product
-from optimist.metrics.spectra.eigen import differences
+from optimist.metrics.spectra.eigen import differences, eigen_coordinates
+from optimist.metrics.spectra.symmetric import symmetric_product
 from optimist.metrics.vendi.spectrum import FLOOR, floored_at
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.programme import Floats, Quadratic

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -16,9 +16,9 @@ from optimist.metrics.mixtures.objective import Common, Half, Objective, SharedC
 from optimist.metrics.modes import Mode
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.rows import copied
-from optimist.metrics.spectra import SMALLEST_WIDTH, TraceFollower
+from optimist.metrics.spectra.following import SMALLEST_WIDTH, TraceFollower
 from optimist.metrics.vendi.entropy_objective import EntropyObjective
-from optimist.metrics.vendi.influence import EntropyInfluence, KernelAnalysis, entropy_influence, few_rows, with_errors
+from optimist.metrics.vendi.influence import KernelAnalysis, entropy_influence, few_rows, with_errors
 from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen, checked, places_in
 from optimist.metrics.vendi.spectrum import check_order, eigenvalues_of, log_vendi, modes_of, spectrum_of_rows
 from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, inner_products, mixed
@@ -254,29 +254,17 @@ class VendiScore(Score):
             return max((math.log(trace) - self.order * math.log(n)) / (1.0 - self.order), 0.0)
         return log_vendi(self.spectrum(statistic), self.order, self.truncation)
 
-    def analyse(self, statistic: KernelStatistic) -> KernelAnalysis:
+    def analyse(self, statistic: KernelStatistic, common: Common | None = None) -> KernelAnalysis:
         """The de-biased log score, from n ≥ 2 samples.
 
-        Raises FixError on fewer, on a statistic of another metric, and on missing halves.
+        Where the prompts are a list, "listed" (m, int64) in `common` are the prompts of its rows, and influences are
+        weighted as `ListedPrompts.weighed` does. Raises FixError as `Score.analyse` does, and on missing halves.
         """
-        return self._with_errors(statistic, entropy_influence(self, statistic))
-
-    def analyse_paired(self, statistic: KernelStatistic, common: Mapping[str, Tensor]) -> KernelAnalysis:
-        """The analysis of `analyse` with the influence of the rows "features" (m, d).
-
-        Where the prompts are a list, "listed" (m, int64) are the prompts of these rows, and values are weighted as
-        `ListedPrompts.weighed` does. Raises as `analyse` does.
-        """
-        found = entropy_influence(self, statistic, common["features"])
-        return self._with_errors(statistic, found, common.get("listed"))
-
-    def _with_errors(
-        self, statistic: KernelStatistic, found: EntropyInfluence, prompts: Tensor | None = None
-    ) -> KernelAnalysis:
-        n = statistic.samples
+        n, given = statistic.samples, common or {}
+        found = entropy_influence(self, statistic, *([given["features"]] if given else []))
         if self.truncation is None:
             few = few_rows(self.order, n, self.width)
-            return with_errors(found, n, few, statistic.listed, prompts)
+            return with_errors(found, n, few, statistic.listed, given.get("listed"))
         few = f"fewer samples than twice the truncation: {n} samples for {self.truncation} eigenvalues"
         return with_errors(found, n, (few,) if n < 2 * self.truncation else ())
 

@@ -16,7 +16,8 @@ from torch import Tensor
 from optimist.metrics.feature_maps import FeatureMap
 from optimist.metrics.modes import Mode, Shown
 from optimist.metrics.reservoir import Reservoir
-from optimist.metrics.spectra import eigen_coordinates, symmetric_product
+from optimist.metrics.spectra.eigen import eigen_coordinates
+from optimist.metrics.spectra.symmetric import symmetric_product
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.batches import check_number
 from optimist_client.errors import FixError

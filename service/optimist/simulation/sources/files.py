@@ -18,7 +18,7 @@ from optimist.estimation.question import Question
 from optimist.estimation.stored import batch_of, metric_of, question_of, stored_reference, unpack_kernels
 from optimist.local.sets import in_folder, of_metric
 from optimist.metrics.fid.reference import Reference
-from optimist.metrics.spectra import congruence
+from optimist.metrics.spectra.symmetric import congruence
 from optimist.numerics.batches import as_matrices
 from optimist.numerics.real_data import RealData
 from optimist.simulation.sources.base import ArraySource, Draw, Rows, Source, SourceSet
