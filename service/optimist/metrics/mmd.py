@@ -15,11 +15,11 @@ from torch import Tensor
 from optimist.metrics.base import Analysis, Identity, Score, linear_share
 from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier
 from optimist.metrics.implementations import Setting, reference_of
-from optimist.metrics.mixtures.objective import Common, Half, SharedChance
+from optimist.metrics.mixtures.objective import Common, Half
 from optimist.metrics.pair_sums import PairSums, standard_error
 from optimist.metrics.rows import copied
 from optimist.metrics.vendi.kernels import LARGEST_FIT, KernelSettings, fit_kernel, make_feature_map
-from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen, checked, places_in
+from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.programme import Floats
 from optimist.numerics.real_data import RealData, Reference
@@ -187,10 +187,11 @@ def total_of(statistic: KernelStatistic) -> Tensor:
     return statistic.times(last)[0, :-1]
 
 
-class CentredKernel:
-    """κ(x, y) = factor · (φ(x) − m)ᵀ(φ(y) − m), by the sums of φ: `Pairs`. m is the mean of real data, taken as exact.
+class MeanObjective(PairObjective):
+    """κ(x, y) = factor · (φ(x) − m)ᵀ(φ(y) − m), by the sums of φ. m is the mean of real data, taken as exact.
 
     As weights sum to 1, this is the quadratic loss with kernel k and linear part −2 Σ_y k(x, y) over real rows y.
+    Features are φ − m.
     """
 
     is_log = False
@@ -199,74 +200,38 @@ class CentredKernel:
         self,
         metric: MeanDiscrepancy,
         statistics: Sequence[KernelStatistic],
-        half: Half | None,
+        half: Half | None = None,
         common: Sequence[Common | None] = (),
     ) -> None:
-        for statistic in statistics:
-            metric.check(statistic)
-        samples = [statistic.samples for statistic in statistics]
-        checked(samples)
-        self.share = SharedChance.from_common(samples, common).share
-        self._metric, self._statistics, self._half = metric, statistics, half
-        parts = [statistic.part(half) for statistic in statistics]
-        self.samples = tuple(part.count for part in parts)
-        self._sums = [part.last_column[:-1] for part in parts]
-        self._gaps = [total - n * metric.real.mean for n, total in zip(self.samples, self._sums, strict=True)]
-        self._common = [None if rows is None else self._common_features(rows) for rows in common]
+        super().__init__(metric, statistics, half, common)
+        self._mean, self._factor = metric.real.mean, metric.factor
+        self._sums = [part.last_column[:-1] for part in self.parts]
+        self._gaps = [total - n * self._mean for n, total in zip(self.samples, self._sums, strict=True)]
         self.constant = -metric.factor * metric.real.excess
 
+    def of(self, rows: Tensor) -> Tensor:
+        return rows[:, :-1] - self._mean
+
     def total(self, i: int, j: int) -> float:
-        return self._metric.factor * float(self._gaps[i] @ self._gaps[j])
+        return self._factor * float(self._gaps[i] @ self._gaps[j])
 
     def unbiased(self, i: int) -> float:
-        n, mean = self.samples[i], self._metric.real.mean
+        n, mean = self.samples[i], self._mean
         own = n * (1.0 + float(mean @ mean)) - 2.0 * float(self._sums[i] @ mean)
-        return (self.total(i, i) - self._metric.factor * own) / (n * (n - 1))
-
-    def features(self, i: int) -> tuple[Tensor, Tensor]:
-        """φ − m of the last rows."""
-        rows = self._statistics[i].last_rows[-ROWS:]
-        centred = rows[:, :-1] - self._metric.real.mean
-        return centred, places_in(self._statistics[i].samples, len(rows), self._half, rows.device)
-
-    def common(self, i: int) -> tuple[Tensor, Tensor] | None:
-        """φ − m of the common rows. Places in the log count as those of the indices."""
-        rows = self._common[i] if self._common else None
-        return None if rows is None else (rows, places_in(len(rows), len(rows), self._half, rows.device))
+        return (self.total(i, i) - self._factor * own) / (n * (n - 1))
 
     def seen(self, features: Tensor, j: int) -> Tensor:
-        return self._metric.factor * (features @ self._gaps[j])
-
-    def weighed(self, i: int, influence: Tensor, common: bool) -> Tensor:
-        del i, common
-        return influence
-
-    def glimpsed(self, features: Tensor, j: int) -> Tensor:
-        return self.seen(features, j) / self.samples[j]
+        return self._factor * (features @ self._gaps[j])
 
     def mix(self, shares: Floats) -> Seen:
         gap = torch.stack([float(share) * gap for share, gap in zip(shares, self._gaps, strict=True)]).sum(0)
-        return lambda features: self._metric.factor * (features @ gap)
+        return lambda features: self._factor * (features @ gap)
 
     def itself(self, features: Tensor) -> Tensor:
-        return self._metric.factor * features.square().sum(-1)
+        return self._factor * features.square().sum(-1)
 
     def matched(self, features: Tensor, others: Tensor) -> Tensor:
-        return self._metric.factor * (features * others).sum(-1)
-
-    def _common_features(self, rows: Common) -> Tensor:
-        real = self._metric.real
-        return real.feature_map.plain(copied(rows["features"], real.feature_map.device)) - real.mean
-
-
-def mean_objective(
-    metric: MeanDiscrepancy,
-    statistics: Sequence[KernelStatistic],
-    half: Half | None = None,
-    common: Sequence[Common | None] = (),
-) -> PairObjective:
-    """`Score.objective` of MMD², raises as that does."""
-    return PairObjective(CentredKernel(metric, statistics, half, common))
+        return self._factor * (features * others).sum(-1)
 
 
 class MeanDiscrepancy(Score):
@@ -327,8 +292,8 @@ class MeanDiscrepancy(Score):
 
     def objective(
         self, statistics: Sequence[KernelStatistic], half: Half | None = None, common: Sequence[Common | None] = ()
-    ) -> PairObjective:
-        return mean_objective(self, statistics, half, common)
+    ) -> MeanObjective:
+        return MeanObjective(self, statistics, half, common)
 
     def identity(self) -> Identity:
         """The kernel's settings. Real data fixes the rest, and an experiment keeps its reference."""

@@ -19,19 +19,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import Tensor
 
 from optimist.metrics.fid.mixture_spectrum import BUFFER, MixtureSpectrum
 from optimist.metrics.fid.parts import GeneratorMoments, Space, root_of
-from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.statistic import GaussianStatistic
-from optimist.metrics.mixtures.objective import Half, MixtureAnalysis, SharedChance
+from optimist.metrics.mixtures.objective import Common, Half, MixtureAnalysis, Objective
+from optimist.metrics.rows import copied
 from optimist.numerics.programme import Floats, Quadratic, least
-from optimist_client.errors import FixError
+
+if TYPE_CHECKING:
+    from optimist.metrics.fid.score import FrechetDistance
 
 DOUBT = 0.05
 """The systematic error over the part of the value that is extrapolated, and over what was taken off the distance of the
@@ -66,52 +69,50 @@ class FrechetMixture:
             curve = self._spectrum.curve
             root, extrapolated = float(curve.value), float(curve.extrapolated)
             taken_off = 2.0 * (root - self._spectrum.root_trace)
-        places = range(len(self._parts))
-        known = [place < len(self._common) and self._common[place] is not None for place in places]
         slopes = np.full(len(self._parts), np.nan)
         if self._slopes:
             slopes = self._seconds - 2.0 * self._spectrum.debiased_gradient()
-        rows = tuple(self._influence(place) for place in places)
-        beyond = [
-            float(each.std()) * math.sqrt(INFLATION) / part.count for each, part in zip(rows, self._parts, strict=True)
-        ]
-        return MixtureAnalysis(
+        found = MixtureAnalysis.from_influences(
             loss=float(self._weights @ self._seconds) + self._reference.trace - 2.0 * root,
             slopes=slopes,
-            rows=rows,
-            extra=np.array([DOUBT * extrapolated, DOUBT * taken_off, *beyond]),
-            common=tuple(self._influence(place, common=True) if known[place] else None for place in places),
-            slope_rows=tuple(self._inclines(place) for place in places) if self._slopes else (),
-            common_slopes=tuple(
-                self._inclines(place, common=True) if self._slopes and known[place] else None for place in places
-            ),
+            extra=np.zeros(0),
+            of=self._influence,
+            on_slopes=self._inclines if self._slopes else None,
         )
+        beyond = [
+            float(each.std()) * math.sqrt(INFLATION) / part.count
+            for each, part in zip(found.rows, self._parts, strict=True)
+        ]
+        return replace(found, extra=np.array([DOUBT * extrapolated, DOUBT * taken_off, *beyond]))
 
-    def _rows(self, place: int, common: bool) -> Tensor:
-        """Rows (b, d) of a part, minus its mean."""
-        rows = self._common[place] if common else self._parts[place].last
-        assert rows is not None
-        return rows
+    def _rows(self, place: int, common: bool) -> Tensor | None:
+        """Rows (b, d) of a part, minus its mean; None where it has no common ones."""
+        if not common:
+            return self._parts[place].last
+        return self._common[place] if place < len(self._common) else None
 
-    def _influence(self, place: int, *, common: bool = False) -> Tensor:
+    def _influence(self, place: int, common: bool) -> Tensor | None:
         """The influence (b,) of the last, or of the common, rows of a part on the loss."""
-        weight = float(self._weights[place])
-        rows = self._rows(place, common)
-        return weight * self._own(place, common) if weight > 0.0 else rows.new_zeros(len(rows))
+        weight, rows = float(self._weights[place]), self._rows(place, common)
+        if rows is None:
+            return None
+        return weight * self._own(place, rows, common) if weight > 0.0 else rows.new_zeros(len(rows))
 
-    def _own(self, place: int, common: bool) -> Tensor:
+    def _own(self, place: int, rows: Tensor, common: bool) -> Tensor:
         """‖x − μ_r‖² − yᵀTy (b,)."""
-        part = self._parts[place]
-        rows = self._rows(place, common) + (part.mean - self._reference.mean)
-        return rows.square().sum(-1) - self._spectrum.scores(place, common=common)
+        shift = self._parts[place].mean - self._reference.mean
+        return (rows + shift).square().sum(-1) - self._spectrum.scores(place, common=common)
 
-    def _inclines(self, place: int, *, common: bool = False) -> Tensor:
+    def _inclines(self, place: int, common: bool) -> Tensor | None:
         """The influence (b, G) of the same rows on the slopes.
 
         A row moves its own part's slope, and, as it moves the mixture's covariance, those of all.
         """
+        rows = self._rows(place, common)
+        if rows is None:
+            return None
         found = float(self._weights[place]) * self._spectrum.bends(place, common=common)
-        found[:, place] += self._own(place, common)[-BUFFER:]
+        found[:, place] += self._own(place, rows, common)[-BUFFER:]
         return found
 
 
@@ -146,7 +147,7 @@ class _Step:
     """The result if the search ends here."""
 
 
-class FrechetObjective:
+class FrechetObjective(Objective):
     """The objective of FID for generators with these statistics, by one half of their samples or by all.
 
     Each mixture costs an eigenproblem of width min(samples of all generators, rank), and two products of that width for
@@ -154,37 +155,28 @@ class FrechetObjective:
     generators at d = 2048, 500 samples of each, seconds of one core: one step of the search 8, a mixture with slopes
     10, one without 1; for a half, 1250 samples in all, the whole search 14, and 2.5 and 0.2. Memory past the rank: one
     matrix of that width for each generator, and another one during a step.
-
-    Raises FixError on fewer than 4 samples of a generator.
     """
 
     def __init__(
         self,
-        reference: Reference,
+        metric: FrechetDistance,
         statistics: Sequence[GaussianStatistic],
         half: Half | None = None,
-        common: Sequence[Tensor | None] = (),
+        common: Sequence[Common | None] = (),
     ) -> None:
-        if any(statistic.samples < 4 for statistic in statistics):
-            raise FixError("a mixture needs at least 4 samples of each generator")
-        self._reference = reference
+        super().__init__(metric, statistics, half, common)
+        self._reference = reference = metric.reference
         self._parts = [GeneratorMoments.from_statistic(reference, statistic, half) for statistic in statistics]
-        self._common = tuple(common)
-        self._half = half
-        named = [None if each is None else {"features": each} for each in common]
-        self._share = SharedChance.from_common([statistic.samples for statistic in statistics], named).share
+        self.samples = tuple(part.count for part in self._parts)
+        self._common = [None if rows is None else copied(rows["features"], reference.device) for rows in common]
 
     @cached_property
     def _space(self) -> Space:
         # A log in the order of the indices has the same indices in its half for all generators.
-        step = 1 if self._half is None else 2
-        same = [None if each is None else each[self._half or 0 :: step][:MATCHED] for each in self._common]
+        step = 1 if self.half is None else 2
+        same = [None if each is None else each[self.half or 0 :: step][:MATCHED] for each in self._common]
         known = min((len(each) for each in same if each is not None), default=0)
-        return Space.from_parts(self._parts, same, self._share) if known > len(same) else Space.from_parts(self._parts)
-
-    @property
-    def samples(self) -> tuple[int, ...]:
-        return tuple(part.count for part in self._parts)
+        return Space.from_parts(self._parts, same, self.share) if known > len(same) else Space.from_parts(self._parts)
 
     def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
         """The loss that weights are chosen by.
@@ -200,10 +192,6 @@ class FrechetObjective:
         gradient, hessian = spectrum.derivatives()
         value = float(weights @ self._seconds) + self._reference.trace - 2.0 * spectrum.root_trace
         return _expansion(weights, value, self._seconds - 2.0 * gradient, -2.0 * hessian)
-
-    def scaled(self, value: float) -> float:
-        """The value: models are on the metric's scale."""
-        return value
 
     def deviations(self, weights: Floats) -> Floats:
         """Standard deviation (G,) of what one sample adds to its generator's entry of the gradient of `model`.

@@ -106,10 +106,7 @@ class FrechetDistance(Score):
         half: Half | None = None,
         common: Sequence[Common | None] = (),
     ) -> FrechetObjective:
-        for statistic in statistics:
-            self.check(statistic)
-        rows = [None if each is None else copied(each["features"], self.reference.device) for each in common]
-        return FrechetObjective(self.reference, statistics, half, rows)
+        return FrechetObjective(self, statistics, half, common)
 
     def warnings(self, statistic: GaussianStatistic) -> tuple[str, ...]:
         """Warnings if there are few samples for the reference's rank, or if they lie outside its span."""

@@ -50,7 +50,7 @@ def cross_fitted(
     """
     _check(score, statistics, names)
     whole = score.objective(statistics, None, common)
-    singles = [whole.analyse(vertex).loss for vertex in np.eye(len(names))]
+    singles = [whole.loss(vertex) for vertex in np.eye(len(names))]
     best = int(np.argmin(singles))
     if len(names) == 1:
         shared = SharedChance.from_common(whole.samples, common)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from optimist.numerics.mixture import LEAST_SAMPLES
 from optimist.numerics.pairing import COMMON
 from optimist.numerics.programme import Floats, Quadratic
 
@@ -17,6 +20,10 @@ Half = Literal[0, 1]
 Common = Mapping[str, Tensor]
 """Rows (m, …) of a generator by the names of `Score.widths`: those of the indices 0, 1, … that all generators share,
 in the order of the indices."""
+
+
+Influence = Callable[[int, bool], Tensor | None]
+"""By a generator's place: the influences of its last rows; or of its common rows, None where it has none."""
 
 
 @dataclass(frozen=True)
@@ -45,34 +52,72 @@ class MixtureAnalysis:
     common_slopes: tuple[Tensor | None, ...] = ()
     """The influence (m, G) of the common rows on `slopes`, where these were given and slopes asked for."""
 
+    @classmethod
+    def from_influences(
+        cls, loss: float, slopes: Floats, extra: Floats, of: Influence, on_slopes: Influence | None
+    ) -> MixtureAnalysis:
+        """The analysis with these influences on the loss, and on the slopes (None: they are not asked for)."""
+        places = range(len(slopes))
 
-class Objective(Protocol):
+        def of_last(wanted: Influence) -> tuple[Tensor, ...]:
+            return tuple(rows for place in places if (rows := wanted(place, False)) is not None)
+
+        def of_common(wanted: Influence) -> tuple[Tensor | None, ...]:
+            return tuple(wanted(place, True) for place in places)
+
+        found = cls(loss, slopes, of_last(of), extra, of_common(of))
+        if on_slopes is None:
+            return found
+        return replace(found, slope_rows=of_last(on_slopes), common_slopes=of_common(on_slopes))
+
+
+class Objective(ABC):
     """The loss of mixtures of G generators by one half of their samples, or by all. It is convex in the weights."""
 
-    @property
-    def samples(self) -> tuple[int, ...]:
-        """Samples of each generator (G)."""
-        ...
+    samples: tuple[int, ...]
+    """Samples of each generator (G), those of the half."""
 
+    def __init__(
+        self, metric: Any, statistics: Sequence[Any], half: Half | None = None, common: Sequence[Common | None] = ()
+    ) -> None:
+        """`Score.objective` of this metric. Raises as that does."""
+        for statistic in statistics:
+            metric.check(statistic, least=LEAST_SAMPLES)
+        self.metric, self.statistics = metric, statistics
+        self.half: Half | None = half
+        self.share = SharedChance.from_common([statistic.samples for statistic in statistics], common).share
+        """Which part of the samples of the smaller of two generators has an index in common (`SharedChance`)."""
+
+    @abstractmethod
     def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
         """Second-order model, at these weights (G,), of the loss that weights are chosen by; exact if it is quadratic.
 
         The matrix is positive semidefinite; value and gradient at these weights are those of the loss. published: with
         the papers' biased estimates (the V-statistic, plug-in moments) in place of unbiased ones.
         """
-        ...
 
     def scaled(self, value: float) -> float:
         """A value of `model` as a loss on the metric's scale: log of 1/RKE, where that is the model's unit."""
-        ...
+        return value
 
+    @abstractmethod
     def deviations(self, weights: Floats) -> Floats:
         """Standard deviation (G,) of what one sample adds to its generator's entry of the gradient of `model`."""
-        ...
 
+    @abstractmethod
     def analyse(self, weights: Floats, *, slopes: bool = False) -> MixtureAnalysis:
         """The de-biased loss of a mixture and its influences. slopes: with `slopes` and `slope_rows`, too."""
-        ...
+
+    def loss(self, weights: Floats) -> float:
+        """The de-biased loss of a mixture."""
+        return self.analyse(weights).loss
+
+
+def places_in(samples: int, rows: int, half: Half | None, device: torch.device) -> Tensor:
+    """A mask (rows,): each of the last rows of a log of `samples` that has a place in this half, None: all."""
+    if half is None:
+        return torch.ones(rows, dtype=torch.bool, device=device)
+    return torch.arange(samples - rows, samples, device=device) % 2 == half
 
 
 FEWEST_COMMON = 10

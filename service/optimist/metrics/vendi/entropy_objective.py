@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.metrics.mixtures.objective import Common, Half, MixtureAnalysis, SharedChance
+from optimist.metrics.mixtures.objective import Common, Half, MixtureAnalysis, Objective, places_in
 from optimist.metrics.rows import copied
 from optimist.metrics.spectra.eigen import differences
 from optimist.metrics.vendi.influence import has_collapsed
@@ -24,13 +24,16 @@ from optimist.metrics.vendi.mixture_spectrum import (
     Spectral,
     spectral_model,
 )
-from optimist.metrics.vendi.pair_objective import checked, places_in
 from optimist.metrics.vendi.spectrum import log_vendi, second_order, slopes
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.programme import Floats, Quadratic, minimise
 
 if TYPE_CHECKING:
     from optimist.metrics.vendi.score import VendiScore
+
+
+Seen = tuple[Tensor, Tensor]
+"""φ (m, width) of common rows, and whether each (m,) is among the samples."""
 
 
 class Influences:
@@ -41,8 +44,10 @@ class Influences:
     As for one generator: that of the plug-in sees each row from inside, the other one from outside.
     """
 
-    def __init__(self, spectrum: MixtureSpectrum, entropy: MixtureEntropy, order: float) -> None:
-        self._spectrum, self._entropy, self._order = spectrum, entropy, order
+    def __init__(
+        self, spectrum: MixtureSpectrum, entropy: MixtureEntropy, order: float, common: Sequence[Seen | None]
+    ) -> None:
+        self._spectrum, self._entropy, self._order, self._common = spectrum, entropy, order, common
         self.estimate = entropy.estimate
         """H."""
         derivative = slopes(spectrum.values, order)
@@ -71,23 +76,22 @@ class Influences:
         pairs = crowded * math.sqrt(curvature * self._entropy.inflation) * np.sqrt(np.outer(parts, parts))
         return np.concatenate([pairs.ravel(), self._entropy.systematic * np.sqrt(spectrum.weights)])
 
-    def of_rows(self, place: int) -> Tensor:
-        """The influences on the loss (b,) of the kept rows of a generator."""
-        weight, kept = float(self._spectrum.weights[place]), self._spectrum.parts[place].kept
+    def of(self, place: int, common: bool) -> Tensor | None:
+        """The influences on the loss (b,) of the kept, or of the common, rows of a generator."""
+        weight, rows = float(self._spectrum.weights[place]), self._common[place] if self._common else None
+        if common:
+            return None if rows is None else -self._scale * weight * self._of_any(place, *rows)
+        kept = self._spectrum.parts[place].kept
         return kept.new_zeros(len(kept)) if weight == 0.0 else -self._scale * weight * self._entropy.influence(place)
 
-    def of_rows_on_slopes(self, place: int) -> Tensor:
-        """The influences on the slopes (b, G) of the kept rows of a generator."""
-        return self._on_slopes(place, self._entropy.influence(place), self._spectrum.kept(place))
-
-    def of_common(self, place: int, features: Tensor, is_sample: Tensor) -> Tensor:
-        """The influences on the loss (m,) of rows φ (m, width) of a generator, of which some are samples."""
-        return -self._scale * float(self._spectrum.weights[place]) * self._of_any(place, features, is_sample)
-
-    def of_common_on_slopes(self, place: int, features: Tensor, is_sample: Tensor) -> Tensor:
-        """The influences on the slopes (m, G) of rows φ (m, width) of a generator."""
-        influence = self._of_any(place, features, is_sample)
-        return self._on_slopes(place, influence, self._spectrum.coordinates(features))
+    def on_slopes(self, place: int, common: bool) -> Tensor | None:
+        """The influences on the slopes (b, G) of the same rows."""
+        rows = self._common[place] if self._common else None
+        if not common:
+            return self._on_slopes(place, self._entropy.influence(place), self._spectrum.kept(place))
+        if rows is None:
+            return None
+        return self._on_slopes(place, self._of_any(place, *rows), self._spectrum.coordinates(rows[0]))
 
     def _of_any(self, place: int, features: Tensor, is_sample: Tensor) -> Tensor:
         """The influences on the score (m,) of rows φ, which are samples of the generator or not."""
@@ -128,7 +132,7 @@ COLLAPSED_SLOPE = 30.0
 """By how much −log of an eigenvalue that should be 0 is larger than that of one that is 1."""
 
 
-class EntropyObjective:
+class EntropyObjective(Objective):
     """The `Objective` of log Vendi.
 
     Weights are fitted by the entropy of the samples (`spectral_model`), which is too low by an amount that depends on
@@ -143,15 +147,12 @@ class EntropyObjective:
         half: Half | None = None,
         common: Sequence[Common | None] = (),
     ) -> None:
-        for statistic in statistics:
-            metric.check(statistic)
-        checked([statistic.samples for statistic in statistics])
+        super().__init__(metric, statistics, half, common)
         self._order, self._width, self._loss = metric.order, metric.width, Spectral(metric.order)
         self._parts = [GeneratorFeatures.from_statistic(statistic, half) for statistic in statistics]
         self._alone: dict[int, Alone] = {}
         self.samples = tuple(part.count for part in self._parts)
-        self._common = [None if rows is None else self._seen(metric, rows, half) for rows in common]
-        self._share = SharedChance.from_common([statistic.samples for statistic in statistics], common).share
+        self._common = [None if rows is None else self._seen(rows) for rows in common]
 
     def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
         """The plug-in's model with the correction; published: without."""
@@ -173,22 +174,16 @@ class EntropyObjective:
         """
         needs_vectors = slopes or self._order > 2.0 or any(rows is not None for rows in self._common)
         spectrum = MixtureSpectrum(self._parts, weights, vectors=needs_vectors)
-        places = range(len(weights))
         if has_collapsed(spectrum.raw):
             return self._collapsed(MixtureSpectrum(self._parts, weights))
         entropy = self._entropy(spectrum)
-        found = Influences(spectrum, entropy, self._order)
-        given = list(enumerate(self._common))
-        return MixtureAnalysis(
+        found = Influences(spectrum, entropy, self._order, self._common)
+        return MixtureAnalysis.from_influences(
             loss=-found.estimate,
             slopes=found.slopes if slopes else np.full(len(weights), np.nan),
-            rows=tuple(found.of_rows(place) for place in places),
             extra=found.beyond,
-            common=tuple(None if rows is None else found.of_common(place, *rows) for place, rows in given),
-            slope_rows=tuple(found.of_rows_on_slopes(place) for place in places) if slopes else (),
-            common_slopes=tuple(
-                None if rows is None or not slopes else found.of_common_on_slopes(place, *rows) for place, rows in given
-            ),
+            of=found.of,
+            on_slopes=found.on_slopes if slopes else None,
         )
 
     def _entropy(self, spectrum: MixtureSpectrum) -> MixtureEntropy:
@@ -202,9 +197,9 @@ class EntropyObjective:
     def _same(self, spectrum: MixtureSpectrum) -> SameIndex | None:
         """The samples among the common rows, where there are some of two generators or more."""
         known = {place: rows[0][rows[1]] for place, rows in enumerate(self._common) if rows is not None}
-        if len(known) < 2 or min(len(rows) for rows in known.values()) < 2 or self._share == 0.0:
+        if len(known) < 2 or min(len(rows) for rows in known.values()) < 2 or self.share == 0.0:
             return None
-        return SameIndex(spectrum, known, self._share)
+        return SameIndex(spectrum, known, self.share)
 
     def _alone_of(self, place: int) -> Alone:
         if place not in self._alone:
@@ -219,16 +214,19 @@ class EntropyObjective:
         """A mixture of identical rows: no error is known. Any generator but these would help."""
         count, same = len(self._parts), (spectrum.raw > 0.5).to(spectrum.raw.dtype)
         others = 1.0 - np.array([float((spectrum.squares(place) @ same).mean()) for place in range(count)])
-        none = [part.kept.new_zeros(len(part.kept)) for part in self._parts]
-        common = tuple(None if rows is None else rows[0].new_zeros(len(rows[0])) for rows in self._common)
-        return MixtureAnalysis(
+
+        def none(place: int, common: bool, *shape: int) -> Tensor | None:
+            given = self._common[place] if self._common else None
+            if common:
+                return None if given is None else given[0].new_zeros(len(given[0]), *shape)
+            return self._parts[place].kept.new_zeros(len(self._parts[place].kept), *shape)
+
+        return MixtureAnalysis.from_influences(
             loss=-log_vendi(spectrum.raw, self._order),
             slopes=-COLLAPSED_SLOPE * others,
-            rows=tuple(none),
             extra=np.zeros(count * (count + 1)),
-            common=common,
-            slope_rows=tuple(rows[:, None].expand(-1, count) for rows in none),
-            common_slopes=tuple(None if rows is None else rows[:, None].expand(-1, count) for rows in common),
+            of=none,
+            on_slopes=lambda place, common: none(place, common, count),
         )
 
     @cached_property
@@ -270,11 +268,10 @@ class EntropyObjective:
         found = self.plug_in(weights, self._ridge)
         return Quadratic(found.matrix, found.linear + linear, found.constant + constant)
 
-    @staticmethod
-    def _seen(metric: VendiScore, rows: Common, half: Half | None) -> tuple[Tensor, Tensor]:
+    def _seen(self, rows: Common) -> Seen:
         """φ of common rows, and whether each is among the samples: places in the log count as those of the indices."""
-        features = metric.feature_map(copied(rows["features"], metric.feature_map.device))
-        return features, places_in(len(features), len(features), half, features.device)
+        features = self.metric.feature_map(copied(rows["features"], self.metric.feature_map.device))
+        return features, places_in(len(features), len(features), self.half, features.device)
 
 
 @dataclass(frozen=True)

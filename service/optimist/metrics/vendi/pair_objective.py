@@ -16,17 +16,19 @@ makes them larger by twice the second order, which therefore is not added.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property, partial
-from typing import Protocol, TypeVar, overload
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.metrics.mixtures.objective import MixtureAnalysis
+from optimist.metrics.mixtures.objective import Common, Half, MixtureAnalysis, Objective, places_in
+from optimist.metrics.rows import copied
+from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.programme import Floats, Quadratic
-from optimist_client.errors import FixError
 
 ROWS = 128
 """Last rows of each generator by which errors are found: they are known to 6 % from one generator, better from more."""
@@ -37,94 +39,95 @@ FEW = 5.0
 losses of mixtures was 0.69 to 1.07 with 12 samples of each generator and 0.79 to 1.20 with 50 (eleven problems)."""
 
 
-Item = TypeVar("Item")
 Seen = Callable[[Tensor], Tensor]
 """A number (b,) for each of some features (b, w)."""
 
 
-class Pairs(Protocol):
-    """κ over the samples of G generators that an objective is of. κ is symmetric and positive semidefinite."""
+class PairObjective(Objective):
+    """Base of a loss that is a mean over pairs, of κ, which is symmetric and positive semidefinite.
 
-    samples: tuple[int, ...]
-    """Samples (G,)."""
-    constant: float
+    Features of rows are `of` the φ that statistics hold.
+    """
+
+    constant = 0.0
     """A constant that is added to L."""
-    share: float
-    """Which part of the samples of the smaller of two generators has an index in common (`SharedChance`)."""
     is_log: bool
     """True if the metric's scale is log L, not L."""
 
+    def __init__(
+        self,
+        metric: Any,
+        statistics: Sequence[KernelStatistic],
+        half: Half | None = None,
+        common: Sequence[Common | None] = (),
+    ) -> None:
+        super().__init__(metric, statistics, half, common)
+        self.parts = [statistic.part(half) for statistic in statistics]
+        self.samples = tuple(part.count for part in self.parts)
+        self._given = [None if rows is None else self._mapped(rows) for rows in common]
+        self._rows: dict[int, _Rows] = {}
+        self._common: dict[int, _Rows] = {}
+
+    def _mapped(self, rows: Common) -> Tensor:
+        """φ (m, width) of common rows."""
+        feature_map = self.statistics[0].feature_map
+        return feature_map(copied(rows["features"], feature_map.device))
+
+    @abstractmethod
+    def of(self, rows: Tensor) -> Tensor:
+        """Features (b, w) of rows φ (b, width), in memory of their own."""
+
+    @abstractmethod
     def total(self, i: int, j: int) -> float:
         """Σ κ over all pairs of a sample of i and one of j, each with itself, too, where i = j."""
-        ...
 
+    @abstractmethod
     def unbiased(self, i: int) -> float:
         """The mean of κ over pairs of two different samples of i."""
-        ...
 
-    def features(self, i: int) -> tuple[Tensor, Tensor]:
-        """Features (b, w) of the last `ROWS` rows of i, and whether (b,) each is among the samples."""
-        ...
-
-    def common(self, i: int) -> tuple[Tensor, Tensor] | None:
-        """Features (m, w) of the common rows of i, and whether (m,) each is among the samples; None without such
-        rows.
-        """
-        ...
-
+    @abstractmethod
     def seen(self, features: Tensor, j: int) -> Tensor:
         """Σ κ (b,) between each of these features (b, w) and the samples of j."""
-        ...
 
     def weighed(self, i: int, influence: Tensor, common: bool) -> Tensor:
         """Influences (b,) or (b, k) of the rows of i so that they vary as the mean over all samples does."""
-        ...
+        return influence
 
     def glimpsed(self, features: Tensor, j: int) -> Tensor:
         """The mean of κ (b,) over the samples of j, or over some of them where all would take long."""
-        ...
+        return self.seen(features, j) / self.samples[j]
 
+    @abstractmethod
     def mix(self, shares: Floats) -> Seen:
         """Σ_j shares_j · seen(·, j)."""
-        ...
 
+    @abstractmethod
     def itself(self, features: Tensor) -> Tensor:
         """κ(x, x) (b,)."""
-        ...
 
+    @abstractmethod
     def matched(self, features: Tensor, others: Tensor) -> Tensor:
         """κ (b,) of each of these features (b, w) with the one in the same place of the others (b, w)."""
-        ...
-
-
-class PairObjective:
-    """The `Objective` of a loss that is a mean over pairs."""
-
-    def __init__(self, pairs: Pairs) -> None:
-        self._pairs = pairs
-        self.samples = pairs.samples
-        self._rows: dict[int, _Rows] = {}
-        self._common: dict[int, _Rows | None] = {}
 
     @cached_property
     def _biased(self) -> Floats:
         """K̂ (G, G): the means over all pairs, those of a sample with itself among them."""
-        return self._matrix(lambda i, j: self._pairs.total(i, j) / (self.samples[i] * self.samples[j]))
+        return self._matrix(lambda i, j: self.total(i, j) / (self.samples[i] * self.samples[j]))
 
     @cached_property
     def _unbiased(self) -> Floats:
         """Û (G, G): the means over pairs of different samples."""
-        return self._matrix(lambda i, j: self._pairs.unbiased(i) if i == j else self._apart(i, j))
+        return self._matrix(lambda i, j: self.unbiased(i) if i == j else self._apart(i, j))
 
     def _apart(self, i: int, j: int) -> float:
         """The mean of κ over the pairs of two generators but those of one index."""
-        mine, theirs = self._pairs.common(i), self._pairs.common(j)
+        mine, theirs = self._common_of(i), self._common_of(j)
         n, m = self.samples[i], self.samples[j]
-        if mine is None or theirs is None or self._pairs.share == 0.0:
+        if mine is None or theirs is None or self.share == 0.0:
             return float(self._biased[i, j])
-        same = self._pairs.share * min(n, m)
-        each = float(self._pairs.matched(mine[0], theirs[0]).mean())
-        return (self._pairs.total(i, j) - same * each) / (n * m - same)
+        same = self.share * min(n, m)
+        each = float(self.matched(mine.features, theirs.features).mean())
+        return (self.total(i, j) - same * each) / (n * m - same)
 
     @cached_property
     def _fitted(self) -> Floats:
@@ -146,11 +149,11 @@ class PairObjective:
         """L, exact at all weights."""
         del weights
         matrix = self._biased if published else self._fitted
-        return Quadratic(matrix, np.zeros(len(matrix)), 0.0 if published else self._pairs.constant)
+        return Quadratic(matrix, np.zeros(len(matrix)), 0.0 if published else self.constant)
 
     def scaled(self, value: float) -> float:
         """L as a loss on the metric's scale."""
-        return math.log(max(value, LEAST)) if self._pairs.is_log else value
+        return math.log(max(value, LEAST)) if self.is_log else value
 
     def deviations(self, weights: Floats) -> Floats:
         """Standard deviation (G,) of 2 Σ_j α_j κ̄_j(x) + 2 α_i κ̄_i(x) over the rows x of each generator i."""
@@ -159,15 +162,15 @@ class PairObjective:
         def deviation(i: int) -> float:
             rows, share = self._rows_of(i), float(weights[i])
             added = seen(i, rows) + share * rows.own if share > 0.0 else seen(i, rows)
-            return float(self._pairs.weighed(i, 2.0 * self._inflation(i) * added, False).std())
+            return float(self.weighed(i, 2.0 * self._inflation(i) * added, False).std())
 
         return np.array([deviation(i) for i in range(len(weights))])
 
     def analyse(self, weights: Floats, *, slopes: bool = False) -> MixtureAnalysis:
         """The loss by Û, and the influences of the last rows."""
         places = range(len(weights))
-        value = float(weights @ self._unbiased @ weights) + self._pairs.constant
-        rate = 1.0 / max(value, LEAST) if self._pairs.is_log else 1.0
+        value = self._value(weights)
+        rate = 1.0 / max(value, LEAST) if self.is_log else 1.0
         gradient = 2.0 * rate * (self._unbiased @ weights)
         seen = self._seen_by(weights)
 
@@ -183,33 +186,35 @@ class PairObjective:
             share, scale, among = float(weights[i]), 2.0 * rate * self._inflation(i), seen(i, rows)
             found = among.new_zeros(len(among), len(weights))
             if share > 0.0:
-                each = [rows.own if i == j else self._pairs.glimpsed(rows.features, j) for j in places]
+                each = [rows.own if i == j else self.glimpsed(rows.features, j) for j in places]
                 found += scale * share * torch.stack(each, dim=1)
             found[:, i] += scale * among
-            if self._pairs.is_log:
+            if self.is_log:
                 found -= scale * share * among[:, None] * torch.from_numpy(gradient).to(found.device)
             return found
 
-        def of_common(wanted: Callable[[int, _Rows], Tensor], i: int) -> Tensor | None:
-            rows = self._common_of(i)
-            return None if rows is None else self._pairs.weighed(i, wanted(i, rows), True)
+        def weighed(wanted: Callable[[int, _Rows], Tensor], i: int, common: bool) -> Tensor | None:
+            rows = self._common_of(i) if common else self._rows_of(i)
+            return None if rows is None else self.weighed(i, wanted(i, rows), common)
 
-        def of_rows(wanted: Callable[[int, _Rows], Tensor], i: int) -> Tensor:
-            return self._pairs.weighed(i, wanted(i, self._rows_of(i)), False)
-
-        return MixtureAnalysis(
+        return MixtureAnalysis.from_influences(
             loss=self.scaled(value),
             slopes=gradient,
-            rows=_Later(len(weights), partial(of_rows, influence)),
-            common=_Later(len(weights), partial(of_common, influence)),
-            slope_rows=tuple(of_rows(on_slopes, i) for i in places) if slopes else (),
-            common_slopes=tuple(of_common(on_slopes, i) for i in places) if slopes else (),
+            extra=np.zeros(0),
+            of=partial(weighed, influence),
+            on_slopes=partial(weighed, on_slopes) if slopes else None,
         )
+
+    def loss(self, weights: Floats) -> float:
+        return self.scaled(self._value(weights))
+
+    def _value(self, weights: Floats) -> float:
+        return float(weights @ self._unbiased @ weights) + self.constant
 
     def _seen_by(self, weights: Floats) -> Callable[[int, _Rows], Tensor]:
         """Σ_j α_j κ̄_j(x) (b,) of rows x of i; κ̄_i is over the samples of i but x itself."""
         # Made when it is needed: not for one generator alone.
-        mix = cache(lambda: self._pairs.mix(weights / np.array(self.samples)))
+        mix = cache(lambda: self.mix(weights / np.array(self.samples)))
         found: dict[_Rows, Tensor] = {}
 
         def seen(i: int, rows: _Rows) -> Tensor:
@@ -224,15 +229,21 @@ class PairObjective:
         return seen
 
     def _rows_of(self, i: int) -> _Rows:
+        """The last `ROWS` rows of i."""
         if i not in self._rows:
-            self._rows[i] = _Rows(self._pairs, i, *self._pairs.features(i))
+            samples = self.statistics[i].samples
+            self._rows[i] = self._among(i, self.statistics[i].last_rows[-ROWS:], samples)
         return self._rows[i]
 
     def _common_of(self, i: int) -> _Rows | None:
-        if i not in self._common:
-            found = self._pairs.common(i)
-            self._common[i] = None if found is None else _Rows(self._pairs, i, *found)
-        return self._common[i]
+        """The common rows of i. Places in the log count as those of the indices."""
+        given = self._given[i] if self._given else None
+        if given is not None and i not in self._common:
+            self._common[i] = self._among(i, given, len(given))
+        return self._common.get(i)
+
+    def _among(self, i: int, rows: Tensor, samples: int) -> _Rows:
+        return _Rows(self, i, self.of(rows), places_in(samples, len(rows), self.half, rows.device))
 
     def _inflation(self, i: int) -> float:
         """√κ, by which errors are larger with few samples."""
@@ -242,7 +253,7 @@ class PairObjective:
 class _Rows:
     """Some rows of one generator, some of which (b,) are among the samples."""
 
-    def __init__(self, pairs: Pairs, i: int, features: Tensor, is_sample: Tensor) -> None:
+    def __init__(self, pairs: PairObjective, i: int, features: Tensor, is_sample: Tensor) -> None:
         self.features = features
         self._pairs, self._i = pairs, i
         self._mine = is_sample.to(features.dtype)
@@ -261,35 +272,3 @@ class _Rows:
     def apart(self) -> Tensor:
         """By how much this is more than the mean over all samples (b,)."""
         return self._mine * (self.own - self._itself) / self._pairs.samples[self._i]
-
-
-class _Later(Sequence[Item]):
-    """The results of a function of 0 … count − 1, each computed when it is read, as a loss alone needs none of them."""
-
-    def __init__(self, count: int, make: Callable[[int], Item]) -> None:
-        self._count, self._make = count, make
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, place: int) -> Item: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Item]: ...
-    def __getitem__(self, place: int | slice) -> Item | list[Item]:
-        if isinstance(place, slice):
-            return [self[each] for each in range(*place.indices(self._count))]
-        return self._make(range(self._count)[place])
-
-
-def places_in(samples: int, rows: int, half: int | None, device: torch.device) -> Tensor:
-    """A mask (rows,): each of the last rows of a log of `samples` that has a place in this half, None: all."""
-    if half is None:
-        return torch.ones(rows, dtype=torch.bool, device=device)
-    return torch.arange(samples - rows, samples, device=device) % 2 == half
-
-
-def checked(samples: Sequence[int]) -> None:
-    """Raise FixError unless each generator has at least 4 samples."""
-    if not samples or min(samples) < 4:
-        raise FixError("a mixture needs generators with at least 4 samples each")

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from optimist.metrics.base import Identity, Score
 from optimist.metrics.feature_maps import FeatureMap
-from optimist.metrics.mixtures.objective import Common, Half, Objective, SharedChance
+from optimist.metrics.mixtures.objective import Common, Half, Objective
 from optimist.metrics.modes import Mode
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.rows import copied
 from optimist.metrics.spectra.following import SMALLEST_WIDTH, TraceFollower
 from optimist.metrics.vendi.entropy_objective import EntropyObjective
 from optimist.metrics.vendi.influence import KernelAnalysis, entropy_influence, few_rows, with_errors
-from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen, checked, places_in
+from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen
 from optimist.metrics.vendi.spectrum import check_order, eigenvalues_of, log_vendi, modes_of, spectrum_of_rows
 from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, inner_products, mixed
 from optimist.numerics.programme import Floats
@@ -30,42 +30,37 @@ GLIMPSED = 256
 """Last samples of a generator that stand for all in errors of slopes, once not all φ are held."""
 
 
-class SquaredKernel:
-    """κ = k², by the second moments of φ: `Pairs`. The loss is log L = −log RKE."""
+class RenyiObjective(PairObjective):
+    """κ = k², by the second moments of φ. The loss is log L = −log RKE."""
 
-    constant = 0.0
     is_log = True
 
     def __init__(
         self,
         metric: VendiScore,
         statistics: Sequence[KernelStatistic],
-        half: Half | None,
+        half: Half | None = None,
         common: Sequence[Common | None] = (),
     ) -> None:
-        for statistic in statistics:
-            metric.check(statistic)
-        samples = [statistic.samples for statistic in statistics]
-        checked(samples)
-        self.share = SharedChance.from_common(samples, common).share
-        self._metric, self._statistics, self._half = metric, statistics, half
-        self._parts = [statistic.part(half) for statistic in statistics]
-        self.samples = tuple(part.count for part in self._parts)
+        super().__init__(metric, statistics, half, common)
         self._prompts = [None if rows is None else rows.get("listed") for rows in common]
-        self._common = [None if rows is None else self._common_features(rows) for rows in common]
+
+    def of(self, rows: Tensor) -> Tensor:
+        return rows.clone()
 
     def total(self, i: int, j: int) -> float:
         return float(self._totals[i, j])
 
     @cached_property
     def _totals(self) -> Floats:
-        return inner_products(self._parts)
+        return inner_products(self.parts)
 
     def unbiased(self, i: int) -> float:
-        """The mean of k² over pairs of different samples of i, as in an estimate of this generator alone.          For
-        a list of prompts a half is corrected as much as the whole is: its pairs are any of the whole's.
+        """The mean of k² over pairs of different samples of i, as in an estimate of this generator alone.
+
+        For a list of prompts a half is corrected as much as the whole is: its pairs are any of the whole's.
         """
-        n, statistic = self.samples[i], self._statistics[i]
+        n, statistic = self.samples[i], self.statistics[i]
         found = (self.total(i, i) - n) / (n * (n - 1))
         if statistic.listed is None:
             return found
@@ -74,58 +69,34 @@ class SquaredKernel:
         listed = statistic.listed.mean_square(apart, everything, statistic.rows)
         return found + listed - apart / (everything * (everything - 1))
 
-    def features(self, i: int) -> tuple[Tensor, Tensor]:
-        """φ of the last rows."""
-        rows = self._statistics[i].last_rows[-ROWS:].clone()
-        return rows, places_in(self._statistics[i].samples, len(rows), self._half, rows.device)
-
-    def common(self, i: int) -> tuple[Tensor, Tensor] | None:
-        """φ of the common rows. Places in the log count as those of the indices."""
-        rows = self._common[i] if self._common else None
-        return None if rows is None else (rows, places_in(len(rows), len(rows), self._half, rows.device))
-
     def seen(self, features: Tensor, j: int) -> Tensor:
-        return self._parts[j].within(features)
+        return self.parts[j].within(features)
 
     def weighed(self, i: int, influence: Tensor, common: bool) -> Tensor:
-        listed = self._statistics[i].listed
+        listed = self.statistics[i].listed
         if listed is None:
             return influence
         count = len(influence)
         prompts = self._prompts[i] if common else listed.last[len(listed.last) - count :]
         columns = influence.reshape(count, -1).unbind(1)
-        last = min(self._statistics[i].samples, ROWS)
+        last = min(self.statistics[i].samples, ROWS)
         found = [listed.weighed(column.contiguous(), prompts, last) for column in columns]
         return torch.stack(found, dim=1).reshape(influence.shape)
 
     def glimpsed(self, features: Tensor, j: int) -> Tensor:
-        part = self._parts[j]
+        part = self.parts[j]
         if part.rows is None:
-            part = SecondMoment(self._statistics[j].last_rows[-GLIMPSED:])
+            part = SecondMoment(self.statistics[j].last_rows[-GLIMPSED:])
         return part.within(features) / part.count
 
     def mix(self, shares: Floats) -> Seen:
-        return mixed(self._parts, shares)
+        return mixed(self.parts, shares)
 
     def itself(self, features: Tensor) -> Tensor:
         return features.new_ones(len(features))
 
     def matched(self, features: Tensor, others: Tensor) -> Tensor:
         return (features * others).sum(-1).square()
-
-    def _common_features(self, rows: Common) -> Tensor:
-        feature_map = self._metric.feature_map
-        return feature_map(copied(rows["features"], feature_map.device))
-
-
-def renyi_objective(
-    metric: VendiScore,
-    statistics: Sequence[KernelStatistic],
-    half: Half | None = None,
-    common: Sequence[Common | None] = (),
-) -> PairObjective:
-    """`Score.objective` of RKE, raises as that does."""
-    return PairObjective(SquaredKernel(metric, statistics, half, common))
 
 
 BLOCK = 64
@@ -282,9 +253,8 @@ class VendiScore(Score):
         """The loss of mixtures: at order 2 by means over pairs, otherwise by spectra. Raises as `Score.objective`."""
         if not self.offers_mixture:
             raise FixError("a truncated Vendi score, or one of infinite order, has no score of mixtures")
-        if self.order == 2.0:
-            return renyi_objective(self, statistics, half, common)
-        return EntropyObjective(self, statistics, half, common)
+        kind = RenyiObjective if self.order == 2.0 else EntropyObjective
+        return kind(self, statistics, half, common)
 
     def identity(self) -> Identity:
         return [(self.feature_map.name, self.feature_map.tensors())]

@@ -263,4 +263,4 @@ def true_mixtures(sources: Mapping[str, Source], question: Question, seed: int) 
     objective = bound.metric.objective(statistics)
     most, least = max(counts), min(counts)
     origin = f"de-biased, {f'{least:,} to ' * (least < most)}{most:,} samples of each"
-    return TrueMixtures(lambda weights: objective.analyse(weights).loss, minimise(objective), origin)
+    return TrueMixtures(objective.loss, minimise(objective), origin)
