@@ -111,7 +111,7 @@ def test_the_variance_of_the_estimate_is_that_of_the_last_rows(kind: str, count:
     arrays = arrays_of(metric, count)
     statistic = taken(metric, arrays)
     found = metric.analyse(statistic, some(arrays, slice(-(256 if kind == "fid" else 512), None)))
-    variance = found.plain_error**2
+    variance = found.details["plain_error"] ** 2
     linear = found.first_order * variance
     of_rows = float(found.influence.var()) / count
     if kind in BELOW_TWO:
@@ -135,7 +135,7 @@ def test_all_other_numbers_are_those_of_the_plain_analysis(kind: str, count: int
     # What is left of the errors without the systematic part is the sampling variance.
     inflation = 1 + (400 / count**2 if kind in BELOW_TWO else 20 / count)
     sampling = found.selection_error**2 - found.systematic_selection**2
-    assert sampling == pytest.approx(inflation * found.plain_error**2, rel=1e-6)
+    assert sampling == pytest.approx(inflation * found.details["plain_error"] ** 2, rel=1e-6)
     assert found.stopping_error**2 - found.systematic_stopping**2 > 0.0
     if kind != "fid":
         assert found.stopping_error**2 - found.systematic_stopping**2 == pytest.approx(sampling, rel=1e-6)
@@ -490,7 +490,7 @@ def test_what_is_not_known_of_a_list_is_not_used():
     assert not influence_of(metric, whole, {"features": rows}).any()
     found = metric.analyse(whole, {"features": rows, "listed": prompts})
     assert found.influence is not None
-    linear = found.first_order * found.plain_error**2
+    linear = found.first_order * found.details["plain_error"] ** 2
     assert float(found.influence.var()) / 120 == pytest.approx(linear, rel=0.02)
     assert replace(found, influence=None) == metric.analyse(whole)
 

@@ -272,7 +272,7 @@ def test_the_estimate_and_its_errors_are_made_of_the_entropies(score, order):
     expected = shared**2 + doubts["prompts"] ** 2 + 0.01 * sum(doubt**2 for doubt in doubts.values())
     expected += sum(one.systematic**2 for one in alone.values())
     inflation = 1 + 400 / count**2 if order < 2.0 else 1 + 20 / count
-    assert found.stopping_error**2 - inflation * found.plain_error**2 == pytest.approx(expected, abs=1e-12)
+    assert found.stopping_error**2 - inflation * found.details["plain_error"] ** 2 == pytest.approx(expected, abs=1e-12)
 
     # The influence function is the derivative towards one more pair.
     features = {part: parts[part].last_rows for part in parts}
@@ -291,13 +291,13 @@ def test_the_estimate_and_its_errors_are_made_of_the_entropies(score, order):
     influence = np.array([(scored(index) - plain) / 1e-6 for index in range(count)])
     if order == 2.0:
         # The recipe's own functional has no diagonal terms.
-        assert found.plain_error**2 == pytest.approx(np.var(influence, ddof=1) / count, rel=0.25)
+        assert found.details["plain_error"] ** 2 == pytest.approx(np.var(influence, ddof=1) / count, rel=0.25)
         return
     own = sum((metric.terms[part] * torch.atleast_2d(one.influence) for part, one in alone.items()), torch.zeros(1, 1))
     variances = own.var(-1).tolist()
     assert variances[0] == pytest.approx(np.var(influence, ddof=1), rel=1e-3)
     second = sum(one.second_order for one in alone.values()) / count**2
-    assert found.plain_error**2 == pytest.approx(max(variances) / count + second, rel=1e-9)
+    assert found.details["plain_error"] ** 2 == pytest.approx(max(variances) / count + second, rel=1e-9)
 
 
 def test_covariances_between_the_entropies_count():

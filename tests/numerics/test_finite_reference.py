@@ -9,8 +9,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from optimist.metrics.base import Analysis
 from optimist.metrics.bound import FEW_ROWS_DECIDE, LARGE_FACTOR, InfluenceBound
-from optimist.metrics.fid.influence import FrechetAnalysis
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.implementations import Setting, make_metric, make_reference
@@ -41,7 +41,7 @@ def fed(metric: FrechetDistance, rows: Rows) -> GaussianStatistic:
     return statistic
 
 
-def analysed(metric: FrechetDistance, rows: Rows) -> FrechetAnalysis:
+def analysed(metric: FrechetDistance, rows: Rows) -> Analysis:
     return metric.analyse(fed(metric, rows), {"features": torch.from_numpy(rows)})
 
 
@@ -177,7 +177,7 @@ def test_samples_that_lack_the_large_rows_of_the_real_ones_have_wider_intervals(
     found = analysed(metric, rows)
     assert found.reference is not None
     values = found.reference.numpy()
-    ratio, borrowed = 900 * values.var() / found.influence_variance, float(skewness(values)) ** 2 / 10.0
+    ratio, borrowed = 900 * values.var() / found.details["influence_variance"], float(skewness(values)) ** 2 / 10.0
     assert found.missing == pytest.approx((count + borrowed * ratio) / (count + borrowed))
     assert found.missing > LARGE_FACTOR
     estimate = InfluenceBound(metric).estimate(fed(metric, rows))

@@ -206,9 +206,9 @@ def test_the_analysis_is_the_formula_taken_row_by_row(count, classes):
 
     found = InceptionScore(classes).analyse(fed(torch.from_numpy(p)))
     assert found.estimate == pytest.approx(estimate, rel=1e-9)
-    assert found.miller_madow == pytest.approx(miller_madow, rel=1e-9)
-    assert found.influence_variance == pytest.approx(influence.var(ddof=1), rel=1e-9)
-    assert found.second_order_variance == pytest.approx(second, rel=1e-9)
+    assert found.details["miller_madow"] == pytest.approx(miller_madow, rel=1e-9)
+    assert found.details["influence_variance"] == pytest.approx(influence.var(ddof=1), rel=1e-9)
+    assert found.details["second_order_variance"] == pytest.approx(second, rel=1e-9)
     assert found.selection_error == pytest.approx(math.sqrt(variance + (3 * (estimate - miller_madow)) ** 2), rel=1e-9)
     assert found.systematic_sign * found.systematic_stopping == pytest.approx(3 * (estimate - miller_madow), rel=1e-6)
 

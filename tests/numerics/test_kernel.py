@@ -77,7 +77,7 @@ def test_the_influence_bound_gives_the_stored_numbers(name, stored):
         plain = float(file["log_rke_standard_error"])
         assert found.plug_in == pytest.approx(float(file["log_rke_plug_in"]), rel=1e-6)
         assert found.estimate == pytest.approx(float(file["log_rke_estimate"]), rel=1e-6)
-        assert found.plain_error == pytest.approx(plain, rel=1e-6)
+        assert found.details["plain_error"] == pytest.approx(plain, rel=1e-6)
         error = plain * math.sqrt(kappa)
         estimate = InfluenceBound(metric).estimate(taken(metric, rows, 30))
         assert estimate.value == pytest.approx(found.estimate, rel=1e-9)
@@ -382,8 +382,8 @@ def test_half_streams_and_their_influence_are_by_the_book(order, truncation, cou
     variance = float(np.var(influence, ddof=1)) / count
     ceiling = math.log(truncation or feature_map.width)
     assert found.estimate == pytest.approx(min(max(plain + correction, 0.0), ceiling), rel=1e-9)
-    assert found.plain_error**2 == pytest.approx(variance, rel=1e-3)
-    expected = math.sqrt((1 + 20 / count) * found.plain_error**2 + correction**2 / 4)
+    assert found.details["plain_error"] ** 2 == pytest.approx(variance, rel=1e-3)
+    expected = math.sqrt((1 + 20 / count) * found.details["plain_error"] ** 2 + correction**2 / 4)
     assert found.selection_error == found.stopping_error == pytest.approx(expected, rel=1e-9)
 
 

@@ -287,9 +287,9 @@ def test_memory_of_what_is_followed_is_counted_and_given_back(metric: str):
     sizes = []
     for batch in rows_of(150).split(5):
         estimator.add({"features": batch}, [f"{row}" for row in range(5)])
-        sizes.append(estimator.followed_bytes)
+        sizes.append(estimator.cached_bytes)
     # The Gram matrix, a basis beside rows, a basis and rows since: each more than nothing.
     assert min(sizes[1:]) > 0
     assert max(sizes) > WIDTH * WIDTH * 8
     estimator.forget()
-    assert estimator.followed_bytes == 0
+    assert estimator.cached_bytes == 0

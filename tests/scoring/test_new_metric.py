@@ -70,7 +70,7 @@ def test_what_it_does_not_offer_is_refused_or_nothing():
     estimator = StreamingEstimator(InfluenceBound(Mean()), growth=0.0)
     estimator.add(*batch(1.0, 2.0))
     estimator.forget()
-    assert (estimator.reservoir, estimator.has_prompts, estimator.followed_bytes) == (None, False, 0)
+    assert (estimator.reservoir, estimator.has_prompts, estimator.cached_bytes) == (None, False, 0)
     with pytest.raises(ValueError, match="no modes"):
         estimator.modes()
     with pytest.raises(ValueError, match="no prompts"):

@@ -46,7 +46,7 @@ def in_the_pool(setter: str) -> list[dict[str, int]]:
         before = numbers()
         statistic = GaussianStatistic(D, keep=D)
         statistic.update(rows)
-        FrechetInfluence(Reference(np.zeros(D), np.eye(D))).analyse(statistic)
+        FrechetInfluence(Reference(np.zeros(D), np.eye(D))).analyse(statistic, {})
         return [before, numbers()]
 
     return [each for one in [pools[decides].submit(seen) for decides in (True, True, False)] for each in one.result()]

@@ -54,16 +54,16 @@ class StreamingEstimator(Stateful):
         self.samples = 0
         """Rows of the log so far, including skipped ones; decides when estimates are due."""
         self.statistic: Statistic = bound.statistic()
-        self.reservoir = Reservoir() if bound.metric.offers_modes else None
+        self.reservoir = Reservoir() if "modes" in bound.metric.offers else None
         self._paired = Paired(bound, self.statistic, common) if paired and isinstance(bound, InfluenceBound) else None
         self.routed = None if contexts is None else Routed(contexts, bound.metric.lower_is_better, ordinal)
         """Sums and batches to route prompts by; None where they are not routed by this metric."""
         self._made: Estimate | None = None  # the estimate at this position, where the history needed it
 
     @property
-    def followed_bytes(self) -> int:
+    def cached_bytes(self) -> int:
         """Bytes of the cache that makes estimates cheap; `forget` frees it."""
-        return self._bound.metric.followed_bytes(self.statistic)
+        return self._bound.metric.cached_bytes(self.statistic)
 
     @property
     def metric(self) -> Score:
@@ -78,7 +78,7 @@ class StreamingEstimator(Stateful):
     @property
     def has_prompts(self) -> bool:
         """True if the metric has groups of prompts."""
-        return self._bound.metric.offers_prompt_groups
+        return "prompt groups" in self._bound.metric.offers
 
     def add(
         self,

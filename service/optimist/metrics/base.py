@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
@@ -52,7 +53,7 @@ Identity = list[tuple[str, tuple[Tensor, ...]]]
 class Analysis:
     """The numbers that a metric finds in a statistic of 2 samples or more, on the metric's scale.
 
-    The errors are standard deviations, before any floor. A metric may return a subclass with further numbers.
+    The errors are standard deviations, before any floor.
     """
 
     plug_in: float
@@ -96,6 +97,8 @@ class Analysis:
     """`Pairing.jackknife` (10,), float64; None from fewer than 10 samples, and where the metric makes none."""
     warnings: tuple[str, ...] = ()
     """Warnings that only the analysis can give; `Score.warnings` gives the others."""
+    details: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Further numbers by name, which only tests look at."""
 
 
 def linear_share(linear: float, variance: float) -> float:
@@ -110,6 +113,8 @@ class Score:
     metric without cache, warnings, modes, mixtures and identity.
     """
 
+    mixed: ClassVar[type[Objective] | None] = None
+    """The loss of mixtures, where they have one."""
     declared: type[Metric] | Metric
     """What this computes, which holds the name and the facts: the declared class, or the object of one where settings
     decide facts."""
@@ -143,19 +148,10 @@ class Score:
         return self.declared.floor
 
     @property
-    def offers_modes(self) -> bool:
-        """True if `modes` has an answer. A reservoir of samples is kept beside the statistic only then."""
-        return "modes" in self.declared.offers
-
-    @property
-    def offers_prompt_groups(self) -> bool:
-        """True if `prompt_groups` has an answer; never without modes."""
-        return "prompt groups" in self.declared.offers
-
-    @property
-    def offers_mixture(self) -> bool:
-        """True if mixtures of generators have a score, so that `objective` has an answer."""
-        return "mixtures" in self.declared.offers
+    def offers(self) -> frozenset[str]:
+        """What has an answer of "modes" (only then a reservoir of samples is kept beside the statistic), "mixtures", and
+        "prompt groups", never without modes."""
+        return self.declared.offers
 
     def statistic(self) -> Any:
         """An empty `Statistic`, laid out for `analyse`."""
@@ -195,12 +191,21 @@ class Score:
         The plug-in then differs by at most 1e-7 (and rounding) from that of a statistic that is not followed.
         """
 
-    def forget(self, statistic: Any) -> None:
-        """Drop the cache of `follow`: its next call starts again from the statistic alone."""
+    @cached_property
+    def _beside(self) -> WeakKeyDictionary[Any, dict[str, Any]]:
+        return WeakKeyDictionary()
 
-    def followed_bytes(self, statistic: Any) -> int:
-        """Bytes of memory that `follow` takes for this statistic."""
-        return 0
+    def cache(self, statistic: Any) -> dict[str, Any]:
+        """What makes estimates of this statistic cheap, by name: all of it follows from the statistic alone."""
+        return self._beside.setdefault(statistic, {})
+
+    def forget(self, statistic: Any) -> None:
+        """Drop the cache, which begins again from the statistic."""
+        self._beside.pop(statistic, None)
+
+    def cached_bytes(self, statistic: Any) -> int:
+        """Bytes of memory of the cache."""
+        return sum(map(_bytes_of, self._beside.get(statistic, {}).values()))
 
     def modes(self, statistic: Any, reservoir: Reservoir, count: int = 5, samples: int = 8) -> list[Mode]:
         """The `count` modes of the largest share, each with the `samples` of the reservoir that show it best.
@@ -225,7 +230,9 @@ class Score:
         Raises FixError where the metric offers no mixture, and if a statistic has fewer than 4 samples, or has not
         kept its halves apart.
         """
-        raise FixError(f"the metric {self.name!r} has no score of mixtures")
+        if self.mixed is None or "mixtures" not in self.offers:
+            raise FixError(f"the metric {self.name!r}, with these settings, has no score of mixtures")
+        return self.mixed(self, statistics, half, common)
 
     def identity(self) -> Identity:
         """Names and tensors that a statistic's numbers depend on beside name, widths and layout, such as feature maps.
@@ -233,3 +240,12 @@ class Score:
         A snapshot is refused where this differs from that of the metric it was made under.
         """
         return []
+
+
+def _bytes_of(kept: Any) -> int:
+    """Bytes of a tensor, of something with `bytes`, or of a collection of these."""
+    if isinstance(kept, Mapping):
+        return _bytes_of([*kept.values()])
+    if isinstance(kept, list | tuple):
+        return sum(map(_bytes_of, kept))
+    return kept.nbytes if isinstance(kept, Tensor) else kept.bytes

@@ -6,7 +6,6 @@ Everything is in logarithms: values, errors and interval ends are those of log I
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -147,28 +146,17 @@ SMALLEST_PROBABILITY = 1e-12
 """Floor of p̄ in logarithms and quotients."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class InceptionAnalysis(Analysis):
-    """The numbers of one analysis. `estimate` is the jackknife over ten folds; both errors are one here."""
-
-    miller_madow: float
-    """The plug-in minus the first term of its bias: another de-biased value; the difference counts as error."""
-    influence_variance: float = 0.0
-    second_order_variance: float = 0.0
-    plain_error: float = 0.0
-
-
-def analyse_inception(statistic: ClassStatistic, plug_in: float, common: Tensor | None = None) -> InceptionAnalysis:
+def analyse_inception(statistic: ClassStatistic, plug_in: float, common: Tensor | None = None) -> Analysis:
     """The analysis of n ≥ 2 samples, whose log IS̃ is `plug_in`, with the influence of the rows `common` (m, K).
 
-    Raises FixError on fewer.
+    The estimate is the jackknife over ten folds. Its difference from another de-biased value, the plug-in minus the
+    first term of its bias (Miller and Madow), counts as error.
     """
     n, variance = statistic.samples, statistic.variance
     if not bool(variance.any()):
-        return InceptionAnalysis(
+        return Analysis(
             plug_in=plug_in,
             estimate=plug_in,
-            miller_madow=plug_in,
             selection_error=0.0,
             stopping_error=0.0,
             influence=None if common is None else common.new_zeros(len(common)),
@@ -191,13 +179,14 @@ def analyse_inception(statistic: ClassStatistic, plug_in: float, common: Tensor 
     plain = influence_variance / n + second_order / n**2
     systematic = 3.0 * abs(estimate - miller_madow)
     error = math.hypot(math.sqrt(plain * (1.0 + 20.0 / n)), systematic)
-    return InceptionAnalysis(
+    return Analysis(
         plug_in=plug_in,
         estimate=estimate,
-        miller_madow=miller_madow,
-        influence_variance=influence_variance,
-        second_order_variance=second_order,
-        plain_error=math.sqrt(plain),
+        details={
+            "miller_madow": miller_madow,
+            "influence_variance": influence_variance,
+            "second_order_variance": second_order,
+        },
         selection_error=error,
         stopping_error=error,
         first_order=linear_share(influence_variance / n, plain),
@@ -256,7 +245,7 @@ class InceptionScore(Score):
         self.check(statistic)
         return max(float(entropy(statistic.mean)) - statistic.entropy_mean, 0.0)
 
-    def analyse(self, statistic: ClassStatistic, common: Common | None = None) -> InceptionAnalysis:
+    def analyse(self, statistic: ClassStatistic, common: Common | None = None) -> Analysis:
         self.check(statistic, least=2)
         rows = None if common is None else normalised(copied(common["probabilities"], self.device))
         return analyse_inception(statistic, self.plug_in(statistic), rows)

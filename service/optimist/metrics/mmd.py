@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,7 +14,7 @@ from torch import Tensor
 from optimist.metrics.base import Analysis, Identity, Score, linear_share
 from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier
 from optimist.metrics.implementations import Setting, reference_of
-from optimist.metrics.mixtures.objective import Common, Half
+from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.pair_sums import PairSums, standard_error
 from optimist.metrics.rows import copied
 from optimist.metrics.vendi.kernels import LARGEST_FIT, KernelSettings, fit_kernel, make_feature_map
@@ -196,14 +195,9 @@ class MeanObjective(PairObjective):
 
     is_log = False
 
-    def __init__(
-        self,
-        metric: MeanDiscrepancy,
-        statistics: Sequence[KernelStatistic],
-        half: Half | None = None,
-        common: Sequence[Common | None] = (),
-    ) -> None:
-        super().__init__(metric, statistics, half, common)
+    def prepare(self) -> None:
+        super().prepare()
+        metric: MeanDiscrepancy = self.metric
         self._mean, self._factor = metric.real.mean, metric.factor
         self._sums = [part.last_column[:-1] for part in self.parts]
         self._gaps = [total - n * self._mean for n, total in zip(self.samples, self._sums, strict=True)]
@@ -238,6 +232,7 @@ class MeanDiscrepancy(Score):
     """`factor` · MMD² to real data, lower is better: unbiased, hence also below 0, with its exact variance."""
 
     declared: type[Metric] | Metric = MMD
+    mixed = MeanObjective
 
     def __init__(self, declared: MMD, real: RealMean) -> None:
         self.real = real
@@ -289,11 +284,6 @@ class MeanDiscrepancy(Score):
         """The influence (m,) of samples with these φ (m, w) on the distance."""
         among = (features @ total_of(statistic) - 1.0) / max(statistic.samples - 1, 1)
         return 2.0 * self.factor * (among - features @ self.real.mean)
-
-    def objective(
-        self, statistics: Sequence[KernelStatistic], half: Half | None = None, common: Sequence[Common | None] = ()
-    ) -> MeanObjective:
-        return MeanObjective(self, statistics, half, common)
 
     def identity(self) -> Identity:
         """The kernel's settings. Real data fixes the rest, and an experiment keeps its reference."""

@@ -85,15 +85,7 @@ def ken(eigenvalues: Tensor) -> float:
     return float((positive * (positive.sum() / positive).log()).sum())
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoveltyAnalysis(Analysis):
-    """The numbers of one analysis. Both errors are one."""
-
-    sampling_error: float
-    """The part of the error that the influence function gives."""
-
-
-def analyse_novelty(statistic: KernelStatistic, known: Tensor, common: Tensor | None = None) -> NoveltyAnalysis:
+def analyse_novelty(statistic: KernelStatistic, known: Tensor, common: Tensor | None = None) -> Analysis:
     """The analysis of n ≥ 2 samples against `known`, η C_Y (width, width).
 
     The estimate is 2 KEN − ½ (KEN of each half of the stream), and a sample's influence 2 q − q of its own half, where
@@ -122,10 +114,10 @@ def analyse_novelty(statistic: KernelStatistic, known: Tensor, common: Tensor | 
         f"few samples for what they show: of {n} samples KEN is too high by an unknown part of {width:.2g}, which is "
         "removed by an estimate"
     )
-    return NoveltyAnalysis(
+    return Analysis(
         plug_in=plug_in,
         estimate=estimate,
-        sampling_error=math.sqrt(variance),
+        details={"sampling_error": math.sqrt(variance)},
         selection_error=error,
         stopping_error=error,
         bracket=(max(min(predicted, estimate), 0.0), max(plug_in, estimate)),
@@ -160,7 +152,7 @@ class NoveltyScore(Score):
         self.check(statistic)
         return ken(torch.linalg.eigvalsh(statistic.moment / statistic.samples - self._known()))
 
-    def analyse(self, statistic: KernelStatistic, common: Common | None = None) -> NoveltyAnalysis:
+    def analyse(self, statistic: KernelStatistic, common: Common | None = None) -> Analysis:
         self.check(statistic, least=2)
         rows = None if common is None else self.feature_map(copied(common["features"], self.feature_map.device))
         return analyse_novelty(statistic, self._known(), rows)

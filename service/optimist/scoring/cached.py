@@ -106,7 +106,7 @@ class CachedStatistic:
     @property
     def memory(self) -> int:
         """`bytes`, and the cache that makes estimates cheap."""
-        return self._estimator.bytes + self._estimator.followed_bytes
+        return self._estimator.bytes + self._estimator.cached_bytes
 
     @property
     def reaches(self) -> int:

@@ -68,7 +68,7 @@ def test_reference_numbers(stored):
         metric = score_of(kind.of({"neighbours": k}), real)
         found = metric.analyse(fed(metric, fake))
         assert found.estimate == pytest.approx(float(file[kind.name]), rel=1e-9)
-        assert found.plain_error == pytest.approx(float(file[f"{kind.name}_se"]), rel=1e-9)
+        assert found.details["plain_error"] == pytest.approx(float(file[f"{kind.name}_se"]), rel=1e-9)
     metric = score_of(Coverage(neighbours=k, at=int(file["coverage_n0"])), real)
     statistic = fed(metric, fake)
     assert metric.balls.radii.numpy() == pytest.approx(file["radii"], rel=1e-9)

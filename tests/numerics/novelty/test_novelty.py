@@ -149,7 +149,7 @@ def test_the_score_of_a_population_lies_in_the_bracket_and_errors_hold(n: int):
     z = (values - truth) / np.array([each.stopping_error for each in found])
     assert 0.3 < float(np.sqrt(np.square(z).mean())) < 1.2
     # What the influence function says of sampling alone.
-    sampling = float(np.sqrt(np.mean([each.sampling_error**2 for each in found])))
+    sampling = float(np.sqrt(np.mean([each.details["sampling_error"] ** 2 for each in found])))
     assert 0.75 < values.std() / sampling < 1.3
     assert 0.6 < float(np.mean(common)) / values.std() < 1.4
 
@@ -159,7 +159,7 @@ def test_few_samples_are_warned_of():
     metric = score_of(real, sigma=0.7, features=64)
     few = metric.analyse(fed(metric, pool[:10]))
     assert "few samples for what they show: of 10 samples" in few.warnings[0]
-    assert few.systematic_stopping > few.sampling_error
+    assert few.systematic_stopping > few.details["sampling_error"]
     many = score_of(real, sigma=4.0, features=64)
     assert many.analyse(fed(many, pool)).warnings == ()
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
-from weakref import WeakKeyDictionary
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -105,17 +104,6 @@ VANISHING = 1e-200
 """Tr M up to which the spectrum counts as zero: its products underflow in float64."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FrechetAnalysis(Analysis):
-    """The numbers of one analysis. `plug_in` is FID̃ with the 1/(n − 1) covariance, as all the others are."""
-
-    extrapolated: float
-    influence_variance: float
-    second_order_variance: float
-    plain_error: float
-    jackknife_error: float
-
-
 @dataclass(frozen=True)
 class _Geometry:
     """The quantities that both cases, n ≤ rank and n > rank, compute; M = S Σ S with the 1/(n − 1) covariance."""
@@ -140,29 +128,20 @@ class _Geometry:
 
 
 class FrechetInfluence:
-    """Analyses statistics against one reference. Keeps each jackknife, which depends on its first rows only, and the
-    Gram matrix of each statistic that holds its rows.
-    """
+    """Analyses statistics against one reference."""
 
     def __init__(self, reference: Reference) -> None:
         self._reference = reference
-        self._settled: WeakKeyDictionary[GaussianStatistic, tuple[int, Tensor]] = WeakKeyDictionary()
-        self._grams: WeakKeyDictionary[GaussianStatistic, KeptGram] = WeakKeyDictionary()
 
-    def kept_bytes(self, statistic: GaussianStatistic) -> int:
-        """Bytes of what makes the next analysis of this statistic cheap."""
-        kept = self._grams.get(statistic)
-        return 0 if kept is None else kept.bytes
+    def analyse(self, statistic: GaussianStatistic, kept: dict[str, Any], *common: Tensor) -> Analysis:
+        """The analysis of n ≥ 2 samples, with the influence of the rows `common` (m, d) if given.
 
-    def forget(self, statistic: GaussianStatistic) -> None:
-        """Drop that."""
-        self._grams.pop(statistic, None)
-
-    def analyse(self, statistic: GaussianStatistic, *common: Tensor) -> FrechetAnalysis:
-        """The analysis of n ≥ 2 samples, with the influence of the rows `common` (m, d) if given."""
+        `plug_in` is FID̃ with the 1/(n − 1) covariance, as all the others are. kept: the cache of the statistic. It gets
+        the last jackknife, which depends on the first rows only, and while rows are held their Gram matrix.
+        """
         n, reference = statistic.samples, self._reference
         rows = statistic.rows
-        geometry = self._many(statistic, *common) if rows is None else self._few(statistic, rows, *common)
+        geometry = self._many(statistic, kept, *common) if rows is None else self._few(kept, rows, *common)
         terms = terms_of(reference, statistic, spectrum=geometry.eigenvalues * (n - 1))
         plug_in = terms.distance(n - 1)
         if geometry.eigenvalues.sum() > VANISHING:
@@ -182,7 +161,7 @@ class FrechetInfluence:
         second_order = 2.0 * max(geometry.spread, 0.05 * square_trace) + geometry.pairs
         plain = influence_variance / n + second_order / n**2
         inflated = plain * (1.0 + 20.0 / n)
-        deviations = self._jackknife(statistic) if n >= 3 else None
+        deviations = self._jackknife(statistic, kept) if n >= 3 else None
         if deviations is None:
             jackknife = inflated
         else:
@@ -192,14 +171,14 @@ class FrechetInfluence:
         if (finite := reference.finite) is not None and geometry.real is not None:
             real = finite.influence(shift, geometry.real)
             missing = finite.missing(real, influence_variance, n)
-        return FrechetAnalysis(
+        return Analysis(
             plug_in=plug_in,
             estimate=estimate,
-            extrapolated=extrapolated,
-            influence_variance=influence_variance,
-            second_order_variance=second_order,
-            plain_error=math.sqrt(plain),
-            jackknife_error=math.sqrt(jackknife),
+            details={
+                "influence_variance": influence_variance,
+                "second_order_variance": second_order,
+                "plain_error": math.sqrt(plain),
+            },
             selection_error=math.hypot(math.sqrt(inflated), 0.02 * extrapolated),
             stopping_error=math.hypot(math.sqrt(0.5 * (inflated + jackknife)), 0.05 * extrapolated),
             first_order=linear_share(influence_variance / n, plain),
@@ -214,12 +193,12 @@ class FrechetInfluence:
             warnings=_warnings(reference, n) if common else (),
         )
 
-    def _few(self, statistic: GaussianStatistic, rows: Tensor, *common: Tensor) -> _Geometry:
+    def _few(self, kept: dict[str, Any], rows: Tensor, *common: Tensor) -> _Geometry:
         """n ≤ rank: from the n × n Gram matrix of all rows; nothing d × d is decomposed."""
         reference, m = self._reference, len(rows) - 1
         finite = reference.finite
         mean, centred = centre(rows)
-        whitened, gram = self._grams.setdefault(statistic, KeptGram(reference.factor)).take(rows)
+        whitened, gram = kept.setdefault("gram", KeptGram(reference.factor)).take(rows)
         eigenvalues, eigenvectors = _gram_basis(gram, m)
         scale = float(eigenvalues.sum()) / reference.square_trace
         buffers = [centred[-BUFFER:], *(each - mean for each in common)]
@@ -236,9 +215,9 @@ class FrechetInfluence:
             real=finite.by_gram(whitened, eigenvalues, eigenvectors) if finite is not None else None,
         )
 
-    def _many(self, statistic: GaussianStatistic, *common: Tensor) -> _Geometry:
+    def _many(self, statistic: GaussianStatistic, cache: dict[str, Any], *common: Tensor) -> _Geometry:
         """n > rank: from the scatter and the last rows; T is renewed here."""
-        self.forget(statistic)
+        cache.pop("gram", None)
         reference, n, m = self._reference, statistic.samples, statistic.samples - 1
         finite = reference.finite
         scatter = statistic.scatter
@@ -271,23 +250,23 @@ class FrechetInfluence:
             real=by_covariance(eigenvalues, real[0]) if real else None,
         )
 
-    def _jackknife(self, statistic: GaussianStatistic) -> Tensor:
+    def _jackknife(self, statistic: GaussianStatistic, cached: dict[str, Any]) -> Tensor:
         """Deviations (≤ 10) of the delete-a-group estimates of the first `jackknife_rows` rows, by group; n ≥ 3."""
         q = jackknife_rows(statistic.samples)
-        settled = self._settled.get(statistic)
-        if settled is not None and settled[0] == q:
-            return settled[1]
+        settled: Tensor | None = cached.get(f"jackknife of {q}")
+        if settled is not None:
+            return settled
         rows, groups = statistic.first_rows[:q], min(JACKKNIFE_GROUPS, q)
         group = torch.arange(q, device=rows.device) % groups
         kept = [torch.nonzero(group != left_out)[:, 0] for left_out in range(groups)]
-        subsets = _Subsets(self._reference, rows, self._grams.get(statistic) or KeptGram(self._reference.factor))
+        subsets = _Subsets(self._reference, rows, cached.get("gram") or KeptGram(self._reference.factor))
         # Group sizes differ by at most one row: one batch for the larger groups, which are first, one for the smaller.
         larger = q % groups
         deviations = torch.cat(
             [subsets.estimates(torch.stack(batch)) for batch in (kept[:larger], kept[larger:]) if batch]
         )
         deviations = deviations - deviations.mean()
-        self._settled[statistic] = q, deviations
+        cached[f"jackknife of {q}"] = deviations
         return deviations
 
 

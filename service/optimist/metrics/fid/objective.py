@@ -21,20 +21,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import Tensor
 
 from optimist.metrics.fid.mixture_spectrum import BUFFER, MixtureSpectrum
 from optimist.metrics.fid.parts import GeneratorMoments, Space, root_of
-from optimist.metrics.fid.statistic import GaussianStatistic
-from optimist.metrics.mixtures.objective import Common, Half, MixtureAnalysis, Objective
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.mixtures.objective import MixtureAnalysis, Objective
 from optimist.metrics.rows import copied
 from optimist.numerics.programme import Floats, Quadratic, least
-
-if TYPE_CHECKING:
-    from optimist.metrics.fid.score import FrechetDistance
 
 DOUBT = 0.05
 """The systematic error over the part of the value that is extrapolated, and over what was taken off the distance of the
@@ -157,18 +153,12 @@ class FrechetObjective(Objective):
     matrix of that width for each generator, and another one during a step.
     """
 
-    def __init__(
-        self,
-        metric: FrechetDistance,
-        statistics: Sequence[GaussianStatistic],
-        half: Half | None = None,
-        common: Sequence[Common | None] = (),
-    ) -> None:
-        super().__init__(metric, statistics, half, common)
-        self._reference = reference = metric.reference
-        self._parts = [GeneratorMoments.from_statistic(reference, statistic, half) for statistic in statistics]
+    def prepare(self) -> None:
+        self._reference: Reference = self.metric.reference
+        self._parts = [GeneratorMoments.from_statistic(self._reference, each, self.half) for each in self.statistics]
         self.samples = tuple(part.count for part in self._parts)
-        self._common = [None if rows is None else copied(rows["features"], reference.device) for rows in common]
+        device = self._reference.device
+        self._common = [None if rows is None else copied(rows["features"], device) for rows in self.given]
 
     @cached_property
     def _space(self) -> Space:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from weakref import WeakKeyDictionary
-
 from torch import Tensor
 
-from optimist.metrics.base import Score
-from optimist.metrics.fid.influence import FrechetAnalysis, FrechetInfluence, FrechetTerms, Method, terms_of
+from optimist.metrics.base import Analysis, Score
+from optimist.metrics.fid.influence import FrechetInfluence, FrechetTerms, Method, terms_of
 from optimist.metrics.fid.objective import FrechetObjective
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.statistic import GaussianStatistic
-from optimist.metrics.mixtures.objective import Common, Half
+from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.rows import copied
 from optimist.metrics.spectra.eigen import centre
 from optimist.metrics.spectra.following import SMALLEST_WIDTH, TraceFollower
@@ -28,11 +25,11 @@ class FrechetDistance(Score):
     """
 
     declared = FID
+    mixed = FrechetObjective
 
     def __init__(self, reference: Reference) -> None:
         self.reference = reference
         self._influence = FrechetInfluence(reference)
-        self._followed: WeakKeyDictionary[GaussianStatistic, _Followed] = WeakKeyDictionary()
 
     @property
     def dimension(self) -> int:
@@ -53,19 +50,11 @@ class FrechetDistance(Score):
         Does nothing if a plain eigenproblem costs less.
         """
         if self.reference.support >= SMALLEST_WIDTH and statistic.samples:
-            self._followed.setdefault(statistic, _Followed(self.reference)).catch_up(statistic)
-
-    def forget(self, statistic: GaussianStatistic) -> None:
-        self._followed.pop(statistic, None)
-        self._influence.forget(statistic)
-
-    def followed_bytes(self, statistic: GaussianStatistic) -> int:
-        followed = self._followed.get(statistic)
-        return self._influence.kept_bytes(statistic) + (0 if followed is None else followed.trace.bytes)
+            self.cache(statistic).setdefault("followed", _Followed(self.reference)).catch_up(statistic)
 
     def largest_eigenvalue(self, statistic: GaussianStatistic) -> float | None:
         """λ_max of the scatter (to 1e-10), None unless it is followed, up to date and held."""
-        followed = self._followed.get(statistic)
+        followed: _Followed | None = self.cache(statistic).get("followed")
         if followed is None or followed.samples != statistic.samples or not statistic.holds_scatter:
             return None
         value, followed.top = largest_eigenvalue(statistic.triangle, followed.top)
@@ -87,7 +76,8 @@ class FrechetDistance(Score):
         on no samples, on a statistic of another metric, and as `terms_of` does.
         """
         self.check(statistic)
-        reference, followed = self.reference, self._followed.get(statistic)
+        reference = self.reference
+        followed: _Followed | None = self.cache(statistic).get("followed")
         if followed is not None and followed.samples == statistic.samples and method is None and spectrum is None:
             root = followed.trace.value
             if root is not None:
@@ -95,18 +85,10 @@ class FrechetDistance(Score):
                 return FrechetTerms(gap, statistic.scatter_trace, root, reference.trace)
         return terms_of(reference, statistic, method=method, spectrum=spectrum)
 
-    def analyse(self, statistic: GaussianStatistic, common: Common | None = None) -> FrechetAnalysis:
+    def analyse(self, statistic: GaussianStatistic, common: Common | None = None) -> Analysis:
         self.check(statistic, least=2)
         rows = [] if common is None else [copied(common["features"], self.reference.device)]
-        return self._influence.analyse(statistic, *rows)
-
-    def objective(
-        self,
-        statistics: Sequence[GaussianStatistic],
-        half: Half | None = None,
-        common: Sequence[Common | None] = (),
-    ) -> FrechetObjective:
-        return FrechetObjective(self, statistics, half, common)
+        return self._influence.analyse(statistic, self.cache(statistic), *rows)
 
     def warnings(self, statistic: GaussianStatistic) -> tuple[str, ...]:
         """Warnings if there are few samples for the reference's rank, or if they lie outside its span."""
@@ -139,6 +121,10 @@ class _Followed:
         self.top: Tensor | None = None
         self._factor = reference.whole_factor
         self._restart()
+
+    @property
+    def bytes(self) -> int:
+        return self.trace.bytes
 
     def catch_up(self, statistic: GaussianStatistic) -> None:
         """Add the new rows, or start from the scatter if the statistic no longer has all of them."""

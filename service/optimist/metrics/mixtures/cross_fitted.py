@@ -226,8 +226,6 @@ def _warnings(names: Sequence[str], samples: Sequence[int], fitted: Fitted) -> t
 def _check(score: Score, statistics: Sequence[Any], names: Sequence[str]) -> None:
     if not names or len(names) != len(statistics):
         raise FixError(f"a mixture needs one generator or more: {len(names)} names, {len(statistics)} statistics")
-    if not score.offers_mixture:
-        raise FixError(f"the metric {score.name!r} has no score of mixtures")
     few = [name for name, each in zip(names, statistics, strict=True) if each.samples < LEAST_SAMPLES]
     if few:
         raise FixError(f"a mixture needs at least {LEAST_SAMPLES} samples of each generator; fewer of {', '.join(few)}")

@@ -83,10 +83,15 @@ class Objective(ABC):
         """`Score.objective` of this metric. Raises as that does."""
         for statistic in statistics:
             metric.check(statistic, least=LEAST_SAMPLES)
-        self.metric, self.statistics = metric, statistics
+        self.metric, self.statistics, self.given = metric, statistics, common
         self.half: Half | None = half
         self.share = SharedChance.from_common([statistic.samples for statistic in statistics], common).share
         """Which part of the samples of the smaller of two generators has an index in common (`SharedChance`)."""
+        self.prepare()
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Take what is needed of `statistics`, their `half` and the common rows `given`, and set `samples`."""
 
     @abstractmethod
     def model(self, weights: Floats, *, published: bool = False) -> Quadratic:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -23,14 +21,6 @@ LARGEST_OVERLAP = 3.0
 """Largest y of decisions.md §2 that is believed."""
 FEW = 5.0
 """1 + 5/n is the factor of a variance from few samples."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CoverageAnalysis(Analysis):
-    """The numbers of one analysis."""
-
-    jackknife_error: float
-    """The error by the delete-one jackknife, which is too large where the share is far from linear in the samples."""
 
 
 def missed(counts: Tensor, n: int, draws: int) -> Tensor:
@@ -60,7 +50,7 @@ def extrapolated(counts: Tensor, n: int, at: int) -> tuple[float, float, float]:
 
 def analyse_coverage(
     counts: Tensor, n: int, at: int, neighbours: int, last: Tensor, common: Tensor | None = None
-) -> CoverageAnalysis:
+) -> Analysis:
     """The analysis of n ≥ 2 samples with `counts` (m,) in the balls.
 
     last: which balls the last samples are inside (b ≤ n, m), bool, and common: the same of rows whose influence is
@@ -91,10 +81,9 @@ def analyse_coverage(
     linear = first * math.exp(-overlap)
     few = 1.0 + FEW / n
     variance, linear = (max(each - of_mean, 0.05 * each) / m**2 * few for each in (variance, linear))
-    return CoverageAnalysis(
+    return Analysis(
         plug_in=plug_in,
         estimate=estimate,
-        jackknife_error=math.sqrt(max(first - of_mean, 0.0)) / m,
         selection_error=math.sqrt(variance + systematic**2),
         stopping_error=math.sqrt(variance + systematic**2),
         bracket=bracket,
@@ -125,20 +114,11 @@ def _pairs(last: Tensor, lost: Tensor, n: int) -> float:
     return 0.5 * n * (n - 1) * squares / (len(last) * (len(last) - 1))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShareAnalysis(Analysis):
-    """The numbers of one analysis of a mean."""
-
-    plain_error: float
-    """Standard deviation by 1/(n − 1), over √n."""
-
-
 class NeighbourScore(Score):
     """Base of the scores: it has their balls, and finds the balls of common rows once."""
 
     def __init__(self, balls: Balls) -> None:
         self.balls = balls
-        self._known: WeakKeyDictionary[Any, dict[bytes, Tensor]] = WeakKeyDictionary()
 
     @property
     def widths(self) -> dict[str, int]:
@@ -158,13 +138,13 @@ class NeighbourScore(Score):
 
     def _inside(self, statistic: Any, rows: Tensor) -> Tensor:
         """Which balls rows (b, d) are inside (b, m), bool; those of the last call are remembered."""
-        known = self._known.get(statistic, {})
+        known: dict[bytes, Tensor] = self.cache(statistic).get("common", {})
         names = [hashlib.blake2b(row.numpy().data, digest_size=16).digest() for row in rows.cpu().double().contiguous()]
         fresh = {name: place for place, name in enumerate(names) if name not in known}
         if fresh:
             packed = torch.cat([pack(inside) for inside in self.balls.inside(rows[list(fresh.values())])])
             known = known | dict(zip(fresh, packed, strict=True))
-        self._known[statistic] = {name: known[name] for name in names}
+        self.cache(statistic)["common"] = {name: known[name] for name in names}
         return unpack(torch.stack([known[name] for name in names]), self.balls.count)
 
 
@@ -185,7 +165,7 @@ class MeanOfHits(NeighbourScore):
         self.check(statistic)
         return int(statistic.sums[0]) / (statistic.samples * self.unit)
 
-    def _analysis(self, statistic: HitStatistic, common: Tensor | None) -> ShareAnalysis:
+    def _analysis(self, statistic: HitStatistic, common: Tensor | None) -> Analysis:
         n, unit, mean = statistic.samples, self.unit, self.plug_in(statistic)
         total, squares = statistic.sums.tolist()
         # Whole numbers of any size: no cancellation.
@@ -195,10 +175,10 @@ class MeanOfHits(NeighbourScore):
         error = math.sqrt(max(variance, with_two) / n * (1.0 + FEW / n))
         # Scores of whole steps may be equal in all pairs of two generators; one more pair could differ by a step.
         step = min(1.0 / (math.sqrt(2.0) * n * unit), error)
-        return ShareAnalysis(
+        return Analysis(
             plug_in=mean,
             estimate=mean,
-            plain_error=math.sqrt(variance / n),
+            details={"plain_error": math.sqrt(variance / n)},
             selection_error=error,
             stopping_error=error,
             systematic_selection=step,
@@ -246,7 +226,7 @@ class CoverageScore(NeighbourScore):
         self.check(statistic)
         return float((statistic.counts > 0).double().mean())
 
-    def _analysis(self, statistic: CoverageStatistic, common: Tensor | None) -> CoverageAnalysis:
+    def _analysis(self, statistic: CoverageStatistic, common: Tensor | None) -> Analysis:
         n, k = statistic.samples, self.balls.neighbours
         return analyse_coverage(statistic.counts, n, self.at, k, statistic.last, common)
 

@@ -21,7 +21,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from optimist.metrics.base import Identity, Score
+from optimist.metrics.base import Analysis, Identity, Score
 from optimist.metrics.feature_maps import FeatureMap, GaussianFourier
 from optimist.metrics.implementations import Setting
 from optimist.metrics.mixtures.objective import Common
@@ -31,7 +31,6 @@ from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.vendi.declared import ExactKernel, exact_kernel, of_exact
 from optimist.metrics.vendi.influence import (
     EntropyInfluence,
-    KernelAnalysis,
     entropy_influence,
     few_rows,
     pair_variance,
@@ -213,7 +212,7 @@ class ConditionedScore(Score):
         parts = self.parts(statistic)
         return sum(sign * self.entropies[part].plug_in(parts[part]) for part, sign in self.terms.items())
 
-    def analyse(self, statistic: JointStatistic, common: Common | None = None) -> KernelAnalysis:
+    def analyse(self, statistic: JointStatistic, common: Common | None = None) -> Analysis:
         """The log score without its bias, from n ≥ 2 pairs; `common` and what is raised are as in `VendiScore`."""
         parts = self.parts(statistic)
         rows = {part: [] for part in parts} if common is None else _rows_of_parts(common)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.metrics.mixtures.objective import Common, Half, MixtureAnalysis, Objective, places_in
+from optimist.metrics.mixtures.objective import Common, MixtureAnalysis, Objective, places_in
 from optimist.metrics.rows import copied
 from optimist.metrics.spectra.eigen import differences
 from optimist.metrics.vendi.influence import has_collapsed
@@ -25,7 +25,6 @@ from optimist.metrics.vendi.mixture_spectrum import (
     spectral_model,
 )
 from optimist.metrics.vendi.spectrum import log_vendi, second_order, slopes
-from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.programme import Floats, Quadratic, minimise
 
 if TYPE_CHECKING:
@@ -140,19 +139,13 @@ class EntropyObjective(Objective):
     gradient are those of the leave-one-out score.
     """
 
-    def __init__(
-        self,
-        metric: VendiScore,
-        statistics: Sequence[KernelStatistic],
-        half: Half | None = None,
-        common: Sequence[Common | None] = (),
-    ) -> None:
-        super().__init__(metric, statistics, half, common)
+    def prepare(self) -> None:
+        metric: VendiScore = self.metric
         self._order, self._width, self._loss = metric.order, metric.width, Spectral(metric.order)
-        self._parts = [GeneratorFeatures.from_statistic(statistic, half) for statistic in statistics]
+        self._parts = [GeneratorFeatures.from_statistic(statistic, self.half) for statistic in self.statistics]
         self._alone: dict[int, Alone] = {}
         self.samples = tuple(part.count for part in self._parts)
-        self._common = [None if rows is None else self._seen(rows) for rows in common]
+        self._common = [None if rows is None else self._seen(rows) for rows in self.given]
 
     def model(self, weights: Floats, *, published: bool = False) -> Quadratic:
         """The plug-in's model with the correction; published: without."""

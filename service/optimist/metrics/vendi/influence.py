@@ -48,14 +48,6 @@ COLLAPSED = 1e-12
 """Samples count as identical, without error, if the largest eigenvalue, or ‖C‖_F², is this close to 1."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class KernelAnalysis(Analysis):
-    """The numbers of one analysis, in log."""
-
-    plain_error: float
-    """The error from the influence function and the second order only, without the factor κ for few samples."""
-
-
 @dataclass(frozen=True)
 class EntropyInfluence:
     """The result of a recipe for one entropy, before errors are computed; sums of entropies combine these."""
@@ -89,7 +81,7 @@ def with_errors(
     warnings: tuple[str, ...] = (),
     listed: ListedPrompts | None = None,
     prompts: Tensor | None = None,
-) -> KernelAnalysis:
+) -> Analysis:
     """The errors of a recipe's result for n ≥ 2 samples: independent errors add in squares.
 
     listed: the prompts of the samples, if they are a fixed list; prompts: those of the common rows (m,), if known.
@@ -105,10 +97,11 @@ def with_errors(
             influence = listed.weighed(influence, prompts, len(found.influence))
     variance = first_order + found.second_order / n**2
     known = variance * found.inflation
-    return KernelAnalysis(
+    return Analysis(
         plug_in=found.plug_in,
         estimate=found.estimate,
-        plain_error=math.sqrt(variance),
+        # Without the factor κ for few samples.
+        details={"plain_error": math.sqrt(variance)},
         selection_error=math.sqrt(known + found.doubt**2),
         stopping_error=math.sqrt(known + found.doubt**2 + found.systematic**2),
         bracket=found.bracket,

@@ -19,13 +19,12 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property, partial
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.metrics.mixtures.objective import Common, Half, MixtureAnalysis, Objective, places_in
+from optimist.metrics.mixtures.objective import Common, MixtureAnalysis, Objective, places_in
 from optimist.metrics.rows import copied
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.programme import Floats, Quadratic
@@ -54,17 +53,12 @@ class PairObjective(Objective):
     is_log: bool
     """True if the metric's scale is log L, not L."""
 
-    def __init__(
-        self,
-        metric: Any,
-        statistics: Sequence[KernelStatistic],
-        half: Half | None = None,
-        common: Sequence[Common | None] = (),
-    ) -> None:
-        super().__init__(metric, statistics, half, common)
-        self.parts = [statistic.part(half) for statistic in statistics]
+    statistics: Sequence[KernelStatistic]
+
+    def prepare(self) -> None:
+        self.parts = [statistic.part(self.half) for statistic in self.statistics]
         self.samples = tuple(part.count for part in self.parts)
-        self._given = [None if rows is None else self._mapped(rows) for rows in common]
+        self._given = [None if rows is None else self._mapped(rows) for rows in self.given]
         self._rows: dict[int, _Rows] = {}
         self._common: dict[int, _Rows] = {}
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from optimist.metrics.base import Identity, Score
+from optimist.metrics.base import Analysis, Identity, Score
 from optimist.metrics.feature_maps import FeatureMap
 from optimist.metrics.mixtures.objective import Common, Half, Objective
 from optimist.metrics.modes import Mode
@@ -18,7 +17,7 @@ from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.rows import copied
 from optimist.metrics.spectra.following import SMALLEST_WIDTH, TraceFollower
 from optimist.metrics.vendi.entropy_objective import EntropyObjective
-from optimist.metrics.vendi.influence import KernelAnalysis, entropy_influence, few_rows, with_errors
+from optimist.metrics.vendi.influence import entropy_influence, few_rows, with_errors
 from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen
 from optimist.metrics.vendi.spectrum import check_order, eigenvalues_of, log_vendi, modes_of, spectrum_of_rows
 from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, inner_products, mixed
@@ -34,16 +33,6 @@ class RenyiObjective(PairObjective):
     """κ = k², by the second moments of φ. The loss is log L = −log RKE."""
 
     is_log = True
-
-    def __init__(
-        self,
-        metric: VendiScore,
-        statistics: Sequence[KernelStatistic],
-        half: Half | None = None,
-        common: Sequence[Common | None] = (),
-    ) -> None:
-        super().__init__(metric, statistics, half, common)
-        self._prompts = [None if rows is None else rows.get("listed") for rows in common]
 
     def of(self, rows: Tensor) -> Tensor:
         return rows.clone()
@@ -77,7 +66,7 @@ class RenyiObjective(PairObjective):
         if listed is None:
             return influence
         count = len(influence)
-        prompts = self._prompts[i] if common else listed.last[len(listed.last) - count :]
+        prompts = (self.given[i] or {}).get("listed") if common else listed.last[len(listed.last) - count :]
         columns = influence.reshape(count, -1).unbind(1)
         last = min(self.statistics[i].samples, ROWS)
         found = [listed.weighed(column.contiguous(), prompts, last) for column in columns]
@@ -127,24 +116,13 @@ class VendiScore(Score):
         if truncation is not None and not 1 <= truncation <= feature_map.width:
             raise FixError(f"truncation must lie between 1 and the {feature_map.width} features, not {truncation!r}")
         self.truncation = truncation
-        self._followed: WeakKeyDictionary[KernelStatistic, _Followed] = WeakKeyDictionary()
-        self._mapped: WeakKeyDictionary[KernelStatistic, list[tuple[Tensor, Tensor]]] = WeakKeyDictionary()
-        """Blocks of common rows of each statistic, and their φ."""
+
+    mixed = EntropyObjective
 
     @property
-    def offers_modes(self) -> bool:
-        """Always: φ has principal directions at every order."""
-        return True
-
-    @property
-    def offers_prompt_groups(self) -> bool:
-        """Never: there are no prompts in φ."""
-        return False
-
-    @property
-    def offers_mixture(self) -> bool:
-        """True where the score is a smooth function of the whole spectrum."""
-        return self.truncation is None and self.order < math.inf
+    def offers(self) -> frozenset[str]:
+        """Mixtures where the score is a smooth function of the whole spectrum, and modes at every order."""
+        return frozenset({"modes", "mixtures"} if self.truncation is None and self.order < math.inf else {"modes"})
 
     @property
     def dimension(self) -> int:
@@ -189,20 +167,12 @@ class VendiScore(Score):
         """
         has_trace = self.truncation is None and 1.0 <= self.order < math.inf
         if has_trace and self.width >= SMALLEST_WIDTH and statistic.samples:
-            self._followed.setdefault(statistic, _Followed(self.order, self.width)).catch_up(statistic)
-
-    def forget(self, statistic: KernelStatistic) -> None:
-        self._followed.pop(statistic, None)
-        self._mapped.pop(statistic, None)
-
-    def followed_bytes(self, statistic: KernelStatistic) -> int:
-        followed = self._followed.get(statistic)
-        mapped = sum(part.nbytes for block in self._mapped.get(statistic, ()) for part in block)
-        return mapped + (0 if followed is None else followed.follower.bytes)
+            self.cache(statistic).setdefault("followed", _Followed(self.order, self.width)).catch_up(statistic)
 
     def common_features(self, statistic: KernelStatistic, rows: Tensor) -> Tensor:
         """φ (m, width) of a statistic's common rows (m, d). Most of them have long been told, and are kept."""
-        kept, blocks = self._mapped.setdefault(statistic, []), copied(rows, self.feature_map.device).split(BLOCK)
+        kept: list[tuple[Tensor, Tensor]] = self.cache(statistic).setdefault("common", [])
+        blocks = copied(rows, self.feature_map.device).split(BLOCK)
         for place, block in enumerate(blocks):
             if place == len(kept) or not torch.equal(kept[place][0], block):
                 own = block.clone()
@@ -214,7 +184,7 @@ class VendiScore(Score):
         """The log score of the samples as they are, 0 … log ceiling. Raises FixError on no samples."""
         self.check(statistic)
         n = statistic.samples
-        followed = self._followed.get(statistic)
+        followed: _Followed | None = self.cache(statistic).get("followed")
         trace = followed.trace if followed is not None and followed.samples == n else None
         if self.order == 2.0 and self.truncation is None:
             square_sum = statistic.square_sum if trace is None else trace
@@ -225,7 +195,7 @@ class VendiScore(Score):
             return max((math.log(trace) - self.order * math.log(n)) / (1.0 - self.order), 0.0)
         return log_vendi(self.spectrum(statistic), self.order, self.truncation)
 
-    def analyse(self, statistic: KernelStatistic, common: Common | None = None) -> KernelAnalysis:
+    def analyse(self, statistic: KernelStatistic, common: Common | None = None) -> Analysis:
         """The de-biased log score, from n ≥ 2 samples.
 
         Where the prompts are a list, "listed" (m, int64) in `common` are the prompts of its rows, and influences are
@@ -250,11 +220,10 @@ class VendiScore(Score):
     def objective(
         self, statistics: Sequence[KernelStatistic], half: Half | None = None, common: Sequence[Common | None] = ()
     ) -> Objective:
-        """The loss of mixtures: at order 2 by means over pairs, otherwise by spectra. Raises as `Score.objective`."""
-        if not self.offers_mixture:
-            raise FixError("a truncated Vendi score, or one of infinite order, has no score of mixtures")
-        kind = RenyiObjective if self.order == 2.0 else EntropyObjective
-        return kind(self, statistics, half, common)
+        """As `Score.objective` has it; at order 2 by means over pairs."""
+        if self.order == 2.0 and self.truncation is None:
+            return RenyiObjective(self, statistics, half, common)
+        return super().objective(statistics, half, common)
 
     def identity(self) -> Identity:
         return [(self.feature_map.name, self.feature_map.tensors())]
@@ -293,6 +262,10 @@ class _Followed:
         self._width = width
         self._square = 0.0
         self.follower = TraceFollower(order, width)
+
+    @property
+    def bytes(self) -> int:
+        return self.follower.bytes
 
     @property
     def trace(self) -> float | None:
