@@ -16,7 +16,6 @@ from stand_in import stand_in
 from torch import Tensor
 
 from optimist.experiments.slices import prompt_order
-from optimist.metrics.base import Analysis, Score
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.fid.reference import Reference
@@ -239,16 +238,6 @@ def test_no_input_gives_nan(seed: int, shape: str, kind: str, count: int):
     assert estimate.standard_error**2 >= pairing.systematic_selection**2
     assert estimate.stopping_error**2 >= pairing.systematic_stopping**2
     assert 0.0 <= pairing.first_order <= 1.0
-
-
-def test_a_metric_that_knows_no_influence_is_analysed_as_ever():
-    class Mean(Score):
-        def analyse(self, statistic: Any) -> Analysis:
-            return Analysis(plug_in=0.0, estimate=statistic, selection_error=1.0, stopping_error=1.0)
-
-    found = Mean().analyse(2.0, {"features": torch.zeros(3, 1)})
-    assert found == Mean().analyse(2.0)
-    assert found.influence is None
 
 
 # Against brute force.

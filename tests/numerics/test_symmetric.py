@@ -124,5 +124,5 @@ def test_the_last_rows_are_those_in_little_more_memory(count: int):
     for size in [1, 3, 2, 11, 1, 40] * 6:
         last.append(rows[seen : seen + size])
         seen += size
-        assert torch.equal(last.copy(), rows[max(seen - count, 0) : seen])
+        assert torch.equal(last.tensor, rows[max(seen - count, 0) : seen])
         assert len(last._rows._data) <= 1.25 * count

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
@@ -119,13 +119,8 @@ class Score:
     """What this computes, which holds the name and the facts: the declared class, or the object of one where settings
     decide facts."""
 
-    if TYPE_CHECKING:  # so that it may also be a field of a dataclass
-
-        @property
-        def widths(self) -> dict[str, int]:
-            """The columns of each tensor that a batch must hold, by name, in the order that the statistic takes
-            them."""
-            ...
+    widths: Mapping[str, int]
+    """The columns of each tensor that a batch must hold, by name, in the order that the statistic takes them."""
 
     @property
     def name(self) -> str:
@@ -149,8 +144,8 @@ class Score:
 
     @property
     def offers(self) -> frozenset[str]:
-        """What has an answer of "modes" (only then a reservoir of samples is kept beside the statistic), "mixtures", and
-        "prompt groups", never without modes."""
+        """What has an answer of "mixtures", "modes" (only then a reservoir is kept beside the statistic), and "prompt
+        groups", never without modes."""
         return self.declared.offers
 
     def statistic(self) -> Any:

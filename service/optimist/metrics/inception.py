@@ -51,7 +51,7 @@ class ClassStatistic(Statistic):
     of the state: do not write to them.
     """
 
-    held = ("samples", "_mean", "_squares", "_folds", "_tail")
+    held = ("samples", "_mean", "_squares", "fold_sums", "_tail")
 
     def __init__(self, classes: int, *, device: torch.device | str = "cpu") -> None:
         if classes < 1:
@@ -63,7 +63,8 @@ class ClassStatistic(Statistic):
         # Moments of the row with its entropy as one more column: (K + 1).
         self._mean = self._zeros(classes + 1)
         self._squares = self._zeros(classes + 1)
-        self._folds = self._zeros(FOLDS, classes)
+        self.fold_sums = self._zeros(FOLDS, classes)
+        """Σp over each fold (10, K)."""
         self._tail = LastRows(self._zeros(0, classes), BUFFER)
 
     @property
@@ -87,11 +88,6 @@ class ClassStatistic(Statistic):
         return float(self._variances()[-1])
 
     @property
-    def fold_sums(self) -> Tensor:
-        """Σp over each fold (10, K)."""
-        return self._folds
-
-    @property
     def fold_counts(self) -> Tensor:
         """Rows in each fold (10), float64: they follow from `samples`."""
         fold = torch.arange(FOLDS, dtype=torch.float64, device=self.device)
@@ -101,7 +97,7 @@ class ClassStatistic(Statistic):
     def last_rows(self) -> Tensor:
         """The last min(samples, 512) rows (·, K), renormalised, in log order."""
         # A copy: the last bit of a sum depends on where its rows begin in memory.
-        return self._tail.copy()
+        return self._tail.tensor
 
     def update(self, probabilities: Tensor) -> None:
         """Add a batch (b, K) of any real dtype, b ≥ 1, each row renormalised if it sums to 1 within 1e-3.
@@ -115,7 +111,7 @@ class ClassStatistic(Statistic):
         count = len(rows)
         fold = (self.samples + torch.arange(count, device=self.device)) % FOLDS
         members = fold == torch.arange(FOLDS, device=self.device)[:, None]
-        self._folds = self._folds + members.to(torch.float64) @ rows
+        self.fold_sums = self.fold_sums + members.to(torch.float64) @ rows
         columns = torch.cat([rows, entropy(rows)[:, None]], dim=1)
         # Means are taken about the first row, so that identical rows vary by exactly zero. They stay ≥ 0: rounding
         # subtracts far less than the share 1/b that the first row contributes.
@@ -225,17 +221,9 @@ class InceptionScore(Score):
     def __init__(self, classes: int, *, device: torch.device | str = "cpu") -> None:
         if classes < 1:
             raise FixError(f"need at least 1 class, not {classes}")
-        self.classes = classes
+        self.classes = self.dimension = classes
+        self.widths = {"probabilities": classes}
         self.device = torch.device(device)
-
-    @property
-    def dimension(self) -> int:
-        """K, the number of classes."""
-        return self.classes
-
-    @property
-    def widths(self) -> dict[str, int]:
-        return {"probabilities": self.dimension}
 
     def statistic(self) -> ClassStatistic:
         return ClassStatistic(self.classes, device=self.device)

@@ -45,6 +45,7 @@ class RealRows(Reference):
         if len(rows) < 2:
             raise FixError("reference: expected at least 2 rows of real features, got 1")
         self.rows = torch.from_numpy(rows).to(device, torch.float64)
+        self.device = self.rows.device
         self.dimension = rows.shape[1]
         check_size("reference", self.rows)
         order = torch.from_numpy(np.random.default_rng(0).permutation(len(rows)))
@@ -63,10 +64,6 @@ class RealRows(Reference):
         samples."""
         self.some = self.rows[torch.from_numpy(some_places(len(rows))).to(self.rows.device)]
         """A random choice of the rows (k, d)."""
-
-    @property
-    def device(self) -> torch.device:
-        return self.rows.device
 
     def witness(self, rows: Tensor) -> Tensor:
         """The mean kernel (b,) of rows (b, d) with the real ones."""
@@ -123,7 +120,7 @@ class BlockStatistic(Statistic):
     @property
     def rows(self) -> Tensor:
         """The rows (k, d) of the open block, in log order."""
-        return self._rows.view()
+        return self._rows.tensor
 
     @property
     def last_rows(self) -> Tensor:
@@ -183,12 +180,8 @@ class KernelDistance(Score):
     declared = KID
 
     def __init__(self, real: RealRows, block: int = BLOCK) -> None:
-        self.real = real
-        self.block = block
-
-    @property
-    def widths(self) -> dict[str, int]:
-        return {"features": self.real.dimension}
+        self.real, self.block = real, block
+        self.widths = {"features": real.dimension}
 
     def statistic(self) -> BlockStatistic:
         return BlockStatistic(self.real, self.block)

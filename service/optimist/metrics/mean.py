@@ -209,12 +209,8 @@ class MeanScore(Score):
     """The mean of one number for each sample, which has no bias."""
 
     def __init__(self, declared: OfValues) -> None:
-        self.declared = declared
+        self.declared, self.widths = declared, {"values": 1}
         self.limits = declared.limits.get(declared.first_array())
-
-    @property
-    def widths(self) -> dict[str, int]:
-        return {"values": 1}
 
     def statistic(self, sequence: ConfidenceSequence | None = None) -> MeanStatistic:
         return MeanStatistic(sequence)

@@ -236,12 +236,9 @@ class MeanDiscrepancy(Score):
 
     def __init__(self, declared: MMD, real: RealMean) -> None:
         self.real = real
+        self.widths = {"features": real.dimension}
         self.factor = declared.factor
         self._settings = declared.model_dump_json(include={"kernel", "normalise"})
-
-    @property
-    def widths(self) -> dict[str, int]:
-        return {"features": self.real.dimension}
 
     def statistic(self) -> KernelStatistic:
         """An empty statistic of [φ, 1], which keeps what mixtures need past n = width: half-streams and last rows."""

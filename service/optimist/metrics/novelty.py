@@ -138,10 +138,7 @@ class NoveltyScore(Score):
         self.real = real
         self.eta = eta
         self.feature_map = real.feature_map
-
-    @property
-    def widths(self) -> dict[str, int]:
-        return {"features": self.feature_map.dimension}
+        self.widths = {"features": real.dimension}
 
     def statistic(self) -> KernelStatistic:
         """An empty statistic that keeps the two half-streams apart."""

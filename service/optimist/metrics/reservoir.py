@@ -61,7 +61,7 @@ class Reservoir(Stateful):
     @property
     def bytes(self) -> int:
         longest = max((len(text.encode()) for text in self._ids), default=0)
-        rows = sum(rows.view().nbytes for rows in self._rows.values())
+        rows = sum(rows.tensor.nbytes for rows in self._rows.values())
         return 16 + self._indices.nbytes + longest * len(self._ids) + rows
 
     @property
@@ -73,16 +73,16 @@ class Reservoir(Stateful):
     def tensors(self) -> dict[str, Tensor]:
         """The rows of the samples held (k, d) by tensor name, in log order; no names before the first."""
         order = torch.from_numpy(np.argsort(self._indices))
-        return {name: rows.view()[order] for name, rows in self._rows.items()}
+        return {name: rows.tensor[order] for name, rows in self._rows.items()}
 
     def rows(self, name: str, places: NDArray[np.bool_]) -> Tensor:
         """The rows of one tensor at these places (k,) of the samples held, in log order."""
-        return self._rows[name].view()[torch.from_numpy(np.argsort(self._indices)[places])]
+        return self._rows[name].tensor[torch.from_numpy(np.argsort(self._indices)[places])]
 
     @property
     def widths(self) -> dict[str, int]:
         """The columns of each tensor; no names before the first batch."""
-        return {name: rows.view().shape[1] for name, rows in self._rows.items()}
+        return {name: rows.tensor.shape[1] for name, rows in self._rows.items()}
 
     def update(self, arrays: Mapping[str, Tensor], ids: Sequence[str]) -> None:
         """Add a batch: tensors (b, d) of any real dtype by name, b ≥ 1, and the ids of its b samples.
@@ -159,8 +159,8 @@ class Reservoir(Stateful):
         for name, batch in arrays.items():
             empty = torch.zeros(0, batch.shape[1], dtype=self._dtype or batch.dtype)
             rows = self._rows.setdefault(name, Rows(empty, limit=self.capacity))
-            kept = batch[torch.from_numpy(stay).to(batch.device)].to("cpu", rows.view().dtype)
-            rows.view()[torch.from_numpy(free)] = kept[: len(free)]
+            kept = batch[torch.from_numpy(stay).to(batch.device)].to("cpu", rows.tensor.dtype)
+            rows.tensor[torch.from_numpy(free)] = kept[: len(free)]
             rows.append(kept[len(free) :])
 
 

@@ -70,14 +70,11 @@ class Rows(Kept):
     def __len__(self) -> int:
         return self._count
 
-    @property
-    def tensor(self) -> Tensor:
-        return self.view()
-
     def take(self, tensor: Tensor) -> None:
         self._data, self._count = tensor, len(tensor)
 
-    def view(self) -> Tensor:
+    @property
+    def tensor(self) -> Tensor:
         """All rows, not copied."""
         return self._data[: self._count]
 
@@ -91,7 +88,7 @@ class Rows(Kept):
         if needed > len(self._data):
             room = max(needed, min(2 * len(self._data), self._limit))
             grown = self._data.new_empty(room, self._data.shape[1])
-            grown[: self._count] = self.view()
+            grown[: self._count] = self.tensor
             self._data = grown
         self._data[self._count : needed] = rows
         self._count = needed
@@ -111,14 +108,11 @@ class LastRows(Kept):
     def __len__(self) -> int:
         return min(len(self._rows), self._count)
 
-    @property
-    def tensor(self) -> Tensor:
-        return self.copy()
-
     def take(self, tensor: Tensor) -> None:
         self._rows.take(tensor)
 
-    def copy(self) -> Tensor:
+    @property
+    def tensor(self) -> Tensor:
         """The min(seen, count) last rows, in memory of their own."""
         return self._rows.tail(self._count)
 

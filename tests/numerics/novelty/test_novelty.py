@@ -208,5 +208,5 @@ def test_what_is_refused():
     metric, other = score_of(rows_of(0, 9, 2)), score_of(rows_of(0, 9, 3))
     with pytest.raises(ValueError, match="another metric"):
         metric.analyse(fed(other, rows_of(1, 5, 3)))
-    with pytest.raises(ValueError, match="1 sample is not defined"):
+    with pytest.raises(ValueError, match="at least 2 samples"):
         metric.analyse(fed(metric, rows_of(1, 1, 2)))

@@ -139,7 +139,7 @@ class Reference(RealReference):
     ) -> None:
         checked = _array(mean), _array(covariance)
         scale = check_moments(*checked)
-        self.dimension = len(checked[0])
+        self.dimension, self.device = len(checked[0]), torch.device(device)
         self.mean, covariance = (torch.from_numpy(part).to(device, copy=True) for part in checked)
         eigenvalues = eigenvalues_of(covariance).flip(-1)
         check_lowest(float(eigenvalues[-1]), scale)
@@ -159,10 +159,6 @@ class Reference(RealReference):
             self.factor = torch.linalg.qr((self.basis() * self.eigenvalues.sqrt()).T, mode="r").R
         self._samples = samples
         self._some_rows = None if some_rows is None else torch.from_numpy(some_rows).to(device)
-
-    @property
-    def device(self) -> torch.device:
-        return self.mean.device
 
     @property
     def eigenvalues(self) -> Tensor:

@@ -28,16 +28,9 @@ class FrechetDistance(Score):
     mixed = FrechetObjective
 
     def __init__(self, reference: Reference) -> None:
-        self.reference = reference
+        self.reference, self.dimension = reference, reference.dimension
+        self.widths = {"features": self.dimension}
         self._influence = FrechetInfluence(reference)
-
-    @property
-    def dimension(self) -> int:
-        return self.reference.dimension
-
-    @property
-    def widths(self) -> dict[str, int]:
-        return {"features": self.dimension}
 
     def statistic(self, scatter: bool = False) -> GaussianStatistic:
         """An empty statistic on the reference's device that keeps all rows while n ≤ rank."""

@@ -79,7 +79,7 @@ class GaussianStatistic(Statistic):
     reading a property never changes it. Tensors handed out are views of the state: do not write to them.
     """
 
-    held = ("samples", "_mean", "_trace", "_head", "_tail", "_scatter", "_even")
+    held = ("samples", "mean", "_trace", "_head", "_tail", "_scatter", "_even")
 
     def __init__(
         self,
@@ -100,7 +100,8 @@ class GaussianStatistic(Statistic):
         self.layout = (dimension, keep, first, last)
         self.device = torch.device(device)
         self.samples = 0
-        self._mean = self._zeros(dimension)
+        self.mean = self._zeros(dimension)
+        """Mean of the rows (d,); zeros before the first."""
         self._trace = self._zeros()
         self._scatter = SymmetricSum(dimension, self.device) if scatter else None
         self._head = Rows(self._zeros(0, dimension), limit=max(keep, first))
@@ -108,16 +109,11 @@ class GaussianStatistic(Statistic):
         self._even: EvenHalf | None = None
 
     @property
-    def mean(self) -> Tensor:
-        """Mean of the rows (d,); zeros before the first."""
-        return self._mean
-
-    @property
     def scatter(self) -> Tensor:
         """Σ (x − μ)(x − μ)ᵀ (d, d), built on demand: from the triangle that is held, or from the rows."""
         if self._scatter is not None:
             return self._scatter.dense()
-        centred = self._head.view() - self._mean
+        centred = self._head.tensor - self.mean
         return centred.T @ centred
 
     @property
@@ -133,18 +129,18 @@ class GaussianStatistic(Statistic):
     @property
     def rows(self) -> Tensor | None:
         """All rows (samples, d) in log order while samples ≤ keep, else None."""
-        return self._head.view() if self.holds_rows else None
+        return self._head.tensor if self.holds_rows else None
 
     @property
     def first_rows(self) -> Tensor:
         """The first min(samples, `first`) rows, in log order."""
-        return self._head.view()[: self.first]
+        return self._head.tensor[: self.first]
 
     @property
     def last_rows(self) -> Tensor:
         """The last min(samples, `last`) rows, in log order."""
         # A copy: the last bit of a sum depends on where its rows begin in memory.
-        return self._head.tail(self.last) if self.holds_rows else self._tail.copy()
+        return self._head.tail(self.last) if self.holds_rows else self._tail.tensor
 
     def latest(self, count: int) -> Tensor | None:
         """A copy of the last `count` rows, in log order; None where not so many are kept."""
@@ -157,14 +153,14 @@ class GaussianStatistic(Statistic):
         Raises FixError where there are none.
         """
         if self.holds_rows:
-            rows = self._head.view()[parity::2]
+            rows = self._head.tensor[parity::2]
             if not len(rows):
                 raise FixError("a half needs at least 1 sample")
             mean, centred = centre(rows)
             return Moments(len(rows), mean, centred.T @ centred)
         assert self._even is not None
         even = self._even.moments()
-        return even if parity == 0 else Moments(self.samples, self._mean, self.scatter).without(even)
+        return even if parity == 0 else Moments(self.samples, self.mean, self.scatter).without(even)
 
     def last_of_half(self, parity: int) -> Tensor:
         """The rows of `last_rows` in even (0) or odd (1) places of the log, in its order."""
@@ -191,8 +187,8 @@ class GaussianStatistic(Statistic):
         if self._scatter is None and self.samples + len(batch) > self.keep:
             # One pass over all rows, so that the scatter does not depend on the batches: just past `keep` the smallest
             # eigenvalues magnify differences of rounding.
-            rows = torch.cat([self._head.view(), batch])
-            self.samples, self._mean, self._trace = 0, self._zeros(self.dimension), self._zeros()
+            rows = torch.cat([self._head.tensor, batch])
+            self.samples, self.mean, self._trace = 0, self._zeros(self.dimension), self._zeros()
             self._scatter = SymmetricSum(self.dimension, self.device)
         # Means are taken about the first row, so that identical rows have a scatter of exactly zero.
         centred = rows - rows[0]
@@ -206,7 +202,7 @@ class GaussianStatistic(Statistic):
             return
         if self._even is None:
             self._even = EvenHalf(self.dimension, self.device)
-            self._even.add(torch.cat([self._head.view(), batch])[::2])
+            self._even.add(torch.cat([self._head.tensor, batch])[::2])
         else:
             self._even.add(batch[self.samples % 2 :: 2])
 
@@ -221,14 +217,14 @@ class GaussianStatistic(Statistic):
     def _absorb(self, count: int, mean: Tensor, centred: Tensor) -> None:
         """Chan's update of the moments by `count` rows: their mean (d,), and the rows minus it (count, d)."""
         total = self.samples + count
-        shift = mean - self._mean
+        shift = mean - self.mean
         # The distance between the two means is one more row of the same GEMM.
         between = math.sqrt(self.samples * count / total) * shift
         centred = torch.cat([centred, between[None]])
         if self._scatter is not None:
             self._scatter.add(centred)
         self._trace = self._trace + centred.square().sum()
-        self._mean = self._mean + shift * (count / total)
+        self.mean = self.mean + shift * (count / total)
         self.samples = total
 
     def _remember(self, batch: Tensor) -> None:
@@ -239,6 +235,6 @@ class GaussianStatistic(Statistic):
             return
         if before <= self.keep:
             self._tail = LastRows(self._head.tail(self.last), self.last)
-            self._head = Rows(self._head.view()[: self.first].clone(), limit=self.first)
+            self._head = Rows(self._head.tensor[: self.first].clone(), limit=self.first)
         self._head.append(batch[: self.first - len(self._head)])
         self._tail.append(batch)

@@ -119,10 +119,7 @@ class NeighbourScore(Score):
 
     def __init__(self, balls: Balls) -> None:
         self.balls = balls
-
-    @property
-    def widths(self) -> dict[str, int]:
-        return {"features": self.balls.dimension}
+        self.widths = {"features": balls.dimension}
 
     def analyse(self, statistic: Any, common: Common | None = None) -> Analysis:
         self.check(statistic, least=2)

@@ -40,6 +40,8 @@ class Balls(Reference):
             )
         check_rows("reference", torch.from_numpy(given), given.shape[1])
         self.dimension, self.neighbours = given.shape[1], neighbours
+        self.count, self.device = len(given), torch.device(device)
+        """The number m of balls, and where they are."""
         self.digest = torch.tensor(list(hashlib.sha256(given.data).digest()), dtype=torch.uint8)
         """SHA-256 (32,) of the rows as they were given."""
         self.layout = (len(given), neighbours, *self.digest.tolist())
@@ -49,15 +51,6 @@ class Balls(Reference):
         self._squares = self._rows.square().sum(1)
         self.radii = torch.cat([self._radii(start, block) for start, block in self._blocks(self._rows)])
         """(m,)"""
-
-    @property
-    def count(self) -> int:
-        """The number m of balls."""
-        return len(self._rows)
-
-    @property
-    def device(self) -> torch.device:
-        return self._rows.device
 
     def inside(self, rows: Tensor) -> Iterator[Tensor]:
         """Which balls each row (b, d) is inside, some rows at a time: (≤ b, m), bool."""
@@ -154,7 +147,7 @@ class CoverageStatistic(Statistic):
     @property
     def last(self) -> Tensor:
         """Which balls the min(samples, 256) last samples are inside (·, m), bool, in log order."""
-        return unpack(self._last.copy(), self.balls.count)
+        return unpack(self._last.tensor, self.balls.count)
 
     def update(self, batch: Tensor) -> None:
         check_rows("features", batch, self.balls.dimension)

@@ -157,31 +157,14 @@ class ConditionedScore(Score):
         prompts: int | None = None,
     ) -> None:
         self.prompts = prompts
-        self.features_map = features_map
-        self.prompts_map = prompts_map
+        self.features_map, self.prompts_map = features_map, prompts_map
+        self.widths = {"features": features_map.dimension, "prompts": prompts_map.dimension}
+        self.width = features_map.width
+        """2r, the columns of every φ."""
         self.order = check_order(order)
         self.joint_map = joint_map(features_map, prompts_map)
         maps = {"joint": self.joint_map, "prompts": prompts_map, "features": features_map}
         self.entropies = {part: VendiScore(maps[part], order) for part in self.terms}
-
-    @property
-    def dimension(self) -> int:
-        """d, the columns of an output."""
-        return self.features_map.dimension
-
-    @property
-    def prompt_dimension(self) -> int:
-        """d_t, the columns of a prompt."""
-        return self.prompts_map.dimension
-
-    @property
-    def widths(self) -> dict[str, int]:
-        return {"features": self.dimension, "prompts": self.prompt_dimension}
-
-    @property
-    def width(self) -> int:
-        """2r, the columns of every φ."""
-        return self.features_map.width
 
     @property
     def needs_halves(self) -> bool:

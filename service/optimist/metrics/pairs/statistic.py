@@ -80,22 +80,10 @@ class JointStatistic(Statistic):
         self.prompts = KernelStatistic(prompts, last=last, halves=halves, prompts=list_length)
         self.features = KernelStatistic(features, last=last, halves=halves, prompts=list_length) if marginal else None
         self.list_length = list_length
-        self.layout = (features.dimension, prompts.dimension, self.width, last)
-
-    @property
-    def prompt_dimension(self) -> int:
-        """d_t, the columns of a prompt."""
-        return self.prompts.dimension
-
-    @property
-    def dimension(self) -> int:
-        """d, the columns of an output."""
-        return self.joint.dimension - self.prompts.dimension
-
-    @property
-    def width(self) -> int:
+        self.dimension, self.prompt_dimension = features.dimension, prompts.dimension
+        self.width = self.joint.width
         """2r, the columns of every φ."""
-        return self.joint.width
+        self.layout = (features.dimension, prompts.dimension, self.width, last)
 
     @property
     def listed(self) -> ListedPrompts | None:

@@ -79,7 +79,7 @@ class TraceFollower:
                 self._rows = Rows(rows.new_empty(0, self._width))
             self._rows.append(rows)
         if self._rows is not None and self.count <= min(GRAM_ROWS, self._width):
-            self._grow_gram(self._rows.view(), rows)
+            self._grow_gram(self._rows.tensor, rows)
             return
         self._gram = None
         if self._low is not None and self._low.append(*self._coordinates(rows)):
@@ -96,7 +96,7 @@ class TraceFollower:
     @property
     def bytes(self) -> int:
         """Bytes of memory, without the factor."""
-        rows = None if self._rows is None else self._rows.view()
+        rows = None if self._rows is None else self._rows.tensor
         held = [part.nbytes for part in (rows, self._gram, self._basis) if part is not None]
         return sum(held) + (0 if self._low is None else self._low.bytes)
 
@@ -104,7 +104,7 @@ class TraceFollower:
     def value(self) -> float | None:
         """Tr f, or None if only another way is accurate enough."""
         if self._gram is not None and self._rows is not None:
-            rows, eigenvalues = self._rows.view(), torch.linalg.eigvalsh(self._gram)
+            rows, eigenvalues = self._rows.tensor, torch.linalg.eigvalsh(self._gram)
             if self._order == 0.5:
                 return root_trace(eigenvalues, lambda: rows)
             return trace_of(eigenvalues.clamp_min(0.0), self._order)
@@ -130,7 +130,7 @@ class TraceFollower:
         """Refresh the spectrum if rounding is small in the trace and f has a sum, else retry only after a cycle."""
         limit = cycle(self.count, self._width)
         if self._rows is not None and self.count <= SHARE * self._width:
-            rows = self._rows.view()
+            rows = self._rows.tensor
             eigenvalues, vectors = eigen_basis(symmetric_product(rows, rows.T))
             eigenvalues = eigenvalues.clamp_min(0.0)
             # Directions that come from rounding are left out: no row has a part in them.
@@ -138,7 +138,7 @@ class TraceFollower:
             self._basis = (vectors[:, kept].T @ rows) / eigenvalues[kept].sqrt()[:, None]
             spectrum, beside = eigenvalues[kept], self._width
         else:
-            rows = None if self._rows is None else self._rows.view()
+            rows = None if self._rows is None else self._rows.tensor
             eigenvalues, vectors = eigen_basis(scatter() if rows is None else symmetric_product(rows.T, rows))
             spectrum = eigenvalues.clamp_min(0.0)
             # Of fewer rows than the width, the smallest ones are exactly zero.

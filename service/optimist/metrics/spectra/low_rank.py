@@ -173,7 +173,7 @@ class LowRankTrace:
     def bytes(self) -> int:
         """Bytes of rows and factors, which grow with every row."""
         panels = [part for panel in self._panels for part in panel]
-        rows = (self._rows.view(), self._wholes.view())
+        rows = (self._rows.tensor, self._wholes.tensor)
         return sum(part.nbytes for part in [self._resolvents, *rows, self._left, self._corner, *panels])
 
     @property
@@ -200,11 +200,11 @@ class LowRankTrace:
     def _append(self, block: Tensor, whole: Tensor | None = None) -> bool:
         self._rows.append(block)
         scaled = self._resolvents[:, None] * block
-        products = (scaled.flatten(0, 1) @ self._rows.view().T).view(len(scaled), len(block), -1)
+        products = (scaled.flatten(0, 1) @ self._rows.tensor.T).view(len(scaled), len(block), -1)
         if whole is not None:
             # Outside, all nodes' resolvents are multiples of one matrix.
             self._wholes.append(whole)
-            products += self._beyond * (whole @ self._wholes.view().T - block @ self._rows.view().T)
+            products += self._beyond * (whole @ self._wholes.tensor.T - block @ self._rows.tensor.T)
             block = whole
         settled = self._left.shape[-1]
         left = self._empty(len(scaled), len(block), settled)

@@ -108,7 +108,7 @@ class ListedPrompts(Stateful):
     @property
     def last(self) -> Tensor:
         """The prompts (b) of the last samples, in log order, `UNKNOWN` among them."""
-        held = self._held[-self._last :] if isinstance(self._held, Tensor) else self._held.copy()
+        held = self._held[-self._last :] if isinstance(self._held, Tensor) else self._held.tensor
         return held[:, 0]
 
     @property

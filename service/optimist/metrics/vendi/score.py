@@ -111,6 +111,8 @@ class VendiScore(Score):
         prompts: int | None = None,
     ) -> None:
         self.feature_map = feature_map
+        self.dimension, self.width = feature_map.dimension, feature_map.width
+        self.widths = {"features": feature_map.dimension}
         self.prompts = prompts
         self.order = check_order(order)
         if truncation is not None and not 1 <= truncation <= feature_map.width:
@@ -123,14 +125,6 @@ class VendiScore(Score):
     def offers(self) -> frozenset[str]:
         """Mixtures where the score is a smooth function of the whole spectrum, and modes at every order."""
         return frozenset({"modes", "mixtures"} if self.truncation is None and self.order < math.inf else {"modes"})
-
-    @property
-    def dimension(self) -> int:
-        return self.feature_map.dimension
-
-    @property
-    def width(self) -> int:
-        return self.feature_map.width
 
     @property
     def ceiling(self) -> int:
@@ -146,10 +140,6 @@ class VendiScore(Score):
     def needs_halves(self) -> bool:
         """True if its de-biased estimate reads the two half-streams (decisions.md §2)."""
         return self.truncation is not None or self.order > 2.0
-
-    @property
-    def widths(self) -> dict[str, int]:
-        return {"features": self.dimension}
 
     def statistic(self, halves: bool = True) -> KernelStatistic:
         """An empty statistic on the feature map's device.

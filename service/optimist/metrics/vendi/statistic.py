@@ -131,6 +131,7 @@ class KernelStatistic(Statistic):
         if last < 0:
             raise FixError(f"need last ≥ 0, not {last}")
         self.feature_map = feature_map
+        self.dimension, self.width = feature_map.dimension, feature_map.width
         self.last = last
         self.halves = halves
         self.parities = (0, 1) if halves else (0,)
@@ -142,15 +143,6 @@ class KernelStatistic(Statistic):
         self._moments: dict[int, SymmetricSum] = {}
         self.list_length = prompts
         self.listed = None if prompts is None else ListedPrompts(prompts, self.width, last, feature_map.device)
-
-    @property
-    def dimension(self) -> int:
-        """d, the columns of a batch."""
-        return self.feature_map.dimension
-
-    @property
-    def width(self) -> int:
-        return self.feature_map.width
 
     @property
     def moment(self) -> Tensor:
@@ -171,13 +163,13 @@ class KernelStatistic(Statistic):
     @property
     def rows(self) -> Tensor | None:
         """All φ (samples, width) in log order while samples ≤ width, else None."""
-        return self._rows.view() if self.holds_rows else None
+        return self._rows.tensor if self.holds_rows else None
 
     @property
     def last_rows(self) -> Tensor:
         """The last min(samples, `last`) φ, in log order."""
         # A copy: the last bit of a sum depends on where its rows begin in memory.
-        return self._rows.tail(self.last) if self.holds_rows else self._tail.copy()
+        return self._rows.tail(self.last) if self.holds_rows else self._tail.tensor
 
     def times(self, rows: Tensor) -> Tensor:
         """Rows (b, width) times S (b, width)."""
@@ -192,7 +184,7 @@ class KernelStatistic(Statistic):
     def half_moment(self, parity: int) -> Tensor:
         """Σ φφᵀ (width, width) over the samples of even (0) or odd (1) index. Raises FixError where not kept."""
         if self.holds_rows:
-            half = self._rows.view()[parity::2]
+            half = self._rows.tensor[parity::2]
             return half.T @ half
         if not self.halves:
             raise FixError("the halves of the stream are kept only with halves=True")
@@ -201,7 +193,7 @@ class KernelStatistic(Statistic):
     def part(self, half: Half | None = None) -> SecondMoment:
         """Σ φφᵀ over the samples of even (0) or odd (1) index, None: over all. Raises FixError where not kept."""
         if self.holds_rows:
-            rows = self._rows.view()
+            rows = self._rows.tensor
             return SecondMoment(rows if half is None else rows[half::2].clone())
         if half is None:
             return SecondMoment(sums=[*self._moments.values()], count=self.samples)
@@ -251,9 +243,9 @@ class KernelStatistic(Statistic):
     def _build(self) -> None:
         """Turn the rows into the sums, keeping the last of them."""
         if self.listed is not None:
-            self.listed.drop_rows(self._rows.view())
+            self.listed.drop_rows(self._rows.tensor)
         self._begin_sums()
-        self._accumulate(self._rows.view(), 0)
+        self._accumulate(self._rows.tensor, 0)
         self._tail = LastRows(self._rows.tail(self.last), self.last)
         self._rows = Rows(self._no_rows(), limit=self.width)
 
