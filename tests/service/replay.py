@@ -10,14 +10,14 @@ from pathlib import Path
 from optimist.archive.file import Archive
 from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.question import Question
-from optimist.estimation.stored import Logged, take
+from optimist.estimation.stored import take
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.goals.mixture import ForMixture
 from optimist.experiments.goals.registry import goal_named
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.policies import Arm
-from optimist.records import ExperimentState
+from optimist.records import ExperimentState, LogEntry
 from optimist.simulation.sources.files import question_in
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment, Pick
@@ -146,7 +146,7 @@ class ReplayedMixtures:
     def __init__(self, archive: Archive, estimators: Mapping[str, StreamingEstimator]) -> None:
         """estimators: of all generators in order, begun anew; none where nothing could be scored."""
         self._estimators = estimators
-        self._logs: dict[str, Iterator[Logged]] = {
+        self._logs: dict[str, Iterator[LogEntry]] = {
             name: (entry for page in archive.log(ordinal) for entry in page) for ordinal, name in enumerate(estimators)
         }
         self._read = dict.fromkeys(estimators, 0)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.estimation.paired import Indices, runs_of
+from optimist.estimation.paired import runs_of
 from optimist.estimation.question import Question, prepared
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.routing.features import ContextSettings
 from optimist.numerics.routing.prompts import RoutedPrompt
+from optimist.records import LogEntry
 from optimist_client import tensors
 from optimist_client.config import ExperimentConfig
 from optimist_client.metrics import Metric
@@ -23,55 +24,6 @@ from optimist_client.models import Experiment
 
 _CONTEXTS = "context."
 """Before the names of what the first contexts have fixed."""
-
-
-class Logged(Protocol):
-    """A batch as it stands in the log of a generator."""
-
-    @property
-    def seq(self) -> int:
-        """Its position in the log."""
-        ...
-
-    @property
-    def pick(self) -> int:
-        """Number of the pick that it was recorded for, 0 for none."""
-        ...
-
-    @property
-    def rows(self) -> int:
-        """How many rows count."""
-        ...
-
-    @property
-    def digest(self) -> str:
-        """`tensors.digest` of the arrays that were accepted."""
-        ...
-
-    @property
-    def body(self) -> bytes:
-        """The arrays as safetensors."""
-        ...
-
-    @property
-    def prompts(self) -> str:
-        """The index of each row's prompt in a fixed list, with commas between; "" where they are not known."""
-        ...
-
-    @property
-    def indices(self) -> Indices:
-        """The indices of the first rows that count in the generator's sequence; the others have none."""
-        ...
-
-    @property
-    def counted(self) -> tuple[int, ...]:
-        """Which rows of the body count, as runs of first and length; empty: all."""
-        ...
-
-    @property
-    def context(self) -> bytes:
-        """`RoutedPrompt.pack` of the prompt that it was made for; empty where prompts are not routed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +114,7 @@ def unpack_kernels(open_question: Question, fitted: bytes) -> Question:
     return open_question.closed(found, settings)
 
 
-def batch_of(entry: Logged) -> tuple[dict[str, Tensor], list[str]]:
+def batch_of(entry: LogEntry) -> tuple[dict[str, Tensor], list[str]]:
     """The tensors (n, …) of the rows of a logged batch that count by name, float64, and their ids.
 
     A row without an id gets "<pick>:<row>", or "@<seq>:<row>" by its log position where no pick asked for it. Raises
@@ -194,7 +146,7 @@ def batch_of(entry: Logged) -> tuple[dict[str, Tensor], list[str]]:
     )
 
 
-def _counted_of(entry: Logged) -> NDArray[np.int64] | None:
+def _counted_of(entry: LogEntry) -> NDArray[np.int64] | None:
     """The rows of the body that count, ascending; None for all. Raises ValueError where they are not `entry.rows`."""
     if not entry.counted:
         return None
@@ -205,7 +157,7 @@ def _counted_of(entry: Logged) -> NDArray[np.int64] | None:
     return rows
 
 
-def prompt_indices_of(entry: Logged) -> Tensor | None:
+def prompt_indices_of(entry: LogEntry) -> Tensor | None:
     """The index of the prompt of each row that counts in a fixed list (rows,); None where they are not known."""
     if not entry.prompts:
         return None
@@ -213,14 +165,14 @@ def prompt_indices_of(entry: Logged) -> Tensor | None:
     return found if counted is None else found[torch.from_numpy(counted)]
 
 
-def routed_prompt_of(entry: Logged) -> RoutedPrompt:
+def routed_prompt_of(entry: LogEntry) -> RoutedPrompt:
     """The prompt that a batch was made for. Raises ValueError where there is none, or where it cannot be read."""
     if not entry.context:
         raise ValueError("the batch has no context of a prompt")
     return replace(RoutedPrompt.unpack(entry.context), position=entry.seq, pick=entry.pick)
 
 
-def take(estimator: StreamingEstimator, entry: Logged) -> Taken:
+def take(estimator: StreamingEstimator, entry: LogEntry) -> Taken:
     """Add a logged batch to an estimator. A batch that cannot be read is skipped: its rows count, its numbers do not.
 
     An estimator that routes prompts cannot read a batch without the prompt that it was made for.

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from optimist.metrics.rows import check_size
 from optimist.numerics.batches import LARGEST
 from optimist_client.errors import FixError
 
@@ -180,8 +181,5 @@ def _matrix(values: ArrayLike | Tensor, name: str, device: torch.device | str) -
     matrix = source.detach().to(device, torch.float64, copy=True)
     if matrix.ndim != 2 or matrix.numel() == 0:
         raise FixError(f"{name} must be a matrix with entries, not of shape {tuple(matrix.shape)}")
-    # Written so that NaN fails it too, and takes no memory: a map may be large.
-    lowest, highest = matrix.aminmax()
-    if not bool((lowest >= -LARGEST) & (highest <= LARGEST)):
-        raise FixError(f"{name} must be finite and at most {LARGEST:g} in magnitude")
+    check_size(name, matrix)
     return matrix

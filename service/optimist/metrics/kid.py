@@ -14,7 +14,7 @@ from optimist.metrics.base import Analysis, Score, Statistic, linear_share
 from optimist.metrics.implementations import Setting, reference_of
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.pair_sums import PairSums, PooledMean, standard_error
-from optimist.metrics.rows import Rows, check_rows, copied
+from optimist.metrics.rows import Rows, check_rows, check_size, copied
 from optimist.numerics.pairing import COMMON, LATER
 from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.skewness import skewness
@@ -24,6 +24,7 @@ from optimist_client.references import some_places
 
 LARGEST = 1e20
 """Largest entry of a row: squares of the kernel then fit a float64."""
+SCALE = ", as the cubic kernel grows with its sixth power: scale them"
 REAL_PIECE = 4096
 """Real rows whose kernels with other rows are computed at once."""
 
@@ -47,7 +48,7 @@ class RealRows(Reference):
         self.rows = torch.from_numpy(rows).to(device, torch.float64)
         self.device = self.rows.device
         self.dimension = rows.shape[1]
-        check_size("reference", self.rows)
+        check_size("reference", self.rows, LARGEST, SCALE)
         order = torch.from_numpy(np.random.default_rng(0).permutation(len(rows)))
         total, pairs = 0.0, 0
         means: list[Tensor] = []
@@ -68,13 +69,6 @@ class RealRows(Reference):
     def witness(self, rows: Tensor) -> Tensor:
         """The mean kernel (b,) of rows (b, d) with the real ones."""
         return torch.stack([cubic(rows, some).sum(1) for some in self.rows.split(REAL_PIECE)]).sum(0) / len(self.rows)
-
-
-def check_size(name: str, rows: Tensor) -> None:
-    """Raise FixError if an entry is so large that squares of the kernel would overflow."""
-    low, high = (float(end) for end in torch.aminmax(rows))
-    if not -LARGEST <= low <= high <= LARGEST:
-        raise FixError(f"{name}: the cubic kernel takes entries of at most {LARGEST:g} in size: scale them")
 
 
 BLOCK = 2000
@@ -139,7 +133,7 @@ class BlockStatistic(Statistic):
 
     def update(self, batch: Tensor) -> None:
         check_rows("features", batch, self.real.dimension)
-        check_size("features", batch)
+        check_size("features", batch, LARGEST, SCALE)
         rows = copied(batch, self.real.device)
         while len(rows):
             take = min(PIECE, self.block - len(self._rows))

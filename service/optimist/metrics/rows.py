@@ -44,11 +44,16 @@ def check_rows(name: str, rows: Tensor, columns: int) -> None:
     """Raise FixError unless `rows` are (b ≥ 1, columns) of any real dtype, finite and of sane size."""
     if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] != columns:
         raise FixError(f"expected {name} of shape (b ≥ 1, {columns}), not {tuple(rows.shape)}")
+    check_size(name, rows)
+
+
+def check_size(name: str, rows: Tensor, largest: float = LARGEST, why: str = "") -> None:
+    """Raise FixError unless all numbers are finite and at most `largest` in size."""
     # Without a copy of the batch. As Python floats, because float16 would turn 1e30 into infinity.
     low, high = (float(end) for end in torch.aminmax(rows))
     # Written so that NaN fails it too.
-    if not -LARGEST <= low <= high <= LARGEST:
-        raise FixError(f"{name} must be finite and at most {LARGEST:g} in magnitude")
+    if not -largest <= low <= high <= largest:
+        raise FixError(f"{name} must be finite and at most {largest:g} in magnitude{why}")
 
 
 def copied(rows: Tensor, device: torch.device) -> Tensor:

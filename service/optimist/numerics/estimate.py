@@ -107,30 +107,15 @@ class Estimate:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, infinite bounds as None (JSON has no infinity)."""
+        """Plain values for JSON, infinite bounds as None (JSON has no infinity). What is as usual is left out."""
         fields = {name: getattr(self, name) for name in self.__slots__}
-        for name in ("lower", "upper", "optimistic"):
-            fields[name] = fields[name] if math.isfinite(fields[name]) else None
-        fields["warnings"] = list(self.warnings)
-        if self.floor == 0.0:
-            del fields["floor"]  # as in stored estimates of versions without other floors
-        if self.bracket is None:
-            del fields["bracket"]
-        else:
-            fields["bracket"] = list(self.bracket)
-        if self.pairing is None:
-            del fields["pairing"]
-        else:
+        fields |= {name: None for name in ("lower", "upper", "optimistic") if not math.isfinite(fields[name])}
+        fields |= {name: list(value) for name, value in fields.items() if isinstance(value, tuple)}
+        if self.pairing is not None:
             fields["pairing"] = self.pairing.to_dict()
-        if self.value_skewness is None:
-            del fields["value_skewness"]
-        if self.change is None:
-            del fields["change"]
-        else:
+        if self.change is not None:
             fields["change"] = asdict(self.change)
-        if not self.strict:
-            del fields["strict"]
-        return fields
+        return {name: value for name, value in fields.items() if name not in _USUAL or value != _USUAL[name]}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Estimate:
@@ -140,14 +125,15 @@ class Estimate:
         known["upper"] = math.inf if known["upper"] is None else known["upper"]
         if known["optimistic"] is None:
             known["optimistic"] = known["lower"] if known["lower_is_better"] else known["upper"]
-        known["warnings"] = tuple(known["warnings"])
-        if "bracket" in known:
-            known["bracket"] = tuple(known["bracket"])
+        known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
         if "change" in known:
             known["change"] = Change(**known["change"])
         if "pairing" in known:
             known["pairing"] = Pairing.from_dict(known["pairing"])
         return cls(**known)
+
+
+_USUAL = {"floor": 0.0, "strict": False, **dict.fromkeys(("bracket", "pairing", "value_skewness", "change"))}
 
 
 def natural(value: float, scale: Scale, floor: float | None = 0.0) -> float:

@@ -88,7 +88,8 @@ def cross_fitted(
 
 @dataclass(frozen=True)
 class Fitted:
-    """The findings of the halves on the mixture, as losses on the metric's scale."""
+    """The findings on a mixture, and on the best single generator by the same samples, as losses on the metric's
+    scale."""
 
     weights: Floats
     loss: float
@@ -113,7 +114,7 @@ class Fitted:
         weights = [minimise(half) for half in halves]
         others = halves[::-1]
         scored = [
-            _Scored.from_weights(other, shared.of_half(other.samples), fitted, best)
+            cls.from_weights(other, shared.of_half(other.samples), fitted, best)
             for other, fitted in zip(others, weights, strict=True)
         ]
         mean = 0.5 * (weights[0] + weights[1])
@@ -129,26 +130,15 @@ class Fitted:
             apart=np.abs(weights[0] - weights[1]),
         )
 
-
-@dataclass(frozen=True)
-class _Scored:
-    """Weights as samples score them that did not choose them, and the best single generator by the same samples."""
-
-    loss: float
-    error: float
-    gain: float
-    gain_error: float
-    slacks: Floats
-    slack_errors: Floats
-    covariance: Floats
-
     @classmethod
-    def from_weights(cls, objective: Objective, shared: SharedChance, weights: Floats, best: int) -> _Scored:
+    def from_weights(cls, objective: Objective, shared: SharedChance, weights: Floats, best: int) -> Fitted:
+        """Weights as samples score them that did not choose them."""
         mixture = objective.analyse(weights, slopes=True)
         single = objective.analyse(np.eye(len(weights))[best])
         slack_rows = [_slacks(weights, rows) for rows in mixture.slope_rows]
         slack_common = [None if rows is None else _slacks(weights, rows) for rows in mixture.common_slopes]
         return cls(
+            weights=weights,
             loss=mixture.loss,
             error=_error(mixture, shared),
             gain=single.loss - mixture.loss,
@@ -156,6 +146,7 @@ class _Scored:
             slacks=float(weights @ mixture.slopes) - mixture.slopes,
             slack_errors=np.sqrt(shared.variances(slack_rows, slack_common)),
             covariance=shared.covariance(slack_rows, slack_common),
+            apart=np.zeros_like(weights),
         )
 
 
