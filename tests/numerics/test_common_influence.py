@@ -21,7 +21,7 @@ from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.inception import InceptionScore, entropy
-from optimist.metrics.pairs.declared import ConditionalVendi, InformationVendi
+from optimist.metrics.pairs import ConditionalVendi, InformationVendi
 from optimist.metrics.vendi.influence import entropy_influence
 from optimist.metrics.vendi.listed import UNKNOWN, list_influence, mean_variance
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import GaussianFourier
-from optimist.metrics.pairs.declared import (
+from optimist.metrics.pairs import (
     ConditionalVendi,
     ConditionedScore,
     InformationVendi,
+    JointStatistic,
     exact_spectra,
 )
-from optimist.metrics.pairs.statistic import JointStatistic
 from optimist.metrics.vendi.declared import exact_spectrum
 from optimist.metrics.vendi.influence import entropy_influence
 from optimist.metrics.vendi.score import VendiScore

@@ -14,7 +14,7 @@ from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
-from optimist.metrics.pairs.declared import ConditionalVendi, InformationVendi
+from optimist.metrics.pairs import ConditionalVendi, InformationVendi
 from optimist.metrics.spectra.cross_entropy import LeaveOneOut
 from optimist.metrics.vendi.score import VendiScore
 from optimist.metrics.vendi.spectrum import floored_at, log_vendi, weights_of

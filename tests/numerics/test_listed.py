@@ -10,7 +10,7 @@ import torch
 
 from optimist.experiments.slices import prompt_order
 from optimist.metrics.feature_maps import GaussianFourier
-from optimist.metrics.pairs.declared import ConditionalVendi, InformationVendi
+from optimist.metrics.pairs import ConditionalVendi, InformationVendi
 from optimist.metrics.vendi.listed import UNKNOWN, ListedPrompts, mean_variance, reweighted_mean
 from optimist.metrics.vendi.score import RenyiKernelEntropy
 

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier
 from optimist.metrics.modes import Mode
-from optimist.metrics.pairs.declared import (
+from optimist.metrics.pairs import (
     ConditionalVendi,
     ConditionedScore,
     InformationVendi,
+    JointStatistic,
     prompt_groups,
 )
-from optimist.metrics.pairs.statistic import JointStatistic
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
 from optimist.metrics.vendi.spectrum import log_vendi, spectrum_of_rows

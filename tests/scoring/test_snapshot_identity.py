@@ -15,7 +15,7 @@ from optimist.metrics.fid.declared import FrechetTheoremBound
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.inception import InceptionScore
-from optimist.metrics.pairs.declared import ConditionalVendi, InformationVendi
+from optimist.metrics.pairs import ConditionalVendi, InformationVendi
 from optimist.metrics.vendi.declared import KernelTheoremBound
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
 from optimist.scoring.cached import _meaning

@@ -10,7 +10,7 @@ import torch
 
 from optimist.estimation.question import declared_of
 from optimist.metrics.implementations import Setting, make_metric
-from optimist.metrics.pairs.declared import ConditionedScore
+from optimist.metrics.pairs import ConditionedScore
 from optimist.simulation.digits.generators import TEXTS, PromptIgnoring, classes
 
 FOLLOWING = {"class-gaussian-0.3", "class-gaussian-0.7", "class-gmm-4", "class-kde-0.05", "class-kde-0.1"}

@@ -15,11 +15,10 @@ from streams import assert_bit_identical, fed, rows_of
 from torch import Tensor
 
 from optimist.estimation.streaming import StreamingEstimator
+from optimist.metrics import neighbours as balls_module
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.implementations import Setting, make_metric, make_reference
-from optimist.metrics.neighbours import statistic as balls_module
-from optimist.metrics.neighbours.declared import CoverageScore, analyse_coverage, extrapolated, missed
-from optimist.metrics.neighbours.statistic import LAST, Balls, pack, unpack
+from optimist.metrics.neighbours import LAST, Balls, CoverageScore, analyse_coverage, extrapolated, missed, pack, unpack
 from optimist.numerics.real_data import RealData
 from optimist.policies.contrasts import contrasts_of
 from optimist_client.metrics import Coverage, Density, Metric, Precision

@@ -1,1 +1,0 @@
-"""Scores of pairs of a sample and its prompt: Conditional-Vendi and Information-Vendi (equations.md §4)."""
