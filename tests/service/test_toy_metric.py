@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -53,6 +54,35 @@ def test_in_memory():
         name = evaluation.ask()
         evaluation.tell(name, rows(name, 5, step))
     assert evaluation.decision().best == "low"
+
+
+def test_saved_and_loaded(tmp_path: Path):
+    """What its statistic declares as its state is all that a saved evaluation needs."""
+    evaluation = Evaluation(list(MEANS), metric=ColumnMean(column=3))
+    for step in range(8):
+        name = evaluation.ask()
+        evaluation.tell(name, rows(name, 5, step))
+    evaluation.save(tmp_path / "saved")
+    loaded = Evaluation.load(tmp_path / "saved")
+    assert loaded.estimates() == evaluation.estimates()
+    for step in range(8, 20):
+        name = evaluation.ask()
+        assert loaded.ask() == name
+        for one in (evaluation, loaded):
+            one.tell(name, rows(name, 5, step))
+    assert loaded.estimates() == evaluation.estimates()
+
+
+def test_on_files(tmp_path: Path):
+    for name in ("low", "high"):
+        np.save(tmp_path / f"{name}.npy", rows(name, 60, 0))
+    command = [sys.executable, "-m", "optimist.cli", "score", "low.npy", "high.npy", "--json"]
+    done = subprocess.run(
+        [*command, "--metric=column-mean:column=3"], env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    found = {row["name"]: row["score"] for row in json.loads(done.stdout)}
+    assert found == pytest.approx({name: rows(name, 60, 0)[:, 3].mean() for name in ("low", "high")})
 
 
 def test_in_the_service_as_in_memory(client: Optimist):
