@@ -39,7 +39,7 @@ CASES: dict[str, tuple[Callable[[], Score], Callable[..., Bound], str]] = {
     "is": (
         lambda: InceptionScore(4),
         InfluenceBound,
-        "e65b0921adcfe2db00566865141c3e6c3fb69d0735b32634ff8f861ccb51aa6b",
+        "4763741a4fedc2c4cd6ac3397b5664ed59d8e465b8c6cd09eafd9f6b1632882e",
     ),
     "rke": (
         lambda: RenyiKernelEntropy(fourier()),

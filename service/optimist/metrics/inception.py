@@ -182,6 +182,7 @@ def analyse_inception(statistic: ClassStatistic, plug_in: float, common: Tensor 
             "miller_madow": miller_madow,
             "influence_variance": influence_variance,
             "second_order_variance": second_order,
+            "plain_error": math.sqrt(plain),
         },
         selection_error=error,
         stopping_error=error,

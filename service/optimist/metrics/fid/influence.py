@@ -175,9 +175,11 @@ class FrechetInfluence:
             plug_in=plug_in,
             estimate=estimate,
             details={
+                "extrapolated": extrapolated,
                 "influence_variance": influence_variance,
                 "second_order_variance": second_order,
                 "plain_error": math.sqrt(plain),
+                "jackknife_error": math.sqrt(jackknife),
             },
             selection_error=math.hypot(math.sqrt(inflated), 0.02 * extrapolated),
             stopping_error=math.hypot(math.sqrt(0.5 * (inflated + jackknife)), 0.05 * extrapolated),
