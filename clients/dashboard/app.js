@@ -82,6 +82,17 @@ function failed(error) {
   );
 }
 
+// A menu closes with Escape, and with a click elsewhere.
+function closeMenus(besides, focus) {
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (menu.contains(besides)) continue;
+    menu.open = false;
+    if (focus) menu.firstChild.focus();
+  }
+}
+document.addEventListener("keydown", ({ key }) => key === "Escape" && closeMenus(null, true));
+document.addEventListener("pointerdown", ({ target }) => closeMenus(target, false));
+
 window.addEventListener("hashchange", async () => {
   await route();
   if (location.hash !== "#main") main.focus();

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pages import WAIT, OpenPage, serious_violations_of_both_schemes
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 from processes import Service
 from redis import Redis
 
@@ -317,26 +317,64 @@ def test_an_unknown_experiment_is_said_to_be_unknown(open_page: OpenPage):
     expect(page.get_by_role("heading", name="Experiments", exact=True)).to_be_visible()
 
 
+def tab_to(page: Page, target: Locator) -> None:
+    """Press Tab until an element has the focus, which has to be seen there."""
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        if target.evaluate("element => element === document.activeElement"):
+            outline = target.evaluate("element => getComputedStyle(element).outlineStyle")
+            assert outline != "none", "the focus is not to be seen"
+            return
+    raise AssertionError(f"Tab does not lead to {target}")
+
+
 @pytest.mark.long
-def test_it_works_by_keyboard(open_page: OpenPage, experiment: Experiment):
+def test_it_works_by_keyboard_alone(open_page: OpenPage, experiment: Experiment):
+    work(experiment, 60)
     page = open_page("/")
     page.wait_for_selector(".line")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
-    page.get_by_role("link", name=experiment.name, exact=True).focus()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search")).to_be_focused()
+    page.keyboard.type(experiment.name)
+    expect(page.locator(".line")).to_have_count(1)
+    tab_to(page, page.get_by_role("checkbox", name=f"Select {experiment.name}"))
+    page.keyboard.press("Space")
+    menu = page.locator("summary", has_text="1 selected")
+    page.keyboard.press("Shift+Tab")  # past the region that scrolls, and the headings
+    for _ in range(20):
+        if menu.evaluate("element => element === document.activeElement"):
+            break
+        page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Add a tag …")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Add a tag …")).to_be_hidden()
+    expect(menu).to_be_focused()
+    tab_to(page, page.get_by_role("link", name=experiment.name, exact=True))
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
     expect(page.get_by_role("heading", level=1)).to_have_text(experiment.name)
-    page.get_by_role("button", name="Pause bad").focus()
-    page.keyboard.press("Space")
-    resume = page.get_by_role("button", name="Resume bad")
-    expect(resume).to_be_focused()  # drawing anew takes the focus from nobody
-    page.get_by_role("button", name="Retire bad").focus()
+    tab_to(page, page.get_by_role("button", name="Stop"))
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
-    assert [one.state for one in experiment.report().standings] == ["active", "paused", "active"]
+    expect(page.get_by_role("button", name="Stop")).to_be_focused()
+    tab_to(page, page.get_by_role("button", name="Pause bad"))
+    page.keyboard.press("Space")
+    resume = page.get_by_role("button", name="Resume bad")
+    expect(resume).to_be_focused()  # drawing anew takes the focus from nobody
+    tab_to(page, page.get_by_label("Budget, in samples"))
+    page.keyboard.type("500")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("60 of 500 samples are spent.")).to_be_visible()
+    tab_to(page, page.locator("#how > summary"))
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Estimated regret")).to_be_visible()
+    report = experiment.report()
+    assert ([one.state for one in report.standings], report.budget) == (["active", "paused", "active"], 500)
 
 
 def test_axe_finds_no_serious_violation(open_page: OpenPage, experiment: Experiment, axe: str):
