@@ -110,5 +110,5 @@ function ticks(curves, width) {
   const seenOf = (values) => values.filter((value) => value >= least && value <= most);
   const perLabel = (values) => (width * Math.log10(values[1] / values[0])) / Math.log10(most / least);
   const shown = seenOf(steps.find((values) => most === least || perLabel(values) >= LABEL) ?? steps[2]);
-  return { type: "log", ticks: shown.map((value) => [value, count(value)]) };
+  return shown.length > 1 ? { type: "log", ticks: shown.map((value) => [value, count(value)]) } : { type: "log" };
 }

@@ -181,9 +181,7 @@ function known(report, config, perSecond) {
     ["Policy", `${config.policy}, ${isRouter ? tries(config) : `batches of ${config.batch_size}`}`],
   ];
   const ratio = report.optimal_pick_ratio;
-  if (report.view === "standings") {
-    facts.push(["Given to the current leader", ratio === null ? "–" : `${share(ratio)} of the batches`]);
-  }
+  if (report.view === "standings" && ratio !== null) facts.push(["Given to the current leader", `${share(ratio)} of the batches`]);
   if (report.cost !== undefined) {
     facts.splice(1, 0, ["Cost", ...spent(report.cost, report.max_cost ?? null, cost, "Budget of cost spent")]);
   }
