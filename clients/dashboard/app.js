@@ -82,8 +82,9 @@ function failed(error) {
   );
 }
 
-// A menu closes with Escape, and with a click elsewhere.
+// A menu closes with Escape, and with a click elsewhere, but not while it asks for something.
 function closeMenus(besides, focus) {
+  if (document.querySelector("dialog[open]")) return;
   for (const menu of document.querySelectorAll("details.menu[open]")) {
     if (menu.contains(besides)) continue;
     menu.open = false;
