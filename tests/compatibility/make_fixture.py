@@ -45,7 +45,7 @@ def main() -> int:
         held = json.loads((Path(directory) / "lock").read_bytes())
         with Redis(unix_socket_path=f"{held['runtime']}/redis.sock") as redis:
             # The logs of this one are longer than its statistics.
-            while redis.hlen("optimist:{trimmed}:snapshots") < 2:
+            while sum(name.endswith(b":snapshot") for name in redis.hkeys("optimist:{trimmed}:units")) < 2:
                 time.sleep(0.05)
             keys = {key: redis.dump(key) for key in sorted(redis.keys()) if redis.ttl(key) == -1}
         dumps = {key.decode(): base64.b64encode(dump).decode() for key, dump in keys.items()}

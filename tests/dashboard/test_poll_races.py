@@ -22,7 +22,8 @@ async def make(store: Store, generators: list[str], instance: str) -> None:
     """An experiment "x" with three batches of its last generator."""
     config = config_of(name="x", generators=generators, metric="is", dimension=3)
     experiment = experiment_of(config, created=1.0, instance=instance)
-    await store.create_experiment("x", experiment.model_dump_json(), generators, 0.0, instance=instance)
+    text = experiment.model_dump_json()
+    await store.create_experiment("x", text, generators, 0.0, instance=instance, labels=["is"])
     for number in range(3):
         await store.append("x", len(generators) - 1, f"key {number}", Contents("digest", 5, b"body"))
 

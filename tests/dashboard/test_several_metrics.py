@@ -87,7 +87,7 @@ def test_damage_of_a_watched_metric_is_shown_where_it_is(open_page: OpenPage, re
     with ThreadPoolExecutor(1) as pool:
         pool.submit(asyncio.run, write_watched_experiment(redis_server.url, "harmed", 3)).result()
     with Redis(unix_socket_path=redis_server.url.removeprefix("unix://")) as redis:
-        redis.hset(experiment_key("harmed", "scoring_errors"), "1:rke", "CorruptData: <b>torn</b>")
+        redis.hset(experiment_key("harmed", "units"), "1:rke:error", "CorruptData: <b>torn</b>")
     page = open_page("/#/e/harmed")
     card = page.get_by_role("region", name="Metrics", exact=True)
     expect(card.locator("td .badge.incomplete")).to_have_count(1)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from itertools import product
 
 import numpy as np
 from configs import config_of, experiment_of
 from redis import Redis
 
 from optimist.numerics.estimate import Estimate
-from optimist.records import HISTORY, ExperimentState, GeneratorState, WatchedState
+from optimist.records import HISTORY, ExperimentState, GeneratorState, UnitState
 from optimist.store import open_store
 from optimist.store.keys import experiment_key
 
@@ -58,14 +59,13 @@ async def write_long_experiment(redis_url: str, name: str, rounds: int, count: i
             seq=batches[g],
             due_samples=BATCH * batches[g],
             due_seq=batches[g],
-            estimate_seq=batches[g],
-            estimate=json.dumps(estimate(g, BATCH * batches[g]).to_dict()),
+            units={"is": UnitState(batches[g], json.dumps(estimate(g, BATCH * batches[g]).to_dict()))},
         )
         for g, generator in enumerate(generators(count))
     ]
     config = config_of(name=name, generators=generators(count), metric="is", dimension=10, stop=False)
     made = experiment_of(config, created=time.time(), instance=uuid.uuid4().hex)
-    stored = ExperimentState(rounds, rounds, states, instance=made.instance)
+    stored = ExperimentState(rounds, rounds, states, instance=made.instance, labels=("is",))
     async with open_store(redis_url) as store, store.restoring(name) as restoration:
         await restoration.commit(made.model_dump_json(), config.rescore_growth, stored, history.tobytes(), {})
     _write_curves(redis_url, name, history, count)
@@ -95,8 +95,10 @@ async def write_watched_experiment(redis_url: str, name: str, count: int) -> Non
             seq=120,
             due_samples=BATCH * 120,
             due_seq=120,
-            estimate_seq=120,
-            estimate=json.dumps(estimate(g, BATCH * 120).to_dict()),
+            units={
+                label: UnitState(120, json.dumps(estimate(count - g if is_reversed else g, BATCH * 120).to_dict()))
+                for label, is_reversed in ({"is": False} | WATCHED).items()
+            },
         )
         for g, generator in enumerate(names)
     ]
@@ -114,19 +116,14 @@ async def write_watched_experiment(redis_url: str, name: str, count: int) -> Non
     made = experiment_of(config, columns=columns, created=time.time(), instance=uuid.uuid4().hex)
     latched = {"best": names[0], "confidence": 0.97, "decided": True, "reason": "so", "samples": [BATCH * 100] * count}
     stored = ExperimentState(
-        rounds, rounds, states, instance=made.instance, decision=json.dumps(latched), labels=tuple(WATCHED)
+        rounds, rounds, states, instance=made.instance, decision=json.dumps(latched), labels=("is", *WATCHED)
     )
-    watched = {
-        (g, label): WatchedState(120, json.dumps(estimate(count - g if is_reversed else g, BATCH * 120).to_dict()))
-        for label, is_reversed in WATCHED.items()
-        for g in range(count)
-    }
     async with open_store(redis_url) as store, store.restoring(name) as restoration:
         parts = made.model_dump_json(), config.rescore_growth, stored, history.tobytes(), {}
-        await restoration.commit(*parts, watched=watched)
+        await restoration.commit(*parts)
     _write_curves(redis_url, name, history, count)
     with Redis(unix_socket_path=redis_url.removeprefix("unix://")) as redis:
-        for g, label in watched:
+        for g, label in product(range(count), WATCHED):
             points = [(seq, estimate(g, BATCH * seq).point) for seq in (20, 60, 120)]
             entries = [f"{seq * count} {seq} {json.dumps(point)}" for seq, point in points]
             redis.rpush(experiment_key(name, f"curve:{g}:{label}"), *entries)
@@ -140,4 +137,4 @@ def _write_curves(redis_url: str, name: str, history: np.ndarray, count: int) ->
             seqs = sorted({*map(int, steps), len(told)})
             points = [json.dumps(estimate(g, BATCH * seq).point) for seq in seqs]
             entries = [f"{told[seq - 1]} {seq} {point}" for seq, point in zip(seqs, points, strict=True)]
-            redis.rpush(experiment_key(name, f"curve:{g}"), *entries)
+            redis.rpush(experiment_key(name, f"curve:{g}:is"), *entries)

@@ -50,7 +50,7 @@ def make(store: Store):
             instance=record.instance,
             keep_log=wanted.keep_log,
             batch_size=wanted.batch_size if record.is_indexed else None,
-            labels=list(wanted.metrics)[1:],
+            labels=list(wanted.metrics),
             mixture_growth=record.mixture_growth,
             route_growth=record.route_growth,
         )

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from logs import entry
 from numpy.typing import NDArray
+from redis.asyncio import Redis
 
-from optimist.records import Contents, ExperimentState
+from optimist.records import Artefact, Contents, ExperimentState, Unit, UnitState
 from optimist.scoring import Scorer
 from optimist.scoring.cached import SMALLEST_TAIL
 from optimist.scoring.scorer import CLAIM
@@ -30,7 +31,26 @@ class Made:
         self.experiment = experiment
         self.config = experiment.config
         self.name = self.config.name
+        self.label = self.config.metric.shown_label
+        """Of the metric that decides."""
         self._keys = itertools.count()
+
+    @property
+    def mixture(self) -> Artefact:
+        """The mixture by the metric that decides."""
+        return Artefact("mixture", self.label)
+
+    @property
+    def model(self) -> Artefact:
+        return Artefact("model", self.label)
+
+    @property
+    def table(self) -> Artefact:
+        return Artefact("routes", self.label)
+
+    async def fitted(self) -> bytes | None:
+        """The kernels of the metric that decides."""
+        return await self.store.fitted(self.name, self.label)
 
     async def tell(self, generator: int, arrays: dict[str, NDArray[Any]], start: int | None = None) -> int:
         """Append a batch, without indices unless it has a start; its position in the log."""
@@ -44,6 +64,18 @@ class Made:
         rng = np.random.default_rng((seed, generator))
         for _ in range(batches):
             await self.tell(generator, {"features": rng.standard_normal((rows, self.experiment.columns["features"]))})
+
+
+async def owner_of(redis: Redis, unit: str) -> bytes | None:
+    """Who has the claim of a unit of the experiment "x"; None: nobody has."""
+    token: bytes | None = await redis.hget("optimist:{x}:claims", unit)  # type: ignore[misc]
+    return token and token.rpartition(b":")[2]
+
+
+async def units_of(made: Made) -> dict[Unit, UnitState]:
+    """The state of every generator by every metric."""
+    stored = await made.store.state(made.name, all_metrics=True)
+    return {(g.ordinal, label): unit for g in stored.generators for label, unit in g.units.items()}
 
 
 @asynccontextmanager
@@ -71,7 +103,9 @@ async def settled(made: Made, but: Sequence[int] = ()) -> ExperimentState:
 
     async def done() -> bool:
         states = [state for state in (await made.store.state(made.name)).generators if state.ordinal not in but]
-        return all(state.estimate_seq >= state.due_seq and state.log_bytes < SMALLEST_TAIL for state in states)
+        return all(
+            state.primary.estimate_seq >= state.due_seq and state.primary.log_bytes < SMALLEST_TAIL for state in states
+        )
 
     await until(done)
     return await made.store.state(made.name)
@@ -83,7 +117,7 @@ async def held_by_another(made: Made) -> AsyncIterator[None]:
 
     async def renew() -> None:
         while True:
-            units = [(generator.ordinal, "") for generator in (await made.store.state(made.name)).generators]
+            units = [(generator.ordinal, made.label) for generator in (await made.store.state(made.name)).generators]
             await made.store.claims(made.name, units, "somebody", CLAIM)
             first.set()
             await asyncio.sleep(CLAIM / 8)

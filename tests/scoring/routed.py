@@ -16,7 +16,7 @@ from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.numerics.routing.ridge import Moments
 from optimist.policies.routing import SAMPLED
-from optimist.records import MODEL, ROUTE_TABLE, AskGroup, Batch, Contents, LogExtent, NewPick, Opened, Opening, Settled
+from optimist.records import AskGroup, Batch, Contents, LogExtent, NewPick, Opened, Opening, Settled
 from optimist.scoring.cached import CachedStatistic
 
 WIDTH = 6
@@ -69,7 +69,7 @@ async def estimators_of(made: Made, parts: dict[int, LogExtent]) -> dict[int, St
     """The whole logs up to these positions, which must be kept, as one process reads them."""
     question = question_of(made.experiment, None)
     if question.is_open:
-        question = unpack_kernels(question, await made.store.fitted(made.name) or b"")
+        question = unpack_kernels(question, await made.fitted() or b"")
     assert question.contexts is not None
     estimators = {}
     for ordinal, part in parts.items():
@@ -87,7 +87,7 @@ async def estimators_of(made: Made, parts: dict[int, LogExtent]) -> dict[int, St
 
 async def is_exact(made: Made) -> bool:
     """Whether the published model is that of the logs up to its positions, bit for bit."""
-    stored, found = (await made.store.state(made.name)).model, await made.store.artefact(made.name, MODEL)
+    stored, found = (await made.store.state(made.name)).model, await made.store.artefact(made.name, made.model)
     assert stored is not None
     assert found is not None
     estimators = await estimators_of(made, dict(stored.parts))
@@ -112,12 +112,12 @@ async def table_of_now(made: Made) -> tuple[dict[int, LogExtent], str]:
 
     async def come() -> bool:
         if next(asked) % 25 == 0:
-            await made.store.want(made.name, ROUTE_TABLE)
-        found = await made.store.artefact(made.name, ROUTE_TABLE)
+            await made.store.want(made.name, made.table)
+        found = await made.store.artefact(made.name, made.table)
         return found is not None and {g: part.seq for g, part in found.parts.items()} == expected
 
     await until(come)
-    found = await made.store.artefact(made.name, ROUTE_TABLE)
+    found = await made.store.artefact(made.name, made.table)
     assert found is not None
     return dict(found.parts), found.payload.decode()
 

@@ -59,11 +59,13 @@ async def test_what_is_dropped_is_made_again_bit_for_bit(make, server: EmbeddedR
                 )
             stored = await settled(made)
             await until(lambda: _quiet(scorer))
-            published |= {(state.ordinal, state.estimate_seq): state.estimate for state in stored.generators}
+            published |= {
+                (state.ordinal, state.primary.estimate_seq): state.primary.estimate for state in stored.generators
+            }
             kept = 4 if warm_bytes is None else 1
             assert len(alive() - before) == sum(record.bytes > 0 for record in scorer._tasks.values()) == kept
             assert sum(record.is_held for record in scorer._tasks.values()) == 4, "its claims stay with it"
-    assert any(state.snapshot_seq > 0 for state in stored.generators)
+    assert any(state.primary.snapshot_seq > 0 for state in stored.generators)
     assert len(published) > 8
     for generator in range(4):
         expected = await estimates_of_the_whole_log(made, generator)
@@ -82,7 +84,7 @@ async def test_those_used_longest_ago_go_first(make, server: EmbeddedRedis):
             await made.tell_many(generator, 3)
             await settled(made)
             await until(lambda: _quiet(scorer))
-        each = scorer._tasks["x", 0, ""].bytes
+        each = scorer._tasks["x", 0, made.label].bytes
         scorer._warm_bytes = 3 * each - 1
         evict_beyond(scorer._tasks.values(), scorer._experiments, scorer._warm_bytes)
         assert {record.ordinal for record in scorer._tasks.values() if record.bytes} == {3, 1}
@@ -108,11 +110,11 @@ async def test_no_estimate_that_stands_is_made_again(make, server: EmbeddedRedis
             await made.tell_many(0, 6, seed=turn)
             await settled(made)
             await until(lambda: _quiet(scorer))
-            scorer._tasks["x", 0, ""].evict()
-            scorer._schedule(scorer._tasks["x", 0, ""])
+            scorer._tasks["x", 0, made.label].evict()
+            scorer._schedule(scorer._tasks["x", 0, made.label])
             await until(lambda: _quiet(scorer))
-            assert scorer._tasks["x", 0, ""].bytes > 0
-            scorer._tasks["x", 0, ""].evict()
+            assert scorer._tasks["x", 0, made.label].bytes > 0
+            scorer._tasks["x", 0, made.label].evict()
     assert len(positions) >= 4
     assert len(positions) == len(set(positions))
 
@@ -128,9 +130,9 @@ async def test_one_that_was_dropped_is_not_read_again_for_its_log(
         await made.tell_many(0, 3)
         state = (await settled(made)).generators[0]
         await until(lambda: _quiet(scorer))
-        record = scorer._tasks["x", 0, ""]
+        record = scorer._tasks["x", 0, made.label]
         room = record.room
         record.evict()
         assert (record.bytes, record.room) == (0, room)
-        assert state.log_bytes > 1
-        assert state.log_bytes < record.room
+        assert state.primary.log_bytes > 1
+        assert state.primary.log_bytes < record.room

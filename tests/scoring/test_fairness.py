@@ -25,7 +25,7 @@ def queue_of(threads: int, *records: GeneratorTask) -> FairQueue:
 
 
 def waiting(name: str, seconds: float | None, count: int = 1, label: str = "") -> list[GeneratorTask]:
-    return [GeneratorTask(name, ordinal, label, seconds=seconds) for ordinal in range(count)]
+    return [GeneratorTask(name, ordinal, label, seconds=seconds, decides=not label) for ordinal in range(count)]
 
 
 def in_turn(queue: FairQueue) -> list[tuple[str, int]]:

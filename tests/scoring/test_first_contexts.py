@@ -37,8 +37,8 @@ async def test_the_first_contexts_of_all_generators_fix_the_bandwidth_and_a_retr
     told[:, 0] *= 30.0
 
     async def fitted() -> float:
-        await until(lambda: made.store.fitted(made.name))
-        found = tensors.decode(await made.store.fitted(made.name) or b"")
+        await until(lambda: made.fitted())
+        found = tensors.decode(await made.fitted() or b"")
         assert found["context.directions"].shape == (COLUMNS, COLUMNS)
         return float(found["context.sigma"][0])
 
@@ -46,17 +46,17 @@ async def test_the_first_contexts_of_all_generators_fix_the_bandwidth_and_a_retr
     async with scoring(made.store) as scorer:
         for generator, place in itertools.product(range(2), range(needed + 2)):
             if (generator, place) == (1, needed - 1):
-                assert await made.store.fitted(made.name) is None
+                assert await made.fitted() is None
             numbers[generator, place] = await route(made, generator, told[generator, place], float(place))
         singles = told.astype(np.float32)
         assert await fitted() == usual_distance(np.concatenate(singles[:, :needed]))
         state = await settled(made)
-        assert all(each.estimate for each in state.generators)
+        assert all(each.primary.estimate for each in state.generators)
         [known] = [
             each for each in scorer._experiments._known.values() if each.estimator_settings["contexts"] is not None
         ]
         question = question_of(made.experiment, None)
-        closed = unpack_kernels(question, await made.store.fitted(made.name) or b"").contexts
+        closed = unpack_kernels(question, await made.fitted() or b"").contexts
         assert closed is not None
         assert known.estimator_settings["contexts"] is not None
         for one, other in zip(known.estimator_settings["contexts"].arrays, closed.made().arrays, strict=True):
@@ -65,7 +65,7 @@ async def test_the_first_contexts_of_all_generators_fix_the_bandwidth_and_a_retr
         expected = usual_distance(np.concatenate([singles[0, 1 : needed + 1], singles[1, :needed]]))
 
         async def is_fixed_anew() -> bool:
-            return await made.store.fitted(made.name) is not None and await fitted() == expected
+            return await made.fitted() is not None and await fitted() == expected
 
         await until(is_fixed_anew)
         await settled(made)

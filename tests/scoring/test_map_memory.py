@@ -57,7 +57,7 @@ async def scored(made: Made, generator: int = 0) -> GeneratorState:
 
     async def done() -> bool:
         state = (await made.store.state(made.name)).generators[generator]
-        return state.estimate_seq >= state.due_seq > 0
+        return state.primary.estimate_seq >= state.due_seq > 0
 
     await until(done)
     return (await made.store.state(made.name)).generators[generator]
@@ -86,7 +86,7 @@ async def estimates_of_the_whole_log(made: Made) -> dict[int, str]:
         stored = await made.store.references.get(name)
         assert stored is not None
         reference = stored_reference(stored[1])
-    question, fitted = question_of(experiment, reference), await made.store.fitted(made.name)
+    question, fitted = question_of(experiment, reference), await made.fitted()
     if fitted is not None:
         question = unpack_kernels(question, fitted)
     whole, found = CachedStatistic(question.bound_for(experiment.columns), made.config.rescore_growth), {}
@@ -111,15 +111,15 @@ async def test_maps_are_dropped_and_made_again_bit_for_bit(make, server: Embedde
                     await scored(made)
                     await quiet(scorer)
                     cached = scorer._experiments.cached
-                    assert (name, "") in cached, "the latest is kept"
+                    assert (name, made.label) in cached, "the latest is kept"
                     if warm_bytes is None:
                         continue
                     assert scorer._experiments.bytes <= max(warm_bytes, 3 * MAP)  # pairs alone have two maps' worth
                     assert len(cached) == 1 or sum(record.bytes for record in scorer._tasks.values()) <= warm_bytes
             for name, made in all_made.items():
                 state = await scored(made)
-                assert state.estimate is not None
-                published[name][state.estimate_seq] = state.estimate
+                assert state.primary.estimate is not None
+                published[name][state.primary.estimate_seq] = state.primary.estimate
             await quiet(scorer)
         # Conditional-Vendi has three maps.
         most = {0: 3, None: 4 + 1 + 1 + 3 + 1}.get(warm_bytes, 6)
@@ -143,27 +143,27 @@ async def test_a_map_that_is_shared_stays_while_another_generator_is_warm(make, 
             await scored(one, generator)
             await quiet(scorer)
         records, experiments = scorer._tasks, scorer._experiments
-        each = records["x", 0, ""].bytes
+        each = records["x", 0, "rke"].bytes
         assert experiments.bytes == 2 * MAP
         for limit, cached, maps in (
-            (3 * each + 2 * MAP, 3, [("other", ""), ("x", "")]),
-            (3 * each + 2 * MAP - 1, 2, [("other", ""), ("x", "")]),
-            (2 * each + MAP, 2, [("x", "")]),
-            (each + MAP, 1, [("x", "")]),
-            (MAP, 0, [("x", "")]),
+            (3 * each + 2 * MAP, 3, [("other", "rke"), ("x", "rke")]),
+            (3 * each + 2 * MAP - 1, 2, [("other", "rke"), ("x", "rke")]),
+            (2 * each + MAP, 2, [("x", "rke")]),
+            (each + MAP, 1, [("x", "rke")]),
+            (MAP, 0, [("x", "rke")]),
             (MAP - 1, 0, []),
         ):
             evict_beyond(records.values(), experiments, limit)
             assert sum(one.bytes > 0 for one in records.values()) == cached
             assert sorted(experiments.cached) == maps
         assert experiments.bytes == 0
-        experiment = records["x", 0, ""].experiment
+        experiment = records["x", 0, "rke"].experiment
         scorer._warm_bytes = 10 * MAP
         await made.tell_many(0, 1, 40)
         await scored(made)
         await quiet(scorer)
-        assert records["x", 0, ""].experiment is experiment, "what it has published is known"
-        assert experiments.cached == [("x", "")]
+        assert records["x", 0, "rke"].experiment is experiment, "what it has published is known"
+        assert experiments.cached == [("x", "rke")]
 
 
 async def test_experiments_that_fail_are_counted_too(make, server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch):
@@ -181,7 +181,7 @@ async def test_experiments_that_fail_are_counted_too(make, server: EmbeddedRedis
 
         async def failed() -> bool:
             states = [await made.store.state(made.name) for made in all_made]
-            return all(stored.generators[0].scoring_error is not None for stored in states)
+            return all(stored.generators[0].primary.scoring_error is not None for stored in states)
 
         await until(failed)
         await quiet(scorer)
@@ -212,5 +212,5 @@ async def test_a_first_turn_that_draws_a_large_map_is_not_a_short_one(make, stor
     """Otherwise such turns take all threads, also the one that is kept free for short turns of others."""
     await make("x", 1, metric="rke", dimension=1300, kernel={"name": "gaussian", "sigma": 40.0, "features": features})
     async with scoring(store) as scorer:
-        expected = await scorer._experiments.expected_seconds(GeneratorTask("x", 0))
+        expected = await scorer._experiments.expected_seconds(GeneratorTask("x", 0, "rke"))
     assert (expected >= SHORT) == is_long

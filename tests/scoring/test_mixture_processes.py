@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made import Made, until
+from made import Made, owner_of, until
 from redis.asyncio import Redis
 from test_processes import scorer
 
@@ -39,8 +39,8 @@ async def test_a_killed_scorer_is_taken_over_and_the_weights_are_those_of_the_lo
         state = await made.store.state("x")
         return state.mixture is not None and not state.is_mixture_due
 
-    async def owner() -> bytes:
-        return (await redis.hget("optimist:{x}:claims", "mixture") or b"").split()[2]
+    async def owner() -> bytes | None:
+        return await owner_of(redis, "mixture:" + made.label)
 
     with scorer(server, tmp_path) as one:
         await tell(made, range(4))

@@ -32,8 +32,8 @@ async def test_scorers_that_follow_each_other_publish_the_same_history(make, ser
         async with open_store(server.url) as store, scoring(store, warm_bytes):
             await tell(made, places)
             state = (await settled(made)).generators[0]
-        published[state.estimate_seq] = state.estimate or ""
-    assert state.snapshot_seq > 0
+        published[state.primary.estimate_seq] = state.primary.estimate or ""
+    assert state.primary.snapshot_seq > 0
     whole, expected = CachedStatistic(moments_bound(), 0.05, paired=True), {}
     for entry in await made.store.read_log(made.name, 0, 0, max_entries=1000):
         step = whole.apply([entry])

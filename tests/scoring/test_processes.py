@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from logs import entry, moments_bound
-from made import Made, settled, until
+from made import Made, owner_of, settled, units_of, until
 from redis.asyncio import Redis
 
 from optimist.scoring.cached import CachedStatistic
@@ -55,13 +55,13 @@ async def test_a_process_paused_through_takeover_snapshot_and_trim_publishes_not
         await settled(made)
         await made.tell_many(0, 10, 100, seed=1)
         paused.send_signal(signal.SIGSTOP)  # perhaps with an estimate in hand
-        owner = (await redis.hget("optimist:{x}:claims", 0)).split()[2]
+        owner = await owner_of(redis, "0:fid")
         with scorer(server, tmp_path) as other:
             await made.tell_many(0, 40, 100, seed=2)
             before = await settled(made)
-            claim = (await redis.hget("optimist:{x}:claims", 0)).split()[2]
+            claim = await owner_of(redis, "0:fid")
             assert claim != owner
-            assert before.generators[0].snapshot_seq > 20
+            assert before.generators[0].primary.snapshot_seq > 20
             paused.send_signal(signal.SIGCONT)
             await asyncio.sleep(2.5)  # it renews claims, and sweeps, once a second
             assert await made.store.state("x") == before
@@ -69,12 +69,12 @@ async def test_a_process_paused_through_takeover_snapshot_and_trim_publishes_not
             # Its own statistic ends where the log no longer is: the snapshot leads on, once the claim has run out.
             await made.tell_many(0, 3, seed=3)
             stored = await settled(made)
-        assert (await redis.hget("optimist:{x}:claims", 0)).split()[2] == owner
+        assert await owner_of(redis, "0:fid") == owner
     whole = CachedStatistic(moments_bound(), 0.0)
     told = [*batches(made, 10, 100, 0), *batches(made, 10, 100, 1), *batches(made, 40, 100, 2), *batches(made, 3, 5, 3)]
     step = whole.apply([entry(seq, {"features": rows}) for seq, rows in enumerate(told, start=1)])
     assert step.scored is not None
-    assert stored.generators[0].estimate == json.dumps(step.scored.estimate.to_dict())
+    assert stored.generators[0].primary.estimate == json.dumps(step.scored.estimate.to_dict())
 
 
 async def test_expensive_watched_metrics_of_one_namespace_leave_another_one_its_share(
@@ -94,9 +94,11 @@ async def test_expensive_watched_metrics_of_one_namespace_leave_another_one_its_
 
     async def scored() -> dict[str, list[float]]:
         """When each estimate by the watched metrics was published, by Redis' clock."""
-        found = {name: await one.store.watched(name) for name, one in made.items()}
+        found = {name: await units_of(one) for name, one in made.items()}
         return {
-            name: sorted(float(unit.estimate_made.split()[1]) for unit in units.values() if unit.estimate_made)
+            name: sorted(
+                float(one.made.split()[2]) for (_, label), one in units.items() if one.made and label == "vendi"
+            )
             for name, units in found.items()
         }
 

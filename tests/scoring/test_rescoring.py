@@ -20,7 +20,7 @@ ABSURD = 1e29
 
 async def numbers(made: Made) -> list[dict[str, Any]]:
     """The estimates of an experiment, once all are made."""
-    return [json.loads(g.estimate) for g in (await settled(made)).generators if g.estimate]
+    return [json.loads(g.primary.estimate) for g in (await settled(made)).generators if g.primary.estimate]
 
 
 async def first(made: Made) -> GeneratorState:
@@ -48,7 +48,7 @@ async def test_one_absurd_batch_does_not_poison_an_experiment_for_good(make, kee
         assert record is not None
         assert await numbers(made) == await numbers(never)
         state = await first(made)
-        assert (state.estimate_seq, state.scoring_error, state.retracted) == (9, None, 5)
+        assert (state.primary.estimate_seq, state.primary.scoring_error, state.retracted) == (9, None, 5)
         for each in (made, never):
             await each.tell_many(0, 2, seed=9)
         assert await numbers(made) == await numbers(never)
@@ -56,8 +56,8 @@ async def test_one_absurd_batch_does_not_poison_an_experiment_for_good(make, kee
 
 async def _gone_wrong(made: Made) -> bool:
     state = await first(made)
-    return bool(state.scoring_error) or (
-        state.estimate is not None and Estimate.from_dict(json.loads(state.estimate)).score > 1e20
+    return bool(state.primary.scoring_error) or (
+        state.primary.estimate is not None and Estimate.from_dict(json.loads(state.primary.estimate)).score > 1e20
     )
 
 
@@ -69,11 +69,11 @@ async def test_what_was_in_a_snapshot_is_scored_again_from_the_kept_log(make):
             if each is made:
                 await each.tell(0, absurd(made) | {"features": np.ones((7, 4))})
             await each.tell_many(0, 30, BIG, seed=1)
-        assert (await settled(made)).generators[0].snapshot_seq > 31
+        assert (await settled(made)).generators[0].primary.snapshot_seq > 31
         await made.store.retract("x", generator=0, position=31)
         ours, state = await numbers(made), await first(made)
-        assert (state.estimate_seq, state.samples) == (62, 60 * BIG)
-        assert state.snapshot_seq == 62
+        assert (state.primary.estimate_seq, state.samples) == (62, 60 * BIG)
+        assert state.primary.snapshot_seq == 62
         # The other's estimate was due earlier: told the same until both are due, they agree to the bit.
         await never.store.retract("never", generator=0, position=(await never.tell(0, {"features": np.ones((1, 4))})))
         assert ours == await numbers(never)
@@ -84,7 +84,7 @@ async def test_a_generator_begins_anew_without_its_log(make):
     fresh = await make("fresh")
     async with scoring(made.store):
         await made.tell_many(0, 60, BIG, seed=3)
-        assert (await settled(made)).generators[0].snapshot_seq > 0
+        assert (await settled(made)).generators[0].primary.snapshot_seq > 0
         await made.store.retract("x", generator=0)
         assert (await first(made)).samples == 0
         for each in (made, fresh):
@@ -126,11 +126,11 @@ async def test_a_bandwidth_that_an_absurd_batch_fixed_is_fixed_again(make):
             for generator in (0, 1):
                 await each.tell_many(generator, 30, seed=5)
         await settled(made)
-        poisoned = await made.store.fitted("x")
+        poisoned = await made.fitted()
         for bad in range(1, position + 1):
             await made.store.retract("x", generator=0, position=bad, fits_kernels=True)
         assert await numbers(made) == await numbers(never)
-        assert await made.store.fitted("x") == await never.store.fitted("never") != poisoned
+        assert await made.fitted() == await never.fitted() != poisoned
 
 
 async def test_retractions_while_scorers_work(make):

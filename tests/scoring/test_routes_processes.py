@@ -16,7 +16,7 @@ import httpx
 import numpy as np
 import pytest
 from configs import config_of
-from made import Made, until
+from made import Made, owner_of, until
 from processes import Service, serving
 from redis.asyncio import Redis
 from routed import ROUTES, estimators_of, has_model, moments, prompts, tell_routed
@@ -24,7 +24,7 @@ from test_processes import scorer
 
 from optimist.estimation.artefacts import model_of
 from optimist.numerics.routing.model import RouteModel
-from optimist.records import MODEL, LogExtent
+from optimist.records import LogExtent
 from optimist.store import SCORED, EmbeddedRedis
 
 pytestmark = [pytest.mark.faults, pytest.mark.long]
@@ -43,7 +43,7 @@ async def watched(made: Made) -> AsyncIterator[Published]:
     async def read() -> None:
         async with made.store.announcements(SCORED) as heard:
             async for _ in heard:
-                state, model = await made.store.state(made.name), await made.store.artefact(made.name, MODEL)
+                state, model = await made.store.state(made.name), await made.store.artefact(made.name, made.model)
                 if state.model is not None and model is not None and state.model.made == model.made:
                     found[model.made] = dict(state.model.parts), model.payload
 
@@ -75,14 +75,14 @@ async def check(made: Made, published: Published, ledger: Ledger) -> None:
         assert np.isclose(sums.sum, sum(ledger[generator]), rtol=1e-12)
 
 
-async def owner(redis: Redis) -> bytes:
+async def owner(redis: Redis, made: Made) -> bytes:
     """Who has the claim on the routes; a scorer that has just ended one may have none for a moment."""
 
     found: list[bytes] = []
 
     async def is_claimed() -> bool:
-        claim: Any = await redis.hget("optimist:{x}:claims", "routes")
-        found.extend([] if claim is None else claim.split()[2:3])
+        claim = await owner_of(redis, f"routes:{made.label}")
+        found.extend([] if claim is None else [claim])
         return bool(found)
 
     await until(is_claimed)
@@ -111,13 +111,13 @@ async def test_a_killed_scorer_is_taken_over_and_every_model_is_that_of_the_logs
 
         with scorer(server, tmp_path) as one:
             await tell_until(lambda: one_more(2))
-            first = await owner(redis)
+            first = await owner(redis, made)
             with scorer(server, tmp_path):
                 one.kill()  # as it makes one, or is about to
                 before = len(published)
                 await tell_until(lambda: one_more(before + 2))
                 await check(made, published, ledger)
-                assert await owner(redis) != first
+                assert await owner(redis, made) != first
 
 
 class Workers:

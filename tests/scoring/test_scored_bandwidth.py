@@ -28,11 +28,11 @@ async def test_a_generator_that_is_absurd(make, server: EmbeddedRedis):
             evaluation.tell(name, batch)
     async with open_store(server.url) as store, scoring(store):
         stored = await settled(made)
-    fitted = await made.store.fitted("x")
+    fitted = await made.fitted()
     assert fitted is not None
     sigma = float(tensors.decode(fitted)["kernel.sigma"][0])
     assert sigma == evaluation._primary.question.kernels["kernel"].sigma
-    estimates = {name: json.loads(stored.generators[place].estimate) for place, name in enumerate(SCALES)}
+    estimates = {name: json.loads(stored.generators[place].primary.estimate) for place, name in enumerate(SCALES)}
     for name, estimate in evaluation.estimates().items():
         assert estimate is not None
         assert estimates[name]["value"] == pytest.approx(estimate.value, rel=1e-12, abs=1e-12)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made import Made, held_by_another, scoring, until
+from made import Made, held_by_another, owner_of, scoring, until
 from redis.asyncio import Redis
 
 from optimist import Evaluation
@@ -53,7 +53,7 @@ async def tell(made: Made, places: Sequence[int], generators: Sequence[int] = (0
             await made.tell(generator, {"features": rows(generator, place)}, start=ROWS * place)
 
 
-async def wanted(made: Made, label: str = "", stores: Sequence[Store] = ()) -> StoredArtefact:
+async def wanted(made: Made, label: str | None = None, stores: Sequence[Store] = ()) -> StoredArtefact:
     """The mixture of the logs as they are now, which is asked for as the API does."""
     state = await made.store.state(made.name)
     expected = {generator.ordinal: generator.seq for generator in state.mixable}
@@ -62,18 +62,20 @@ async def wanted(made: Made, label: str = "", stores: Sequence[Store] = ()) -> S
     async def come() -> bool:
         nonlocal asked
         if asked % 25 == 0:
-            await made.store.want(made.name, Artefact("mixture", label))
+            await made.store.want(made.name, Artefact("mixture", made.label if label is None else label))
         asked += 1
-        found = await made.store.artefact(made.name, Artefact("mixture", label))
+        found = await made.store.artefact(made.name, Artefact("mixture", made.label if label is None else label))
         return found is not None and {g: part.seq for g, part in found.parts.items()} == expected
 
     await until(come)
-    found = await made.store.artefact(made.name, Artefact("mixture", label))
+    found = await made.store.artefact(made.name, Artefact("mixture", made.label if label is None else label))
     assert found is not None
     return found
 
 
-async def in_memory(made: Made, stored: StoredArtefact, label: str = "", *, published: bool = False) -> Mixture:
+async def in_memory(
+    made: Made, stored: StoredArtefact, label: str | None = None, *, published: bool = False
+) -> Mixture:
     """The mixture of the whole logs up to the positions of a stored one, by one process that has them all."""
     question = Question(metric_of(made.experiment, label))
     estimators = {}
@@ -86,7 +88,7 @@ async def in_memory(made: Made, stored: StoredArtefact, label: str = "", *, publ
     return mixture_of(estimators, published)
 
 
-async def is_exact(made: Made, stored: StoredArtefact, label: str = "") -> bool:
+async def is_exact(made: Made, stored: StoredArtefact, label: str | None = None) -> bool:
     return json.loads(stored.payload) == json.loads(json.dumps((await in_memory(made, stored, label)).to_dict()))
 
 
@@ -94,7 +96,7 @@ async def scored(made: Made) -> None:
     """When all estimates that are due are made; those of a log wait longer for their snapshot."""
 
     async def done() -> bool:
-        return all(g.estimate_seq >= g.due_seq for g in (await made.store.state(made.name)).generators)
+        return all(g.primary.estimate_seq >= g.due_seq for g in (await made.store.state(made.name)).generators)
 
     await until(done)
 
@@ -122,7 +124,7 @@ async def test_it_is_made_when_somebody_asks_and_equals_that_of_an_evaluation(ma
                 mixture.gain,
                 mixture.gain_error,
             )
-    points = await made.store.artefact_curve("x", Artefact("mixture"))
+    points = await made.store.artefact_curve("x", made.mixture)
     assert [point.samples for point in points] == [9 * ROWS, 36 * ROWS]
     assert points[-1].point == curve_point(mixture, made.config.delta)
 
@@ -132,7 +134,7 @@ async def test_nothing_is_made_that_nobody_asks_for(make, server: EmbeddedRedis)
     async with a_scorer(server):
         await tell(made, [0, 1, 2])
         await scored(made)
-        assert await made.store.artefact("x", Artefact("mixture")) is None
+        assert await made.store.artefact("x", made.mixture) is None
 
 
 @pytest.mark.long
@@ -163,7 +165,7 @@ async def test_it_is_made_when_it_is_due_where_it_is_the_goal(make, server: Embe
         await tell(made, [0], [3])
         await until(done)
         assert list(((await made.store.state("x")).mixture or mixture).parts) == [0, 1, 2, 3]
-        assert scorer._tasks.mixtures["x", ""].decides
+        assert scorer._tasks.mixtures["x", made.label].decides
     assert len(set(names)) == 5
 
 
@@ -189,7 +191,7 @@ async def test_two_scorers_one_of_which_ends_as_it_works_make_the_same_to_the_la
         for name in (made, alone):
             await tell(name, range(8))
             await scored(name)
-        holders = {entry.split()[2] for entry in (await redis.hgetall("optimist:{x}:claims")).values()}
+        holders = await redis.hgetall("optimist:{x}:claims")
         asking = asyncio.create_task(wanted(made))
         await reached.wait()
         at_work = both.index(publishing[0])
@@ -201,7 +203,7 @@ async def test_two_scorers_one_of_which_ends_as_it_works_make_the_same_to_the_la
         assert found == expected
         assert await is_exact(made, found)
         # The other one, alone, makes it of generators that it did not hold: of copies that it keeps for the next time.
-        assert (await redis.hget("optimist:{x}:claims", "mixture")).split()[2].decode() == both[1 - at_work]._owner
+        assert await owner_of(redis, "mixture:" + made.label) == both[1 - at_work]._owner.encode()
         tasks[1 - at_work].cancel()
         await asyncio.wait(tasks)
 
@@ -210,7 +212,7 @@ async def test_two_scorers_one_of_which_ends_as_it_works_make_the_same_to_the_la
 async def test_a_scorer_that_dies_is_taken_over_where_the_mixture_is_the_goal(make, server: EmbeddedRedis):
     """Its claim runs out; the sweep of the other one finds that the mixture is due."""
     made = await make(generators=3, keep_log=True, batch_size=ROWS, goal="mixture", policy="ogd", **SETTINGS)
-    dead = await made.store.claim("x", MIXTURE, "dead", 4.0)
+    dead = await made.store.claim("x", MIXTURE, "dead", 4.0, made.label)
     assert dead is not None
     async with a_scorer(server):
         await tell(made, [0, 1])
@@ -248,13 +250,13 @@ async def test_copies_go_on_from_snapshots_and_logs_of_another_scorer(
                 assert found == expected
                 assert await is_exact(kept, expected)
                 await until(lambda: quiet(scorer))
-                mixtures = [scorer._tasks.mixtures[name, ""] for name in ("x", "kept")]
+                mixtures = [scorer._tasks.mixtures[name, made.label] for name in ("x", "kept")]
                 if warm_bytes is None:
                     assert [sorted(mixture.copies) for mixture in mixtures] == [[0, 1, 2]] * 2
                     assert all(mixture.bytes > 3 * 30 * 30 * 8 for mixture in mixtures)
                 else:
                     assert [mixture.bytes for mixture in mixtures].count(0) >= 1, "the newest ones stay at most"
-    assert (await made.store.state("x")).generators[0].snapshot_seq > 0
+    assert (await made.store.state("x")).generators[0].primary.snapshot_seq > 0
 
 
 async def test_no_generator_has_a_turn_while_its_statistic_is_read(make, server: EmbeddedRedis, monkeypatch):
@@ -283,7 +285,7 @@ async def test_no_generator_has_a_turn_while_its_statistic_is_read(make, server:
         await tell(made, range(4))
         await scored(made)
         positions = {g.ordinal: g.seq for g in (await made.store.state("x")).generators}
-        await made.store.want("x", Artefact("mixture"))
+        await made.store.want("x", made.mixture)
         await begun.wait()
         await tell(made, range(4, 12))  # estimates are due meanwhile
         await asyncio.sleep(1.5)  # a sweep goes by
@@ -291,10 +293,10 @@ async def test_no_generator_has_a_turn_while_its_statistic_is_read(make, server:
         go_on.set()
 
         async def come() -> bool:
-            return await made.store.artefact("x", Artefact("mixture")) is not None
+            return await made.store.artefact("x", made.mixture) is not None
 
         await until(come)
-        found = await made.store.artefact("x", Artefact("mixture"))
+        found = await made.store.artefact("x", made.mixture)
         assert found is not None
         assert {g: part.seq for g, part in found.parts.items()} == positions
         assert await is_exact(made, found)
@@ -331,7 +333,7 @@ async def test_every_mixture_is_exact_while_batches_come(
                 await tell(made, [next(places)], rng.permutation(3)[: rng.integers(1, 4)].tolist())
             # It is due, and batches still come.
             while not await has_made():
-                await made.store.want("x", Artefact("mixture"))
+                await made.store.want("x", made.mixture)
                 await tell(made, [next(places)], [int(rng.integers(3))])
                 await asyncio.sleep(rng.uniform(0.1, 0.5))
         await scored(made)
@@ -356,12 +358,12 @@ async def test_a_retracted_batch_is_in_no_mixture(make, server: EmbeddedRedis, r
         position = await made.tell(0, {"features": np.full((7, 4), 3.0)})
         before = await wanted(made)
         await made.store.retract("x", generator=0, position=position)
-        assert await made.store.artefact("x", Artefact("mixture")) is None
+        assert await made.store.artefact("x", made.mixture) is None
         for each in (made, never):
             await each.tell_many(0, 2, ROWS, seed=9)
         after, expected = await wanted(made), await wanted(never)
         assert json.loads(after.payload) == json.loads(expected.payload) != json.loads(before.payload)
-        assert bool(scorer._tasks.mixtures["x", ""].copies) == (not held)
+        assert bool(scorer._tasks.mixtures["x", made.label].copies) == (not held)
 
 
 async def test_a_generator_that_cannot_be_read_is_named_and_the_mixture_made_without_it(
@@ -377,18 +379,18 @@ async def test_a_generator_that_cannot_be_read_is_named_and_the_mixture_made_wit
         await tell(made, range(2, 8))
 
         async def said() -> bool:
-            await made.store.want("x", Artefact("mixture"))
+            await made.store.want("x", made.mixture)
             return (await made.store.state("x")).mixture_error is not None
 
         await until(said)
         note = (await made.store.state("x")).mixture_error or ""
         assert "CorruptData: log of generator 1" in note
-        assert await made.store.artefact("x", Artefact("mixture")) == first, "the last one that could be made stands"
+        assert await made.store.artefact("x", made.mixture) == first, "the last one that could be made stands"
         await made.store.set_state("x", 1, "retired")
 
         async def without() -> bool:
-            await made.store.want("x", Artefact("mixture"))
-            found = await made.store.artefact("x", Artefact("mixture"))
+            await made.store.want("x", made.mixture)
+            found = await made.store.artefact("x", made.mixture)
             return found is not None and list(found.parts) == [0, 2]
 
         await until(without)
@@ -453,7 +455,7 @@ async def test_mixtures_of_watched_metrics_are_those_of_experiments_by_them_alon
                 await made.tell_many(generator, 6, ROWS)
         found, expected = await wanted(both, "wide"), await wanted(alone)
         assert (found.parts, found.payload) == (expected.parts, expected.payload)
-        assert await both.store.artefact("x", Artefact("mixture")) is None
+        assert await both.store.artefact("x", both.mixture) is None
         assert (await wanted(both)).payload != found.payload
 
 
@@ -472,7 +474,7 @@ async def test_an_experiment_that_is_deleted_as_its_mixture_is_made_leaves_nothi
             await made.tell_many(generator, 4, ROWS)
         await scored(made)
         monkeypatch.setattr(MixtureJob, "_make", deleted)
-        await made.store.want("x", Artefact("mixture"))
+        await made.store.want("x", made.mixture)
 
         async def gone() -> bool:
             return not await redis.keys("optimist:{x}:*") and await quiet(scorer)

@@ -21,7 +21,7 @@ from optimist.experiments.curves import route_point
 from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
-from optimist.records import COST, MODEL, ROUTE_TABLE, ExperimentState, LogExtent, Superseded
+from optimist.records import COST, ExperimentState, LogExtent, Superseded
 from optimist.scoring import Scorer, route_job
 from optimist.scoring.task import PUBLISH_EVERY
 from optimist.store import ROUTES_UNIT, EmbeddedRedis, Store, open_store
@@ -62,7 +62,7 @@ async def test_the_model_is_made_when_it_is_due_and_is_that_of_the_logs(
             assert await is_exact(made)
             names.add(state.model.made)
     assert len(names) == 3
-    found = await made.store.artefact("x", MODEL)
+    found = await made.store.artefact("x", made.model)
     assert found is not None
     kinds = np.array([np.zeros(WIDTH), np.full(WIDTH, 3.0)], dtype=np.float32)
     means, _ = RouteModel.unpack(found.payload).predict(kinds)
@@ -87,7 +87,7 @@ async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(
         await has_model(made)
         await made.store.retract("x", generator=0, **{what: 5})
         assert (await made.store.state("x")).model is None, "made of what counts no longer"
-        assert await made.store.artefact("x", MODEL) is None
+        assert await made.store.artefact("x", made.model) is None
         await tell(made, 10, seed=2)
         await has_model(made)
         assert await is_exact(made)
@@ -111,7 +111,7 @@ async def test_it_is_published_every_two_seconds_at_most_and_the_last_growth_too
     put = Store.put_artefact
 
     async def noted(store: Store, *arguments: Any, **options: Any) -> bool:
-        if arguments[1] == MODEL:
+        if arguments[1] == made.model:
             published.append(time.monotonic())
         return await put(store, *arguments, **options)
 
@@ -135,7 +135,7 @@ async def test_the_table_is_made_when_somebody_asks_or_samples_have_grown_by_a_q
         await tell(made, 40)
 
         async def come() -> bool:
-            found = await made.store.artefact("x", ROUTE_TABLE)
+            found = await made.store.artefact("x", made.table)
             return found is not None and sum(part.samples for part in found.parts.values()) == 120
 
         await until(come)
@@ -145,18 +145,18 @@ async def test_the_table_is_made_when_somebody_asks_or_samples_have_grown_by_a_q
         assert table.samples == 123
         assert table.positions == [40, 43, 40] == [part.seq for part in parts.values()]
         assert [share.samples for share in table.shares] == [40, 43, 40]
-        points = await made.store.artefact_curve("x", ROUTE_TABLE)
+        points = await made.store.artefact_curve("x", made.table)
         assert [point.samples for point in points] == [120]
         await tell(made, 10, seed=2)
         _, text = await table_of_now(made)
-        points = await made.store.artefact_curve("x", ROUTE_TABLE)
+        points = await made.store.artefact_curve("x", made.table)
         assert points[-1].point == route_point(Routes.model_validate_json(text))
         # Of the same samples, with other costs.
         await made.store.control("x", {f"{COST}g0": "9.0"})
-        await made.store.want("x", ROUTE_TABLE)
+        await made.store.want("x", made.table)
 
         async def is_of_new_costs() -> bool:
-            found = await made.store.artefact("x", ROUTE_TABLE)
+            found = await made.store.artefact("x", made.table)
             assert found is not None
             return Routes.model_validate_json(found.payload).costs == [9.0, 2.0, 4.0]
 
@@ -176,7 +176,7 @@ async def test_a_router_with_a_ceiling_has_its_price_in_the_table(make, server: 
     # As much as the dispatcher asks for the next pick.
     assert pace.price > 0.0
     state = PolicyState(made.experiment, await made.store.state("x"))
-    found = await made.store.artefact("x", MODEL)
+    found = await made.store.artefact("x", made.model)
     assert found is not None
     assert state.stored.model is not None
     assert state.stored.model.parts == parts
@@ -204,7 +204,7 @@ async def test_a_generator_that_cannot_be_read_is_left_out_and_noted(make, serve
         await until(without)
         state = await made.store.state("x")
         assert state.routes_error is None
-        assert "log of generator 1" in (state.generators[1].scoring_error or "")
+        assert "log of generator 1" in (state.generators[1].primary.scoring_error or "")
         assert await is_exact(made)
         # The others go on.
         await tell_routed(made, 0, prompts(20, 0, seed=2))
@@ -262,7 +262,7 @@ async def test_a_model_under_a_claim_that_was_taken_over_is_not_published(
     async def late(store: Store, *arguments: Any, **options: Any) -> bool:
         if not refused:
             await redis.hdel("optimist:{x}:claims", ROUTES_UNIT)
-            assert await made.store.claim("x", ROUTES_UNIT, "another", 0.5) is not None
+            assert await made.store.claim("x", ROUTES_UNIT, "another", 0.5, made.label) is not None
         try:
             return await put(store, *arguments, **options)
         except Superseded as error:

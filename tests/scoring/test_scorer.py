@@ -67,7 +67,7 @@ async def test_scorers_in_turn_reach_the_numbers_of_the_whole_log(make, server: 
             states = [await settled(made) for made in (kept, trimmed)]
     for generator in (0, 1):
         of_both = [stored.generators[generator] for stored in states]
-        assert all(state.snapshot_seq > 0 for state in of_both)
+        assert all(state.primary.snapshot_seq > 0 for state in of_both)
         whole = CachedStatistic(moments_bound(), growth, paired=True)
         estimates, bodies = {}, {}
         for entry in await kept.store.read_log("kept", generator, 0, max_entries=1000):
@@ -77,10 +77,10 @@ async def test_scorers_in_turn_reach_the_numbers_of_the_whole_log(make, server: 
                 estimates[entry.seq] = json.dumps(step.scored.estimate.to_dict())
         assert len(bodies) == 60
         for made, state in zip((kept, trimmed), of_both, strict=True):
-            assert state.estimate_seq == state.due_seq == max(estimates)
-            assert state.estimate == estimates[state.estimate_seq]
-            snapshot = await made.store.snapshot(made.name, generator)
-            assert snapshot == Snapshot(state.snapshot_seq, bodies[state.snapshot_seq])
+            assert state.primary.estimate_seq == state.due_seq == max(estimates)
+            assert state.primary.estimate == estimates[state.primary.estimate_seq]
+            snapshot = await made.store.snapshot(made.name, generator, made.label)
+            assert snapshot == Snapshot(state.primary.snapshot_seq, bodies[state.primary.snapshot_seq])
 
 
 async def test_logs_are_trimmed_as_they_grow_and_redis_stays_small(make, server: EmbeddedRedis, redis: Redis):
@@ -93,8 +93,8 @@ async def test_logs_are_trimmed_as_they_grow_and_redis_stays_small(make, server:
         stored = await settled(made)
     state = stored.generators[0]
     assert (state.seq, state.samples) == (400, 400 * BIG)
-    assert state.log_bytes < SMALLEST_TAIL
-    assert await redis.xlen("optimist:{x}:log:0") == 400 - state.snapshot_seq
+    assert state.primary.log_bytes < SMALLEST_TAIL
+    assert await redis.xlen("optimist:{x}:log:0") == 400 - state.primary.snapshot_seq
     # 1.1 MB were told since.
     assert int((await redis.info("memory"))["used_memory"]) - early < 300_000
     assert len(await redis.keys("optimist:{x}:snapshot:0:*")) == 1
@@ -106,7 +106,7 @@ async def test_a_kept_log_is_not_trimmed(make, server: EmbeddedRedis, redis: Red
     async with scorers(server):
         await made.tell_many(0, 60, BIG)
         stored = await settled(made)
-    assert stored.generators[0].snapshot_seq > 0
+    assert stored.generators[0].primary.snapshot_seq > 0
     assert await redis.xlen("optimist:{x}:log:0") == 60
 
 
@@ -126,7 +126,7 @@ async def test_three_scorers_share_generators_and_make_nothing_twice(
         for turn in range(8):
             await asyncio.gather(*(made.tell_many(generator, 3, seed=turn) for generator in range(6)))
         await settled(made)
-        claims = [entry.split()[2] for entry in (await redis.hgetall("optimist:{x}:claims")).values()]
+        claims = await redis.hgetall("optimist:{x}:claims")
     assert len(taken) == len(set(taken)) == 6 * 8 * 3
     assert len(claims) == 6
     # Each let go of what it had: nobody would have to wait for claims to end.
@@ -164,7 +164,7 @@ async def test_what_fails_once_is_done_again_without_another_tell(
         stored = await settled(made)
     assert failed == [call]
     state = stored.generators[0]
-    assert (state.scoring_error, state.quarantined_count, state.snapshot_seq > 0) == (None, 1, True)
+    assert (state.primary.scoring_error, state.quarantined_count, state.primary.snapshot_seq > 0) == (None, 1, True)
     assert standing(made, stored).scored_samples == state.due_samples - BIG
 
 
@@ -231,7 +231,7 @@ async def test_a_hole_in_a_log_is_said_and_the_other_generator_goes_on(make, ser
         await settled(made, but=[0])
 
         async def said() -> bool:
-            return (await made.store.state("x")).generators[0].scoring_error is not None
+            return (await made.store.state("x")).generators[0].primary.scoring_error is not None
 
         await until(said)
         stored = await made.store.state("x")
@@ -239,7 +239,7 @@ async def test_a_hole_in_a_log_is_said_and_the_other_generator_goes_on(make, ser
         assert any("not scored: CorruptData: log of generator 0 in 'x' has 6-0 where 5-0" in line for line in warnings)
         await made.tell_many(1, 1, seed=1)
         stored = await settled(made, but=[0])
-    assert stored.generators[1].estimate_seq == 13
+    assert stored.generators[1].primary.estimate_seq == 13
 
 
 @pytest.mark.parametrize("keep_log", [False, True])
@@ -261,9 +261,9 @@ async def test_a_damaged_snapshot_is_never_scored_from(
         await redis.delete(chunk)
     else:
         body = CachedStatistic(Question(InceptionScore()).bound_for({"probabilities": 4}), 0.0).freeze()
-        claim = await made.store.claim("x", 0, "somebody", 0.01)
+        claim = await made.store.claim("x", 0, "somebody", 0.01, made.label)
         await made.tell_many(0, 1, seed=1)
-        assert await made.store.put_snapshot("x", 0, 41, body, claim.token)
+        assert await made.store.put_snapshot("x", 0, 41, body, claim.token, label=made.label)
     for generator in (0, 1):
         await made.tell_many(generator, 2, seed=2)
     async with scorers(server):
@@ -272,19 +272,19 @@ async def test_a_damaged_snapshot_is_never_scored_from(
             whole = CachedStatistic(moments_bound(), 0.0)
             step = whole.apply(await made.store.read_log("x", 0, 0, max_entries=1000))
             assert step.scored is not None
-            assert stored.generators[0].estimate == json.dumps(step.scored.estimate.to_dict())
-            assert stored.generators[0].scoring_error is None
+            assert stored.generators[0].primary.estimate == json.dumps(step.scored.estimate.to_dict())
+            assert stored.generators[0].primary.scoring_error is None
             return
         stored = await settled(made, but=[0])
-        assert stored.generators[1].estimate_seq == 42
+        assert stored.generators[1].primary.estimate_seq == 42
 
         async def said() -> bool:
-            return (await made.store.state("x")).generators[0].scoring_error is not None
+            return (await made.store.state("x")).generators[0].primary.scoring_error is not None
 
         await until(said)
     stored = await made.store.state("x")
     assert standing(made, stored).warnings[-1].startswith("not scored: CorruptData: ")
-    assert stored.generators[0].estimate == before.generators[0].estimate
+    assert stored.generators[0].primary.estimate == before.generators[0].primary.estimate
     assert standing(made, stored, 1).warnings == ()
 
 
@@ -298,11 +298,11 @@ async def test_kernels_are_fixed_by_the_generators_that_are_active(make, server:
     async with scorers(server):
         await made.tell_many(0, 26)  # 130 samples: the half of 256
         await asyncio.sleep(1.5)
-        assert await made.store.fitted("x") is None
+        assert await made.fitted() is None
         assert await made.store.add_generator("x", "joins") == 2
         await made.tell_many(2, 26)
         await settled(made)
-        fitted = await made.store.fitted("x")
+        fitted = await made.fitted()
         assert fitted is not None
         assert tensors.decode(fitted)["kernel.landmarks"].shape == (40, 4)
         await made.store.add_generator("x", "late")
@@ -310,9 +310,9 @@ async def test_kernels_are_fixed_by_the_generators_that_are_active(make, server:
         for generator in (1, 3):
             await made.tell_many(generator, 3)
         stored = await settled(made)
-        assert await made.store.fitted("x") == fitted
-    assert [state.scoring_error for state in stored.generators] == [None] * 4
-    assert all(state.estimate_seq > 0 for state in stored.generators)
+        assert await made.fitted() == fitted
+    assert [state.primary.scoring_error for state in stored.generators] == [None] * 4
+    assert all(state.primary.estimate_seq > 0 for state in stored.generators)
     goal = PolicyState(made.experiment, stored).goal
     assert isinstance(goal, ForBest)
     assert goal.policy.warmup == 2
@@ -326,8 +326,8 @@ async def test_kernels_are_fixed_past_a_batch_that_cannot_be_read(make, server: 
     async with scorers(server):
         await asyncio.sleep(1.5)
         stored = await made.store.state("x")
-        assert [state.scoring_error for state in stored.generators] == [None, None]
-        assert await made.store.fitted("x") is None, "125 samples can be read"
+        assert [state.primary.scoring_error for state in stored.generators] == [None, None]
+        assert await made.fitted() is None, "125 samples can be read"
         await made.tell_many(1, 1, seed=1)
         stored = await settled(made)
     assert [state.quarantined_count for state in stored.generators] == [0, 1]

@@ -54,9 +54,9 @@ async def test_experiments_share_a_reference_which_goes_with_the_last_of_them(
         for turn in (0, 1):
             await told([*sharing, alone], turn)
             assert await left(2)
-        scores = [(await settled(made)).generators[0].estimate for made in sharing]
+        scores = [(await settled(made)).generators[0].primary.estimate for made in sharing]
         assert len(set(scores)) == 1
-        assert (await settled(alone)).generators[0].estimate not in scores
+        assert (await settled(alone)).generators[0].primary.estimate not in scores
         await store.delete_experiment("d")
         await until(lambda: left(1))
         for name in ("a", "c"):

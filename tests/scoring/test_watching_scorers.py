@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from made import Made, scoring, until
+from made import Made, scoring, units_of, until
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 
@@ -82,16 +82,13 @@ async def by_itself(make, growth: float, labels: Sequence[str] = LABELS) -> dict
         label: await make(label, metric=metric, columns=columns_of(metric), **common)
         for label, metric in zip(LABELS, WATCHED, strict=True)
         if label in labels
-    } | {"": await make("fid", **common)}
+    } | {"fid": await make("fid", **common)}
 
 
-async def estimates(made: Made, label: str = "") -> list[tuple[int, str | None]]:
-    """Position and text of the newest estimate of each generator."""
-    state = await made.store.state(made.name)
-    if not label:
-        return [(generator.estimate_seq, generator.estimate) for generator in state.generators]
-    watched = await made.store.watched(made.name)
-    found = [watched[generator.ordinal, label] for generator in state.generators]
+async def estimates(made: Made, label: str | None = None) -> list[tuple[int, str | None]]:
+    """Position and text of the newest estimate of each generator by a metric, None for the one that decides."""
+    state = await made.store.state(made.name, all_metrics=True)
+    found = [generator.units[label or made.label] for generator in state.generators]
     return [(unit.estimate_seq, unit.estimate) for unit in found]
 
 
@@ -99,10 +96,9 @@ async def scored(made: Made, without: str | None = None) -> ExperimentState:
     """When all estimates that are due are made, but those by one watched metric."""
 
     async def done() -> bool:
-        due = {state.ordinal: state for state in (await made.store.state(made.name)).generators}
-        units = {(ordinal, ""): state for ordinal, state in due.items()} | await made.store.watched(made.name)
-        behind = [label for (ordinal, label), unit in units.items() if unit.estimate_seq < due[ordinal].due_seq]
-        return not set(behind) - {without}
+        found = (await made.store.state(made.name, all_metrics=True)).generators
+        behind = {label for g in found for label, unit in g.units.items() if unit.estimate_seq < g.due_seq}
+        return not behind - {without}
 
     await until(done)
     return await made.store.state(made.name)
@@ -136,9 +132,8 @@ async def test_snapshots_of_all_sizes_and_a_log_trimmed_to_the_oldest_of_them(
     together, alone = await watching(make, 0.3), await by_itself(make, 0.3, ["is", "fid-second", "rke-second"])
 
     async def snapshots() -> list[int]:
-        watched = await together.store.watched("all")
-        state = (await together.store.state("all")).generators[0]
-        return [state.snapshot_seq, *(watched[0, label].snapshot_seq for label in LABELS)]
+        units = await units_of(together)
+        return [units[0, label].snapshot_seq for label in ("fid", *LABELS)]
 
     for turn, warm_bytes in enumerate((None, 0)):
         async with open_store(server.url) as store, scoring(store, warm_bytes):
@@ -187,8 +182,8 @@ async def test_those_that_decide_are_scored_first(make, second, server: Embedded
         await asyncio.gather(scored(made), scored(other))
         task.cancel()
         await asyncio.wait([task])
-    first = order.index(next(label for label in order if label))
-    assert order[:first].count("") == order.count("") == 5
+    first = order.index(next(label for label in order if label != "fid"))
+    assert order[:first].count("fid") == order.count("fid") == 5
     assert set(order[first:]) == set(LABELS[:2])
 
 
@@ -207,7 +202,7 @@ async def test_a_retracted_batch_counts_by_no_metric(make, second, server: Embed
         await tell(never, [4])
         for made in (together, never):
             await scored(made)
-    for label in ("", *LABELS):
+    for label in ("fid", *LABELS):
         texts = [[json.loads(text or "") for _, text in await estimates(made, label)] for made in (together, never)]
         assert texts[0] == texts[1], label
 
@@ -222,13 +217,13 @@ async def test_a_metric_whose_reference_is_gone_is_damaged_and_the_others_go_on(
         stored = await scored(together, without="fid-second")
 
         async def said() -> bool:
-            watched = await together.store.watched("all")
+            watched = await units_of(together)
             return all(watched[generator, "fid-second"].scoring_error for generator in (0, 1))
 
         await until(said)
-        watched = await together.store.watched("all")
+        watched = await units_of(together)
         assert "reference 'second' is gone" in (watched[0, "fid-second"].scoring_error or "")
-        assert [generator.scoring_error for generator in stored.generators] == [None, None]
+        assert [generator.primary.scoring_error for generator in stored.generators] == [None, None]
         assert [unit for unit, state in watched.items() if state.scoring_error] == [
             (0, "fid-second"),
             (1, "fid-second"),
@@ -236,7 +231,7 @@ async def test_a_metric_whose_reference_is_gone_is_damaged_and_the_others_go_on(
         await redis.rename("elsewhere", "optimist:reference:second")
         await tell(together, [3])
         await scored(together)
-    assert not any(state.scoring_error for state in (await together.store.watched("all")).values())
+    assert not any(state.scoring_error for state in (await units_of(together)).values())
 
 
 async def test_an_estimate_that_fails_leaves_the_other_metrics(
@@ -255,12 +250,12 @@ async def test_an_estimate_that_fails_leaves_the_other_metrics(
     async with open_store(server.url) as store, scoring(store):
         stored = await scored(together, without="is")
         await until(lambda: _all_damaged(together, "is"))
-    assert [generator.scoring_error for generator in stored.generators] == [None, None]
-    assert (await together.store.watched("all"))[0, "is"].scoring_error == "ArithmeticError: not finite"
+    assert [generator.primary.scoring_error for generator in stored.generators] == [None, None]
+    assert (await units_of(together))[0, "is"].scoring_error == "ArithmeticError: not finite"
 
 
 async def _all_damaged(made: Made, label: str) -> bool:
-    watched = await made.store.watched(made.name)
+    watched = await units_of(made)
     return all(watched[generator, label].scoring_error for generator in (0, 1))
 
 
@@ -286,7 +281,7 @@ async def test_modes_of_a_watched_metric(make, second, server: EmbeddedRedis):
         await tell(made, [0, 1, 2])
     async with open_store(server.url) as store, scoring(store):
         for label in labels:
-            for made, asked in ((together, label), (alone[label], "")):
+            for made, asked in ((together, label), (alone[label], label)):
                 await scored(made)
 
                 async def come(made: Made = made, asked: str = asked) -> bool:
@@ -296,7 +291,7 @@ async def test_modes_of_a_watched_metric(make, second, server: EmbeddedRedis):
                 await until(come)
             found = [
                 await together.store.artefact("all", Artefact("modes", label, 0)),
-                await alone[label].store.artefact(label, Artefact("modes", "", 0)),
+                await alone[label].store.artefact(label, Artefact("modes", label, 0)),
             ]
             assert found[0] == found[1]
             assert found[0] is not None

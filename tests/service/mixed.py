@@ -15,7 +15,8 @@ from optimist.store import MIXTURE, Store
 async def put_mixture(store: Store, experiment: str, slack: float = 0.5, **weights: float) -> str:
     """Store one of the logs as they are, with these weights. Returns its name."""
     stored = await store.state(experiment)
-    claim = await store.claim(experiment, MIXTURE, "me", 60)
+    label = stored.labels[0]
+    claim = await store.claim(experiment, MIXTURE, "me", 60, label)
     assert claim is not None
     parts = []
     for g in stored.mixable:
@@ -23,8 +24,9 @@ async def put_mixture(store: Store, experiment: str, slack: float = 0.5, **weigh
         parts.append(ChainedExtent(g.ordinal, g.seq, g.samples, entry.chain))
     names = [g.name for g in stored.mixable]
     made = mixture(names, [g.samples for g in stored.mixable], [weights.get(name, 0.0) for name in names], slack)
-    assert await store.put_artefact(experiment, Artefact("mixture"), json.dumps(made.to_dict()), claim.token, parts)
-    found = await store.artefact(experiment, Artefact("mixture"))
+    artefact = Artefact("mixture", label)
+    assert await store.put_artefact(experiment, artefact, json.dumps(made.to_dict()), claim.token, parts)
+    found = await store.artefact(experiment, artefact)
     assert found is not None
     return found.made
 

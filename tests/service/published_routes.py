@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from optimist.numerics.routing.model import RouteModel
-from optimist.records import MODEL, ROUTE_TABLE, ChainedExtent
+from optimist.records import Artefact, ChainedExtent
 from optimist.store import ROUTES_UNIT, Store
 
 WIDTH = 4
@@ -43,16 +43,17 @@ async def put_model(
 ) -> str:
     """Publish it, and perhaps a table, as made of the logs as they are. Returns its name."""
     stored = await store.state(experiment)
-    claim = await store.claim(experiment, ROUTES_UNIT, "me", 60)
+    (label,) = stored.labels
+    claim = await store.claim(experiment, ROUTES_UNIT, "me", 60, label)
     assert claim is not None
     parts = []
     for g in stored.routable:
         [entry] = await store.read_log(experiment, g.ordinal, g.seq - 1)
         parts.append(ChainedExtent(g.ordinal, g.seq, g.samples, entry.chain))
     packed = published if isinstance(published, bytes) else published.pack()
-    assert await store.put_artefact(experiment, MODEL, packed, claim.token, parts)
+    assert await store.put_artefact(experiment, Artefact("model", label), packed, claim.token, parts)
     if table:
-        assert await store.put_artefact(experiment, ROUTE_TABLE, table, claim.token, parts, point=point)
-    found = await store.artefact(experiment, MODEL)
+        assert await store.put_artefact(experiment, Artefact("routes", label), table, claim.token, parts, point=point)
+    found = await store.artefact(experiment, Artefact("model", label))
     assert found is not None
     return found.made

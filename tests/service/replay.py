@@ -60,7 +60,7 @@ def replay(path: str | Path) -> Replay:
         if any(generator.retractions for generator in archive.contents.generators):
             raise FixError("batches of the experiment were retracted, but picks were made from scores with them")
         names = [generator.name for generator in archive.contents.generators]
-        questions = [question_in(archive, label) for label in ("", *archive.labels)]
+        questions = [question_in(archive, label) for label in archive.labels]
         estimators = [_Replayed(archive, ordinal, questions) for ordinal in range(len(names))]
         by_name = dict(zip(names, estimators, strict=True))
         picks = sorted((pick for estimator in estimators for pick in estimator.picks), key=lambda pick: pick.number)
@@ -72,7 +72,10 @@ def replay(path: str | Path) -> Replay:
     return Replay(
         {name: estimator.estimates for name, estimator in by_name.items()},
         chosen,
-        {label: {name: estimator.watched[label] for name, estimator in by_name.items()} for label in archive.labels},
+        {
+            label: {name: estimator.watched[label] for name, estimator in by_name.items()}
+            for label in archive.labels[1:]
+        },
     )
 
 
@@ -94,7 +97,7 @@ class _Replayed:
                     if estimator is not None and take(estimator, entry).is_due and estimator.statistic.samples:
                         estimates[entry.seq] = estimator.estimate()
         self.estimates = made[0]
-        self.watched = dict(zip(archive.labels, made[1:], strict=True))
+        self.watched = dict(zip(archive.labels[1:], made[1:], strict=True))
         self.samples = [0, *accumulate(rows)]
         """By the number of batches told."""
 

@@ -71,7 +71,7 @@ def opened(path: Path) -> Archive:
 def holding(archive: Archive) -> list[Any]:
     """All that scores come from: by generator its estimate, snapshot and log."""
     return [
-        (known.estimate_position, known.estimate, archive.snapshot(g), [e for page in archive.log(g) for e in page])
+        (known.units, archive.snapshot(g, archive.labels[0]), [e for page in archive.log(g) for e in page])
         for g, known in enumerate(archive.contents.generators)
     ]
 
@@ -109,11 +109,12 @@ def test_an_import_goes_on_bit_for_bit_as_the_original(
     assert imported.info.config == original.info.config
     imported.export(tmp_path / "again.zip")
     archive, again = opened(tmp_path / "first.zip"), opened(tmp_path / "again.zip")
-    assert any(generator.snapshot_position for generator in archive.contents.generators)
+    (label,) = archive.labels
+    assert any(unit.snapshot_position for one in archive.contents.generators for unit in one.units.values())
     assert holding(again) == holding(archive)
-    assert (again.history, again.fitted()) == (archive.history, archive.fitted())
+    assert (again.history, again.fitted(label)) == (archive.history, archive.fitted(label))
     if "kernel" not in config:
-        assert archive.fitted() is None
+        assert archive.fitted(label) is None
     for experiment in (original, imported):
         for _ in range(9):
             pick = experiment.ask()
@@ -121,7 +122,10 @@ def test_an_import_goes_on_bit_for_bit_as_the_original(
             scored(experiment)
         experiment.export(tmp_path / f"{experiment.info.instance}.zip")
     one, two = (opened(tmp_path / f"{experiment.info.instance}.zip") for experiment in (original, imported))
-    estimates = [[(g.estimate_position, g.estimate) for g in archive.contents.generators] for archive in (one, two)]
+    estimates = [
+        [(unit.estimate_position, unit.estimate) for g in archive.contents.generators for unit in g.units.values()]
+        for archive in (one, two)
+    ]
     assert estimates[0] == estimates[1]
     assert one.history == two.history
     assert one.contents.rounds == two.contents.rounds == 39
@@ -385,9 +389,10 @@ def pointer_at(redis: Redis, experiment: str, seq: int) -> str:
     """The name of the snapshot of generator 0 once it is the one at log position `seq`."""
     deadline = time.monotonic() + 60
     while True:
-        pointer = (redis.hget(f"optimist:{{{experiment}}}:snapshots", "0") or b"").decode().split()
-        if pointer and int(pointer[2]) == seq:
-            return pointer[0]
+        facts = ["0:fid:snapshot", "0:fid:snapshot_seq"]
+        pointer: list[bytes | None] = redis.hmget(f"optimist:{{{experiment}}}:units", facts)  # type: ignore[assignment]
+        if pointer[0] is not None and int(pointer[1] or 0) == seq:
+            return pointer[0].decode()
         assert time.monotonic() < deadline, pointer
         time.sleep(0.02)
 

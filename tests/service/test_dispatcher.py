@@ -34,7 +34,7 @@ async def make_dispatcher(store: Store, **config: object) -> Dispatcher:
             **config,
         }
     )
-    await store.create_experiment("x", "{}", asked.generators, asked.rescore_growth, instance="i")
+    await store.create_experiment("x", "{}", asked.generators, asked.rescore_growth, instance="i", labels=["is"])
     return Dispatcher(store, experiment_of(asked, created=0.0, instance="i"), most_open=MostOpen(1000, 1000, 1000))
 
 
@@ -64,7 +64,7 @@ def comparable(state: ExperimentState) -> ExperimentState:
     return replace(
         state,
         open_picks=[replace(pick, deadline=0.0) for pick in state.open_picks],
-        generators=[replace(generator, log_bytes=0) for generator in state.generators],
+        generators=[replace(one, units={"is": replace(one.primary, log_bytes=0)}) for one in state.generators],
     )
 
 
@@ -126,13 +126,13 @@ async def test_what_others_change_is_seen(store: Store):
 async def test_an_estimate_that_was_put_meanwhile_is_used(store: Store):
     dispatcher = await make_dispatcher(store, rescore_growth=0.0)
     pick = await round_(dispatcher, await first(dispatcher))
-    claim = await store.claim("x", 0, "scorer", 60)
+    claim = await store.claim("x", 0, "scorer", 60, "is")
     assert claim is not None
     estimate = (
         '{"value": 1, "plug_in": 1, "samples": 4, "lower": 0, "upper": 2, "optimistic": 2, "standard_error": 0.1, '
     )
     estimate += '"stopping_error": 0.1, "scale": "log", "lower_is_better": false, "warnings": []}'
-    assert await store.put_estimate("x", 0, 1, estimate, claim.token)
+    assert await store.put_estimate("x", 0, 1, estimate, claim.token, label="is")
     assert (await round_(dispatcher, pick)).positions == [1, 0, 0]
 
 

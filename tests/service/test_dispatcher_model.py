@@ -94,7 +94,13 @@ class World:
     async def create(self) -> None:
         config, size = self.config, self.config.batch_size if self.experiment.is_indexed else None
         await self.store.create_experiment(
-            "x", "{}", config.generators, config.rescore_growth, instance="i", batch_size=size
+            "x",
+            "{}",
+            config.generators,
+            config.rescore_growth,
+            instance="i",
+            batch_size=size,
+            labels=list(config.metrics),
         )
 
     async def check(self) -> bool:
@@ -166,12 +172,15 @@ class World:
 
     async def estimate(self, ordinal: int, value: float) -> None:
         generator = (await self.store.state("x")).generators[ordinal]
-        claim = await self.store.claim("x", ordinal, "scorer", 60)
+        label = self.config.metric.shown_label
+        claim = await self.store.claim("x", ordinal, "scorer", 60, label)
         assert claim is not None
         errors = {"standard_error": 0.5, "stopping_error": 0.5, "scale": "log", "lower_is_better": False}
         ends = {"lower": value - 1.0, "upper": value + 1.0, "optimistic": value + 1.0, "warnings": []}
         text = json.dumps({"value": value, "plug_in": value, "samples": generator.samples, **errors, **ends})
-        await self.store.put_estimate("x", ordinal, generator.seq, text, claim.token)
+        await self.store.put_estimate(
+            "x", ordinal, generator.seq, text, claim.token, label=self.config.metric.shown_label
+        )
 
 
 @example(

@@ -30,7 +30,7 @@ async def test_a_dispatcher_that_rests_is_dropped(server: EmbeddedRedis, monkeyp
             config = config_of(**{"name": name, "generators": ["a"], "metric": "mean"})
             made.append(experiment_of(config, created=0.0, instance=name, rules=RULES))
             names = [name, made[-1].model_dump_json(), ["a"], 0.04]
-            await context.store.create_experiment(*names, instance=name, batch_size=config.batch_size)
+            await context.store.create_experiment(*names, instance=name, batch_size=config.batch_size, labels=["mean"])
         x, y = made
         first, other = context.dispatcher(x), context.dispatcher(y)
         assert context.dispatcher(x) is first

@@ -11,7 +11,7 @@ from configs import config_of, experiment_of
 
 from optimist.archive.exporting import Exporter
 from optimist.archive.file import Archive, ArchiveWriter
-from optimist.records import Contents, NotFound, Snapshot, Unavailable, WatchedState
+from optimist.records import Contents, NotFound, Snapshot, Unavailable, UnitState
 from optimist.store import Store
 from optimist_client.metrics import InceptionScore
 from optimist_client.models import Experiment
@@ -20,7 +20,7 @@ from optimist_client.models import Experiment
 async def made(store: Store) -> Experiment:
     config = config_of(name="x", generators=["a", "b"], metric=InceptionScore(dimension=3))
     experiment = experiment_of(config, created=1.0, instance="one")
-    await store.create_experiment("x", experiment.model_dump_json(), ["a", "b"], 0.0, instance="one")
+    await store.create_experiment("x", experiment.model_dump_json(), ["a", "b"], 0.0, instance="one", labels=["is"])
     for number in range(6):
         await append(store, number)
     return experiment
@@ -31,10 +31,10 @@ async def append(store: Store, number: int) -> None:
 
 
 async def trim(store: Store, generator: int = 0) -> None:
-    claim = await store.claim("x", generator, "scorer", 60)
+    claim = await store.claim("x", generator, "scorer", 60, "is")
     assert claim is not None
     seq = (await store.state("x")).generators[generator].seq
-    await store.put_snapshot("x", generator, seq, f"statistic at {seq}".encode(), claim.token)
+    await store.put_snapshot("x", generator, seq, f"statistic at {seq}".encode(), claim.token, label="is")
 
 
 async def exported(store: Store, experiment: Experiment) -> Archive:
@@ -73,7 +73,7 @@ async def test_a_log_trimmed_meanwhile_is_read_anew(
         await append(store, next(numbers))
     before(store, monkeypatch, moment, grow_and_trim, times=2)
     archive = await exported(store, experiment)
-    stored, snapshot = archive.state("any"), archive.snapshot(0)
+    stored, snapshot = archive.state("any"), archive.snapshot(0, "is")
     logs = [[entry.seq for page in archive.log(g) for entry in page] for g in range(2)]
     assert snapshot is not None
     assert (logs[0], snapshot.seq) == expected
@@ -95,16 +95,16 @@ async def test_a_snapshot_is_exported_with_the_estimate_that_came_before_it(
         await append(store, number)
 
     async def score_and_trim() -> None:
-        claim = await store.claim("x", 0, "scorer", 60)
+        claim = await store.claim("x", 0, "scorer", 60, "is")
         assert claim is not None
-        await store.put_estimate("x", 0, 5, '{"value": 1.0, "samples": 25}', claim.token)
+        await store.put_estimate("x", 0, 5, '{"value": 1.0, "samples": 25}', claim.token, label="is")
         await trim(store)
 
     before(store, monkeypatch, "snapshot", score_and_trim)
     archive = await exported(store, experiment)
     (first, _) = archive.state("any").generators
-    assert (archive.snapshot(0) is None) == (not trimmed)
-    assert first.estimate_seq == (5 if trimmed else 0)
+    assert (archive.snapshot(0, "is") is None) == (not trimmed)
+    assert first.primary.estimate_seq == (5 if trimmed else 0)
     assert first.due_seq == 5
 
 
@@ -147,7 +147,7 @@ async def watching(store: Store) -> Experiment:
     )
     experiment = experiment_of(config, created=1.0, instance="one")
     text = experiment.model_dump_json()
-    await store.create_experiment("x", text, ["a", "b"], 0.0, instance="one", labels=["again"])
+    await store.create_experiment("x", text, ["a", "b"], 0.0, instance="one", labels=["is", "again"])
     for number in range(6):
         await append(store, number)
     return experiment
@@ -169,15 +169,17 @@ async def test_the_log_is_exported_from_the_oldest_snapshot_on(store: Store):
     archive = await exported(store, experiment)
     assert [entry.seq for page in archive.log(0) for entry in page] == [2, 3]
     assert archive.snapshot(0, "again") == Snapshot(1, b"again at 1")
-    assert archive.snapshot(0) == Snapshot(3, b"statistic at 3")
-    assert archive.watched() == {
-        (0, "again"): WatchedState(1, '{"value": 1.0, "samples": 5}', snapshot_seq=1),
-        (1, "again"): WatchedState(),
+    assert archive.snapshot(0, "is") == Snapshot(3, b"statistic at 3")
+    first, second = archive.state("any").generators
+    assert first.units == {
+        "is": UnitState(snapshot_seq=3),
+        "again": UnitState(1, '{"value": 1.0, "samples": 5}', snapshot_seq=1),
     }
-    assert archive.state("any").labels == ("again",)
+    assert second.units == {"is": UnitState(), "again": UnitState()}
+    assert archive.state("any").labels == ("is", "again")
 
 
-@pytest.mark.parametrize("moment", ["watched", "read_log", "snapshot"])
+@pytest.mark.parametrize("moment", ["state", "read_log", "snapshot"])
 async def test_a_watched_metric_is_never_exported_ahead_of_its_log(
     store: Store, monkeypatch: pytest.MonkeyPatch, moment: str
 ):
@@ -194,9 +196,10 @@ async def test_a_watched_metric_is_never_exported_ahead_of_its_log(
 
     before(store, monkeypatch, moment, go_on)
     archive = await exported(store, experiment)
-    first, known = archive.state("any").generators[0], archive.watched()[0, "again"]
+    first = archive.state("any").generators[0]
+    known = first.units["again"]
     assert known.estimate_seq <= first.due_seq == first.seq == 5
     positions = [entry.seq for page in archive.log(0) for entry in page]
-    oldest = min(known.snapshot_seq, first.snapshot_seq)
+    oldest = min(unit.snapshot_seq for unit in first.units.values())
     assert positions == list(range(oldest + 1, 6))
     assert not known.estimate_seq < first.due_seq <= known.snapshot_seq

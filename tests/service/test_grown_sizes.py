@@ -11,7 +11,7 @@ from optimist.experiments.assignment import Assignment, MostOpen
 from optimist.experiments.slices import MOST_OPEN_ROWS, MOST_ROWS, grown_size
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
-from optimist.records import ExperimentState, GeneratorState
+from optimist.records import ExperimentState, GeneratorState, UnitState
 from optimist_client.models import AskRequest
 
 
@@ -51,8 +51,7 @@ def size_of(**config: object) -> int:
             seq=800,
             due_samples=4000,
             due_seq=800,
-            estimate_seq=800,
-            estimate=made,
+            units={"rke": UnitState(800, made)},
         )
         for place, name in enumerate("ab")
     ]

@@ -13,7 +13,7 @@ from configs import config_of, experiment_of
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
-from optimist.records import ExperimentState, GeneratorState
+from optimist.records import ExperimentState, GeneratorState, UnitState
 from optimist_client.models import Report
 from optimist_client.models.decisions import about
 
@@ -31,8 +31,11 @@ def reported(values: dict[str, float], samples: int, error: float, after: int | 
             seq=samples // 5,
             due_samples=samples,
             due_seq=samples // 5,
-            estimate_seq=samples // 5,
-            estimate=json.dumps(estimate(value, error, samples, kind["metric"] == "is").to_dict()),
+            units={
+                made.metric.shown_label: UnitState(
+                    samples // 5, json.dumps(estimate(value, error, samples, kind["metric"] == "is").to_dict())
+                )
+            },
         )
         for place, (name, value) in enumerate(values.items())
     ]

@@ -47,13 +47,18 @@ def estimate(**fields: Any) -> Edit:
     """Changes the estimate of a generator; a field of its pairing begins with "pairing_"."""
 
     def edit(found: dict[str, Any]) -> None:
-        known = json.loads(found["estimate"])
+        known = json.loads(found["units"]["is"]["estimate"])
         for name, value in fields.items():
             inner = known["pairing"] if name.startswith("pairing_") else known
             inner[name.removeprefix("pairing_")] = value
-        found["estimate"] = json.dumps(known)
+        found["units"]["is"]["estimate"] = json.dumps(known)
 
     return edit
+
+
+def text(estimate: str) -> Edit:
+    """Replaces the estimate of a generator."""
+    return lambda found: found["units"]["is"].update(estimate=estimate)
 
 
 def zeros(count: int) -> str:
@@ -124,8 +129,8 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
     ),
     "no retractions": ({A: setting(retractions=["[]" * 9])}, "retractions of 'a'"),
     "pages": ({A: setting(pages=["logs/1"] * 2**16 + ["logs/1"])}, "pages: expected at most 65536"),
-    "a long estimate": ({A: setting(estimate="1" * (2**20 + 1))}, "estimate: expected text of at most 1.04858e+06"),
-    "no estimate": ({A: setting(estimate="[" * 10**5)}, "the archive is inconsistent"),
+    "a long estimate": ({A: text("1" * (2**20 + 1))}, "estimate: expected text of at most 1.04858e+06"),
+    "no estimate": ({A: text("[" * 10**5)}, "the archive is inconsistent"),
     "many warnings": ({A: estimate(warnings=["odd"] * 65)}, "an estimate of 'a' is not valid"),
     "samples": ({A: estimate(samples=10**9)}, "an estimate of 'a' is not valid"),
     "influences": ({A: estimate(pairing_influence="AAAA" * 10**5)}, "an estimate of 'a' is not valid"),

@@ -107,6 +107,6 @@ def with_fitted(exported: bytes, fitted: bytes) -> bytes:
     contents, history = Archive(BytesIO(exported)).contents, Archive(BytesIO(exported)).history
     file = BytesIO()
     with ArchiveWriter(file) as writer:
-        writer.add_fitted(fitted)
+        writer.add_fitted(fitted, *contents.experiment.config.metrics)
         writer.finish(contents, history)
     return file.getvalue()

@@ -73,6 +73,7 @@ async def made(store: Store, **config: object) -> World:
     await store.create_experiment(
         *("x", "{}", asked.generators, asked.rescore_growth),
         instance="i",
+        labels=list(asked.metrics),
         batch_size=asked.batch_size,
         mixture_growth=experiment.mixture_growth,
     )
@@ -92,7 +93,7 @@ async def test_an_ask_waits_for_the_mixture_and_its_pick_names_it(store: Store):
         waiting = asyncio.create_task(world.ask())
         announced = await asyncio.wait_for(anext(heard), LONG)
     assert announced is not None
-    assert (announced.experiment, announced.wanted) == ("x", Artefact("mixture"))
+    assert (announced.experiment, announced.wanted) == ("x", Artefact("mixture", "rke"))
     assert not waiting.done()
     name = await world.put(a=0.7, b=0.3)
     world.dispatcher.wake()

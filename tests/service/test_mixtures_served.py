@@ -218,7 +218,7 @@ def test_a_mixture_that_takes_longer_than_a_request_is_waited_for(not_scoring: S
         async with Redis.from_url(url) as redis:
             store = Store(redis, namespace="default")
             # A scorer that has begun, and is not done: it has the claim.
-            claim = await store.claim(name, MIXTURE_UNIT, "a slow scorer", 60.0)
+            claim = await store.claim(name, MIXTURE_UNIT, "a slow scorer", 60.0, "rke")
             assert claim is not None
             at = f"{not_scoring.url}/v1/experiments/{name}/mixture"
             async with httpx.AsyncClient(timeout=30) as http:
@@ -227,7 +227,7 @@ def test_a_mixture_that_takes_longer_than_a_request_is_waited_for(not_scoring: S
             assert waiting.json()["type"] == "urn:optimist:problem:being-made"
             assert waiting.json()["action"] == "retry"
             assert not made.done(), "its patience is over, and it goes on"
-            await store.end_claim(name, MIXTURE_UNIT, claim.token)
+            await store.end_claim(name, MIXTURE_UNIT, claim.token, "rke")
             await put_mixture(store, name, a=0.7, b=0.3)
 
     with Optimist(not_scoring.url, patience=0.5) as client, ThreadPoolExecutor(1) as pool:

@@ -97,7 +97,7 @@ def record_of(rules: int) -> Experiment:
 @pytest.mark.parametrize("rules", [RULES, RULES + 1])
 async def test_an_experiment_of_newer_rules_is_left_to_newer_processes(store: Store, rules: int):
     record = record_of(rules)
-    await store.create_experiment("x", record.model_dump_json(), ["a", "b"], 0.0, instance="i", keep_log=False)
+    await store.create_experiment("x", record.model_dump_json(), ["a", "b"], 0.0, instance="i", labels=["is"])
     settings = Settings.model_validate({})
     context = Context(store, settings, RedisHealth(store, settings))
     if rules == RULES:

@@ -16,7 +16,7 @@ from optimist.experiments.report import contrast_of, report_of
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, Pairing
-from optimist.records import ExperimentState, GeneratorState, NotFound
+from optimist.records import ExperimentState, GeneratorState, NotFound, UnitState
 from optimist_client.models import DecisionInfo
 
 N = 100
@@ -42,8 +42,9 @@ def state_of(
                                               "reference": "r"})  # fmt: skip
     generators = [
         GeneratorState(
-            ordinal=place, name=name, samples=N, batches=20, seq=20, due_samples=N, due_seq=20, estimate_seq=20,
-            estimate=made and json.dumps(made.to_dict()), state=(states or {}).get(name, "active"),
+            ordinal=place, name=name, samples=N, batches=20, seq=20, due_samples=N, due_seq=20,
+            units={config.metric.shown_label: UnitState(20, made and json.dumps(made.to_dict()))},
+            state=(states or {}).get(name, "active"),
         )
         for place, (name, made) in enumerate(estimates.items())
     ]  # fmt: skip
@@ -82,7 +83,7 @@ def test_none_without_two_to_compare(known: dict[str, float | None]):
 def test_the_papers_bounds_have_none_in_the_report_and_no_error():
     state = state_of({"a": estimate(1.0, None), "b": estimate(2.0, None)})
     assert report_of(state).contrasts == []
-    found = contrast_of(state, "b", "a")
+    found = contrast_of(state, "b", "a", state.config.metric.shown_label)
     assert (found.difference, found.standard_error, found.lower, found.text) == (1.0, None, None, "1")
 
 
@@ -103,8 +104,8 @@ def test_without_common_samples_they_are_compared_as_independent():
 
 def test_any_two_even_retired_ones():
     state = state_of({"a": estimate(1.0), "b": estimate(2.0), "c": None}, {"b": "retired"})
-    assert contrast_of(state, "b", "a").difference == 1.0
+    assert contrast_of(state, "b", "a", state.config.metric.shown_label).difference == 1.0
     with pytest.raises(NotFound, match="no generator 'x'"):
-        contrast_of(state, "x", "a")
+        contrast_of(state, "x", "a", state.config.metric.shown_label)
     with pytest.raises(ValueError, match="'c' has no estimate yet"):
-        contrast_of(state, "a", "c")
+        contrast_of(state, "a", "c", state.config.metric.shown_label)

@@ -76,6 +76,7 @@ async def made(store: Store, most_open: MostOpen | None = None, **config: object
     await store.create_experiment(
         *("x", "{}", asked.generators, asked.rescore_growth),
         instance="i",
+        labels=list(asked.metrics),
         keep_log=asked.keep_log,
         route_growth=experiment.route_growth,
     )

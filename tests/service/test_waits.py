@@ -11,13 +11,15 @@ from configs import config_of, experiment_of
 
 from optimist.experiments.state import LATE, PolicyState
 from optimist.numerics.estimate import Estimate
-from optimist.records import ExperimentState, GeneratorState
+from optimist.records import ExperimentState, GeneratorState, UnitState
 
 
 def state_of(
     made: dict[str, tuple[int, int]], values: tuple[float, float] = (10.0, 10.01), **config: Any
 ) -> PolicyState:
     """Generators by name with so many batches told, of which the estimate has so many; 0: it has no estimate."""
+    experiment = experiment_of(config_of(name="e", generators=[*made], **config), created=time.time(), instance="i")
+    label = experiment.config.metric.shown_label
     generators = [
         GeneratorState(
             ordinal=place,
@@ -27,12 +29,10 @@ def state_of(
             seq=told,
             due_samples=5 * told,
             due_seq=told,
-            estimate_seq=known,
-            estimate=json.dumps(_estimate(value, 5 * known).to_dict()) if known else None,
+            units={label: UnitState(known, json.dumps(_estimate(value, 5 * known).to_dict()) if known else None)},
         )
         for place, ((name, (told, known)), value) in enumerate(zip(made.items(), values, strict=True))
     ]
-    experiment = experiment_of(config_of(name="e", generators=[*made], **config), created=time.time(), instance="i")
     told = sum(generator.batches for generator in generators)
     return PolicyState(experiment, ExperimentState(told, told, generators))
 

@@ -77,10 +77,10 @@ def at_rest(experiment: Experiment, path: Path) -> None:
 def holding(archive: Archive) -> list[Any]:
     """All that scores come from: the logs, and by metric kernels, estimates and snapshots."""
     found: list[Any] = [[entry for page in archive.log(g) for entry in page] for g in range(2)]
-    for label in ("", *archive.labels):
+    for label in archive.labels:
         found.append(archive.fitted(label))
         for g, known in enumerate(archive.contents.generators):
-            by = known.watched[label] if label else known
+            by = known.units[label]
             found += [by.estimate_position, by.estimate, archive.snapshot(g, label)]
     return found
 
@@ -110,15 +110,15 @@ def test_an_import_goes_on_bit_for_bit_by_every_metric(
     archive = opened(tmp_path / "first.zip")
     assert holding(opened(tmp_path / "again.zip")) == holding(archive)
     assert archive.fitted("vendi") is not None
-    sampled = max(archive.contents.generators, key=lambda known: known.snapshot_position)
-    assert all(sampled.watched[label].snapshot_position for label in LABELS)
+    sampled = max(archive.contents.generators, key=lambda known: known.units["fid"].snapshot_position)
+    assert all(sampled.units[label].snapshot_position for label in LABELS)
     for experiment in (original, imported):
         play(experiment, 5, 100)
         scored(experiment)
         experiment.export(tmp_path / f"{experiment.info.instance}.zip")
     one, two = (opened(tmp_path / f"{experiment.info.instance}.zip") for experiment in (original, imported))
     estimates = [
-        [(by.estimate_position, by.estimate) for known in made.contents.generators for by in known.watched.values()]
+        [(by.estimate_position, by.estimate) for known in made.contents.generators for by in known.units.values()]
         for made in (one, two)
     ]
     assert estimates[0] == estimates[1]
@@ -143,7 +143,7 @@ def test_a_log_that_was_kept_is_replayed_by_every_metric(client: Optimist, name:
     assert all(pick.is_reproduced for pick in again.picks)
     for known in opened(tmp_path / "file.zip").contents.generators:
         for label in LABELS:
-            by = known.watched[label]
+            by = known.units[label]
             assert by.estimate is not None
             expected = Estimate.from_dict(json.loads(by.estimate))
             made = again.watched[label][known.name][by.estimate_position]

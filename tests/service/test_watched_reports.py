@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -13,10 +14,9 @@ from configs import config_of, experiment_of
 
 from optimist.experiments.decision import decision_cost
 from optimist.experiments.report import report_of
-from optimist.experiments.standings import WatchedEstimates
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
-from optimist.records import ExperimentState, GeneratorState, Unit, WatchedState
+from optimist.records import ExperimentState, GeneratorState, Unit, UnitState
 
 N = 100
 RKE = {"name": "rke", "kernel": {"name": "gaussian", "sigma": 1.0, "features": 8}, "dimension": 4, "reads": "features"}
@@ -32,7 +32,14 @@ def rke(value: float, error: float | None = 0.01) -> Estimate:
     return Estimate(log, log, N, log - 0.1, log + 0.1, log + 0.1, error, error, "log", lower_is_better=False)
 
 
-def state_of(estimates: Mapping[str, Estimate | None], decision: str | None = None, **fields: Any) -> PolicyState:
+def state_of(
+    estimates: Mapping[str, Estimate | None],
+    decision: str | None = None,
+    watched: Mapping[Unit, UnitState] = MappingProxyType({}),
+    known: PolicyState | None = None,
+    **fields: Any,
+) -> PolicyState:
+    """watched: by ordinal and label; others were never scored."""
     names = list(estimates)
     watch = [RKE | {"label": label} for label in ("rke", "spread")]
     config = config_of(
@@ -40,19 +47,18 @@ def state_of(estimates: Mapping[str, Estimate | None], decision: str | None = No
     )
     generators = [
         GeneratorState(
-            ordinal=place, name=name, samples=N, batches=20, seq=20, due_samples=N, due_seq=20, estimate_seq=20,
-            estimate=made and json.dumps(made.to_dict()),
+            ordinal=place, name=name, samples=N, batches=20, seq=20, due_samples=N, due_seq=20,
+            units={"fid": UnitState(20, made and json.dumps(made.to_dict()))}
+            | {label: watched.get((place, label), UnitState()) for label in ("rke", "spread")},
         )
         for place, (name, made) in enumerate(estimates.items())
     ]  # fmt: skip
     experiment = experiment_of(config, created=time.time(), instance="i")
-    return PolicyState(experiment, ExperimentState(60, 60, generators, decision=decision))
+    return PolicyState(experiment, ExperimentState(60, 60, generators, decision=decision), known)
 
 
-def watched_of(estimates: Mapping[Unit, Estimate], seq: int = 20, **fields: Any) -> WatchedEstimates:
-    return WatchedEstimates(
-        {unit: WatchedState(seq, json.dumps(made.to_dict()), f"{seq} x", **fields) for unit, made in estimates.items()}
-    )
+def watched_of(estimates: Mapping[Unit, Estimate], seq: int = 20) -> dict[Unit, UnitState]:
+    return {unit: UnitState(seq, json.dumps(made.to_dict())) for unit, made in estimates.items()}
 
 
 THREE = {"a": fid(1.0), "b": fid(30.0), "c": fid(40.0)}
@@ -60,7 +66,7 @@ THREE = {"a": fid(1.0), "b": fid(30.0), "c": fid(40.0)}
 
 def test_the_standings_by_a_watched_metric_have_the_form_of_the_others():
     scores = {(0, "rke"): rke(2.0), (1, "rke"): rke(3.0), (2, "rke"): rke(1.5)}
-    report = report_of(state_of(THREE), watched=watched_of(scores))
+    report = report_of(state_of(THREE, watched=watched_of(scores)))
     assert list(report.watched) == ["rke", "spread"]
     by = report.watched["rke"]
     assert (by.metric, by.title, by.lower_is_better, by.scale, by.offers) == (
@@ -82,7 +88,7 @@ def test_the_standings_by_a_watched_metric_have_the_form_of_the_others():
 
 
 def test_a_watched_metric_without_estimates_has_no_best():
-    by = report_of(state_of(THREE), watched=watched_of({(1, "rke"): rke(3.0)})).watched
+    by = report_of(state_of(THREE, watched=watched_of({(1, "rke"): rke(3.0)}))).watched
     assert (by["rke"].best, by["rke"].confidence, by["rke"].sure, by["rke"].scored) == (None, None, False, False)
     assert [row.score is None for row in by["rke"].standings] == [True, False, True]
     assert (by["spread"].best, by["spread"].contrasts, by["spread"].scored) == (None, [], False)
@@ -90,26 +96,26 @@ def test_a_watched_metric_without_estimates_has_no_best():
 
 def test_an_estimate_behind_the_one_that_is_due_is_shown_as_not_yet_scored():
     scores = {(g, "rke"): rke(2.0 + g) for g in range(3)}
-    by = report_of(state_of(THREE), watched=watched_of(scores, seq=19)).watched["rke"]
+    by = report_of(state_of(THREE, watched=watched_of(scores, seq=19))).watched["rke"]
     assert (by.best, by.scored) == ("c", False)
-    primary = report_of(state_of(THREE), watched=watched_of(scores, seq=19))
+    primary = report_of(state_of(THREE, watched=watched_of(scores, seq=19)))
     assert primary.scored
 
 
 def test_the_tolerance_is_of_the_deciding_metric_alone():
     close = {(0, "rke"): rke(2.0), (1, "rke"): rke(2.001), (2, "rke"): rke(1.0)}
-    state = state_of({"a": fid(1.0), "b": fid(1.1), "c": fid(1.2)}, tolerance=50.0)
-    report = report_of(state, watched=watched_of(close))
+    state = state_of({"a": fid(1.0), "b": fid(1.1), "c": fid(1.2)}, watched=watched_of(close), tolerance=50.0)
+    report = report_of(state)
     assert state.live_decision.decided
     assert (report.watched["rke"].best, report.watched["rke"].sure) == ("b", False)
 
 
 def test_damage_of_a_watched_metric_is_a_warning_there_only():
     stored = {
-        (0, "rke"): WatchedState(20, json.dumps(rke(2.0).to_dict()), "20 x"),
-        (1, "rke"): WatchedState(scoring_error="CorruptData: torn"),
+        (0, "rke"): UnitState(20, json.dumps(rke(2.0).to_dict())),
+        (1, "rke"): UnitState(scoring_error="CorruptData: torn"),
     }
-    report = report_of(state_of(THREE), watched=WatchedEstimates(stored))
+    report = report_of(state_of(THREE, watched=stored))
     [_, torn, whole] = report.watched["rke"].standings
     assert (torn.incomplete, torn.warnings) == (True, ("not scored: CorruptData: torn",))
     assert (whole.incomplete, whole.warnings) == (False, ())
@@ -117,14 +123,16 @@ def test_damage_of_a_watched_metric_is_a_warning_there_only():
 
 
 def test_unchanged_estimates_are_not_parsed_again():
-    known = watched_of({(0, "rke"): rke(2.0), (1, "rke"): rke(3.0)})
-    changed = WatchedState(21, json.dumps(rke(4.0).to_dict()), "21 x")
-    newer = WatchedEstimates({**known.stored, (1, "rke"): changed}, known)
-    assert newer.of(0, "rke")[1] is known.of(0, "rke")[1]
-    estimate = newer.of(1, "rke")[1]
+    units = watched_of({(0, "rke"): rke(2.0), (1, "rke"): rke(3.0)})
+    known = state_of(THREE, watched=units)
+    changed = UnitState(21, json.dumps(rke(4.0).to_dict()))
+    newer = state_of(THREE, watched={**units, (1, "rke"): changed}, known=known)
+    assert newer.estimates_by("rke")[0] is known.estimates_by("rke")[0]
+    assert newer.estimates[0] is known.estimates[0]
+    estimate = newer.estimates_by("rke")[1]
     assert estimate is not None
     assert estimate.score == pytest.approx(4.0)
-    assert newer.of(2, "rke") == (WatchedState(), None)
+    assert newer.estimates_by("rke")[2] is None
 
 
 def latched(samples: list[int]) -> str:

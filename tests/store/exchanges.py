@@ -20,8 +20,13 @@ from optimist.records import (
     Settled,
     Slice,
     StoreError,
+    Unit,
+    UnitState,
 )
 from optimist.store import Store
+
+MODEL, ROUTE_TABLE = Artefact("model"), Artefact("routes")
+"""Of an experiment whose metric has the label ""."""
 
 
 def new_pick(
@@ -95,6 +100,12 @@ async def open_picks(
 def opening_for(state: ExperimentState, groups: Sequence[AskGroup], lease_seconds: float = 60.0) -> Opening:
     """Picks that are opened if the experiment is still exactly in this state."""
     return Opening(groups, lease_seconds, state.rounds, state.last, state.version, state.state_token)
+
+
+async def units_of(store: Store, experiment: str, known: ExperimentState | None = None) -> dict[Unit, UnitState]:
+    """The state of every generator by every metric."""
+    stored = await store.state(experiment, known, all_metrics=True)
+    return {(g.ordinal, label): unit for g in stored.generators for label, unit in g.units.items()}
 
 
 async def put_modes(

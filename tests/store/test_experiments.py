@@ -1,13 +1,11 @@
 import asyncio
 
 import pytest
-from exchanges import modes_of, new_pick, open_picks, put_modes, settle
+from exchanges import MODEL, ROUTE_TABLE, modes_of, new_pick, open_picks, put_modes, settle
 from present import experiments
 from redis.asyncio import Redis
 
 from optimist.records import (
-    MODEL,
-    ROUTE_TABLE,
     SLICES,
     Artefact,
     AskGroup,
@@ -43,7 +41,7 @@ async def test_creating_is_idempotent_by_name_and_config(store: Store):
     assert await experiments(store) == ["one"]
     assert await store.config("one") == CONFIG
     stored = await store.state("one")
-    assert [(g.ordinal, g.name, g.samples, g.seq, g.estimate) for g in stored.generators] == [
+    assert [(g.ordinal, g.name, g.samples, g.seq, g.primary.estimate) for g in stored.generators] == [
         (0, "a", 0, 0, None),
         (1, "b", 0, 0, None),
     ]
@@ -63,7 +61,7 @@ async def test_a_crash_between_config_and_index_is_mended(store: Store, redis: R
 
 
 async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
-    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, labels=["kid"])
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, labels=["", "kid"])
     groups = [AskGroup(f"ask {n}", [new_pick(g, "{}"), new_pick(g, "{}", 0, 5)]) for n, g in enumerate((0, 1, 1))]
     await open_picks(store, "one", 0, groups, lease_seconds=60)
     for pick in (1, 3, 4):
@@ -104,11 +102,11 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     parts = {str(key, "utf-8").rsplit("}:")[1] for key in await redis.keys("optimist:{one}:*")}
     chunks = {part for part in parts if part.startswith("snapshot:")}
     of_chunks = sorted(tuple(chunk.split(":")[1:-2]) for chunk in chunks)
-    assert of_chunks == [("0",), ("0", "kid"), ("1",), ("1", "kid")], "of snapshots and of uploads"
-    curves = {f"curve:{unit}" for unit in ("0", "0:kid", "mixture", "mixture:kid", "routes")}
-    kinds = {*EXPERIMENT_PARTS, *curves, "log:0", "log:1", "told:1", "fitted:kid", "previews:0", "previews:0:bodies"}
-    kinds.add("levels:0")
-    kinds -= {"log", "told", "levels", "curve", "snapshot", "previews"}
+    assert of_chunks == [("0", ""), ("0", "kid"), ("1", ""), ("1", "kid")], "of snapshots and of uploads"
+    curves = {f"curve:{unit}" for unit in ("0:", "0:kid", "mixture:", "mixture:kid", "routes:")}
+    kinds = {*EXPERIMENT_PARTS, *curves, "log:0", "log:1", "told:1", "fitted:", "fitted:kid"}
+    kinds |= {"previews:0", "previews:0:bodies", "levels:0"}
+    kinds -= {"log", "told", "levels", "curve", "snapshot", "previews", "fitted"}
     assert parts - chunks == kinds, "every kind of key"
     assert await store.delete_experiment("one")
     assert await redis.keys("*") == []
@@ -181,7 +179,7 @@ async def test_what_was_meant_for_a_deleted_experiment_is_refused_by_its_success
         with pytest.raises(NotFound, match="made again"):
             await call
     stored = await store.state("one")
-    assert (stored.rounds, stored.told, stored.decision, stored.generators[0].estimate_seq) == (0, 0, None, 0)
+    assert (stored.rounds, stored.told, stored.decision, stored.generators[0].primary.estimate_seq) == (0, 0, None, 0)
     assert await open_picks(store, "one", 0, group, 60, instance=stored.instance)
     await settle(store, "one", 1, "digest", 5, b"body", instance=stored.instance)
 
@@ -191,7 +189,7 @@ async def test_an_estimate_mends_the_damage_noted_before(store: Store):
     for generator in (0, 1):
         await store.put_scoring_error("one", generator, "scratched", await token(store, generator))
     await store.put_estimate("one", 0, 1, "{}", await token(store, 0))
-    assert [g.scoring_error for g in (await store.state("one")).generators] == [None, "scratched"]
+    assert [g.primary.scoring_error for g in (await store.state("one")).generators] == [None, "scratched"]
 
 
 async def test_only_newer_estimates_replace(store: Store):
@@ -203,8 +201,8 @@ async def test_only_newer_estimates_replace(store: Store):
     assert not await store.put_estimate("one", 1, 8, "older", mine)
     assert await store.put_estimate("one", 1, 10, payload, mine)
     first, second = (await store.state("one")).generators
-    assert (first.estimate_seq, first.estimate) == (0, None)
-    assert (second.estimate_seq, second.estimate) == (10, payload)
+    assert (first.primary.estimate_seq, first.primary.estimate) == (0, None)
+    assert (second.primary.estimate_seq, second.primary.estimate) == (10, payload)
 
 
 async def test_a_decision_is_latched_and_damage_noted(store: Store):
@@ -215,7 +213,7 @@ async def test_a_decision_is_latched_and_damage_noted(store: Store):
     await store.put_scoring_error("one", 1, "the snapshot does not match its digest", await token(store, 1))
     stored = await store.state("one")
     assert stored.decision == '{"best": "a"}'
-    assert [g.scoring_error for g in stored.generators] == [None, "the snapshot does not match its digest"]
+    assert [g.primary.scoring_error for g in stored.generators] == [None, "the snapshot does not match its digest"]
 
 
 async def test_what_is_fitted_first_stands(store: Store):

@@ -5,10 +5,10 @@ import itertools
 from typing import Any
 
 import pytest
-from exchanges import new_pick, open_picks, put_modes, settle
+from exchanges import MODEL, ROUTE_TABLE, new_pick, open_picks, put_modes, settle
 from redis.asyncio import Redis
 
-from optimist.records import MODEL, ROUTE_TABLE, Artefact, AskGroup, ChainedExtent, Contents, NewPick, Unavailable
+from optimist.records import Artefact, AskGroup, ChainedExtent, Contents, NewPick, Unavailable
 from optimist.store import MIXTURE, ROUTES_UNIT, Store
 
 asks = itertools.count()
@@ -74,7 +74,8 @@ async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: S
         assert await call() is not False
     stored = await store.state("x")
     assert (stored.rounds, stored.told, len(stored.open_picks), stored.generators[0].samples) == (5, 3, 2, 15)
-    assert (stored.generators[0].snapshot_seq, stored.generators[0].estimate, stored.decision) == (1, "{}", "{}")
+    unit = stored.generators[0].primary
+    assert (unit.snapshot_seq, unit.estimate, stored.decision) == (1, "{}", "{}")
 
 
 async def test_how_full_redis_is_is_known(store: Store, redis: Redis):

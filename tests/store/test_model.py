@@ -14,20 +14,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from exchanges import new_pick, open_picks, settle
+from exchanges import MODEL, ROUTE_TABLE, new_pick, open_picks, settle
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from optimist.records import (
-    MODEL,
-    ROUTE_TABLE,
     SLICES,
     Artefact,
     AskGroup,
     ChainedExtent,
     Conflict,
     Contents,
+    ExperimentState,
     Gone,
     LogGap,
     Measures,
@@ -41,8 +40,6 @@ from optimist.records import (
     StoredArtefact,
     StoreError,
     Superseded,
-    Unit,
-    WatchedState,
 )
 from optimist.store import ROUTES_UNIT, Store, connect
 from optimist.store.keys import unit
@@ -213,7 +210,7 @@ class Model(RuleBasedStateMachine):
         self.appended: dict[tuple[int, str], tuple[str, int | None, int, int]] = {}
         self.tokens: dict[tuple[str, int, str], str] = {}
         self.routes: dict[Artefact, tuple[dict[int, int], str]] = {}  # of the model and the table: positions and text
-        self.watched: dict[Unit, WatchedState] = {}
+        self.seen: ExperimentState | None = None
         self.spent: set[str] = set()
         self.decision: str | None = None
         self.decided: list[int] = []  # the positions of the estimates that the decision was made by
@@ -308,7 +305,7 @@ class Model(RuleBasedStateMachine):
     @initialize(indexed=st.booleans(), watches=st.booleans(), routes=st.booleans())
     def create(self, indexed: bool, watches: bool, routes: bool) -> None:
         self.indexed = indexed
-        self.labels = ["kid"] if watches else []
+        self.labels = ["", "kid"] if watches else [""]
         self.gs = [self.new(), self.new()]
         size = SIZE if indexed else None
         for _ in range(2):
@@ -317,12 +314,12 @@ class Model(RuleBasedStateMachine):
                 create("m", "{}", ["0", "1"], 0.0, batch_size=size, labels=self.labels, route_growth=growth),
             )
         for g in range(2):
-            for label in ("", *self.labels):
+            for label in self.labels:
                 self.claim(g, label, "a", "")
         self.ask([0, 1, 1], sliced=True, wanted=2, stale=False)
 
     def new(self) -> Generator:
-        return Generator({label: Scored() for label in ("", *self.labels)})
+        return Generator({label: Scored() for label in self.labels})
 
     def unit(self, g: int, label: str) -> tuple[int, str, Generator, Scored]:
         g %= len(self.gs)
@@ -475,7 +472,7 @@ class Model(RuleBasedStateMachine):
             runs = runs_of(g.told)
             told = [(start, start + size) for start, size in pairs(runs)]
             assert seen.told == told
-            primary, n = g.by[""], g.counted
+            n = g.counted
             assert (seen.name, seen.state, seen.handed, seen.returned) == (str(ordinal), g.state, g.handed, returned)
             assert (seen.samples, seen.batches, seen.seq) == (g.samples, n, len(g.log))
             assert (seen.restart, len(seen.retractions)) == (
@@ -485,14 +482,12 @@ class Model(RuleBasedStateMachine):
             assert seen.retracted == sum(g.rows.values()) - g.samples
             assert seen.copies == len(g.copied)
             assert (seen.due_seq, seen.due_samples) == ((len(g.log), g.samples) if n else (0, 0))
-            assert (seen.estimate_seq, seen.estimate, seen.scoring_error) == (*primary.estimate, primary.scoring_error)
-            assert (seen.snapshot_seq, seen.log_bytes) == (primary.position, g.log_bytes(primary))
         contexts = self.run(self.redis.hgetall("optimist:{m}:contexts"))
         open_ = [n for n, pick in self.picks.items() if n in self.known and pick.status not in ENDED]
         expected = {n: self.picks[n].context for n in open_ if self.picks[n].context}
         assert {int(n): context for n, context in contexts.items()} == expected
         self.check_routes(stored.model)
-        self.read_watched()
+        self.read_units()
 
     def check_routes(self, model: StoredArtefact | None) -> None:
         """model: of the state."""
@@ -527,20 +522,21 @@ class Model(RuleBasedStateMachine):
             assert answer is True
             self.routes[artefact] = positions, text
 
-    def read_watched(self) -> None:
-        """All of it, and then only what has changed since the last time."""
-        positions = self.run(self.store.watched("m", estimates=False))
-        for known in ({}, self.watched):
-            self.watched = self.run(self.store.watched("m", known))
-            assert [replace(state, estimate=None) for state in self.watched.values()] == list(positions.values())
-            assert list(self.watched) == [(g, label) for g in range(len(self.gs)) for label in self.labels]
-            for (g, label), seen in self.watched.items():
-                scored = self.gs[g].by[label]
-                assert (seen.estimate_seq, seen.estimate, seen.scoring_error) == (
-                    *scored.estimate,
-                    scored.scoring_error,
-                )
-                assert (seen.snapshot_seq, seen.log_bytes) == (scored.position, self.gs[g].log_bytes(scored))
+    def read_units(self) -> None:
+        """All of them, and then only what has changed since the last time."""
+        positions = self.run(self.store.state("m", all_metrics=True, estimates=False))
+        for known in (None, self.seen):
+            self.seen = self.run(self.store.state("m", known, all_metrics=True))
+            for without, seen, of in zip(positions.generators, self.seen.generators, self.gs, strict=True):
+                assert {label: replace(one, estimate=None) for label, one in seen.units.items()} == without.units
+                assert list(seen.units) == self.labels
+                for label, one in seen.units.items():
+                    scored = of.by[label]
+                    assert (one.estimate_seq, one.estimate, one.scoring_error) == (
+                        *scored.estimate,
+                        scored.scoring_error,
+                    )
+                    assert (one.snapshot_seq, one.log_bytes) == (scored.position, of.log_bytes(scored))
 
     @rule(g=generators, state=st.sampled_from(["active", "active", "active", "paused", "retired"]))
     def set_state(self, g: int, state: State) -> None:
@@ -638,8 +634,7 @@ class Model(RuleBasedStateMachine):
             self.run(self.store.end_claim("m", g, self.tokens[scored.holder, g, label], label))
             scored.holder = None
         if ended == "lapsed" and scored.holder is not None:
-            number = self.tokens[scored.holder, g, label].split(":")[-2]
-            self.run(self.redis.hset("optimist:{m}:claims", unit(g, label), f"{number} 1 {scored.holder}"))
+            self.run(self.redis.zadd("optimist:{m}:claimed_until", {unit(g, label): 1.0}))
             scored.lapsed = True
         claim = self.run(self.store.claim("m", g, owner, 60, label))
         if scored.holder not in (None, owner) and not scored.lapsed:

@@ -26,6 +26,7 @@ from optimist.records import (
     Returned,
     Snapshot,
     Unavailable,
+    UnitState,
 )
 from optimist.store import Store
 from optimist.store.restoration import Restoration
@@ -47,13 +48,10 @@ STATE = ExperimentState(
             seq=5,
             due_samples=20,
             due_seq=4,
-            estimate_seq=4,
-            estimate='{"value": 1}',
+            units={"": UnitState(4, '{"value": 1}', snapshot_seq=3, log_bytes=200)},
             handed=40,
             returned=[Returned(3, 10, 5), Returned(4, 15, 1), Returned(4, 17, 2)],
             told=[(0, 10), (16, 17), (20, 36)],
-            snapshot_seq=3,
-            log_bytes=200,
             quarantined=[Quarantined(2, "torn")],
             quarantined_count=1,
             named_copies=[
@@ -67,11 +65,12 @@ STATE = ExperimentState(
                 Acceptance.from_record(0, '{"position":0,"until":5,"who":"key","when":1763824001.5,"reason":""}'),
             ],
         ),
-        GeneratorState(1, "b", 0, 0, 0, 0, 0, state="paused", is_seedless=True),
+        GeneratorState(1, "b", 0, 0, 0, 0, 0, {"": UnitState()}, state="paused", is_seedless=True),
     ],
     decision='{"best": "a"}',
     controls={"budget": "99"},
     instance="instance",
+    labels=("",),
 )
 LEVELS = [[KeptLevel(0, 5, Origin(9, 5, 1763823999.25), -0.5), KeptLevel(1, 5, Origin(9, 5, 1763823999.25), 2.25)], []]
 SIZES = {"usual": "1 1.5", "0": "40 40 2.25"}
@@ -119,29 +118,31 @@ async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
     assert claim.instance == "instance"
     await store.quarantine("x", 0, 2, "torn", claim.token)  # counted already
     state = (await store.state("x")).generators[0]
-    assert (state.log_bytes, state.due_seq, state.quarantined_count) == (204, 6, 1)
+    assert (state.primary.log_bytes, state.due_seq, state.quarantined_count) == (204, 6, 1)
     assert await store.put_snapshot("x", 0, 6, b"newer", claim.token)
     assert len(await redis.keys("optimist:{x}:snapshot:*")) == 1
-    assert (await store.state("x")).generators[0].log_bytes == 0
+    assert (await store.state("x")).generators[0].primary.log_bytes == 0
     await store.delete_experiment("x")
     assert await redis.keys("*") == []
 
 
 async def test_a_log_that_was_kept_keeps_its_records_and_is_not_trimmed(store: Store):
     entries = [LogEntry(seq, seq, 5, "digest", b"body", record="{}" if seq > 1 else "") for seq in (1, 2, 3)]
-    a = GeneratorState(0, "a", 15, 3, 3, 15, 3, snapshot_seq=2)
+    a = GeneratorState(0, "a", 15, 3, 3, 15, 3, {"": UnitState(snapshot_seq=2)})
     async with store.restoring("x") as restoration:
         await restoration.add_snapshot(0, Snapshot(2, b"statistic"))
         await restoration.add_entries(0, entries, keep_log=True)
-        await restoration.commit("config", 0.0, ExperimentState(3, 3, [a], instance="i", keep_log=True), b"", {})
+        await restoration.commit(
+            "config", 0.0, ExperimentState(3, 3, [a], instance="i", keep_log=True, labels=("",)), b"", {}
+        )
     assert await store.read_log("x", 0, 0) == entries
     stored = await store.state("x")
-    assert (stored.keep_log, stored.generators[0].log_bytes) == (True, 4)
+    assert (stored.keep_log, stored.generators[0].primary.log_bytes) == (True, 4)
     claim = await store.claim("x", 0, "scorer", 60)
     assert claim is not None
     await store.put_snapshot("x", 0, 3, b"newer", claim.token)
     assert await store.read_log("x", 0, 0) == entries
-    assert (await store.state("x")).generators[0].log_bytes == 0
+    assert (await store.state("x")).generators[0].primary.log_bytes == 0
 
 
 async def test_nothing_stays_of_one_that_was_not_committed(store: Store, redis: Redis):

@@ -157,7 +157,7 @@ async def test_only_the_whole_generator_can_be_retracted_once_its_log_is_trimmed
     assert await redis.xlen("optimist:{x}:log:0") == 1
     assert (await store.retracted_log("x", 0)).restart == 6
     assert [entry.seq for entry in await store.read_log("x", 0, 5)] == [6]
-    assert (await store.state("x")).generators[0].log_bytes == 0
+    assert (await store.state("x")).generators[0].primary.log_bytes == 0
     await tell(store, 0)
     assert await first(store) == (ROWS, 1, 7, ROWS, 7, 4 * ROWS)
 
@@ -171,7 +171,7 @@ async def test_a_kept_log_gives_up_the_snapshot_that_holds_the_batch(store: Stor
     assert await store.snapshot("x", 0) is None
     assert await redis.keys("*snapshot*") == []
     state = (await store.state("x")).generators[0]
-    assert state.log_bytes == 4 * len(b"body")
+    assert state.primary.log_bytes == 4 * len(b"body")
     assert len(await store.read_log("x", 0, 0)) == 5
 
 
@@ -185,7 +185,7 @@ async def test_what_was_derived_from_it_is_gone_and_nobody_can_store_it_again(st
     await store.put_scoring_error("x", 0, "a note", mine)
     await store.retract("x", pick=2)
     state = (await store.state("x")).generators[0]
-    assert (state.estimate, state.estimate_seq, state.scoring_error) == (None, 0, None)
+    assert (state.primary.estimate, state.primary.estimate_seq, state.primary.scoring_error) == (None, 0, None)
     assert await modes_of(store, "x", 0) is None
     assert [point.seq for point in (await store.curves("x", [0, 0]))[0]] == [1]
     for late in (
@@ -277,10 +277,10 @@ async def test_kernels_that_the_batch_helped_to_fix_are_fixed_anew(store: Store)
         await store.put_estimate("x", g, 1, "{}", tokens[g])
     await store.retract("x", pick=3, fits_kernels=True)
     assert await store.fitted("x") == b"kernels", "it took no part"
-    assert [g.estimate for g in (await store.state("x")).generators] == [None, "{}"]
+    assert [g.primary.estimate for g in (await store.state("x")).generators] == [None, "{}"]
     await store.retract("x", pick=1, fits_kernels=True)
     assert await store.fitted("x") is None
-    assert [g.estimate for g in (await store.state("x")).generators] == [None, None]
+    assert [g.primary.estimate for g in (await store.state("x")).generators] == [None, None]
     with pytest.raises(Superseded):
         await store.put_fitted("x", 1, b"late", tokens[1], logs)
 

@@ -51,7 +51,7 @@ async def test_a_tell_copies_it_into_the_log_once(store: Store, redis: Redis):
     assert await redis.hgetall(CONTEXTS) == {b"1": FIRST, b"2": SECOND}
     assert [await tell(store, number, f"r-{number - 1}", f"{number}") for number in (2, 2, 3, 1, 1)] == [0, 1, 0, 0, 1]
     assert await logged(store) == [SECOND, b"", FIRST]
-    assert (await store.state("x")).generators[0].log_bytes == 3 * 8 + len(FIRST) + len(SECOND)
+    assert (await store.state("x")).generators[0].primary.log_bytes == 3 * 8 + len(FIRST) + len(SECOND)
     assert await redis.exists(CONTEXTS) == 0
     await store.append("x", 0, "key", Contents("digest", 1, b"12345678"))
     assert (await logged(store))[3:] == [b""]
@@ -97,5 +97,5 @@ async def test_an_imported_log_has_it(store: Store):
         await restoration.commit("{}", 0.04, known, await store.history("x"), {})
     assert await store.read_log("y", 0, 0) == await store.read_log("x", 0, 0)
     state = await store.state("y")
-    assert state.generators[0].log_bytes == known.generators[0].log_bytes
+    assert state.generators[0].primary.log_bytes == known.generators[0].primary.log_bytes
     assert state.route_growth == 0.04

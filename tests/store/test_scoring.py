@@ -108,7 +108,7 @@ async def test_a_claim_that_ran_out_is_good_until_somebody_takes_over(store: Sto
 @pytest.mark.parametrize("size", [0, 1, 2 * CHUNK_BYTES + 1])
 async def test_a_snapshot_of_any_size_comes_back_and_trims_the_log(store: Store, redis: Redis, size: int):
     await tell(store, bytes(10), bytes(20), bytes(30))
-    assert (await store.state("x")).generators[0].log_bytes == 60
+    assert (await store.state("x")).generators[0].primary.log_bytes == 60
     body, mine = os.urandom(size), await token(store)
     assert await store.snapshot("x", 0) is None
     assert await store.put_snapshot("x", 0, 2, memoryview(body), mine)
@@ -117,7 +117,7 @@ async def test_a_snapshot_of_any_size_comes_back_and_trims_the_log(store: Store,
         await store.read_log("x", 0, 1)
     assert [e.seq for e in await store.read_log("x", 0, 2)] == [3]
     state = (await store.state("x")).generators[0]
-    assert (state.seq, state.snapshot_seq, state.log_bytes) == (3, 2, 30)
+    assert (state.seq, state.primary.snapshot_seq, state.primary.log_bytes) == (3, 2, 30)
     assert not await store.put_snapshot("x", 0, 2, b"as new", mine)
     assert not await store.put_snapshot("x", 0, 1, b"older", mine)
     assert await store.put_snapshot("x", 0, 3, b"newer", mine)
@@ -128,7 +128,7 @@ async def test_a_snapshot_of_any_size_comes_back_and_trims_the_log(store: Store,
     assert await store.read_log("x", 0, 3) == []
     await tell(store, bytes(5))
     assert [e.seq for e in await store.read_log("x", 0, 3)] == [4]
-    assert (await store.state("x")).generators[0].log_bytes == 5
+    assert (await store.state("x")).generators[0].primary.log_bytes == 5
 
 
 async def test_a_log_that_is_kept_is_not_trimmed_and_has_the_records(store: Store):
@@ -142,7 +142,7 @@ async def test_a_log_that_is_kept_is_not_trimmed_and_has_the_records(store: Stor
         (2, 2, '{"seed": "\\t1"}'),
         (3, 0, ""),
     ]
-    assert (await store.state("x")).generators[0].log_bytes == 5
+    assert (await store.state("x")).generators[0].primary.log_bytes == 5
 
 
 async def test_a_snapshot_ahead_of_the_log_is_refused(store: Store):

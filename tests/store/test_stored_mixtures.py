@@ -26,7 +26,7 @@ MIXED = Artefact("mixture")
 
 async def created(store: Store, growth: float | None) -> None:
     await store.delete_experiment("x")
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=["rke"], mixture_growth=growth)
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=["", "rke"], mixture_growth=growth)
 
 
 async def tell(store: Store, *generators: int, rows: int = 5) -> None:
@@ -289,7 +289,7 @@ async def test_damage_is_named_until_one_is_made(store: Store):
         await store.put_scoring_error("x", MIXTURE, f"torn by {label}", await token(store, label), label)
         assert await store.artefact_error("x", Artefact("mixture", label)) == f"torn by {label}"
     state = await store.state("x")
-    assert (state.mixture_error, state.generators[0].scoring_error) == ("torn by ", None)
+    assert (state.mixture_error, state.generators[0].primary.scoring_error) == ("torn by ", None)
     for label in EACH:
         await put(store, label=label)
         assert await store.artefact_error("x", Artefact("mixture", label)) is None

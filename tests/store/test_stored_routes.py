@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from exchanges import MODEL, ROUTE_TABLE
 from redis.asyncio import Redis
 
 from optimist.records import (
-    MODEL,
-    ROUTE_TABLE,
     ChainedExtent,
     Contents,
     LogExtent,

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from exchanges import modes_of, put_modes
+from exchanges import modes_of, put_modes, units_of
 from redis.asyncio import Redis
 
 from optimist.records import (
@@ -21,12 +21,12 @@ from optimist.records import (
     Snapshot,
     Superseded,
     Unavailable,
-    WatchedState,
+    UnitState,
 )
 from optimist.store import SCORED, WANTED, Store, kernels_digest
 
-LABELS = ["kid", "fid-dino"]
-EACH = ["", *LABELS]
+WATCHED = ["kid", "fid-dino"]
+LABELS = ["", *WATCHED]
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ async def estimate(store: Store, seq: int, label: str, text: str = "{}", generat
 
 async def test_every_metric_of_a_generator_is_claimed_by_itself(store: Store):
     assert (await store.state("x")).labels == tuple(LABELS)
-    units = [(0, label) for label in EACH] + [(1, "kid"), (2, "kid"), (0, "none")]
+    units = [(0, label) for label in LABELS] + [(1, "kid"), (2, "kid"), (0, "none")]
     *mine, no_generator, no_label = await store.claims("x", units, "me", 60)
     assert len({claim.token for claim in mine if claim is not None}) == 4
     assert (no_generator, no_label) == (None, None)
@@ -90,10 +90,7 @@ async def test_what_is_written_under_the_claim_of_another_metric_changes_nothing
     ):
         with pytest.raises(Superseded):
             await call
-    assert set((await store.watched("x")).values()) == {
-        WatchedState(log_bytes=10),
-        WatchedState(),
-    }
+    assert set((await units_of(store, "x")).values()) == {UnitState(log_bytes=10), UnitState()}
 
 
 async def test_no_ask_hears_of_a_watched_estimate(store: Store):
@@ -125,27 +122,28 @@ async def test_estimates_are_read_once(store: Store):
     await tell(store, 3)
     await estimate(store, 1, "kid", '{"value": 1}')
     await estimate(store, 2, "fid-dino", '{"value": 2}', generator=0)
-    first = await store.watched("x")
+    first = await units_of(store, "x")
     assert list(first) == [(g, label) for g in (0, 1) for label in LABELS]
-    assert first[0, "kid"] == WatchedState(1, '{"value": 1}', log_bytes=30)
-    assert first[1, "kid"] == WatchedState()
-    positions = await store.watched("x", estimates=False)
-    assert positions == {unit: replace(state, estimate=None) for unit, state in first.items()}
+    assert first[0, "kid"] == UnitState(1, '{"value": 1}', log_bytes=30)
+    assert first[1, "kid"] == UnitState()
+    positions = await store.state("x", all_metrics=True, estimates=False)
+    found = {(g.ordinal, label): unit for g in positions.generators for label, unit in g.units.items()}
+    assert found == {unit: replace(state, estimate=None) for unit, state in first.items()}
+    assert await units_of(store, "x", positions) == first, "it has no estimates that could be taken from it"
     # What was read before is not read again: a text that Redis never had is the proof.
-    known = {unit: replace(state, estimate="known") for unit, state in first.items()}
-    assert (await store.watched("x", known))[0, "kid"].estimate == "known"
+    known = await store.state("x", all_metrics=True)
+    for generator in known.generators:
+        for label, unit in generator.units.items():
+            generator.units[label] = replace(unit, estimate=unit.estimate and "known")
+    assert (await units_of(store, "x", known))[0, "kid"].estimate == "known"
     await estimate(store, 3, "kid", '{"value": 3}')
-    second = await store.watched("x", known)
+    second = await units_of(store, "x", known)
     assert (second[0, "kid"].estimate, second[0, "fid-dino"].estimate) == ('{"value": 3}', "known")
-    with pytest.raises(NotFound):
-        await store.watched("x", instance="another")
-    await created(store, labels=[])
-    assert await store.watched("x") == {}
 
 
 async def test_each_metric_has_its_curve_modes_kernels_and_scoring_error(store: Store):
     await tell(store, 4)
-    for place, label in enumerate(EACH, start=1):
+    for place, label in enumerate(LABELS, start=1):
         mine = await token(store, label=label)
         await store.put_scoring_error("x", 0, f"torn for {label}", mine, label)
         await store.put_estimate("x", 0, place, "{}", mine, point=f"[{place}]", label=label)
@@ -156,14 +154,14 @@ async def test_each_metric_has_its_curve_modes_kernels_and_scoring_error(store: 
         with pytest.raises(Superseded):
             await store.put_estimate("x", 0, 4, "{}", mine, kernels=wrong, label=label)
         assert await store.put_estimate("x", 0, 4, "{}", mine, kernels=right, label=label)
-    for place, label in enumerate(EACH, start=1):
+    for place, label in enumerate(LABELS, start=1):
         [[point], none] = await store.curves("x", [0, 0], label)
         assert (point.seq, point.point, none) == (place, f"[{place}]", [])
         assert await modes_of(store, "x", 0, label) == (place, f"by {label}")
         assert await store.fitted("x", label) == label.encode()
     await store.put_scoring_error("x", 0, "torn", await token(store, label="kid"), "kid")
-    assert (await store.watched("x"))[0, "kid"].scoring_error == "torn"
-    assert (await store.state("x")).generators[0].scoring_error is None, "the primary metric is as well as before"
+    assert (await units_of(store, "x"))[0, "kid"].scoring_error == "torn"
+    assert (await units_of(store, "x"))[0, ""].scoring_error is None, "the primary metric is as well as before"
 
 
 async def test_the_log_is_trimmed_up_to_the_oldest_snapshot_of_all_metrics(store: Store, redis: Redis):
@@ -172,9 +170,8 @@ async def test_the_log_is_trimmed_up_to_the_oldest_snapshot_of_all_metrics(store
     for seq, label, left in steps:
         await snapshot(store, seq, label)
         assert await redis.xlen("optimist:{x}:log:0") == left, (seq, label)
-        state, watched = (await store.state("x")).generators[0], await store.watched("x")
-        known = {"": state} | {name: watched[0, name] for name in LABELS}
-        assert (known[label].snapshot_seq, known[label].log_bytes) == (seq, 10 * (5 - seq))
+        known = (await units_of(store, "x"))[0, label]
+        assert (known.snapshot_seq, known.log_bytes) == (seq, 10 * (5 - seq))
         assert await store.snapshot("x", 0, label) == Snapshot(seq, f"{label} at {seq}".encode())
     assert len(await redis.keys("optimist:{x}:snapshot:*")) == 3
     assert not await store.put_snapshot("x", 0, 4, b"older", await token(store, label="kid"), label="kid")
@@ -215,7 +212,7 @@ async def test_an_unreadable_batch_is_named_once(store: Store):
 async def test_a_retraction_voids_what_every_metric_made_of_the_batch(store: Store, redis: Redis):
     await created(store, keep_log=True)
     await tell(store, 4)
-    for label in EACH:
+    for label in LABELS:
         for seq in (1, 3):
             await estimate(store, seq, label)
         await put_modes(store, "x", 0, 3, "{}", await token(store, label=label), label=label)
@@ -225,12 +222,12 @@ async def test_a_retraction_voids_what_every_metric_made_of_the_batch(store: Sto
     await tell(store, 1, 1)
     await estimate(store, 1, "kid", generator=1)
     other = await token(store, 1, "kid")
-    tokens = {label: await token(store, label=label) for label in EACH}
+    tokens = {label: await token(store, label=label) for label in LABELS}
     await store.retract("x", generator=0, position=2)
-    watched = await store.watched("x")
-    assert watched[0, "kid"] == WatchedState(log_bytes=40), "its snapshot has the batch"
-    assert watched[0, "fid-dino"] == WatchedState(snapshot_seq=1, log_bytes=30)
-    for label in EACH:
+    watched = await units_of(store, "x")
+    assert watched[0, "kid"] == UnitState(log_bytes=40), "its snapshot has the batch"
+    assert watched[0, "fid-dino"] == UnitState(snapshot_seq=1, log_bytes=30)
+    for label in LABELS:
         assert await modes_of(store, "x", 0, label) is None
         assert [point.seq for point in (await store.curves("x", [0, 0], label))[0]] == [1]
         with pytest.raises(Superseded):
@@ -239,9 +236,9 @@ async def test_a_retraction_voids_what_every_metric_made_of_the_batch(store: Sto
             await store.put_estimate("x", 0, 3, "{}", await token(store, label=label), label=label)
         assert await estimate(store, 5, label)
     assert await token(store, 1, "kid") == other, "the other generator goes on"
-    assert (await store.watched("x"))[1, "kid"].estimate == "{}"
+    assert (await units_of(store, "x"))[1, "kid"].estimate == "{}"
     await store.retract("x", generator=0)
-    assert (await store.watched("x"))[0, "fid-dino"] == WatchedState()
+    assert (await units_of(store, "x"))[0, "fid-dino"] == UnitState()
     assert await redis.keys("optimist:{x}:snapshot:0:*") == []
 
 
@@ -249,13 +246,13 @@ async def test_a_batch_in_the_newest_snapshot_of_a_trimmed_log_stays(store: Stor
     await tell(store, 5)
     for label, seq in (("", 2), ("kid", 4), ("fid-dino", 2)):
         await snapshot(store, seq, label)
-    before = await store.state("x"), await store.watched("x")
+    before = await store.state("x", all_metrics=True)
     for position in (1, 3):
         with pytest.raises(NotRetractable, match="from position 5 on"):
             await store.retract("x", generator=0, position=position)
-    assert (await store.state("x"), await store.watched("x")) == before
+    assert await store.state("x", all_metrics=True) == before
     await store.retract("x", generator=0, position=5)
-    assert [state.snapshot_seq for unit, state in (await store.watched("x")).items() if not unit[0]] == [4, 2]
+    assert [state.snapshot_seq for unit, state in (await units_of(store, "x")).items() if not unit[0]] == [2, 4, 2]
 
 
 async def test_one_metric_ahead_of_a_whole_log_loses_its_snapshot_to_a_retraction(store: Store):
@@ -277,8 +274,8 @@ async def test_only_the_kernels_that_the_batch_helped_to_fix_are_fixed_anew(stor
             await estimate(store, 1, label, generator=generator)
     theirs = await token(store, 1, "kid")
     await store.retract("x", generator=0, position=2, fits_kernels=True)
-    assert [await store.fitted("x", label) for label in LABELS] == [b"sigma", None]
-    made = {unit: state.estimate for unit, state in (await store.watched("x")).items()}
+    assert [await store.fitted("x", label) for label in WATCHED] == [b"sigma", None]
+    made = {unit: state.estimate for unit, state in (await units_of(store, "x")).items() if unit[1]}
     assert made == {(0, "kid"): None, (0, "fid-dino"): None, (1, "kid"): "{}", (1, "fid-dino"): None}
     with pytest.raises(Superseded):
         await store.put_fitted("x", 1, b"late", theirs, read["kid"], "kid")
@@ -288,19 +285,19 @@ async def test_picks_read_nothing_of_watched_metrics(store: Store, redis: Redis)
     """The state has the labels, and is otherwise as long as without them."""
     names = [f"g{g}" for g in range(20)]
     states: list[ExperimentState] = []
-    for labels in ([], [f"metric-{n}" for n in range(5)]):
+    for labels in ([""], ["", *(f"metric-{n}" for n in range(5))]):
         await store.delete_experiment("x")
         await store.create_experiment("x", "{}", names, growth=0.0, labels=labels, instance="same")
         for g in range(20):
             await tell(store, 1, g)
-            for label in ("", *labels):
+            for label in labels:
                 mine = await token(store, g, label)
                 await store.put_estimate("x", g, 1, "{}", mine, label=label)
                 await store.put_snapshot("x", g, 1, b"statistic", mine, label=label)
                 await store.put_scoring_error("x", g, "torn", mine, label)
         states.append(await store.state("x"))
     without, with_five = states
-    assert replace(with_five, labels=(), state_token=without.state_token) == without
+    assert replace(with_five, labels=("",), state_token=without.state_token) == without
     fields = await redis.hkeys("optimist:{x}:counts")
     assert not [field for field in fields if b"metric" in field]
 
@@ -341,22 +338,22 @@ async def test_a_full_redis_refuses_every_step_of_a_watched_metric(store: Store,
 async def test_an_imported_experiment_goes_on_with_its_watched_metrics(store: Store, redis: Redis):
     await store.delete_experiment("x")
     entries = [LogEntry(seq, 0, 5, f"digest {seq}", bytes(10)) for seq in (3, 4, 5)]
-    a = GeneratorState(0, "a", 25, 5, 5, 25, 5, estimate_seq=5, estimate="{}", snapshot_seq=4, log_bytes=10)
-    stored = ExperimentState(0, 5, [a], instance="one", labels=("kid", "fid-dino"))
-    watched = {
-        (0, "kid"): WatchedState(4, '{"value": 4}', snapshot_seq=2, log_bytes=30),
-        (0, "fid-dino"): WatchedState(snapshot_seq=5, log_bytes=0),
+    units = {
+        "": UnitState(5, "{}", snapshot_seq=4, log_bytes=10),
+        "kid": UnitState(4, '{"value": 4}', snapshot_seq=2, log_bytes=30),
+        "fid-dino": UnitState(snapshot_seq=5, log_bytes=0),
     }
+    a = GeneratorState(0, "a", 25, 5, 5, 25, 5, units)
+    stored = ExperimentState(0, 5, [a], instance="one", labels=tuple(LABELS))
     async with store.restoring("x") as restoration:
         for label, seq in (("", 4), ("kid", 2), ("fid-dino", 5)):
             await restoration.add_snapshot(0, Snapshot(seq, f"{label} at {seq}".encode()), label)
         await restoration.add_entries(0, entries, keep_log=False)
         fitted = {"": b"sigma", "kid": b"sigma of kid"}
-        assert await restoration.commit("{}", 0.0, stored, b"sevenby" * 5, fitted, watched=watched)
-    found = await store.state("x")
+        assert await restoration.commit("{}", 0.0, stored, b"sevenby" * 5, fitted)
+    found = await store.state("x", all_metrics=True)
     assert replace(found, state_token="", version=0) == stored
-    assert await store.watched("x") == watched
-    assert [await store.fitted("x", label) for label in EACH] == [b"sigma", b"sigma of kid", None]
+    assert [await store.fitted("x", label) for label in LABELS] == [b"sigma", b"sigma of kid", None]
     assert await store.snapshot("x", 0, "kid") == Snapshot(2, b"kid at 2")
     await estimate(store, 5, "kid")
     await snapshot(store, 4, "kid")

@@ -26,10 +26,10 @@ from optimist.experiments.anomalies import NOTHING, Anomalous, AnomalyLog, repea
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.outlines import Outline
 from optimist.experiments.report import report_of
-from optimist.experiments.standings import KnownMixture, WatchedEstimates, format_routing_table, mixture_of
+from optimist.experiments.standings import KnownMixture, format_routing_table, mixture_of
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_tell
-from optimist.records import ROUTE_TABLE, Artefact, NotFound, Settled
+from optimist.records import Artefact, NotFound, Settled
 from optimist.settings import Settings
 from optimist.store import SCORED, Store, name_of, namespace_of
 from optimist_client.metrics import Metric
@@ -48,17 +48,18 @@ RESTED = 300.0
 """Seconds after which a dispatcher that nobody has called is dropped. The next call makes it anew."""
 
 
-def metric_called(experiment: Experiment, name: str) -> tuple[Metric, str]:
-    """The metric with this label, "" for the one that decides, and its label as the store has it: "" for that one.
-
-    Raises `ApiError` 422 for another label.
-    """
+def metric_called(experiment: Experiment, name: str) -> Metric:
+    """The metric with this label, "" for the one that decides. Raises `ApiError` 422 for another label."""
     metrics = experiment.config.metrics
-    primary = next(iter(metrics))
-    found = metrics.get(name or primary)
+    found = metrics.get(name or next(iter(metrics)))
     if found is None:
         raise invalid(f"metric: expected one of {', '.join(metrics)}; got {name!r}")
-    return found, "" if name in ("", primary) else name
+    return found
+
+
+def routing_table(experiment: Experiment) -> Artefact:
+    """The table of routes of an experiment."""
+    return Artefact("routes", experiment.config.metric.shown_label)
 
 
 @dataclass
@@ -76,7 +77,6 @@ class Context:
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     _outlines: Cache[str, Outline] = field(default_factory=lambda: Cache(OUTLINES, lambda known: CONFIG + known.size))
     _states: Cache[str, PolicyState] = field(default_factory=lambda: Cache(REMEMBERED))
-    _watched: Cache[str, WatchedEstimates] = field(default_factory=lambda: Cache(REMEMBERED))
     _mixtures: Cache[tuple[str, str], KnownMixture] = field(default_factory=lambda: Cache(REMEMBERED))
     _anomalous: Cache[str, tuple[str, Anomalous]] = field(default_factory=lambda: Cache(REMEMBERED))
     _namespaces: dict[str, Context] = field(default_factory=dict)
@@ -149,40 +149,34 @@ class Context:
         return known is not None and known.experiment.instance == instance
 
     async def state(self, experiment: Experiment) -> PolicyState:
-        """The state of an experiment, or of the one that has taken its name, as it is now. Raises `NotFound`."""
+        """The state of an experiment by all metrics, or of the one that has taken its name, as it is now.
+
+        Raises `NotFound`.
+        """
         name = experiment.config.name
         known = self._states.pop(name)
-        stored = await self.store.state(name, None if known is None else known.stored)
+        stored = await self.store.state(name, None if known is None else known.stored, all_metrics=True)
         return self._states.put(name, PolicyState(experiment, stored, known))
 
-    async def watched(self, experiment: Experiment) -> WatchedEstimates | None:
-        """The estimates of an experiment's watched metrics as they are now; None if it has none."""
-        if not experiment.config.watch:
-            return None
-        name = experiment.config.name
-        known = self._watched.pop(name)
-        stored = await self.store.watched(name, {} if known is None else known.stored)
-        return self._watched.put(name, WatchedEstimates(stored, known))
-
-    async def mixture(self, state: PolicyState, label: str = "") -> Mixture | None:
-        """The newest mixture by the metric that decides, or by the watched metric of this label; None without one."""
-        if state.goal.mixture is not None and not label:
+    async def mixture(self, state: PolicyState, metric: Metric | None = None) -> Mixture | None:
+        """The newest mixture by this metric, None for the one that decides; None without one."""
+        metric = metric or state.config.metric
+        if state.goal.mixture is not None and metric == state.config.metric:
             return mixture_of(state)
-        metric = state.config.metrics[label] if label else state.config.metric
         if "mixtures" not in metric.offers:
             return None
-        place = (state.config.name, label)
-        stored = await self.store.artefact(state.config.name, Artefact("mixture", label))
+        place = (state.config.name, metric.shown_label)
+        stored = await self.store.artefact(state.config.name, Artefact("mixture", metric.shown_label))
         known = KnownMixture.from_stored(stored, self._mixtures.pop(place))
         if known is None:
             return None
-        return mixture_of(state, self._mixtures.put(place, known), label)
+        return mixture_of(state, self._mixtures.put(place, known), metric)
 
     async def routing_table(self, state: PolicyState) -> Routes | None:
         """The newest routing table; None before the first, and with another goal."""
         if not state.config.asks.has_contexts:
             return None
-        found = await self.store.artefact(state.config.name, ROUTE_TABLE)
+        found = await self.store.artefact(state.config.name, routing_table(state.experiment))
         return None if found is None else format_routing_table(state, found)
 
     async def report(self, experiment: Experiment) -> Report:
@@ -198,13 +192,9 @@ class Context:
 
     async def report_on(self, state: PolicyState, hint_after: int | None = None) -> Report:
         """The report on a state that was just read. hint_after: as in `report_of`."""
-        watched, mixture, routing_table = (
-            await self.watched(state.experiment),
-            await self.mixture(state),
-            await self.routing_table(state),
-        )
+        mixture, routes = await self.mixture(state), await self.routing_table(state)
         anomalous = await self.anomalous(state)
-        return report_of(state, hint_after, watched=watched, mixture=mixture, routes=routing_table, anomalous=anomalous)
+        return report_of(state, hint_after, mixture=mixture, routes=routes, anomalous=anomalous)
 
     async def anomalous(self, state: PolicyState) -> Anomalous:
         """The batches on another scale, by a state that was just read."""

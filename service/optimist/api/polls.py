@@ -7,14 +7,14 @@ import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from optimist.api.pages import Body, Cache, page_of
 from optimist.dispatch.latching import with_decision_latched
-from optimist.experiments.curves import PRIMARY, ProgressCurve, mixture_curve, route_curve
+from optimist.experiments.curves import ProgressCurve, mixture_curve, route_curve
 from optimist.experiments.outlines import Outline
 from optimist.experiments.report import report_of
-from optimist.records import HISTORY, ROUTE_TABLE, Artefact, ArtefactPoint, ExperimentState, NotFound, Unavailable
+from optimist.records import HISTORY, Artefact, ArtefactPoint, ExperimentState, NotFound, Unavailable
 from optimist.store import Store
 from optimist.store.index import Indexed
 from optimist_client.goals import find_goal
@@ -116,12 +116,14 @@ class Poll:
 
 
 class CachedPoints:
-    """A cache of the points of an artefact by the primary metric: only the new ones are read."""
+    """A cache of the points of artefacts of one kind, by the metric that decides: only the new ones are read."""
 
-    def __init__(self, store: Store, artefact: Artefact, growth: Callable[[Experiment], float | None]) -> None:
+    def __init__(
+        self, store: Store, kind: Literal["mixture", "routes"], growth: Callable[[Experiment], float | None]
+    ) -> None:
         """growth: None of an experiment without such points."""
         self._store = store
-        self._artefact = artefact
+        self._kind: Literal["mixture", "routes"] = kind
         self._growth = growth
         self._known = Cache[str, tuple[tuple[str, int], list[ArtefactPoint]]](REMEMBERED)
 
@@ -132,10 +134,11 @@ class CachedPoints:
         name, origin = experiment.config.name, (experiment.instance, self._store.incarnation)
         made, known = self._known.pop(name) or (origin, list[ArtefactPoint]())
         known = known if made == origin else []
-        new = await self._store.artefact_curve(name, self._artefact, max(0, len(known) - 1))
+        artefact = Artefact(self._kind, experiment.config.metric.shown_label)
+        new = await self._store.artefact_curve(name, artefact, max(0, len(known) - 1))
         if new[:1] != known[-1:]:  # Redis has lost some, or batches were retracted
             known = []
-            new = await self._store.artefact_curve(name, self._artefact)
+            new = await self._store.artefact_curve(name, artefact)
         return self._known.put(name, (origin, [*known[:-1], *new]))[1]
 
 
@@ -150,8 +153,8 @@ class Polls:
         self._summaries = Cache[str, tuple[bytes, Summary]](SUMMARIES)
         self._polls = Cache[str, tuple[bytes, Poll]](KEPT)
         """Summaries and polls are kept with the fingerprint of their experiment, read just before."""
-        self._mixtures = CachedPoints(store, Artefact("mixture"), lambda one: one.mixture_growth)
-        self._gains = CachedPoints(store, ROUTE_TABLE, lambda one: one.route_growth)
+        self._mixtures = CachedPoints(store, "mixture", lambda one: one.mixture_growth)
+        self._gains = CachedPoints(store, "routes", lambda one: one.route_growth)
 
     async def report(self, name: str, after: int) -> Body:
         """The report as of at most a second ago, with its charts from `after` batches on. Raises NotFound, Replaced."""
@@ -220,7 +223,7 @@ class Polls:
         """The curve with the batches that came since, or a new one where Redis has lost some of those in the curve."""
         name, generators = experiment.config.name, len(stored.generators)
         history = await self._store.history(name, curve.start)
-        labels = [PRIMARY, *(metric.shown_label for metric in experiment.config.watch)]
+        labels = experiment.config.metrics
         points = {label: await self._store.curves(name, curve.starts(label, generators), label) for label in labels}
         _check_same(await self._context.experiment(name), stored)
         # Not more than was told when the state was read: the report and its charts are of one moment.

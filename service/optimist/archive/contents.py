@@ -20,6 +20,7 @@ from optimist.records import (
     Quarantined,
     Retraction,
     Returned,
+    UnitState,
 )
 from optimist.store.retractions import MOST
 from optimist.store.scores import QUARANTINE_LIMIT
@@ -103,8 +104,8 @@ class ArchivedAcceptance(Wire):
     reason: Annotated[str, Field(max_length=1024)]
 
 
-class ArchivedWatched(Wire):
-    """The state of a generator by a watched metric."""
+class ArchivedUnit(Wire):
+    """The state of a generator by a metric."""
 
     estimate_position: Count = 0
     estimate: Text | None = None
@@ -131,8 +132,6 @@ class ArchivedGenerator(Wire):
     """The indices that were told, as in `GeneratorState`."""
     is_seedless: Annotated[bool, NOT_EMPTY] = False
     """Whether it ignores seeds."""
-    estimate_position: Count
-    estimate: Text | None
     quarantined: Annotated[dict[Position, Annotated[str, Field(max_length=2**14)]], Field(max_length=QUARANTINE_LIMIT)]
     quarantined_count: Count
     named_copies: Annotated[dict[Position, Stored], Field(max_length=NAMED_COPIES), NOT_EMPTY] = Field(
@@ -151,12 +150,8 @@ class ArchivedGenerator(Wire):
         list[Annotated[str, Field(max_length=2**14)]], Field(max_length=MOST + RESTARTS), FailFast(), NOT_EMPTY
     ] = Field(default_factory=list)
     """The records of its retractions, as in the log."""
-    snapshot_position: Count
-    """0 without a snapshot."""
-    watched: Annotated[dict[Identifier, ArchivedWatched], Field(max_length=MOST_WATCHED), NOT_EMPTY] = Field(
-        default_factory=dict
-    )
-    """By the labels of all watched metrics."""
+    units: Annotated[dict[Identifier, ArchivedUnit], Field(min_length=1, max_length=1 + MOST_WATCHED)]
+    """By the labels of all metrics."""
     pages: Annotated[list[Annotated[str, Field(pattern=r"^logs/[0-9]{1,9}$")]], Field(max_length=_PAGES), FailFast()]
     """The names of the log pages in order, from the first batch or at the latest from the one after the oldest
     snapshot."""
@@ -164,7 +159,7 @@ class ArchivedGenerator(Wire):
     @property
     def oldest_snapshot(self) -> int:
         """The position up to which no metric needs the log; 0 if one has no snapshot."""
-        return min((self.snapshot_position, *(known.snapshot_position for known in self.watched.values())))
+        return min(unit.snapshot_position for unit in self.units.values())
 
     @cached_property
     def retracted(self) -> dict[int, ArchivedRetraction]:
@@ -285,12 +280,13 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int
         seq=len(rows),
         due_samples=due_samples,
         due_seq=due_seq,
-        estimate_seq=known.estimate_position,
-        estimate=known.estimate,
+        units={
+            label: UnitState(unit.estimate_position, unit.estimate, snapshot_seq=unit.snapshot_position)
+            for label, unit in known.units.items()
+        },
         handed=known.handed,
         returned=[Returned(*slice_) for slice_ in sorted(known.returned)],
         state=known.state,
-        snapshot_seq=known.snapshot_position,
         quarantined=[Quarantined(seq, reason) for seq, reason in sorted(known.quarantined.items())],
         quarantined_count=known.quarantined_count,
         named_copies=[Copy.from_stored(seq, stored) for seq, stored in sorted(known.named_copies.items())],

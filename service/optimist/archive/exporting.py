@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
-from optimist.archive.contents import DUPLICATES, PAGE_ENTRIES, TOLD, ArchivedGenerator, ArchivedWatched, Contents
+from optimist.archive.contents import DUPLICATES, PAGE_ENTRIES, TOLD, ArchivedGenerator, ArchivedUnit, Contents
 from optimist.archive.file import ArchiveWriter, cut_history
 from optimist.records import (
     SLICES,
@@ -17,14 +17,12 @@ from optimist.records import (
     LogGap,
     NotFound,
     Unavailable,
-    Unit,
-    WatchedState,
+    UnitState,
 )
 from optimist.store import Store
 from optimist_client.errors import FixError
 from optimist_client.models import Experiment, ExperimentConfig, Pick
 
-Watched = Mapping[Unit, WatchedState]
 _RECORDS = 2**20
 """Bytes of the records of picks from which on the next batch begins a page."""
 _ATTEMPTS = 20
@@ -49,12 +47,12 @@ class Exporter:
         trimmed faster than it can be read, NotFound if the experiment is deleted meanwhile, FixError for more told
         runs of indices than an archive holds.
         """
-        first, watched = await self._states()
+        first = await self._state()
         rounds = first.rounds
         generators: list[ArchivedGenerator] = []
         batches: list[int] = []
         for generator in first.generators:
-            stored, archived = await self._generator(first, watched, generator.ordinal)
+            stored, archived = await self._generator(first, generator.ordinal)
             rounds = max(rounds, stored.rounds)
             generators.append(archived)
             self._slices -= len(archived.returned)
@@ -75,43 +73,30 @@ class Exporter:
         await asyncio.to_thread(self._writer.finish, contents, cut_history(history, batches))
 
     async def _state(self) -> ExperimentState:
-        stored = await self._store.state(self._name, told=True)
+        stored = await self._store.state(self._name, told=True, all_metrics=True)
         if stored.instance != self._experiment.instance:
             raise NotFound(f"experiment {self._name!r} was deleted during the export")
         return stored
 
-    async def _states(self) -> tuple[ExperimentState, Watched]:
-        """The state, and then the states by the watched metrics, which may be newer."""
-        stored = await self._state()
-        return stored, await self._store.watched(self._name, instance=stored.instance) if stored.labels else {}
-
-    async def _generator(
-        self, stored: ExperimentState, watched: Watched, ordinal: int
-    ) -> tuple[ExperimentState, ArchivedGenerator]:
+    async def _generator(self, stored: ExperimentState, ordinal: int) -> tuple[ExperimentState, ArchivedGenerator]:
         """Write one generator as of the given state, or of a later one (returned) if its log was trimmed."""
         for _ in range(_ATTEMPTS):
             try:
-                known = {label: watched[ordinal, label] for label in stored.labels}
-                return stored, await self._copy(stored, stored.generators[ordinal], known)
+                return stored, await self._copy(stored, stored.generators[ordinal])
             except LogGap:
-                stored, watched = await self._states()
+                stored = await self._state()
         generator = stored.generators[ordinal].name
         raise Unavailable(f"the log of generator {generator!r} is trimmed faster than it can be read: try again")
 
-    async def _copy(
-        self, stored: ExperimentState, state: GeneratorState, watched: Mapping[str, WatchedState]
-    ) -> ArchivedGenerator:
+    async def _copy(self, stored: ExperimentState, state: GeneratorState) -> ArchivedGenerator:
         """Write one generator's log and snapshots. Raises LogGap if they no longer match the given state."""
         if len(state.told) > TOLD:
             raise FixError(
                 f"generator {state.name!r}: expected at most {TOLD:,} runs of indices that were told, which is what an "
                 f"archive holds, found {len(state.told):,}: tell samples of the indices between them"
             )
-        if any(known.estimate_seq > state.due_seq for known in watched.values()):
-            raise LogGap(f"a watched metric of {state.name!r} was scored beyond its log of before")
-        by_label: dict[str, GeneratorState | WatchedState] = {"": state, **watched}
         beginning = max(0, state.restart - 1)
-        oldest = min(known.snapshot_seq for known in by_label.values())
+        oldest = min(unit.snapshot_seq for unit in state.units.values())
         position = 0 if stored.keep_log else max(oldest, beginning)
         is_whole = position <= beginning
         (levels,) = await self._store.levels(self._name, [state.ordinal])
@@ -124,7 +109,7 @@ class Exporter:
             pages += [await asyncio.to_thread(self._writer.add_page, page) for page in _pages(entries)]
             position = entries[-1].seq
         # Read the snapshots after the log. A newer snapshot may be usable too.
-        snapshots = {label: await self._snapshot(state, label, known, is_whole) for label, known in by_label.items()}
+        snapshots = {label: await self._snapshot(state, label, unit, is_whole) for label, unit in state.units.items()}
         return ArchivedGenerator(
             name=state.name,
             state=state.state,
@@ -132,8 +117,6 @@ class Exporter:
             returned=_returned(stored, state)[: self._slices],
             told=state.told,
             is_seedless=state.is_seedless,
-            estimate_position=state.estimate_seq,
-            estimate=state.estimate,
             quarantined={entry.seq: entry.reason for entry in state.quarantined},
             quarantined_count=state.quarantined_count,
             named_copies={entry.seq: entry.stored for entry in state.named_copies},
@@ -142,19 +125,16 @@ class Exporter:
             levels=[level.stored for level in levels if level.position <= state.seq],
             acceptances=[acceptance.record for acceptance in state.acceptances],
             retractions=[retraction.record for retraction in state.retractions],
-            snapshot_position=snapshots[""],
-            watched={
-                label: ArchivedWatched(
-                    estimate_position=known.estimate_seq, estimate=known.estimate, snapshot_position=snapshots[label]
+            units={
+                label: ArchivedUnit(
+                    estimate_position=unit.estimate_seq, estimate=unit.estimate, snapshot_position=snapshots[label]
                 )
-                for label, known in watched.items()
+                for label, unit in state.units.items()
             },
             pages=pages,
         )
 
-    async def _snapshot(
-        self, state: GeneratorState, label: str, known: GeneratorState | WatchedState, is_whole: bool
-    ) -> int:
+    async def _snapshot(self, state: GeneratorState, label: str, known: UnitState, is_whole: bool) -> int:
         """Write the snapshot by one metric, and return its position; 0 if none is needed, as the whole log is written.
 
         known: the given state by this metric.
@@ -177,7 +157,7 @@ class Exporter:
         raise LogGap(f"the snapshot of {state.name!r} changed during the export")
 
     async def _add_shared(self, labels: Sequence[str]) -> None:
-        for label in ("", *labels):
+        for label in labels:
             fitted = await self._store.fitted(self._name, label)
             if fitted is not None:
                 await asyncio.to_thread(self._writer.add_fitted, fitted, label)

@@ -5,11 +5,9 @@ An archive is a zip file with uncompressed members and no pickles:
     format                    "1", the version of the format
     logs/<n>.json, .batches   a page of a generator's log: its entries, and their concatenated bodies
     logs/<n>.contexts         the concatenated contexts of these entries, if any has one
-    snapshots/<g>.safetensors the statistic of generator <g> at its `snapshot_position`
-    snapshots/<g>/<label>.safetensors   the same by a watched metric
+    snapshots/<g>/<label>.safetensors   the statistic of generator <g> by a metric, at its `snapshot_position`
     history                   seven bytes per batch, as in `Store.history`
-    fitted.safetensors        the parts of the kernels that were fitted to the first samples
-    fitted/<label>.safetensors    the same of a watched metric
+    fitted/<label>.safetensors    the parts of the kernels of a metric that were fitted to the first samples
     references/<name>.json, .safetensors   the references of the metrics
     generators/<g>.json       `contents.ArchivedGenerator`
     experiment.json           `contents.Contents` without its generators, the table of contents
@@ -37,7 +35,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from optimist.archive.contents import GENERATORS, PAGE, ArchivedGenerator, Contents, PageEntry, generator_state
 from optimist.json_sizes import check_size
-from optimist.records import HISTORY, ExperimentState, LogEntry, Snapshot, Unit, WatchedState
+from optimist.records import HISTORY, ExperimentState, LogEntry, Snapshot
 from optimist_client.errors import FixError
 from optimist_client.validation import each_in_words
 
@@ -83,13 +81,13 @@ class ArchiveWriter:
             self._add(f"{name}.contexts", contexts)
         return name
 
-    def add_snapshot(self, generator: int, body: bytes, label: str = "") -> None:
+    def add_snapshot(self, generator: int, body: bytes, label: str) -> None:
         """Write a generator's statistic by one metric."""
-        self._add(_by_label(f"snapshots/{generator}", label), body)
+        self._add(f"snapshots/{generator}/{label}.safetensors", body)
 
-    def add_fitted(self, body: bytes, label: str = "") -> None:
+    def add_fitted(self, body: bytes, label: str) -> None:
         """Write the fitted parts of the kernels of one metric."""
-        self._add(_by_label("fitted", label), body)
+        self._add(f"fitted/{label}.safetensors", body)
 
     def add_reference(self, name: str, info: str, body: bytes) -> None:
         """Write a reference of an experiment: its description, and its moments and rows."""
@@ -183,9 +181,9 @@ class Archive:
         """Seven bytes per batch, as in `Store.history`."""
         return self._read("history")
 
-    def fitted(self, label: str = "") -> bytes | None:
+    def fitted(self, label: str) -> bytes | None:
         """The fitted parts of the kernels of one metric; None without any."""
-        name = _by_label("fitted", label)
+        name = f"fitted/{label}.safetensors"
         return self._read(name) if name in self._sizes else None
 
     def reference(self, name: str) -> tuple[str, bytes]:
@@ -193,11 +191,10 @@ class Archive:
         member = f"references/{name}"
         return self._read(f"{member}.json").decode(errors="replace"), self._read(f"{member}.safetensors")
 
-    def snapshot(self, generator: int, label: str = "") -> Snapshot | None:
+    def snapshot(self, generator: int, label: str) -> Snapshot | None:
         """A generator's snapshot by one metric; None without one."""
-        known = self.contents.generators[generator]
-        position = known.watched[label].snapshot_position if label else known.snapshot_position
-        return Snapshot(position, self._read(_by_label(f"snapshots/{generator}", label))) if position else None
+        position = self.contents.generators[generator].units[label].snapshot_position
+        return Snapshot(position, self._read(f"snapshots/{generator}/{label}.safetensors")) if position else None
 
     def log(self, generator: int) -> Iterator[list[LogEntry]]:
         """A generator's log entries in order, one page at a time."""
@@ -244,16 +241,8 @@ class Archive:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels of the watched metrics."""
-        return tuple(metric.shown_label for metric in self.contents.experiment.config.watch)
-
-    def watched(self) -> dict[Unit, WatchedState]:
-        """The states by the watched metrics, as `Store.watched` will return them but for `log_bytes`."""
-        return {
-            (ordinal, label): WatchedState(one.estimate_position, one.estimate, snapshot_seq=one.snapshot_position)
-            for ordinal, known in enumerate(self.contents.generators)
-            for label, one in known.watched.items()
-        }
+        """The labels of all metrics, that of the one that decides first."""
+        return tuple(self.contents.experiment.config.metrics)
 
     def _latest_beginning(self, generator: int) -> int:
         if self.contents.experiment.config.keep_log:
@@ -376,11 +365,6 @@ def cut_history(history: bytes, counts: Sequence[int]) -> bytes:
     for generator, count in enumerate(counts):
         keep[np.flatnonzero(batches["generator"] == generator)[:count]] = True
     return batches[keep].tobytes()
-
-
-def _by_label(name: str, label: str) -> str:
-    """The name of a member that each metric has; label: "" for the primary one."""
-    return f"{name}/{label}.safetensors" if label else f"{name}.safetensors"
 
 
 def _digest(file: BinaryIO, size: int) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from itertools import pairwise
 
@@ -17,7 +17,6 @@ from optimist.archive.file import Archive
 from optimist.experiments.admission import check_fitted, check_maps, columns_of, too_wide
 from optimist.experiments.outlines import labels_of
 from optimist.experiments.report import report_of
-from optimist.experiments.standings import WatchedEstimates
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.real_data import RealData, moments_of_features
@@ -30,8 +29,6 @@ from optimist.records import (
     GeneratorState,
     KeptLevel,
     LogEntry,
-    Unit,
-    WatchedState,
 )
 from optimist.settings import Settings
 from optimist.store import Store
@@ -132,8 +129,7 @@ async def import_archive(
         stored = await asyncio.to_thread(archive.state, instance)
     except (ValueError, KeyError) as error:
         raise FixError(f"the archive is inconsistent: {error}") from None
-    watched = archive.watched()
-    await asyncio.to_thread(_check, experiment, stored, watched)
+    await asyncio.to_thread(_check, experiment, stored)
     if refusal := too_wide(experiment, settings.max_dimension):
         raise FixError(refusal)
     references, lacking = await checked_references(store, experiment, archive)
@@ -148,7 +144,7 @@ async def import_archive(
     most = settings.max_experiments
     async with store.restoring(config.name) as restoration:
         for ordinal in range(len(stored.generators)):
-            for label in ("", *archive.labels):
+            for label in archive.labels:
                 snapshot = await asyncio.to_thread(archive.snapshot, ordinal, label)
                 if snapshot is not None:
                     async with room_for(len(snapshot.body)):
@@ -173,7 +169,6 @@ async def import_archive(
             await restoration.commit(
                 *(text, config.rescore_growth, stored, archive.history, _fitted(archive)),
                 batch_size=config.batch_size if experiment.is_indexed else None,
-                watched=watched,
             )
     return config.name
 
@@ -194,30 +189,30 @@ def _parted(page: Sequence[LogEntry]) -> Iterator[list[LogEntry]]:
 
 def _fitted(archive: Archive) -> dict[str, bytes]:
     """The fitted parts of the kernels of all metrics that have some, by label."""
-    found = {label: archive.fitted(label) for label in ("", *archive.labels)}
+    found = {label: archive.fitted(label) for label in archive.labels}
     return {label: fitted for label, fitted in found.items() if fitted is not None}
 
 
-def _check(experiment: Experiment, stored: ExperimentState, watched: Mapping[Unit, WatchedState]) -> None:
+def _check(experiment: Experiment, stored: ExperimentState) -> None:
     """Raise FixError unless every part of the experiment is valid."""
     config, names = experiment.config, [generator.name for generator in stored.generators]
     if names[: len(config.generators)] != config.generators or len(set(names)) < len(names):
         raise FixError("the generators do not match the config")
     experiment.check_rules()
     try:
-        if set(watched) != {(generator.ordinal, label) for generator in stored.generators for label in stored.labels}:
-            raise FixError("the watched metrics do not match the config")
         for generator in stored.generators:
             ends = [end for interval in generator.told for end in interval]
             if any(end <= before for before, end in pairwise(ends)):
                 raise FixError(f"the told indices of {generator.name!r} are not disjoint intervals in order")
-            for known in (generator, *(watched[generator.ordinal, label] for label in stored.labels)):
+            if tuple(generator.units) != stored.labels:
+                raise FixError("the metrics do not match the config")
+            for known in generator.units.values():
                 sound = known.estimate is None or _is_sound(known.estimate, generator)
                 if not sound or not known.estimate_seq <= generator.due_seq:
                     raise FixError(f"an estimate of {generator.name!r} is not valid")
         _check_counts(experiment, stored)
         state = PolicyState(experiment, stored)
-        report_of(state, watched=WatchedEstimates(watched))
+        report_of(state)
         _check_controls(state, names)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise FixError(f"the archive is inconsistent: {reason(error)[:1000]}") from None
@@ -290,9 +285,8 @@ def _check_controls(state: PolicyState, names: Sequence[str]) -> None:
 
 def _check_maps(experiment: Experiment, archive: Archive, most: int) -> None:
     """Raise FixError if the feature maps are too large, or the fitted parts do not match the config."""
-    metrics = ("", *archive.labels), experiment.config.metrics.values()
     check_maps(experiment, most)
-    for label, metric in zip(*metrics, strict=True):
+    for label, metric in experiment.config.metrics.items():
         fitted = archive.fitted(label)
         if fitted is not None:
             check_fitted(experiment, metric, fitted)

@@ -301,7 +301,7 @@ class Dispatcher:
         name, now = "" if stored.mixture is None else stored.mixture.made, time.monotonic()
         if self._wanted[0] != name or now >= self._wanted[1] + WANTED_AGAIN:
             self._wanted = name, now
-            await self._store.want(self._config.name, Artefact("mixture"))
+            await self._store.want(self._config.name, Artefact("mixture", self._config.metric.shown_label))
 
     async def _finish(self, plan: PlannedAnswers) -> None:
         """Answer the asks of a plan whose picks are open."""

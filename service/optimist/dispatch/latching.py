@@ -30,7 +30,8 @@ async def with_decision_latched(store: Store, state: PolicyState) -> PolicyState
         decided, stored = latched_text(state, anomalous), state.stored
         # By the digest of what it rests on: another process may have latched one, or estimates have changed meanwhile.
         await store.latch_decision(name, decided, stored.basis_digest, instance=stored.instance)
-        state = PolicyState(state.experiment, await store.state(name, stored), state)
+        stored = await store.state(name, stored, all_metrics=stored.has_all_metrics)
+        state = PolicyState(state.experiment, stored, state)
         if not state.is_scored:
             break
     return state

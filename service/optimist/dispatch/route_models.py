@@ -10,7 +10,7 @@ from dataclasses import replace
 from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
-from optimist.records import MODEL, StoreError
+from optimist.records import Artefact, StoreError
 from optimist.store import Store
 
 EVERY = 2.0
@@ -38,7 +38,8 @@ class RouteModels:
         if goal.loaded is not None and goal.loaded.stored.made == newest.made:
             return
         try:
-            found = await self._store.artefact(state.config.name, MODEL)
+            model = Artefact("model", state.config.metric.shown_label)
+            found = await self._store.artefact(state.config.name, model)
             # A model newer than the state: the announcement of it has the state read again.
             if found is not None and found.made == newest.made:
                 state.goal = replace(goal, loaded=LoadedModel.from_stored(newest, await _unpacked(found.payload)))

@@ -36,35 +36,36 @@ class Taken:
     """Why the batch was skipped; "" if it was added."""
 
 
-def metric_of(experiment: Experiment, label: str = "") -> Metric:
-    """The watched metric of that label, or the one that decides. Raises KeyError for another label."""
-    return experiment.config.metrics[label] if label else experiment.config.metric
+def metric_of(experiment: Experiment, label: str | None = None) -> Metric:
+    """The metric of that label; None: the one that decides. Raises KeyError for another label."""
+    return experiment.config.metric if label is None else experiment.config.metrics[label]
 
 
 def question_of(
     experiment: Experiment,
     reference: RealData | Reference | None,
     device: torch.device | str = "cpu",
-    label: str = "",
+    label: str | None = None,
 ) -> Question:
     """The question of one metric of an experiment, as of `metric_of`; open kernels stay open.
 
-    A watched metric has the bound "influence".
+    A metric that does not decide has the bound "influence".
     reference: real data, or what the metric has made of them on the `device`. Raises ValueError if a newer version
     created the experiment.
     """
     experiment.check_rules()
     config, metric = experiment.config, metric_of(experiment, label)
+    decides = metric is config.metric
     return Question(
         metric if reference is None else prepared(metric.model_copy(update={"reference": reference}), device),
-        "influence" if label else config.bound,
+        config.bound if decides else "influence",
         config.delta,
-        options={} if label else config.bound_options.given(),
+        options=config.bound_options.given() if decides else {},
         device=device,
         prompts=config.list_length(metric),
         paired=experiment.is_paired,
         generators=len(config.generators),
-        contexts=None if label else contexts_of(config),
+        contexts=contexts_of(config) if decides else None,
     )
 
 

@@ -119,8 +119,7 @@ REMEMBERED = 256
 
 Counts = NDArray[np.int64]
 Points = Mapping[str, Sequence[Sequence[CurvePoint]]]
-"""Estimates by the label of the metric, "" for the one that decides, and by generator."""
-PRIMARY = ""
+"""Estimates by the label of the metric, that of the one that decides first, and by generator."""
 
 
 def stride_of(told: int) -> int:
@@ -173,7 +172,7 @@ class ProgressCurve:
 
     def then(self, history: bytes, points: Points) -> ProgressCurve:
         """The curve with the history after the first `told` batches, and what came to each generator's curves."""
-        batches, generators = np.frombuffer(history, HISTORY), len(points[PRIMARY])
+        batches, generators = np.frombuffer(history, HISTORY), len(next(iter(points.values())))
         told = self.told + len(batches)
         stride = stride_of(told)
         kept = np.arange(1, len(self.batches) + 1) * self.stride % stride == 0
@@ -212,9 +211,8 @@ class ProgressCurve:
 
         The last estimate made before that is among them, too.
         """
-        watched = {label: self._since(label, after) for label in self.points}
-        curves = _thinned({PRIMARY: watched.pop(PRIMARY)})[PRIMARY]
-        watched = _thinned(watched)
+        (first, primary), *others = ((label, self._since(label, after)) for label in self.points)
+        curves, watched = _thinned({first: primary})[first], _thinned(dict(others))
         return [
             GeneratorProgress(
                 generator=name,

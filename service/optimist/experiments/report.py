@@ -14,7 +14,6 @@ from optimist.experiments.anomalies import (
 from optimist.experiments.decision import decision_cost, explained_decision, hint_of, with_anomalies
 from optimist.experiments.outlines import labels_of
 from optimist.experiments.standings import (
-    WatchedEstimates,
     mixture_of,
     quarantine_warnings,
     watched_reports,
@@ -33,7 +32,6 @@ def report_of(
     state: PolicyState,
     hint_after: int | None = None,
     *,
-    watched: WatchedEstimates | None = None,
     mixture: Mixture | None = None,
     routes: Routes | None = None,
     anomalous: Anomalous = NOTHING,
@@ -41,10 +39,10 @@ def report_of(
 ) -> Report:
     """Standings, regret, pick ratio and decision; from `hint_after` samples on, what would decide an undecided one.
 
-    watched: the estimates of the watched metrics; without them there are no standings by these. mixture: the newest
-    one by the metric that decides, where it is not the goal. routes: the newest table, where these are the goal.
-    anomalous: the batches on another scale. Without `explain` there are no contrasts, and a decision that is not
-    latched has no verdicts, which take half a millisecond.
+    There are standings by the watched metrics where the state has their units. mixture: the newest one by the metric
+    that decides, where it is not the goal. routes: the newest table, where these are the goal.
+    anomalous: the batches on another scale. Without `explain` there are neither contrasts nor
+    standings by other metrics, and a decision that is not latched has no verdicts, which take half a millisecond.
     """
     counted = state.stored.counted
     tags, note = labels_of(state.config, state.stored.controls)
@@ -71,7 +69,7 @@ def report_of(
                 counted,
                 generator,
                 warnings=[*standing_warnings(generator, state.contenders, anomalous), *quarantine_warnings(generator)],
-                scoring_error=generator.scoring_error,
+                scoring_error=generator.primary.scoring_error,
                 cost=state.costs.get(arm.name),
             )
             for arm, generator in zip(state.arms, state.contenders, strict=True)
@@ -99,7 +97,7 @@ def report_of(
         anomalies=anomalies_among(state.contenders, anomalous),
         retractions=retractions_of(state.stored.generators),
         acceptances=acceptances_of(state.stored.generators),
-        watched={} if watched is None else watched_reports(state, watched),
+        watched=watched_reports(state) if explain else {},
         mixture=mixture_of(state) if mixture is None else mixture,
         routes=routes,
     )
@@ -109,15 +107,14 @@ def contrast_of(
     state: PolicyState,
     generator: str,
     against: str,
-    label: str = "",
-    watched: WatchedEstimates | None = None,
+    label: str,
 ) -> Contrast:
     """The difference of two generators, of which both may be retired, and its error.
 
-    watched: if given, they are compared by the watched metric of this label, else by the one that decides.
+    label: of the metric by which they are compared.
     Raises `NotFound` for an unknown name, else as `policies.contrast` does.
     """
-    known = state.estimates if watched is None else [watched.of(g.ordinal, label)[1] for g in state.stored.generators]
+    known = state.estimates_by(label)
     estimates = {generator.name: known[generator.ordinal] for generator in state.stored.generators}
     for name in (generator, against):
         if name not in estimates:

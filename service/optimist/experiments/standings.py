@@ -3,69 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.state import PolicyState
-from optimist.numerics.estimate import Estimate
 from optimist.numerics.mixture import Mixture
 from optimist.policies import shown_mixture
 from optimist.policies.arms import rivals
 from optimist.policies.reports import contrasts_from_best, metric_facts, standing_of
 from optimist.policies.stopping import Stopping
-from optimist.records import GeneratorState, StoredArtefact, Unit, WatchedState, extents, is_outgrown
+from optimist.records import GeneratorState, StoredArtefact, extents, is_outgrown
 from optimist_client import models
 from optimist_client.metrics import Metric
 from optimist_client.models import Routes, WatchedReport
 
 
-class WatchedEstimates:
-    """The stored state of every generator by every watched metric, with parsed estimates."""
+def watched_reports(state: PolicyState) -> dict[str, WatchedReport]:
+    """The standings by each metric that does not decide, and whether it would, in the order of the config.
 
-    def __init__(self, stored: Mapping[Unit, WatchedState], known: WatchedEstimates | None = None) -> None:
-        """known: an earlier one, from which unchanged estimates are taken instead of being parsed again.
-
-        Raises ValueError, KeyError or TypeError if an estimate cannot be read.
-        """
-        self.stored = stored
-        self._parsed: dict[Unit, Estimate] = {}
-        for unit, state in stored.items():
-            if state.estimate is None:
-                continue
-            # Reports are made once a second for all who look, and most estimates are as they were.
-            before = None if known is None else known.stored.get(unit)
-            if known is not None and before is not None and before.estimate == state.estimate:
-                self._parsed[unit] = known._parsed[unit]
-            else:
-                self._parsed[unit] = Estimate.from_dict(json.loads(state.estimate))
-
-    @classmethod
-    def from_estimates(
-        cls, estimates: Mapping[Unit, Estimate], generators: Sequence[GeneratorState]
-    ) -> WatchedEstimates:
-        """The estimates that this process has made itself, each at the newest due position of its generator."""
-        found = cls({unit: WatchedState(estimate_seq=generators[unit[0]].due_seq) for unit in estimates})
-        found._parsed |= estimates
-        return found
-
-    def of(self, generator: int, label: str) -> tuple[WatchedState, Estimate | None]:
-        """The stored state of a generator by a metric, and its estimate."""
-        return self.stored.get((generator, label), _NOTHING), self._parsed.get((generator, label))
-
-
-_NOTHING = WatchedState()
-
-
-def watched_reports(state: PolicyState, watched: WatchedEstimates) -> dict[str, WatchedReport]:
-    """The standings by each watched metric, and whether it would decide, in the order of the config."""
+    Empty for a state without their units.
+    """
     _, *metrics = state.config.metrics.items()
-    return {label: _report(state, label, metric, watched) for label, metric in metrics}
+    is_read = all(label in generator.units for generator in state.stored.generators for label, _ in metrics)
+    return {label: _report(state, label, metric) for label, metric in metrics} if is_read else {}
 
 
-def _report(state: PolicyState, label: str, metric: Metric, watched: WatchedEstimates) -> WatchedReport:
-    found = [watched.of(generator.ordinal, label) for generator in state.contenders]
-    arms = [replace(arm, estimate=estimate) for arm, (_, estimate) in zip(state.arms, found, strict=True)]
+def _report(state: PolicyState, label: str, metric: Metric) -> WatchedReport:
+    estimates, units = state.estimates_by(label), [generator.units[label] for generator in state.contenders]
+    pairs = zip(state.arms, state.contenders, strict=True)
+    arms = [replace(arm, estimate=estimates[generator.ordinal]) for arm, generator in pairs]
     stopping = Stopping(state.config.delta)  # without the tolerance, which is on the scale of the metric that decides
     decision = stopping.decide(rivals(arms), state.stored.told)
     return WatchedReport(
@@ -75,11 +42,11 @@ def _report(state: PolicyState, label: str, metric: Metric, watched: WatchedEsti
         confidence=decision.confidence,
         sure=decision.decided,
         standings=[
-            standing_of(arm, state.stored.counted, generator, scoring_error=stored.scoring_error)
-            for arm, generator, (stored, _) in zip(arms, state.contenders, found, strict=True)
+            standing_of(arm, state.stored.counted, generator, scoring_error=unit.scoring_error)
+            for arm, generator, unit in zip(arms, state.contenders, units, strict=True)
         ],
         contrasts=contrasts_from_best(arms, stopping, state.stored.told, decision.best),
-        scored=_is_scored(state, metric, [stored.estimate_seq for stored, _ in found]),
+        scored=_is_scored(state, metric, [unit.estimate_seq for unit in units]),
     )
 
 
@@ -134,14 +101,17 @@ class KnownMixture:
         return cls(stored, Mixture.from_dict(json.loads(stored.payload)))
 
 
-def mixture_of(state: PolicyState, known: KnownMixture | None = None, label: str = "") -> models.Mixture | None:
-    """A mixture by the metric of this label, as users see it; without `known` the one that picks are made from."""
+def mixture_of(
+    state: PolicyState, known: KnownMixture | None = None, metric: Metric | None = None
+) -> models.Mixture | None:
+    """A mixture by this metric, None for the one that decides, as users see it; without `known` the one that picks are
+    made from."""
     if known is None and state.goal.mixture is not None and state.stored.mixture is not None:
         known = KnownMixture(state.stored.mixture, state.goal.mixture)
     if known is None:
         return None
     parts = known.stored.parts
-    metric = state.config.metrics[label] if label else state.config.metric
+    metric = metric or state.config.metric
     return shown_mixture(
         known.mixture,
         metric,

@@ -17,11 +17,13 @@ from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, rivals
 from optimist.records import (
     COST,
+    NEVER_SCORED,
     ExperimentState,
     GeneratorState,
     NewPick,
     OpenPick,
     Settled,
+    UnitState,
 )
 from optimist_client.models import AnomalousBatches, AskRequest, DecisionInfo, Experiment, ExperimentConfig, Pick, State
 
@@ -122,8 +124,10 @@ class PolicyState:
         self.config: ExperimentConfig = experiment.config
         self.stored = stored
         self.open_picks = OpenPicks(stored.open_picks, None if known is None else known.open_picks)
-        self.estimates: list[Estimate | None] = _estimates(stored.generators, known)
-        """The latest estimate of each generator, in the experiment's order."""
+        self._parsed = _parsed(stored.generators, known)
+        """The latest estimates by the labels of the metrics that were read."""
+        self.estimates: list[Estimate | None] = self.estimates_by(self.config.metric.shown_label)
+        """Those by the metric that decides, in the order of the experiment's generators."""
         self.contenders: list[GeneratorState] = [g for g in stored.generators if g.state != "retired"]
         """The generators that are not retired, in the order of `arms`."""
         controls = stored.controls
@@ -181,10 +185,15 @@ class PolicyState:
         end_pick(self.stored, pick, leased, 0)
         self._renew_arm(self.stored.generators[leased.generator])
 
-    def put_estimate(self, ordinal: int, estimate: Estimate) -> None:
+    def estimates_by(self, label: str) -> list[Estimate | None]:
+        """The latest estimate of each generator by a metric, in the experiment's order."""
+        return self._parsed.setdefault(label, [None] * len(self.stored.generators))
+
+    def put_estimate(self, ordinal: int, estimate: Estimate, label: str) -> None:
         """Take an estimate that was made at the generator's due position."""
         generator = self.stored.generators[ordinal]
-        generator.estimate_seq, self.estimates[ordinal] = generator.due_seq, estimate
+        generator.units[label] = UnitState(generator.due_seq)
+        self.estimates_by(label)[ordinal] = estimate
         self._renew_arm(generator)
         self._live_decision = None
 
@@ -283,7 +292,7 @@ class PolicyState:
         """True if every estimate, and the mixture, that is due and can be made has been made."""
         if not self.can_be_scored:
             return True
-        return all(g.estimate_seq >= g.due_seq for g in self.contenders) and not self.stored.is_mixture_due
+        return all(g.primary.estimate_seq >= g.due_seq for g in self.contenders) and not self.stored.is_mixture_due
 
     def is_pending(self, pending: Pending, among: Collection[str] | None = None) -> bool:
         """True if an ask has to wait for something that can be made, and has not been made yet.
@@ -381,12 +390,16 @@ class PolicyState:
         return "running" if self.goal.has_begun(self.arms) else "warming up"
 
 
-def _estimates(generators: Sequence[GeneratorState], known: PolicyState | None) -> list[Estimate | None]:
+def _parsed(generators: Sequence[GeneratorState], known: PolicyState | None) -> dict[str, list[Estimate | None]]:
     # Most estimates of a state that is read anew are the same texts as before, and are not parsed again.
     parsed: dict[str | None, Estimate | None] = {}
-    if known is not None:
-        parsed = dict(zip((g.estimate for g in known.stored.generators), known.estimates, strict=True))
-    for generator in generators:
-        if generator.estimate and generator.estimate not in parsed:
-            parsed[generator.estimate] = Estimate.from_dict(json.loads(generator.estimate))
-    return [parsed[generator.estimate] if generator.estimate else None for generator in generators]
+    for label, estimates in ({} if known is None else known._parsed).items():
+        for generator, estimate in zip(known.stored.generators if known else (), estimates, strict=True):
+            parsed[generator.units.get(label, NEVER_SCORED).estimate] = estimate
+    found: dict[str, list[Estimate | None]] = {}
+    for place, generator in enumerate(generators):
+        for label, unit in generator.units.items():
+            if (text := unit.estimate) and text not in parsed:
+                parsed[text] = Estimate.from_dict(json.loads(text))
+            found.setdefault(label, [None] * len(generators))[place] = parsed[text] if text else None
+    return found

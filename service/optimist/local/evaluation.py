@@ -36,7 +36,7 @@ from optimist.numerics.routing.features import checked_context
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.policies import blend_counts
 from optimist.policies.routing import SAMPLED
-from optimist.records import Acceptance, ExperimentState, GeneratorState, LogExtent
+from optimist.records import NEVER_SCORED, Acceptance, ExperimentState, GeneratorState, LogExtent
 from optimist_client import models
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
@@ -108,7 +108,11 @@ class Evaluation(Session):
             how |= {"prompts": config.list_length(metric), "generators": len(names)}
             estimators[label] = MetricEstimators(Question(prepared(metric, place), **how), names, config.rescore_growth)
         generator_states = [
-            GeneratorState(ordinal, name, 0, 0, 0, 0, 0, is_seedless=name in config.seedless)
+            GeneratorState(
+                *(ordinal, name, 0, 0, 0, 0, 0),
+                units=dict.fromkeys(estimators, NEVER_SCORED),
+                is_seedless=name in config.seedless,
+            )
             for ordinal, name in enumerate(names)
         ]
         stored = ExperimentState(
@@ -248,9 +252,11 @@ class Evaluation(Session):
     def _follow(self) -> None:
         """Take what is new of the estimates into the state, and make the mixture that is due."""
         state = self.state
-        for ordinal, estimate in enumerate(self._primary.estimates.values()):
-            if estimate is not None and estimate is not state.estimates[ordinal]:
-                state.put_estimate(ordinal, estimate)
+        for label, estimators in self._metrics.items():
+            known = state.estimates_by(label)
+            for ordinal, estimate in enumerate(estimators.estimates.values()):
+                if estimate is not None and estimate is not known[ordinal]:
+                    state.put_estimate(ordinal, estimate, label)
         stored = state.stored
         if state.can_be_scored and stored.is_mixture_due:
             parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in stored.mixable}

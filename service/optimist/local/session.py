@@ -20,7 +20,6 @@ from optimist.experiments.goals.mixture import ForMixture
 from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.report import report_of
 from optimist.experiments.routing_tables import table_of
-from optimist.experiments.standings import WatchedEstimates
 from optimist.experiments.state import PolicyState
 from optimist.local.config import SETTINGS
 from optimist.local.saving import metric_from, metric_parts, read, write
@@ -213,15 +212,8 @@ class Session(Readings):
         now.budget = now.budget if budget is None else budget
         now.arms = self._arms(pending)
         now.config = now.config if name is None else now.config.model_copy(update={"name": name})
-        estimates = {
-            (ordinal, label): estimate
-            for label, estimators in list(self._metrics.items())[1:]
-            for ordinal, estimate in enumerate(estimators.estimates.values())
-            if estimate is not None
-        }
-        watched = WatchedEstimates.from_estimates(estimates, now.stored.generators)
         anomalous = self._scales.anomalous(now)
-        found = report_of(now, watched=watched, routes=self._table, anomalous=anomalous)
+        found = report_of(now, routes=self._table, anomalous=anomalous)
         changed = {"remedy": REMEDY, "anomalies": anomalous.groups}
         return found.model_copy(
             update={
@@ -328,9 +320,10 @@ class Session(Readings):
             ]
         stored.told = sum(counts["batches"])
         self.state = PolicyState(self.state.experiment, stored)
-        for ordinal, estimate in enumerate(self._primary.estimates.values()):
-            if estimate is not None:
-                self.state.put_estimate(ordinal, estimate)
+        for label, estimators in self._metrics.items():
+            for ordinal, estimate in enumerate(estimators.estimates.values()):
+                if estimate is not None:
+                    self.state.put_estimate(ordinal, estimate, label)
         if known["mixture"] is not None:
             parts = {ordinal: LogExtent(seq, samples) for ordinal, seq, samples in known["mixed"]}
             self._put_mixture(Mixture.from_dict(known["mixture"]), parts)

@@ -18,8 +18,6 @@ from optimist.records.errors import (
 )
 from optimist.records.log import HISTORY, LogEntry, NewPreview, RetractedLog, Runs, StoredPreview, chained
 from optimist.records.made import (
-    MODEL,
-    ROUTE_TABLE,
     Artefact,
     ArtefactPoint,
     ChainedExtent,
@@ -49,7 +47,7 @@ from optimist.records.state import (
     LEAST_MIXED,
     LEAST_ROUTED,
     NAMED_COPIES,
-    NOTHING_WATCHED,
+    NEVER_SCORED,
     SLICES,
     Acceptance,
     Copy,
@@ -62,7 +60,7 @@ from optimist.records.state import (
     Returned,
     State,
     Unit,
-    WatchedState,
+    UnitState,
     extents,
 )
 
@@ -71,10 +69,8 @@ __all__ = [
     "HISTORY",
     "LEAST_MIXED",
     "LEAST_ROUTED",
-    "MODEL",
     "NAMED_COPIES",
-    "NOTHING_WATCHED",
-    "ROUTE_TABLE",
+    "NEVER_SCORED",
     "SLICES",
     "Acceptance",
     "Artefact",
@@ -126,7 +122,7 @@ __all__ = [
     "Superseded",
     "Unavailable",
     "Unit",
-    "WatchedState",
+    "UnitState",
     "chained",
     "extents",
     "is_outgrown",

@@ -21,15 +21,15 @@ class Artefact(NamedTuple):
 
     kind: Literal["mixture", "model", "routes", "modes"]
     label: str = ""
-    """Of the watched metric that it is made by; "" for the primary one."""
+    """Of the metric that it is made by."""
     generator: int | None = None
     """The one that modes are of."""
 
     @property
     def name(self) -> str:
         """As in Redis: "mixture:kid", "modes:0:kid"."""
-        generator = "" if self.generator is None else f":{self.generator}"
-        return f"{self.kind}{generator}{self.label and f':{self.label}'}"
+        kind = self.kind if self.generator is None else f"{self.kind}:{self.generator}"
+        return f"{kind}:{self.label}"
 
     @classmethod
     def from_name(cls, name: str) -> Artefact:
@@ -37,10 +37,6 @@ class Artefact(NamedTuple):
         kind, _, rest = name.partition(":")
         generator, _, label = rest.partition(":") if kind == "modes" else ("", "", rest)
         return cls(cast(Any, kind), label, int(generator) if generator else None)
-
-
-MODEL = Artefact("model")
-ROUTE_TABLE = Artefact("routes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from optimist.records.made import LogExtent, StoredArtefact, is_outgrown
 from optimist_client.goals import OWN_GROWTH
 
 Unit = tuple[int, str]
-"""A generator as one metric scores it: its ordinal, and the label of a watched metric or "" for the primary one."""
+"""A generator as one metric scores it: its ordinal, and the label of the metric."""
 State = Literal["active", "paused", "retired"]
 NAMED_COPIES = 256
 """How many copied batches an experiment names; further ones are only counted. As in checking.lua."""
@@ -164,9 +163,30 @@ class Acceptance:
         return cls(generator=generator, record=record, **json.loads(record))
 
 
+@dataclass(frozen=True, slots=True)
+class UnitState:
+    """The state of one generator by one metric."""
+
+    estimate_seq: int = 0
+    """The log position `estimate` was made at; 0 while there is none."""
+    estimate: str | None = None
+    """None, too, where it was not requested."""
+    made: str = field(default="", compare=False)
+    """A name that no other estimate has; "" without an estimate."""
+    scoring_error: str | None = None
+    """Why the generator cannot be scored; the next estimate removes this note."""
+    snapshot_seq: int = 0
+    """The log position of the snapshot; 0 while there is none."""
+    log_bytes: int = 0
+    """Bytes of the bodies that were logged after the snapshot."""
+
+
+NEVER_SCORED = UnitState()
+
+
 @dataclass(slots=True)
 class GeneratorState:
-    """The state of one generator: counts, the position at which an estimate is due, and the newest estimate."""
+    """The state of one generator: counts, the position at which estimates are due, and its state by each metric."""
 
     ordinal: int
     name: str
@@ -179,22 +199,13 @@ class GeneratorState:
     """Samples at `due_seq`; 0 while no estimate is due (decisions.md §2)."""
     due_seq: int
     """The newest log position at which an estimate is due; 0 while none is."""
-    estimate_seq: int = 0
-    """The log position `estimate` was made at; 0 while there is none."""
-    estimate: str | None = None
-    estimate_made: str = field(default="", compare=False)
-    """A name that no other estimate of the generator has; "" without an estimate."""
-    scoring_error: str | None = None
-    """Why it cannot be scored; the next estimate removes this note."""
+    units: dict[str, UnitState] = field(default_factory=dict)
+    """By the labels of the metrics that were read, that of the one that decides first."""
     handed: int = 0
     """The first index of its sequence that no pick has had; below it only those `returned` will be handed out."""
     returned: list[Returned] = field(default_factory=list)
     """Slices to be handed out again, by `pick`."""
     state: State = "active"
-    snapshot_seq: int = 0
-    """The log position of the snapshot of the primary metric; 0 while there is none."""
-    log_bytes: int = 0
-    """Bytes of the bodies that were logged after this snapshot. The log holds more where a watched metric lags."""
     quarantined: list[Quarantined] = field(default_factory=list)
     """Batches that cannot be read, by position; of an experiment's first `QUARANTINE_LIMIT`."""
     quarantined_count: int = 0
@@ -220,6 +231,11 @@ class GeneratorState:
     """By time."""
 
     @property
+    def primary(self) -> UnitState:
+        """The state by the metric that decides."""
+        return next(iter(self.units.values()), NEVER_SCORED)
+
+    @property
     def accepted_until(self) -> int:
         """The position up to which all batches of the generator were accepted, and with them its scale; 0: they were
         not."""
@@ -230,24 +246,6 @@ class GeneratorState:
     def accepted(self) -> frozenset[int]:
         """The positions of batches that were accepted one by one."""
         return frozenset(one.position for one in self.acceptances if one.position)
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedState:
-    """The state of one generator by one watched metric; the fields are those of `GeneratorState`."""
-
-    estimate_seq: int = 0
-    """The log position of the newest estimate; 0 while there is none."""
-    estimate: str | None = None
-    """None, too, where it was not requested."""
-    estimate_made: str = field(default="", compare=False)
-    scoring_error: str | None = None
-    snapshot_seq: int = 0
-    log_bytes: int = 0
-    """Bytes of the bodies that were logged after the snapshot of this metric."""
-
-
-NOTHING_WATCHED: Mapping[Unit, WatchedState] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -274,7 +272,7 @@ class ExperimentState:
     last: str = ""
     """Nonce of the pick that was opened last."""
     labels: tuple[str, ...] = ()
-    """Labels of the watched metrics."""
+    """Labels of all metrics, that of the one that decides first."""
     mixture_growth: float | None = None
     """By which part the samples of all generators grow until the mixture is due again; None: the goal is another."""
     mixture: StoredArtefact | None = None
@@ -286,7 +284,12 @@ class ExperimentState:
     routes_error: str | None = None
     """Why neither it nor the table can be made; the next one removes this note."""
     mixture_error: str | None = None
-    """Why it cannot be made by the primary metric, whatever the goal; the next one removes this note."""
+    """Why it cannot be made by the metric that decides, whatever the goal; the next one removes this note."""
+
+    @property
+    def has_all_metrics(self) -> bool:
+        """Whether the units of all metrics were read."""
+        return all(len(generator.units) == len(self.labels) for generator in self.generators)
 
     @property
     def changed_at(self) -> float | None:
@@ -295,11 +298,12 @@ class ExperimentState:
 
     @property
     def basis_digest(self) -> str:
-        """SHA-1 (hex) of what `latch_decision` compares: the estimates, or where it is the goal, the mixture's name."""
-        entries = [f"{g.estimate_seq} {g.estimate}" if g.estimate else "" for g in self.generators]
+        """SHA-1 (hex) of what `latch_decision` compares: the names of the estimates, or where it is the goal, the
+        mixture's."""
+        names = [generator.primary.made for generator in self.generators]
         if self.mixture_growth is not None:
-            entries = ["" if self.mixture is None else self.mixture.made]
-        return hashlib.sha1("\n".join(entries).encode()).hexdigest()
+            names = ["" if self.mixture is None else self.mixture.made]
+        return hashlib.sha1("\n".join(names).encode()).hexdigest()
 
     @property
     def counted(self) -> int:
@@ -322,7 +326,7 @@ class ExperimentState:
 
         One that cannot be scored must not keep the model of the others due for ever.
         """
-        able = (g for g in self.generators if g.state != "retired" and g.scoring_error is None)
+        able = (g for g in self.generators if g.state != "retired" and g.primary.scoring_error is None)
         return [g for g in able if g.samples >= LEAST_ROUTED]
 
     @property
@@ -336,7 +340,7 @@ class ExperimentState:
     @property
     def is_mixture_ready(self) -> bool:
         """Whether the mixture is due, and kernels are fixed: the first estimate of any generator needs these, too."""
-        return self.is_mixture_due and any(generator.estimate_seq for generator in self.generators)
+        return self.is_mixture_due and any(generator.primary.estimate_seq for generator in self.generators)
 
     @property
     def is_routing_due(self) -> bool:
@@ -351,7 +355,7 @@ class ExperimentState:
     @property
     def is_routing_ready(self) -> bool:
         """Whether the model of contexts is due, and its bandwidth is fixed, which shows as for `is_mixture_ready`."""
-        return self.is_routing_due and any(generator.estimate_seq for generator in self.generators)
+        return self.is_routing_due and any(generator.primary.estimate_seq for generator in self.generators)
 
 
 def extents(generators: Iterable[GeneratorState]) -> dict[int, LogExtent]:

@@ -275,7 +275,7 @@ class Experiments:
         return ScoredExperiment(
             *(claim.instance, growth, digest, bound, size, estimator_settings),
             delta=experiment.config.delta,
-            published=experiment.mixture_growth == 0.0 and not label,
+            published=experiment.mixture_growth == 0.0 and metric is experiment.config.metric,
             policy=experiment.config.policy,
             sampled=SAMPLED if experiment.config.keeps_budget else 0,
             context_settings=question.contexts,

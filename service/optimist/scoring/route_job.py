@@ -19,8 +19,6 @@ from optimist.numerics.routing.features import ContextSettings
 from optimist.numerics.routing.model import RouteModel
 from optimist.numerics.routing.prompts import RoutedRows
 from optimist.records import (
-    MODEL,
-    ROUTE_TABLE,
     Artefact,
     ChainedExtent,
     CorruptData,
@@ -93,6 +91,7 @@ class RouteJob:
         self._store = store
         self._in_thread = in_thread
         self._task = task
+        self._model, self._table = Artefact("model", task.label), Artefact("routes", task.label)
         self._experiment = experiment
         self._statistics = StatisticSet(store, in_thread, task, experiment, lock)
 
@@ -104,7 +103,7 @@ class RouteJob:
         ValueError or ArithmeticError if there is no model.
         """
         task, state = self._task, await self._store.state(self._task.name)
-        standing = await self._store.artefact(task.name, ROUTE_TABLE)
+        standing = await self._store.artefact(task.name, self._table)
         tabled = {} if standing is None else standing.parts
         # Whoever wants a table of later batches says so again, perhaps during this quantum.
         is_wanted, task.is_wanted = task.is_wanted, False
@@ -120,7 +119,7 @@ class RouteJob:
             return
         taken = await self._taken(state, makes_model, makes_table)
         if taken.model:
-            await self._put(MODEL, taken.model, taken.parts)
+            await self._put(self._model, taken.model, taken.parts)
             task.published = time.monotonic()
         if taken.rows is not None:
             await self._put_table(taken.rows, taken.parts, state)
@@ -168,7 +167,7 @@ class RouteJob:
         if text is None:
             return
         experiment, contexts = Experiment.model_validate_json(text), self._experiment.context_settings
-        model = await self._store.artefact(task.name, MODEL) if experiment.config.keeps_budget else None
+        model = await self._store.artefact(task.name, self._model) if experiment.config.keeps_budget else None
         made_of = experiment, state, model, rows, parts, contexts
         try:
             made, task.table_seconds = await self._in_thread(timed, _table, *made_of)
@@ -177,10 +176,10 @@ class RouteJob:
             SCORING_FAILURES.inc()
             _log.exception("the table of %s cannot be made", task)
             note = f"the table cannot be made: {reason(error)}"
-            await self._store.put_scoring_error(*task.place, note, task.token)
+            await self._store.put_scoring_error(*task.place, note, task.token, task.label)
             return
         self._observe("routing table", task.table_seconds)
-        await self._put(ROUTE_TABLE, made.model_dump_json(), parts, route_point(made))
+        await self._put(self._table, made.model_dump_json(), parts, route_point(made))
 
     async def _put(self, artefact: Artefact, payload: str | bytes, parts: list[ChainedExtent], point: str = "") -> None:
         task, kernels = self._task, self._experiment.kernels

@@ -41,7 +41,7 @@ async def resumed(
         # From an untrimmed log the same statistic can be computed.
         if not await _has_whole_log(store, place, retracted):
             raise CorruptData(f"{error}; the log before it is trimmed") from None
-        _log.warning("%s/%d%s is scored from its log: %s", *place, label and f" by {label}", error)
+        _log.warning("%s/%d by %s is scored from its log: %s", *place, label, error)
     return CachedStatistic(
         experiment.bound, experiment.growth, retracted, ordinal=place[1], **experiment.estimator_settings
     )

@@ -99,6 +99,8 @@ class Scorer:
                         self._sweeps.forget()
                         continue
                     self._sweeps.notice(announcement.experiment)
+                    with _surviving_errors():
+                        await self._meet(announcement.experiment)
                     for task in self._tasks.hear(announcement):
                         self._schedule(task)
         finally:
@@ -117,6 +119,11 @@ class Scorer:
                         with contextlib.suppress(NotFound):
                             await self._release(task)
 
+    async def _meet(self, name: str) -> None:
+        """Read the labels of an experiment that no sweep has seen yet. If that fails, a sweep finds its work."""
+        if name not in self._tasks.labels and (labels := await self._store.metric_labels(name)):
+            self._tasks.labels[name] = labels
+
     async def _sweep_for_ever(self) -> None:
         while not self._is_ending:
             with _surviving_errors(), self._outage.noticed():
@@ -133,9 +140,8 @@ class Scorer:
             await asyncio.sleep(SWEEP)
 
     async def _sweep(self, name: str) -> None:
-        state = await self._store.state(name)
-        watched = await self._store.watched(name, estimates=False) if state.labels else {}
-        due = list(self._tasks.look_at(name, state, watched))
+        state = await self._store.state(name, all_metrics=True, estimates=False)
+        due = list(self._tasks.look_at(name, state))
         self._sweeps.seen(name, state, is_due=bool(due))
         for task in due:
             self._schedule(task)

@@ -92,7 +92,7 @@ class StatisticLock:
 
     def look_into(self, name: str, ordinal: int, label: str) -> None:
         """Give a generator that cannot be read a quantum of its own: that says what is wrong, if this scorer may."""
-        self._schedule(self._tasks.known(GeneratorTask(name, ordinal, label)))
+        self._schedule(self._tasks.known(name, ordinal, label))
 
     async def _caught_up(
         self, task: GeneratorTask, experiment: ScoredExperiment, position: int

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from optimist.scoring.experiments import ScoredExperiment
 
 Subject = tuple[str, str]
-"""The full name of an experiment, and the label of a metric that it watches, "" for the one that decides."""
+"""The full name of an experiment, and the label of one of its metrics."""
 Key = tuple[str, int, str]
 """The full name of an experiment, the ordinal of a generator, and the label as of `Subject`."""
 PUBLISH_EVERY = 2.0
@@ -39,7 +39,9 @@ class ScoringTask(Generic[At]):
     """The full name of the experiment."""
     ordinal: At
     label: str = ""
-    """Label of the watched metric; "" for the one that decides."""
+    """Of the metric."""
+    decides: bool = field(default=False, kw_only=True)
+    """Whether asks may wait for the result."""
     state: Literal["idle", "waiting", "working"] = field(default="idle", kw_only=True)
     queued: float = field(default=0.0, kw_only=True)
     """When it last began to wait."""
@@ -70,12 +72,7 @@ class ScoringTask(Generic[At]):
         return self.name, self.label
 
     def __str__(self) -> str:
-        return f"{self.name}/{self.ordinal}{self.label and f' by {self.label}'}"
-
-    @property
-    def decides(self) -> bool:
-        """Whether asks may wait for the result."""
-        return not self.label
+        return f"{self.name}/{self.ordinal} by {self.label}"
 
     @property
     def expected_seconds(self) -> float:
@@ -174,18 +171,14 @@ class MixtureTask(CombinedTask[Literal["mixture"]]):
     """The mixture of an experiment's generators by one metric."""
 
     ordinal: Literal["mixture"] = MIXTURE
-    is_goal: bool = field(default=False, kw_only=True)
-    """Whether picks are made from it."""
-
-    @property
-    def decides(self) -> bool:
-        """Whether the mixture is the goal."""
-        return self.is_goal
 
 
 @dataclass(slots=True, eq=False)
 class RouteTask(CombinedTask[Literal["routes"]]):
-    """The model by which an experiment routes prompts, and its table, which is what somebody waits for."""
+    """The model by which an experiment routes prompts, and its table, which is what somebody waits for.
+
+    Asks are answered by the last model, and wait for no other.
+    """
 
     ordinal: Literal["routes"] = ROUTES_UNIT
     published: float = field(default=-math.inf, kw_only=True)
@@ -194,11 +187,6 @@ class RouteTask(CombinedTask[Literal["routes"]]):
     """Processor time of its last table; 0 before the first."""
     left_out: frozenset[int] = field(default=frozenset(), kw_only=True)
     """Generators that are not in the last model, because they could not be read."""
-
-    @property
-    def decides(self) -> bool:
-        """Never: asks are answered by the last model, and wait for no other."""
-        return False
 
     @property
     def expected_seconds(self) -> float:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from optimist.insight import metrics
-from optimist.records import ExperimentState, GeneratorState, Unit, WatchedState
+from optimist.records import ExperimentState, GeneratorState
 from optimist.scoring.task import LONGEST_TAIL, GeneratorTask, Key, MixtureTask, RouteTask, ScoringTask, Subject
 from optimist.store import MIXTURE, Announcement, claimed_for
 
@@ -47,35 +47,29 @@ class Overview:
         self,
         name: str,
         generator: GeneratorState,
-        label: str,
-        unit: GeneratorState | WatchedState,
-        outgrown: bool,
+        outgrown: Collection[str],
         before: tuple[dict[Key, float], dict[Key, float]],
     ) -> None:
-        """Count a generator by one metric, whose state is `unit`; `outgrown`: a snapshot is due, as the log is long.
+        """Count a generator; outgrown: the metrics by which a snapshot is due, as the log is long.
 
-        before: what `begin` returned. Of watched metrics only the snapshots are counted with the others: nobody waits
-        for their estimates.
+        before: what `begin` returned. Nobody waits for estimates by other metrics than the one that decides.
         """
-        key, now = (name, generator.ordinal, label), time.monotonic()
-        if outgrown:
+        now, counts = time.monotonic(), generator.state != "retired"
+        for label in outgrown:
+            key = name, generator.ordinal, label
             self._full.setdefault(name, {})[key] = before[1].get(key, now)
-        counts = generator.state != "retired"
-        if label:
-            self._count(
-                name,
-                watched_overdue=counts and generator.due_seq > unit.estimate_seq,
-                watched_scoring_errors=counts and unit.scoring_error is not None,
-            )
-            return
-        if counts and generator.due_seq > generator.estimate_seq:
+        (first, primary), *others = generator.units.items()
+        key = name, generator.ordinal, first
+        if counts and generator.due_seq > primary.estimate_seq:
             self._due.setdefault(name, {})[key] = before[0].get(key, now)
         self._count(
             name,
             generators=counts,
-            scoring_errors=counts and generator.scoring_error is not None,
-            log_bytes=generator.log_bytes,
-            log_entries=generator.seq - generator.snapshot_seq,
+            scoring_errors=counts and primary.scoring_error is not None,
+            watched_overdue=counts * sum(generator.due_seq > one.estimate_seq for _, one in others),
+            watched_scoring_errors=counts * sum(one.scoring_error is not None for _, one in others),
+            log_bytes=primary.log_bytes,
+            log_entries=generator.seq - primary.snapshot_seq,
             quarantined=generator.quarantined_count,
         )
 
@@ -114,7 +108,8 @@ class ScoringTasks(dict[Key, GeneratorTask]):
         self.overview = Overview()
         self.mixtures: dict[Subject, MixtureTask] = {}
         self.routes: dict[str, RouteTask] = {}
-        self._labels: dict[str, tuple[str, ...]] = {}  # of the watched metrics, by experiment
+        self.labels: dict[str, Sequence[str]] = {}
+        """Of the metrics of each experiment, that of the one that decides first."""
         self._mixture_goals: set[str] = set()  # experiments whose goal is the mixture
 
     @property
@@ -126,7 +121,7 @@ class ScoringTasks(dict[Key, GeneratorTask]):
         """Forget all experiments but these, whose claimed generators are released later, as idle ones; and of these
         experiments the tasks that have rested for so long that they were released, and did not fail."""
         self.overview.keep(names)
-        self._labels = {name: labels for name, labels in self._labels.items() if name in names}
+        self.labels = {name: labels for name, labels in self.labels.items() if name in names}
         self._mixture_goals.intersection_update(names)
         kinds: list[dict[Any, Any]] = [self, self.mixtures, self.routes]
         rested = time.monotonic() - RESTED
@@ -137,79 +132,71 @@ class ScoringTasks(dict[Key, GeneratorTask]):
                     del tasks[key]
 
     def hear(self, announcement: Announcement) -> Sequence[ScoringTask[Any]]:
-        """The tasks that an announcement gives work to, that of the primary metric first."""
+        """The tasks that an announcement gives work to, that of the metric that decides first."""
         name, wanted = announcement.experiment, announcement.wanted
         if wanted is not None and wanted.generator is not None:
-            task = self.known(GeneratorTask(name, wanted.generator, wanted.label))
+            task = self.known(name, wanted.generator, wanted.label)
             task.wants_modes = True
             return [task]
         if wanted is not None:
-            combined = self._mixture(name, wanted.label) if claimed_for(wanted) == MIXTURE else self._routes(name)
+            is_mixture = claimed_for(wanted) == MIXTURE
+            combined = self._mixture(name, wanted.label) if is_mixture else self._routes(name, wanted.label)
             combined.is_wanted = True
             return [combined]
-        # Estimates are due by all metrics. Those of an experiment that no sweep has seen yet are found by the next one.
-        labels = ("", *self._labels.get(name, ()))
-        found = [self.known(GeneratorTask(name, announcement.generator, label)) for label in labels]
+        # Estimates are due by all metrics.
+        found = [self.known(name, announcement.generator, label) for label in self.labels.get(name, ())]
         for task in found:
             task.due = max(task.due, announcement.seq)
         return found
 
-    def look_at(
-        self, name: str, state: ExperimentState, watched: Mapping[Unit, WatchedState]
-    ) -> Iterator[ScoringTask[Any]]:
-        """The tasks that have something due. watched: `Store.watched` of the experiment."""
-        self._labels[name] = state.labels
+    def look_at(self, name: str, state: ExperimentState) -> Iterator[ScoringTask[Any]]:
+        """The tasks that have something due; state: with the units of all metrics."""
+        self.labels[name] = state.labels
         before = self.overview.begin(name)
         for generator in state.generators:
-            units = {"": generator} | {label: watched.get((generator.ordinal, label)) for label in state.labels}
-            for label, unit in units.items():
-                # None: the generator has joined between the two reads.
-                if unit is not None and (task := self._due_task(name, generator, label, unit, before)) is not None:
-                    yield task
+            outgrown: list[str] = []
+            for label, unit in generator.units.items():
+                task = self.get((name, generator.ordinal, label))
+                is_outgrown = unit.log_bytes >= (LONGEST_TAIL if task is None else task.room)
+                outgrown += [label] * is_outgrown
+                is_due = is_outgrown or generator.due_seq > unit.estimate_seq
+                if task is not None:
+                    is_due = task.problem != "failed" and (is_due or task.problem == "broken off")
+                elif is_due:
+                    task = self.known(name, generator.ordinal, label)
+                if task is not None:
+                    task.due, task.samples = generator.due_seq, generator.samples
+                    if is_due:
+                        yield task
+            self.overview.add(name, generator, outgrown, before)
         (self._mixture_goals.discard if state.mixture_growth is None else self._mixture_goals.add)(name)
-        for label in ("", *state.labels):
+        for label in state.labels:
             mixture = self.mixtures.get((name, label))
-            is_due = state.is_mixture_ready and not label
+            is_due = state.is_mixture_ready and label == state.labels[0]
             if is_due and (mixture is None or mixture.problem != "failed"):
                 yield self._mixture(name, label)
             elif mixture is not None and mixture.problem == "broken off":
                 yield mixture
         if state.is_routing_ready:
-            routes = self._routes(name)
+            routes = self._routes(name, state.labels[0])
             rests = routes.problem == "failed" and time.monotonic() < routes.worked + RETRY
             if routes.may_publish and not rests:
                 yield routes
 
+    def _decides(self, name: str, label: str) -> bool:
+        return label in self.labels.get(name, ())[:1]
+
     def _mixture(self, name: str, label: str) -> MixtureTask:
         task = self.mixtures.setdefault((name, label), MixtureTask(name, label=label))
-        task.is_goal = name in self._mixture_goals and not label
+        task.decides = name in self._mixture_goals and self._decides(name, label)
         return task
 
-    def _routes(self, name: str) -> RouteTask:
-        return self.routes.setdefault(name, RouteTask(name))
+    def _routes(self, name: str, label: str) -> RouteTask:
+        return self.routes.setdefault(name, RouteTask(name, label=label))
 
-    def _due_task(
-        self,
-        name: str,
-        generator: GeneratorState,
-        label: str,
-        unit: GeneratorState | WatchedState,
-        before: tuple[dict[Key, float], dict[Key, float]],
-    ) -> GeneratorTask | None:
-        """The task of a generator by a metric, by which its state is `unit`; None if it has nothing to do."""
-        task = self.get((name, generator.ordinal, label))
-        is_outgrown = unit.log_bytes >= (LONGEST_TAIL if task is None else task.room)
-        self.overview.add(name, generator, label, unit, is_outgrown, before)
-        is_due = is_outgrown or generator.due_seq > unit.estimate_seq
-        if task is not None:
-            task.due, task.samples = generator.due_seq, generator.samples
-            is_due = task.problem != "failed" and (is_due or task.problem == "broken off")
-        if not is_due:
-            return None
-        return self.known(
-            GeneratorTask(name, generator.ordinal, label, due=generator.due_seq, samples=generator.samples)
-        )
-
-    def known(self, fresh: GeneratorTask) -> GeneratorTask:
-        """The task with the key of `fresh`, which is this one if there is none yet."""
-        return self.setdefault(fresh.key, fresh)
+    def known(self, name: str, ordinal: int, label: str) -> GeneratorTask:
+        """The task of a generator by a metric, a new one if there is none yet."""
+        task = self.get((name, ordinal, label))
+        if task is None:
+            task = self[name, ordinal, label] = GeneratorTask(name, ordinal, label, decides=self._decides(name, label))
+        return task

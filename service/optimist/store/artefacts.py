@@ -40,8 +40,8 @@ class Artefacts:
 
         token: of a claim of `keys.claimed_for` it. payload: of the caller; point: what `artefact_curve` keeps of it, ""
         for nothing. kernels: `kernels_digest` of what was fixed from the first samples, "" where nothing was. It
-        removes the note of `put_scoring_error`, unless that is about a generator. What picks are made from, which is a
-        model of contexts, and the mixture by the primary metric where that is the goal, changes the version and the
+        removes the note of `put_scoring_error`, unless that is about a generator. What picks are made from, by the
+        metric that decides a model of contexts, and the mixture where that is the goal, changes the version and the
         state token, and is announced on `keys.SCORED`.
         Raises Superseded where another owner has the claim, where a batch in it was retracted, and where Redis has
         another log, or other kernels, than it was made of.
@@ -70,13 +70,14 @@ class Artefacts:
     async def artefact(self, experiment: str, artefact: Artefact) -> StoredArtefact | None:
         """The newest one, None before the first."""
         name = artefact.name
-        found = await self._commands.call("HMGET", self._commands.key(experiment, "artefacts"), name, f"{name} body")
+        fields = [f"{name}:{part}" for part in ("made", "parts", "payload")]
+        found = await self._commands.call("HMGET", self._commands.key(experiment, "artefacts"), *fields)
         return parse_artefact(*found)
 
     async def artefact_error(self, experiment: str, artefact: Artefact) -> str | None:
         """Why it cannot be made; None while nothing is known against it."""
         unit = keys.unit(keys.claimed_for(artefact), artefact.label)
-        note = await self._commands.call("HGET", self._commands.key(experiment, "scoring_errors"), unit)
+        note = await self._commands.call("HGET", self._commands.key(experiment, "units"), f"{unit}:error")
         return None if note is None else note.decode()
 
     async def artefact_curve(self, experiment: str, artefact: Artefact, start: int = 0) -> list[ArtefactPoint]:

@@ -6,11 +6,11 @@ import uuid
 from collections.abc import Mapping, Sequence, Set
 from typing import TypedDict, Unpack
 
-from optimist.records import COST, NOTHING_WATCHED, ExperimentState, State, Unit, WatchedState
+from optimist.records import COST, ExperimentState, State
 from optimist.store import keys
 from optimist.store.commands import Commands
 from optimist.store.index import Index, Indexed
-from optimist.store.parsing import NOTHING_HELD, Held, parse_state, parse_watched
+from optimist.store.parsing import names_held, parse_state
 
 LABELS = ("tags", "note")
 """The controls that picks do not depend on."""
@@ -28,7 +28,7 @@ class Traits(TypedDict, total=False):
     batch_size: int | None
     """Picks begin at multiples of it in the sequence of their generator; None: samples have no indices."""
     labels: Sequence[str]
-    """The labels of the watched metrics."""
+    """The labels of all metrics, that of the one that decides first; by default there is one, with the label ""."""
     mixture_growth: float | None
     """By which part the samples of all generators grow until the mixture is made anew; None with other goals."""
     route_growth: float | None
@@ -75,9 +75,9 @@ class Experiments:
             instance=traits.get("instance") or uuid.uuid4().hex,
             keep_log=int(traits.get("keep_log", False)),
             batch_size="" if batch_size is None else batch_size,
-            labels=" ".join(traits.get("labels", ())),
             mixture_growth="" if mixture is None else repr(float(mixture)),
             route_growth="" if route is None else repr(float(route)),
+            metrics=traits.get("labels", ("",)),
             names=generators,
             seedless=[int(name in seedless) for name in generators],
         )
@@ -121,43 +121,35 @@ class Experiments:
         return bool(existed[0])
 
     async def state(
-        self, experiment: str, known: ExperimentState | None = None, *, told: bool = False
+        self,
+        experiment: str,
+        known: ExperimentState | None = None,
+        *,
+        told: bool = False,
+        all_metrics: bool = False,
+        estimates: bool = True,
     ) -> ExperimentState:
         """Free the leases that ran out, then read everything that decisions are made from, all of one moment.
 
         known: a state read before, whose open picks, estimates, mixture and routes are taken from it instead of being
-        read again. told: read `GeneratorState.told`, too.
+        read again. told: read `GeneratorState.told`, too. all_metrics: read the units of all metrics, else of the one
+        that decides. estimates: False reads none, only their positions.
         """
-        has = NOTHING_HELD if known is None else Held.from_state(known)
         answer, intervals = await self._commands.experiment_script(
             "state",
             experiment,
             wants_told=int(told),
+            wants_all=int(all_metrics),
+            wants_estimates=int(estimates),
             remembered=self._settled_limit,
-            held=has.estimates,
-            held_mixture=has.mixture,
-            held_model=has.model,
+            held=names_held(known),
         )
         return parse_state(answer, known, intervals if told else None)
 
-    async def watched(
-        self,
-        experiment: str,
-        known: Mapping[Unit, WatchedState] = NOTHING_WATCHED,
-        *,
-        estimates: bool = True,
-        instance: str | None = None,
-    ) -> dict[Unit, WatchedState]:
-        """The state of every generator by every watched metric, all of one moment; empty where none is watched.
-
-        known: an answer of before, whose estimates are taken from it instead of being read again. estimates: False
-        reads none, only their positions.
-        """
-        held = [{"unit": keys.unit(*unit), "made": state.estimate_made} for unit, state in known.items()]
-        answer = await self._commands.experiment_script(
-            "watched", experiment, wants_estimates=int(estimates), held=held, instance=instance
-        )
-        return parse_watched(answer[0], known)
+    async def metric_labels(self, experiment: str) -> list[str]:
+        """The labels of all metrics, that of the one that decides first; empty where there is no such experiment."""
+        found = await self._commands.call("LRANGE", self._commands.key(experiment, "labels"), 0, -1)
+        return [label.decode() for label in found]
 
     async def usual_sizes(self, experiment: str, generators: int) -> dict[str, str]:
         """The usual sizes, and the sizes of the first `generators` generators, as opaque texts of checking.lua."""
@@ -215,18 +207,16 @@ class Experiments:
 
         Changes of watched metrics alone, or of the leases of open picks, are left out.
         """
-        facts = ("instance", "state_token", "made_mixture", "made_routes")
-        parts = ("counts", "quarantined", "scoring_errors")
-        keys_of = [[self._commands.key(name, part) for part in parts] for name in experiments]
+        facts = ("instance", "state_token", "newest_artefact", "noted")
+        keys_of = [[self._commands.key(name, part) for part in ("counts", "quarantined")] for name in experiments]
         found = await self._commands.call_many(
             [
                 command
-                for counts, quarantined, scoring_errors in keys_of
-                for command in (("HMGET", counts, *facts), ("HLEN", quarantined), ("HVALS", scoring_errors))
+                for counts, quarantined in keys_of
+                for command in (("HMGET", counts, *facts), ("HLEN", quarantined))
             ]
         )
-        each = zip(found[::3], found[1::3], found[2::3], strict=True)
-        return [repr(one).encode() if one[0][0] else b"" for one in each]
+        return [repr(one).encode() if one[0][0] else b"" for one in zip(found[::2], found[1::2], strict=True)]
 
     async def latch_decision(
         self, experiment: str, payload: str, basis: str = "", *, instance: str | None = None

@@ -19,29 +19,29 @@ SCORERS = "optimist:scorers"
 DUE = "optimist:due"
 """Channel: "<id> <generator> <seq>" for every batch after which an estimate is due; "<id> 0 0" of a new experiment."""
 SCORED = "optimist:scored"
-"""Channel: "<id> <generator> <seq>" for every new estimate of a primary metric; "<id> 0 <samples>" for every new
+"""Channel: "<id> <generator> <seq>" for every new estimate by the metric that decides; "<id> 0 <samples>" for every new
 mixture, or model of contexts, that picks are made from."""
 WANTED = "optimist:wanted"
 """Channel: "<id> 0 0 <artefact>" where somebody waits for something that scorers make."""
 
 MIXTURE: Final = "mixture"
-"""In place of an ordinal: the mixture of all generators, whose unit is "mixture" or "mixture:<label>"."""
+"""In place of an ordinal: the mixture of all generators."""
 ROUTES_UNIT: Final = "routes"
-"""In place of an ordinal: the model of contexts, and the table, of all generators; only by the primary metric."""
+"""In place of an ordinal: the model of contexts, and the table, of all generators."""
 Place = int | Literal["mixture", "routes"]
 """What has a claim: a generator, by its ordinal, and the mixture of all, by each metric; and the routes."""
 _CLAIMED: dict[str, Place] = {"mixture": MIXTURE, "model": ROUTES_UNIT, "routes": ROUTES_UNIT}
 
-# A unit is a generator as one metric scores it: "<g>" by the primary metric, "<g>:<label>" by a watched one.
+# A unit is a generator as one metric scores it: "<g>:<label>".
 EXPERIMENT_PARTS = (
     "config",  # string: JSON as the API validated it; its existence is the experiment's
     "generators",  # hash: ordinal → name
     "states",  # hash: ordinal → paused or retired; none where active
     "controls",  # hash: what may change of an experiment, as the API writes it
     "counts",  # hash: rounds, told, growth, instance, keep_log, batch_size, claims; per generator what enrol.lua lists
-    "estimates",  # hash: ordinal → "<seq> <payload>", of the primary metric
-    "watched",  # hash: unit → "<seq> <payload>", of watched metrics
-    "watched_counts",  # hash: of watched metrics what `counts` has of the primary one, see units.lua
+    "labels",  # list: the labels of all metrics, that of the one that decides first
+    "units",  # hash: what is known of each unit, see units.lua
+    "estimates",  # hash: unit → payload of the newest estimate
     "picks",  # hash: number → "<g>\t<request id>\t<slice>\t<record>", every pick not yet settled, leased or not
     "terms",  # hash: number → "<nonce> <least rows> <most rows> <access key>", of the same picks
     "contexts",  # hash: number → what the log entry of its batch will have as `context`, of the same picks
@@ -56,21 +56,19 @@ EXPERIMENT_PARTS = (
     "appended_at",  # sorted set: keys of `appended` by time, for a day, of the newest 65,536
     "history",  # string: seven bytes a told batch: generator, late or without a pick, rows
     "decision",  # string: JSON, set once
-    "fitted",  # string: what was fixed once from the first samples; fitted:<label> of a watched metric
+    "fitted",  # not a key itself: fitted:<label> are strings, what was fixed once from the first samples
     "artefacts",  # hash: what scorers made of logs: mixtures, models of contexts, tables, modes, see put_artefact.lua
     "blended",  # hash: ordinal → samples that the mixture still owes to it, and the newest answers, see blend.lua
-    "claims",  # hash: unit → "<n> <deadline> <owner>"; with the instance before it n makes the token
-    "snapshots",  # hash: unit → "<unique> <chunks> <seq> <SHA-256>"
-    "uploads",  # hash: unit → "<unique> <chunks>" of a snapshot on its way
+    "claims",  # hash: unit → token, see claim.lua
+    "claimed_until",  # sorted set: the same units by the time at which their claims run out
     "quarantined",  # hash: "<g>:<seq>" → why this entry of the log cannot be read
-    "scoring_errors",  # hash: unit → note
     "checks",  # hash: what batches are compared with as they come, see checking.lua
     "named_copies",  # hash: "<g>:<seq>" of a batch that repeats another one → which one, see checking.lua
     "levels",  # not a key itself: levels:<g> are sorted sets, see levels.lua
     "previews",  # not a key itself: previews:<g> and previews:<g>:bodies are hashes, see put_previews.lua
     "log",  # not a key itself: log:<g> are streams, ids <seq>-0: batches after the oldest snapshot, and retractions
     "told",  # not a key itself: told:<g> are sorted sets of the indices that were told, see told.lua
-    "curve",  # not a key itself: curve:<unit> are lists of "<told> <seq> <point>", of all generators see parts.lua
+    "curve",  # not a key itself: curve:<unit> and curve:<artefact> are lists, see curve.lua
     "snapshot",  # not a key itself: snapshot:<unit>:<unique>:<i> are strings, the chunks of a snapshot
 )
 
@@ -118,24 +116,14 @@ def experiment_key(experiment: str, part: str) -> str:
     return f"optimist:{{{checked(experiment)}}}:{part}"
 
 
-def unit(generator: Place, label: str = "") -> str:
-    """A generator, or the mixture, as one metric scores it; label: of a watched metric, "" for the primary one."""
-    return f"{generator}:{label}" if label else str(generator)
+def unit(generator: Place, label: str) -> str:
+    """A generator, or what is made of all of them, as the metric of this label scores it."""
+    return f"{generator}:{label}"
 
 
 def claimed_for(artefact: Artefact) -> Place:
     """What has the claim under which an artefact is published."""
     return _CLAIMED[artefact.kind] if artefact.generator is None else artefact.generator
-
-
-def facts(label: str) -> str:
-    """The part that holds the small facts of a metric's units, see units.lua."""
-    return "watched_counts" if label else "counts"
-
-
-def by_label(name: str, label: str) -> str:
-    """The name of what all generators share by one metric."""
-    return f"{name}:{label}" if label else name
 
 
 def reference_key(name: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
 from optimist.records import CorruptData, LogEntry, LogGap, NotFound, Runs, Snapshot, Unavailable, chained
 from optimist.store import keys
@@ -92,31 +92,37 @@ class Snapshots:
         Raises CorruptData if its digest does not match.
         """
         unit = keys.unit(generator, label)
-        pointer, chain = await self._pointer(experiment, unit, label)
+        pointer = await self._pointer(experiment, unit)
         while pointer is not None:
-            unique, chunks, seq, digest = pointer.split(" ")
-            prefix = f"snapshot:{unit}:{unique}"
-            chunk_keys = [self._commands.key(experiment, f"{prefix}:{number}") for number in range(int(chunks))]
+            prefix = f"snapshot:{unit}:{pointer.unique}"
+            chunk_keys = [self._commands.key(experiment, f"{prefix}:{number}") for number in range(pointer.chunks)]
             body = b"".join([await self._commands.call("GET", key) or b"" for key in chunk_keys])
-            if await asyncio.to_thread(_sha256, body) == digest:
-                return Snapshot(int(seq), body, chain)
+            if await asyncio.to_thread(_sha256, body) == pointer.digest:
+                return Snapshot(pointer.seq, body, pointer.chain)
             # A newer snapshot may have replaced it, and removed its chunks, while they were read.
-            last = pointer
-            pointer, chain = await self._pointer(experiment, unit, label)
+            last, pointer = pointer, await self._pointer(experiment, unit)
             if pointer == last:
                 raise CorruptData(f"the snapshot of generator {unit} in {experiment!r} does not match its digest")
         return None
 
-    async def _pointer(self, experiment: str, unit: str, label: str) -> tuple[str | None, str]:
-        """The entry of the snapshot, and the chained digest of the log at its position."""
-        snapshots, facts = (self._commands.key(experiment, part) for part in ("snapshots", keys.facts(label)))
-        reads = [("HGET", snapshots, unit), ("HGET", facts, f"snapshot_chain_{unit}")]
-        pointer, noted = await self._commands.call_many(reads)
-        if pointer is None:
-            return None, ""
-        # That of an imported snapshot is not known, and a newer one may have been noted since the pointer was read.
-        seq, _, chain = (noted or b"").decode().partition(" ")
-        return pointer.decode(), chain if seq == pointer.decode().split(" ")[2] else ""
+    async def _pointer(self, experiment: str, unit: str) -> _Pointer | None:
+        facts = ("snapshot", "snapshot_chunks", "snapshot_seq", "snapshot_digest", "snapshot_chain")
+        names = [f"{unit}:{fact}" for fact in facts]
+        found = await self._commands.call("HMGET", self._commands.key(experiment, "units"), *names)
+        if found[0] is None:
+            return None
+        unique, chunks, seq, digest, chain = ((one or b"").decode() for one in found)
+        return _Pointer(unique, int(chunks), int(seq), digest, chain)
+
+
+class _Pointer(NamedTuple):
+    """Where a snapshot is. chain: that of the log at its position, "" where it was imported."""
+
+    unique: str
+    chunks: int
+    seq: int
+    digest: str
+    chain: str
 
 
 def _sha256(body: bytes | memoryview) -> str:
@@ -147,8 +153,8 @@ class Logs:
 
         Reads in growing pages, the first of four batches. A further page is read only if all entries would stay below
         max_bytes, assuming that each is as large as the largest one so far.
-        chain: `LogEntry.chain` at after_seq, "" where the caller does not know it. label: of the watched metric whose
-        snapshot may stand at after_seq, "" for the primary one.
+        chain: `LogEntry.chain` at after_seq, "" where the caller does not know it. label: of the metric whose snapshot
+        may stand at after_seq.
         Raises LogGap if positions are missing, as those trimmed are, if the log ends before after_seq, or if it is
         another one up to there than the caller has read: Redis has lost the end that it had. NotFound for an unknown
         generator.
@@ -199,14 +205,13 @@ class Logs:
 
     async def _chain(self, experiment: str, generator: int, seq: int, label: str) -> str | None:
         """The chained digest at a position of the log, or of the snapshot there; None if there is none."""
-        log, facts = (self._commands.key(experiment, part) for part in (f"log:{generator}", keys.facts(label)))
-        field = f"snapshot_chain_{keys.unit(generator, label)}"
-        reads = [("XRANGE", log, f"{seq}-0", f"{seq}-0"), ("HGET", facts, field)]
-        entries, snapshot = await self._commands.call_many(reads)
+        log, units = (self._commands.key(experiment, part) for part in (f"log:{generator}", "units"))
+        facts = [f"{keys.unit(generator, label)}:snapshot_{fact}" for fact in ("seq", "chain")]
+        reads = [("XRANGE", log, f"{seq}-0", f"{seq}-0"), ("HMGET", units, *facts)]
+        entries, (at, chain) = await self._commands.call_many(reads)
         if entries:
             return entries[0][1][b"chain"].decode()
-        at, _, chain = (snapshot or b"").decode().partition(" ")
-        return chain if at == str(seq) else None
+        return (chain or b"").decode() if at == b"%d" % seq else None
 
     async def history(self, experiment: str, start: int = 0) -> bytes:
         """The accepted batches in order from byte `start` on, seven bytes each.

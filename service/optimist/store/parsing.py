@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from optimist.records import (
     Acceptance,
@@ -19,10 +19,8 @@ from optimist.records import (
     Returned,
     State,
     StoredArtefact,
-    Unit,
-    WatchedState,
+    UnitState,
 )
-from optimist.store.keys import MIXTURE, ROUTES_UNIT
 
 SAME = "same:"
 """Prefix of a count, before the ordinal of another generator: how many batches agree with that one's."""
@@ -41,22 +39,19 @@ def parse_state(
 
     told: the told intervals of each generator, as state.lua answers them; None: they were not read.
 
-    known: a state read before, whose `held` estimates, mixture and model were left out; these, and its open picks, are
-    taken from it.
+    known: a state read before; its open picks, and what it `names_held`, are taken from it.
     """
-    decision, leased, *flat, mixture, mixture_body, model = answer
-    counts, names, states, controls, estimates, errors, quarantined, returned, snapshots, named_copies = map(
-        _pairs, flat
-    )
+    decision, leased, *flat, labels, units, mixture, model, mixture_error, routes_error = answer
+    counts, names, states, controls, quarantined, returned, named_copies = map(_pairs, flat)
     slices = _slices(returned)
     quarantined, copied = _quarantined(quarantined), _named_copies(named_copies)
     by_generator, retracted, accepted = _by_generator(counts), _retractions(counts), _acceptances(counts)
     known_picks = {} if known is None else {pick.number: pick for pick in known.open_picks}
+    units_of = _units(units, by_generator, known)
     generators: list[GeneratorState] = []
     for ordinal in sorted(map(int, names)):
         g = str(ordinal)
         count = by_generator[g]
-        seq, estimate = _estimate(estimates.get(g), ordinal, known)
         generators.append(
             GeneratorState(
                 ordinal=ordinal,
@@ -66,15 +61,10 @@ def parse_state(
                 seq=count["seq"],
                 due_samples=count["due_samples"],
                 due_seq=count["due_seq"],
-                estimate_seq=seq,
-                estimate=estimate,
-                estimate_made=counts[f"made_{g}"] if estimate else "",
-                scoring_error=errors.get(g),
+                units=units_of[ordinal],
                 handed=count["handed"],
                 returned=slices.get(ordinal, []),
                 state=cast(State, states.get(g, "active")),
-                snapshot_seq=int(snapshots[g].split(" ")[2]) if g in snapshots else 0,
-                log_bytes=count["bytes"] - count["snapshot_bytes"],
                 quarantined=quarantined.get(ordinal, []),
                 quarantined_count=count["quarantined"],
                 named_copies=copied.get(ordinal, []),
@@ -93,21 +83,25 @@ def parse_state(
         told=int(counts["told"]),
         generators=generators,
         open_picks=sorted((_open_pick(known_picks, *entry) for entry in leased), key=attrgetter("number")),
-        decision=None if decision is None else decision.decode(),
+        decision=_text(decision),
         controls=controls,
         instance=counts["instance"],
         keep_log=counts["keep_log"] == "1",
         version=int(counts.get("version", 0)),
         state_token=counts.get("state_token", ""),
         last=counts.get("last", ""),
-        labels=tuple(counts.get("labels", "").split()),
+        labels=tuple(label.decode() for label in labels),
         mixture_growth=float(counts["mixture_growth"]) if "mixture_growth" in counts else None,
-        mixture=_mixture(mixture, mixture_body, counts, known),
-        mixture_error=errors.get(MIXTURE),
+        mixture=_artefact(mixture, known and known.mixture),
+        mixture_error=_text(mixture_error),
         route_growth=float(counts["route_growth"]) if "route_growth" in counts else None,
-        model=_model(model, counts, known),
-        routes_error=errors.get(ROUTES_UNIT),
+        model=_artefact(model, known and known.model),
+        routes_error=_text(routes_error),
     )
+
+
+def _text(found: bytes | None) -> str | None:
+    return None if found is None else found.decode()
 
 
 def _pairs(flat: Sequence[bytes]) -> dict[str, str]:
@@ -150,84 +144,52 @@ def _open_pick(known: Mapping[int, OpenPick], number: bytes, deadline: bytes, en
     return OpenPick(int(number), int(generator), request_id, record, float(deadline), nonce, key)
 
 
-class Held(NamedTuple):
-    """The names of what a reader has, as the scripts that read states take them: they leave it out of the answer."""
+def names_held(known: ExperimentState | None) -> list[str]:
+    """The names of the estimates, mixture and model of a state read before: scripts leave their contents out."""
+    if known is None:
+        return []
+    units = [unit for generator in known.generators for unit in generator.units.values()]
+    artefacts = [artefact for artefact in (known.mixture, known.model) if artefact is not None]
+    return [one.made for one in (*(unit for unit in units if unit.estimate is not None), *artefacts)]
 
-    estimates: list[str]
-    mixture: str
-    model: str
 
-    @classmethod
-    def from_state(cls, known: ExperimentState) -> Held:
-        """What a state read before has."""
-        return cls(
-            [generator.estimate_made for generator in known.generators],
-            "" if known.mixture is None else known.mixture.made,
-            "" if known.model is None else known.model.made,
+def _units(
+    found: Sequence[Sequence[Any]], counts: Mapping[str, Mapping[str, int]], known: ExperimentState | None
+) -> dict[int, dict[str, UnitState]]:
+    """The state of each generator by each metric in the answer of `read_units` in reading.lua."""
+    units: dict[int, dict[str, UnitState]] = {}
+    before = {} if known is None else {unit.made: unit for g in known.generators for unit in g.units.values()}
+    for ordinal, label, seq, made, note, snapshot, covered, payload in found:
+        name = "" if made is None else made.decode()
+        held = before.get(name) if payload is None else None
+        units.setdefault(ordinal, {})[label.decode()] = UnitState(
+            estimate_seq=int(seq or 0),
+            estimate=_text(payload) if held is None else held.estimate,
+            made=name,
+            scoring_error=_text(note),
+            snapshot_seq=int(snapshot or 0),
+            log_bytes=counts[str(ordinal)]["bytes"] - int(covered or 0),
         )
+    return units
 
 
-NOTHING_HELD = Held([], "", "")
+def _artefact(found: Sequence[Any], known: StoredArtefact | None) -> StoredArtefact | None:
+    """An artefact in the answer of `read_artefact` in reading.lua; only its name is there if it is the known one."""
+    made, listed, payload = (*found, None, None, None)[:3]
+    return known if made and not listed else parse_artefact(made, listed, payload or b"")
 
 
-def _mixture(
-    head: bytes, body: bytes, counts: Mapping[str, str], known: ExperimentState | None
-) -> StoredArtefact | None:
-    """The mixture that picks are made from; an empty head is that of `known` if it still stands."""
-    if "mixture_growth" not in counts or "made_mixture" not in counts:
+def parse_artefact(made: bytes | None, listed: bytes | None, payload: bytes | None) -> StoredArtefact | None:
+    """What put_artefact.lua stores of an artefact; None without one."""
+    if made is None or listed is None or payload is None:
         return None
-    if head or known is None:
-        return parse_artefact(head or None, body)
-    return known.mixture
-
-
-def _model(head: bytes, counts: Mapping[str, str], known: ExperimentState | None) -> StoredArtefact | None:
-    if head or known is None:
-        return parse_artefact(head or None)
-    return known.model if "made_model" in counts else None
-
-
-def parse_artefact(head: bytes | None, body: bytes | None = b"") -> StoredArtefact | None:
-    """What put_artefact.lua stores of an artefact, "<made> <parts>" and the payload; None without one."""
-    if head is None or body is None:
-        return None
-    made, listed = head.decode().split(" ", 1)
-    return StoredArtefact(made, parse_parts(listed), body)
+    return StoredArtefact(made.decode(), parse_parts(listed.decode()), payload)
 
 
 def parse_parts(listed: str) -> dict[int, LogExtent]:
     """The parts of an artefact as parts.lua writes them, by ordinal."""
     each = (map(int, one.split(":")) for one in listed.split(","))
     return {generator: LogExtent(seq, samples) for generator, seq, samples in each}
-
-
-def _estimate(entry: str | None, ordinal: int, known: ExperimentState | None) -> tuple[int, str | None]:
-    """The position of an estimate and its text."""
-    if entry is None:
-        return 0, None
-    if not entry and known is not None:
-        return known.generators[ordinal].estimate_seq, known.generators[ordinal].estimate
-    seq, text = entry.split(" ", 1)
-    return int(seq), text
-
-
-def parse_watched(answer: Sequence[Any], known: Mapping[Unit, WatchedState]) -> dict[Unit, WatchedState]:
-    """The answer of watched.lua; estimates that it left out because they are `known` are taken from there."""
-    found: dict[Unit, WatchedState] = {}
-    for ordinal, label, made, scoring_error, snapshot, log_bytes, entry in answer:
-        unit, name = (int(ordinal), label.decode()), made.decode()
-        estimate = entry.decode().partition(" ")[2] or None
-        if estimate is None and name and unit in known and known[unit].estimate_made == name:
-            estimate = known[unit].estimate
-        found[unit] = WatchedState(
-            estimate_seq=int(name.partition(" ")[0] or 0),
-            estimate=estimate,
-            estimate_made=name,
-            scoring_error=None if scoring_error is None else scoring_error.decode(),
-            snapshot_seq=snapshot,
-            log_bytes=int(log_bytes),
-        )
-    return found
 
 
 def _slices(returned: dict[str, str]) -> dict[int, list[Returned]]:

@@ -22,7 +22,7 @@ from optimist.records import (
 )
 from optimist.store import keys
 from optimist.store.commands import Commands, step
-from optimist.store.parsing import NOTHING_HELD, Held, parse_state
+from optimist.store.parsing import names_held, parse_state
 from optimist.store.scripts import Argument
 
 OPENING_LOCK_SECONDS = 0.5
@@ -150,7 +150,7 @@ class Picks:
         that its next attempt succeeds. While somebody else has the opening lock, no state is returned. known: a state
         read before, whose open picks, estimates, mixture and routes are taken from it instead of being read again.
         """
-        expected, has = opening or _NOTHING, Held.from_state(known) if wants_state and known else NOTHING_HELD
+        expected = opening or _NOTHING
         groups, new_picks = ([], []) if opening is None else _opening(opening)
         before, after, unforeseen, settled, opened, state = await self._commands.experiment_script(
             "exchange",
@@ -179,9 +179,7 @@ class Picks:
             lease_seconds=expected.lease,
             groups=groups,
             new_picks=new_picks,
-            held=has.estimates,
-            held_mixture=has.mixture,
-            held_model=has.model,
+            held=names_held(known) if wants_state else [],
             instance=instance,
         )
         return Exchanged(

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from optimist.records import (
-    NOTHING_WATCHED,
     ExperimentState,
     GeneratorState,
     KeptLevel,
@@ -19,7 +18,6 @@ from optimist.records import (
     Snapshot,
     Unavailable,
     Unit,
-    WatchedState,
     chained,
 )
 from optimist.store import keys
@@ -71,7 +69,8 @@ class Restoration:
         self._parts: list[str] = []
         self._positions: dict[Unit, int] = {}
         """Log positions of the snapshots."""
-        self._pointers: dict[Unit, str] = {}
+        self._snapshots: dict[str, Argument] = {}
+        """The facts of snapshots, as flip_snapshot.lua leaves them."""
         self._covered: dict[Unit, int] = {}
         """Bytes of the bodies that a snapshot covers."""
         self._written: dict[int, _Written] = {}
@@ -87,7 +86,8 @@ class Restoration:
             await self._stage(f"snapshot:{keys.unit(*unit)}:{unique}:{number}", "SET", chunk)
         # In a thread: it takes seconds for a large statistic, and requests go on meanwhile.
         digest = await asyncio.to_thread(hashlib.sha256, snapshot.body)
-        self._pointers[unit] = f"{unique} {len(starts)} {snapshot.seq} {digest.hexdigest()}"
+        facts = {"": unique, "_chunks": len(starts), "_seq": snapshot.seq, "_digest": digest.hexdigest()}
+        self._snapshots |= {f"{keys.unit(*unit)}:snapshot{name}": value for name, value in facts.items()}
         self._positions[unit] = snapshot.seq
 
     async def add_entries(
@@ -147,13 +147,11 @@ class Restoration:
         history: bytes,
         fitted: Mapping[str, bytes],
         batch_size: int | None = None,
-        watched: Mapping[Unit, WatchedState] = NOTHING_WATCHED,
     ) -> bool:
         """Make it the experiment of its name, as `stored` says; False if the one of this `stored.instance` is there.
 
-        fitted: what `Store.fitted` showed, by label. batch_size: as `Store.create_experiment` takes it. watched: what
-        `Store.watched` showed. Raises Conflict where another experiment has the name, NotFound where parts have expired
-        meanwhile.
+        fitted: what `Store.fitted` showed, by label. batch_size: as `Store.create_experiment` takes it. Raises
+        Conflict where another experiment has the name, NotFound where parts have expired meanwhile.
         """
         counts: dict[str, Argument] = {
             "growth": repr(float(growth)),
@@ -173,33 +171,26 @@ class Restoration:
         if acceptances:  # as accept_batch.lua leaves them
             counts |= {"acceptances": sum(one.position > 0 for one in acceptances)}
             counts |= {f"{ACCEPTED}{one.generator}_{one.position}": one.record for one in acceptances}
-        if stored.labels:
-            counts["labels"] = " ".join(stored.labels)
         if stored.mixture_growth is not None:
             counts["mixture_growth"] = repr(stored.mixture_growth)
         if stored.route_growth is not None:
             counts["route_growth"] = repr(stored.route_growth)
-        if "" in fitted:
-            counts["fitted"] = kernels_digest(fitted[""])  # as put_fitted.lua leaves it
         for state in stored.generators:
-            of_watched = [watched[unit] for unit in watched if unit[0] == state.ordinal]
-            counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state, of_watched).items()}
-            if state.estimate:
-                counts[f"made_{state.ordinal}"] = f"{state.estimate_seq} {stored.instance}"  # see put_estimate.lua
+            counts |= {f"{state.ordinal}:{name}": count for name, count in self._counts(state).items()}
             counts[f"chain_{state.ordinal}"] = f"{state.seq} {self._written.get(state.ordinal, _Written()).chain}"
         await self._stage_hash("counts", counts)
-        for part, fields in (_hashes(stored) | self._hashes_of(watched, stored.instance, fitted)).items():
+        for part, fields in (_hashes(stored) | {"units": self._facts(stored, fitted)}).items():
             await self._stage_hash(part, fields)
         for state in stored.generators:
             for start in range(0, len(state.told), _TOLD):
                 found = state.told[start : start + _TOLD]
                 scored = [part for first, stop in found for part in (stop, f"{first} {stop}")]
                 await self._stage(f"told:{state.ordinal}", "ZADD", *scored)
-        await self._stage_hash("snapshots", {keys.unit(*unit): pointer for unit, pointer in self._pointers.items()})
+        await self._stage("labels", "RPUSH", *stored.labels)
         for start in range(0, len(history), CHUNK_BYTES):
             await self._stage("history", "SETRANGE", start, history[start : start + CHUNK_BYTES])
         for label, payload in fitted.items():
-            await self._stage(keys.by_label("fitted", label), "SET", payload)
+            await self._stage(f"fitted:{label}", "SET", payload)
         for part, text in {"decision": stored.decision, "config": config}.items():
             if text is not None:
                 await self._stage(part, "SET", text)
@@ -214,32 +205,24 @@ class Restoration:
         for start in range(0, len(self._parts), 256):
             await self._commands.call("UNLINK", *map(self._staged, self._parts[start : start + 256]))
 
-    def _hashes_of(
-        self, watched: Mapping[Unit, WatchedState], instance: str, fitted: Mapping[str, bytes]
-    ) -> dict[str, dict[str, Argument]]:
-        """The hashes that hold watched metrics alone, by part; the inverse of `parsing.parse_watched`."""
-        estimates: dict[str, Argument] = {}
-        # As put_fitted.lua, put_estimate.lua and flip_snapshot.lua leave them.
-        facts: dict[str, Argument] = {
-            keys.by_label("fitted", label): kernels_digest(payload) for label, payload in fitted.items() if label
-        }
-        for (generator, label), state in watched.items():
-            unit = keys.unit(generator, label)
-            facts[f"{unit}:snapshot_bytes"] = self._snapshot_bytes(generator, label)
-            if state.estimate:
-                estimates[unit] = f"{state.estimate_seq} {state.estimate}"
-                facts[f"made_{unit}"] = f"{state.estimate_seq} {instance}"
-        return {"watched": estimates, "watched_counts": facts}
+    def _facts(self, stored: ExperimentState, fitted: Mapping[str, bytes]) -> dict[str, Argument]:
+        """What is known of units, as put_fitted.lua, put_estimate.lua and flip_snapshot.lua leave it."""
+        facts = {f"{label}:fitted": kernels_digest(payload) for label, payload in fitted.items()} | self._snapshots
+        for state in stored.generators:
+            restarted = self._written.get(state.ordinal, _Written()).restarted
+            for label, one in state.units.items():
+                unit = keys.unit(state.ordinal, label)
+                # Staged bodies that need not be read again.
+                facts[f"{unit}:snapshot_bytes"] = max(self._covered.get((state.ordinal, label), 0), restarted)
+                if one.estimate:
+                    facts[f"{unit}:seq"] = one.estimate_seq
+                    facts[f"{unit}:made"] = f"{unit} {one.estimate_seq} {stored.instance}"
+        return facts
 
-    def _snapshot_bytes(self, generator: int, label: str = "") -> int:
-        """Bytes of the staged bodies that need not be read again."""
-        restarted = self._written.get(generator, _Written()).restarted
-        return max(self._covered.get((generator, label), 0), restarted)
-
-    def _counts(self, state: GeneratorState, watched: Sequence[WatchedState]) -> dict[str, int]:
-        """The counts that enrol.lua sets to zero, and those that checking.lua keeps. watched: of this generator."""
+    def _counts(self, state: GeneratorState) -> dict[str, int]:
+        """The counts that enrol.lua sets to zero, and those that checking.lua keeps."""
         # Unreadable batches up to an estimate or a snapshot were counted, whether or not they are named.
-        reached = [max(known.estimate_seq, known.snapshot_seq) for known in (state, *watched)]
+        reached = [seq for unit in state.units.values() for seq in (unit.estimate_seq, unit.snapshot_seq)]
         counted = max(*reached, *(entry.seq for entry in state.quarantined), 0)
         return {
             "samples": state.samples,
@@ -249,7 +232,6 @@ class Restoration:
             "due_seq": state.due_seq,
             "handed": state.handed,
             "bytes": self._written.get(state.ordinal, _Written()).bytes,
-            "snapshot_bytes": self._snapshot_bytes(state.ordinal),
             "quarantined": state.quarantined_count,
             "quarantined_seq": counted,
             "copies": state.copies,
@@ -294,7 +276,12 @@ def _hashes(stored: ExperimentState) -> dict[str, dict[str, Argument]]:
         "generators": {str(g.ordinal): g.name for g in generators},
         "states": {str(g.ordinal): g.state for g in generators if g.state != "active"},
         "controls": dict(stored.controls),
-        "estimates": {str(g.ordinal): f"{g.estimate_seq} {g.estimate}" for g in generators if g.estimate},
+        "estimates": {
+            keys.unit(g.ordinal, label): unit.estimate
+            for g in generators
+            for label, unit in g.units.items()
+            if unit.estimate
+        },
         "returned": _returned(generators),
         "quarantined": {f"{g.ordinal}:{entry.seq}": entry.reason for g in generators for entry in g.quarantined},
         "named_copies": {f"{g.ordinal}:{entry.seq}": entry.stored for g in generators for entry in g.named_copies},

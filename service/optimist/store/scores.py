@@ -19,7 +19,7 @@ QUARANTINE_LIMIT = 256
 class Scores:
     """The part of `Store` about claims, and what is published under them.
 
-    label: of the watched metric that something is about, "" for the primary one. A generator has a claim for each.
+    label: of the metric that something is about. A generator has a claim for each.
     token: of the caller's claim. Methods that take it raise Superseded when the generator has another claim now; an
     expired claim is valid until another owner takes over.
     chain: `LogEntry.chain` at the log position that something was derived at, "" where it is not known. kernels:
@@ -86,9 +86,9 @@ class Scores:
     async def is_claimed(self, experiment: str) -> bool:
         """Whether a scorer has a claim of a generator, of the mixture or of the routes that has not run out."""
         # By the clock of Redis, which set the deadlines.
-        reads = [("HVALS", self._commands.key(experiment, "claims")), ("TIME",)]
-        claims, (seconds, _) = await self._commands.call_many(reads)
-        return any(float(claim.split()[1]) > int(seconds) for claim in claims)
+        reads = [("ZRANGE", self._commands.key(experiment, "claimed_until"), -1, -1, "WITHSCORES"), ("TIME",)]
+        last, (seconds, _) = await self._commands.call_many(reads)
+        return any(float(until) > int(seconds) for _, until in last)
 
     async def put_estimate(
         self,
@@ -105,8 +105,8 @@ class Scores:
     ) -> bool:
         """Publish an estimate made at log position `seq`; False if one as new or newer exists.
 
-        One of a watched metric is not announced and changes no state that picks are made from; `watched` has it. It
-        removes the note of `put_scoring_error`. point: what `curves` keeps of it, "" for nothing.
+        Only one by the metric that decides is announced, and changes the state that picks are made from. It removes
+        the note of `put_scoring_error`. point: what `curves` keeps of it, "" for nothing.
         """
         stands = await self._commands.experiment_script(
             "put_estimate",
@@ -160,7 +160,7 @@ class Scores:
 
     async def fitted(self, experiment: str, label: str = "") -> bytes | None:
         """The kernels that `put_fitted` stored; None before that, or where there is no such experiment."""
-        return await self._commands.call("GET", self._commands.key(experiment, keys.by_label("fitted", label)))
+        return await self._commands.call("GET", self._commands.key(experiment, f"fitted:{label}"))
 
     async def quarantine(
         self, experiment: str, generator: int, seq: int, reason: str, token: str, *, chain: str = "", label: str = ""

@@ -91,7 +91,7 @@ async def create_experiment(
                     instance=new.instance,
                     keep_log=config.keep_log,
                     batch_size=config.batch_size if new.is_indexed else None,
-                    labels=[metric.shown_label for metric in config.watch],
+                    labels=list(config.metrics),
                     mixture_growth=new.mixture_growth,
                     route_growth=new.route_growth,
                     seedless=config.seedless,
@@ -158,7 +158,7 @@ async def get_experiment(name: Identifier, context: ContextDep) -> Experiment:
     experiment = labelled(experiment, controls)
     for place, (label, metric) in enumerate(experiment.config.metrics.items()):
         if fits_contexts(experiment.config, metric) or any(one.is_open for one in kernels_of(metric).values()):
-            fitted = await context.store.fitted(name, label if place else "")
+            fitted = await context.store.fitted(name, label)
             for part, array in ({} if fitted is None else tensors.decode(fitted)).items():
                 if part.endswith(".sigma"):
                     sigmas[f"{label}." * bool(place) + part.removesuffix(".sigma")] = float(array[0])
@@ -235,11 +235,10 @@ async def get_contrast(
     In a paired experiment the error is that of samples in common. 422 while one of the two has no estimate.
     """
     experiment = await context.experiment(name)
-    _, label = metric_called(experiment, metric)
+    label = metric_called(experiment, metric).shown_label
     state = await context.state(experiment)
-    estimates = await context.watched(experiment) if label else None
     try:
-        return contrast_of(state, generator, against, label, estimates)
+        return contrast_of(state, generator, against, label)
     except ValueError as error:
         raise invalid(str(error)) from None
 

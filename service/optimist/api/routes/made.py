@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Query
 
 from optimist.api.bodies.objects import ModelRoute
-from optimist.api.context import Context, ContextDep, metric_called
+from optimist.api.context import Context, ContextDep, metric_called, routing_table
 from optimist.api.problems import ApiError, invalid
 from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.standings import has_other_costs
@@ -19,7 +19,6 @@ from optimist.experiments.state import PolicyState
 from optimist.records import (
     LEAST_MIXED,
     LEAST_ROUTED,
-    ROUTE_TABLE,
     Artefact,
     Conflict,
     ExperimentState,
@@ -94,10 +93,10 @@ async def _standing(context: Context, experiment: Experiment) -> PolicyState:
     return state
 
 
-async def _check_fitted(context: Context, state: PolicyState, metric: Metric, label: str) -> None:
+async def _check_fitted(context: Context, state: PolicyState, metric: Metric) -> None:
     """Raise `ApiError` 422 while what the metric fixes from the first samples is not fixed."""
     needed = needed_to_fit(metric, len(state.stored.active))
-    if not needed or await context.store.fitted(state.config.name, label) is not None:
+    if not needed or await context.store.fitted(state.config.name, metric.shown_label) is not None:
         return
     if lacking := missing(state.stored, needed):
         raise invalid(f"the kernel bandwidth is not fixed yet: it takes {lacking}")
@@ -134,7 +133,7 @@ async def get_mixture(
     without a score of mixtures, and while there are too few samples.
     """
     experiment = await context.experiment(name)
-    asked, label = metric_called(experiment, metric)
+    asked = metric_called(experiment, metric)
     if "mixtures" not in asked.offers:
         raise invalid(f"the metric {asked.shown_label!r}, with these settings, has no score of mixtures")
     begun = (await _standing(context, experiment)).stored
@@ -142,19 +141,19 @@ async def get_mixture(
     async def check(state: PolicyState) -> None:
         if lacking := missing(state.stored, LEAST_MIXED):
             raise invalid(f"there are too few samples to say how generators blend: it takes {lacking}")
-        await _check_fitted(context, state, asked, label)
+        await _check_fitted(context, state, asked)
 
     async def look() -> tuple[Mixture | None, bool]:
         state = await _standing(context, experiment)
-        made = await context.mixture(state, label)
+        made = await context.mixture(state, asked)
         if made is None:
             return None, False
         # Where picks are made from it, it is new enough unless it is due to be made again now.
-        if state.stored.mixture_growth is not None and not label and not state.has_ended:
+        if state.stored.mixture_growth is not None and asked == experiment.config.metric and not state.has_ended:
             return made, not state.stored.is_mixture_due
         return made, _is_of(begun.generators, begun.mixable, made.positions)
 
-    return await awaited(context, experiment, Artefact("mixture", label), check, look)
+    return await awaited(context, experiment, Artefact("mixture", asked.shown_label), check, look)
 
 
 @router.post("/blend", tags=["experiments"])
@@ -219,7 +218,7 @@ async def get_routes(name: Identifier, context: ContextDep) -> Routes:
         is_of = _is_of(begun.stored.generators, begun.stored.routable, made.positions)
         return made, is_of and not has_other_costs(begun, made)
 
-    return await awaited(context, experiment, ROUTE_TABLE, check, look)
+    return await awaited(context, experiment, routing_table(experiment), check, look)
 
 
 @router.get("/generators/{generator:path}/modes", tags=["generators"])
@@ -236,12 +235,12 @@ async def get_modes(
     If no scorer computes them within 10 seconds, an earlier result is returned and marked as stale.
     """
     experiment = await context.experiment(name)
-    asked, label = metric_called(experiment, metric)
+    asked = metric_called(experiment, metric)
     if "modes" not in asked.offers:
         raise invalid(f"modes need a kernel, and the metric {asked.shown_label!r} has no kernel")
     ordinal = await context.ordinal(experiment, generator)
     told = (await _standing(context, experiment)).stored.generators[ordinal].seq
-    artefact = Artefact("modes", label, ordinal)
+    artefact = Artefact("modes", asked.shown_label, ordinal)
 
     async def check(state: PolicyState) -> None:
         of = state.stored.generators[ordinal]
@@ -250,7 +249,7 @@ async def get_modes(
         if of.quarantined_count >= of.batches:
             reasons = [f": {one.reason}" for one in of.quarantined[:1]]
             raise invalid(f"no batch of generator {of.name!r} can be read{''.join(reasons)}")
-        await _check_fitted(context, state, asked, label)
+        await _check_fitted(context, state, asked)
 
     async def look() -> tuple[StoredArtefact | None, bool]:
         made = await context.store.artefact(name, artefact)

@@ -93,11 +93,11 @@ class Goal(Protocol):
     def used(self, contenders: Sequence[GeneratorState], choice: Choice) -> Basis:
         """The estimates, mixture or model that this choice rests on, if it is made now."""
         del choice
-        return Basis([generator.estimate_seq for generator in contenders])
+        return Basis([generator.primary.estimate_seq for generator in contenders])
 
     def rests_on(self, generator: GeneratorState, position: int) -> bool:
         """True if a decision made now rests on the generator's batch at this log position."""
-        return position <= generator.estimate_seq
+        return position <= generator.primary.estimate_seq
 
     def warnings(self, stored: ExperimentState) -> tuple[str, ...]:
         """What is to be said with a decision."""
@@ -122,9 +122,8 @@ class Goal(Protocol):
         # zip leaves out generators that were added since, which are the last ones. An ask does not wait for retired
         # generators, nor for estimates of batches that Redis has lost.
         generators = zip(stored.generators, pending, strict=False)
-        return any(
-            g.estimate_seq < (1.0 - late) * min(due, g.due_seq) and g.state != "retired" for g, due in generators
-        )
+        awaited = ((g, (1.0 - late) * min(due, g.due_seq)) for g, due in generators if g.state != "retired")
+        return any(g.primary.estimate_seq < position for g, position in awaited)
 
 
 def leader(arms: Arms) -> str | None:

@@ -179,17 +179,17 @@ def experiment(path: str | Path) -> SourceSet:
     return SourceSet(sources, {"metric": metric, **pinned}, aligned)
 
 
-def question_in(archive: Archive, label: str = "") -> Question:
+def question_in(archive: Archive, label: str | None = None) -> Question:
     """The question of one metric of an exported experiment, with the kernels that its samples have fixed, if they have.
 
-    label: of a watched metric, "" for the one that decides.
+    label: of the metric, None: the one that decides.
     """
     question = question_of(archive.contents.experiment, real_data_in(archive, label), label=label)
-    fitted = archive.fitted(label)
+    fitted = archive.fitted(metric_of(archive.contents.experiment, label).shown_label)
     return question if fitted is None else unpack_kernels(question, fitted)
 
 
-def real_data_in(archive: Archive, label: str = "") -> RealData | None:
+def real_data_in(archive: Archive, label: str | None = None) -> RealData | None:
     """The real data that a metric of an exported experiment compares with; None if it compares with none."""
     name = metric_of(archive.contents.experiment, label).setting("reference")
     return None if name is None else stored_reference(archive.reference(name)[1])

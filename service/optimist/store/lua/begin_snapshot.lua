@@ -1,15 +1,14 @@
 -- uses: prelude chunks
--- keys: uploads
+-- keys: units
 -- args: unit token unique chunks
 
 -- Begins the upload of a snapshot. A unit has one upload: the chunks of an unfinished one are removed.
 if not holds(unit, token) then
   return superseded
 end
-local abandoned = redis.call('HGET', uploads, unit)
-local entry = unique .. ' ' .. chunks
-if abandoned ~= entry then
-  redis.call('HSET', uploads, unit, entry)
-  drop(unit, abandoned)
+local abandoned, size = fact(unit, 'upload'), fact(unit, 'upload_chunks')
+if abandoned ~= unique then
+  redis.call('HSET', units, unit .. ':upload', unique, unit .. ':upload_chunks', chunks)
+  drop_chunks(unit, abandoned, size)
 end
 return {'ok'}

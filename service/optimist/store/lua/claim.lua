@@ -1,10 +1,13 @@
 -- uses: prelude units
--- keys: generators claims counts
+-- keys: generators claims claimed_until counts
 -- args: owner seconds wanted*(generator label)
 
--- Claims units for `seconds`; a generator of 'mixture' or 'routes' stands for what is made of all. Answers for each {token, deadline,
--- 1 if another owner's claim had run out}, or nothing where another owner holds the claim. A deadline further off than a
--- claim can last means that the server's clock was set back: that claim has run out, too.
+-- Claims units for `seconds`; a generator of 'mixture' or 'routes' stands for what is made of all. Answers for each
+-- {token, deadline, 1 if another owner's claim had run out}, or nothing where another owner holds the claim. A deadline
+-- further off than a claim can last means that the server's clock was set back: that claim has run out, too.
+--
+-- A token is "<instance>:<number>:<owner>". Its number alone is not enough: a Redis that has lost its last writes assigns
+-- numbers again.
 
 local known = {}
 for _, label in ipairs(all_labels()) do
@@ -18,17 +21,20 @@ local function claim(g, label)
     return {'not-found', 'there is no such metric'}
   end
   local unit = unit_of(g, label)
-  local number, deadline, holder = (redis.call('HGET', claims, unit) or ''):match('^(%d+) (%S+) (.*)$')
-  local left = holder and tonumber(deadline) - now() or 0
-  if holder ~= owner and left > 0 and left <= tonumber(seconds) then
+  local token, deadline = redis.call('HGET', claims, unit), redis.call('ZSCORE', claimed_until, unit)
+  local is_own = token and token:sub(-#owner - 1) == ':' .. owner
+  local left = token and tonumber(deadline) - now() or 0
+  if not is_own and left > 0 and left <= tonumber(seconds) then
     return {'ok'}
   end
-  if holder ~= owner then
-    number = string.format('%d', redis.call('HINCRBY', counts, 'claims', 1))
+  local taken_over = token and not is_own and 1 or 0
+  if not is_own then
+    token = string.format('%s:%d:%s', instance, redis.call('HINCRBY', counts, 'claims', 1), owner)
   end
   deadline = string.format('%.6f', now() + seconds)
-  redis.call('HSET', claims, unit, table.concat({number, deadline, owner}, ' '))
-  return {'ok', token_of(number, owner), deadline, holder and holder ~= owner and 1 or 0}
+  redis.call('HSET', claims, unit, token)
+  redis.call('ZADD', claimed_until, deadline, unit)
+  return {'ok', token, deadline, taken_over}
 end
 
 local answer = {'ok'}

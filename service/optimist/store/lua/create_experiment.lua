@@ -1,9 +1,9 @@
 -- uses: enrol
--- keys: config counts
--- args: new_config growth instance keep_log batch_size labels mixture_growth route_growth names* seedless*
+-- keys: config counts labels
+-- args: new_config growth instance keep_log batch_size mixture_growth route_growth metrics* names* seedless*
 
--- Creates an experiment whose generators have `names`, in order. batch_size: '' where samples have no indices. labels: of
--- its watched metrics, with spaces between. mixture_growth: by which part its samples grow until the mixture is made
+-- Creates an experiment whose generators have `names`, in order. batch_size: '' where samples have no indices. metrics: the
+-- labels of all, that of the one that decides first. mixture_growth: by which part its samples grow until the mixture is made
 -- again, '' where the goal is another; route_growth: the same of the model that routes prompts. seedless: 1 of each
 -- generator that ignores seeds, else 0. Answers 1 if created, 0 if it existed already.
 local standing = redis.call('GET', config)
@@ -19,9 +19,7 @@ redis.call('HSET', counts, 'growth', growth, 'instance', instance, 'keep_log', k
 if batch_size ~= '' then
   redis.call('HSET', counts, 'batch_size', batch_size)
 end
-if labels ~= '' then
-  redis.call('HSET', counts, 'labels', labels)
-end
+redis.call('RPUSH', labels, unpack(metrics))
 if mixture_growth ~= '' then
   redis.call('HSET', counts, 'mixture_growth', mixture_growth)
 end

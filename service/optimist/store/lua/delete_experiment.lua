@@ -3,20 +3,19 @@
 
 -- Removes all keys of an experiment. Answers 1 if there was an experiment.
 local existed = redis.call('EXISTS', config)
-local labels = all_labels()
-for _, g in ipairs(redis.call('HKEYS', generators)) do
+local every = redis.call('HKEYS', generators)
+for _, g in ipairs(every) do
   redis.call('UNLINK', log .. ':' .. g, told .. ':' .. g, previews .. ':' .. g, previews .. ':' .. g .. ':bodies',
     levels .. ':' .. g)
-  for _, label in ipairs(labels) do
+end
+for _, label in ipairs(all_labels()) do
+  for _, g in ipairs(every) do
     local unit = unit_of(g, label)
     redis.call('UNLINK', curve .. ':' .. unit)
-    drop(unit, redis.call('HGET', snapshots, unit))
-    drop(unit, redis.call('HGET', uploads, unit))
+    drop(unit, 'snapshot')
+    drop(unit, 'upload')
   end
+  redis.call('UNLINK', fitted .. ':' .. label, curve .. ':mixture:' .. label, curve .. ':routes:' .. label)
 end
-for _, label in ipairs(labels) do
-  redis.call('UNLINK', by_label(fitted, label), curve .. ':' .. unit_of('mixture', label))
-end
-redis.call('UNLINK', curve .. ':routes')
 redis.call('UNLINK', unpack(KEYS))
 return {'ok', existed}

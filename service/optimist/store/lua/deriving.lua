@@ -34,5 +34,5 @@ end
 -- Whether `kernels` is the SHA-1 of the kernels that `put_fitted` stored for this metric. True for '', where nothing had
 -- to be fixed.
 local function fits(kernels, label)
-  return kernels == '' or redis.call('HGET', facts_of(label), by_label('fitted', label)) == kernels
+  return kernels == '' or fact(label, 'fitted') == kernels
 end

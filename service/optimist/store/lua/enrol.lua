@@ -5,7 +5,7 @@
 local function enrol(g, name, seedless)
   redis.call('HSET', generators, g, name)
   for _, count in ipairs({'samples', 'batches', 'seq', 'due_samples', 'due_seq', 'handed',
-                          'bytes', 'snapshot_bytes', 'quarantined', 'quarantined_seq'}) do
+                          'bytes', 'quarantined', 'quarantined_seq'}) do
     redis.call('HSET', counts, g .. ':' .. count, 0)
   end
   redis.call('HSET', counts, 'chain_' .. g, '0 ')

@@ -20,7 +20,7 @@ end
 local outcome = opened and opened[2]
 if wants_state == '1' and outcome ~= 'opened' then
   if who == '' or outcome == 'repeated' or take_opening_lock(who, milliseconds) then
-    state = read_state(remembered)
+    state = read_state(remembered, false, true)
   end
 end
 return {'ok', before, state_token or before, was_unforeseen and 1 or 0, answers, opened, state}

@@ -1,5 +1,5 @@
 -- uses: prelude deriving chunks
--- keys: snapshots uploads counts log
+-- keys: units counts log
 -- args: generator label token unique chunks seq digest chain kernels
 
 -- Makes an upload the snapshot of the log up to `seq`, then trims the log up to the oldest snapshot of all metrics.
@@ -9,13 +9,12 @@ local unit = unit_of(generator, label)
 if not holds(unit, token) then
   return superseded
 end
-local standing = redis.call('HGET', snapshots, unit)
-if standing and standing:match('^%S+') == unique then
+local standing, size = fact(unit, 'snapshot'), fact(unit, 'snapshot_chunks')
+if standing == unique then
   return {'ok', 1}
-end
-if standing and position_of(standing) >= tonumber(seq) then
-  drop(unit, unique .. ' ' .. chunks)
-  redis.call('HDEL', uploads, unit)
+elseif standing and snapshot_seq(unit) >= tonumber(seq) then
+  drop_chunks(unit, unique, chunks)
+  forget_facts(unit, 'upload', 'upload_chunks')
   return {'ok', 0}
 end
 if tonumber(seq) > tonumber(redis.call('HGET', counts, generator .. ':seq')) then
@@ -33,22 +32,22 @@ end
 for i = 0, chunks - 1 do
   redis.call('PERSIST', chunk_key(unit, unique, i))
 end
-redis.call('HSET', snapshots, unit, table.concat({unique, chunks, seq, digest}, ' '))
-redis.call('HDEL', uploads, unit)
-redis.call('HSET', facts_of(label), 'snapshot_chain_' .. unit, seq .. ' ' .. chain)
-drop(unit, standing)
+redis.call('HSET', units, unit .. ':snapshot', unique, unit .. ':snapshot_chunks', chunks, unit .. ':snapshot_seq', seq,
+  unit .. ':snapshot_digest', digest, unit .. ':snapshot_chain', chain)
+forget_facts(unit, 'upload', 'upload_chunks')
+drop_chunks(unit, standing, size)
 
 local entry = redis.call('XRANGE', log .. ':' .. generator, seq .. '-0', seq .. '-0')[1]
 local fields = entry and entry[2] or {}
 for i = 1, #fields, 2 do
   if fields[i] == 'bytes' then
-    redis.call('HSET', facts_of(label), unit .. ':snapshot_bytes', fields[i + 1])
+    redis.call('HSET', units, unit .. ':snapshot_bytes', fields[i + 1])
   end
 end
 if redis.call('HGET', counts, 'keep_log') ~= '1' then
   local oldest = tonumber(seq)
   for _, other in ipairs(all_labels()) do
-    oldest = math.min(oldest, position_of(redis.call('HGET', snapshots, unit_of(generator, other))))
+    oldest = math.min(oldest, snapshot_seq(unit_of(generator, other)))
   end
   redis.call('XTRIM', log .. ':' .. generator, 'MINID', '=', string.format('%d-0', oldest + 1))
 end

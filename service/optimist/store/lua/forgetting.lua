@@ -1,21 +1,16 @@
--- uses: units
--- keys: estimates watched artefacts curve scoring_errors counts previews
+-- uses: units curve
+-- keys: estimates artefacts previews
 
 -- Drops what was made of batches that count no longer, or with kernels that are fixed anew.
 
 -- What was made of generator `h` by one metric; of its curve the points from position `from` on.
 local function forget_derived(h, label, from)
   local unit = unit_of(h, label)
-  redis.call('HDEL', label == '' and estimates or watched, unit)
-  redis.call('HDEL', facts_of(label), 'made_' .. unit)
-  redis.call('HDEL', artefacts, 'modes:' .. unit, 'modes:' .. unit .. ' body')
-  redis.call('HDEL', scoring_errors, unit)
-  local list = curve .. ':' .. unit
-  local last = redis.call('LINDEX', list, -1)
-  while last and tonumber(last:match('^%d+ (%d+)')) >= from do
-    redis.call('RPOP', list)
-    last = redis.call('LINDEX', list, -1)
-  end
+  redis.call('HDEL', estimates, unit)
+  forget_facts(unit, 'seq', 'made', 'error')
+  local modes = 'modes:' .. unit
+  redis.call('HDEL', artefacts, modes .. ':made', modes .. ':parts', modes .. ':payload')
+  forget_points(unit, function(point) return tonumber(point:match('^%d+')) >= from end)
 end
 
 -- Whether something of these parts (parts.lua) was made of batches of generator `h` from position `from` on; always
@@ -25,21 +20,15 @@ local function includes(parts, h, from)
   return from == 0 or seq and tonumber(seq) >= from
 end
 
--- What is made of all generators under the claim of `unit`, the note about it, and the points of its curve, where these
--- batches are in it.
+-- What is made of all generators, the note about it, and the points of its curve, where these batches are in it. unit:
+-- under whose claim it is made.
 local function forget_artefact(artefact, unit, h, from)
-  local standing = redis.call('HGET', artefacts, artefact)
-  if standing and includes(standing:match('^%S+ (%S+)'), h, from) then
-    redis.call('HDEL', artefacts, artefact, artefact .. ' body')
-    redis.call('HDEL', counts, 'made_' .. artefact)
+  local made_of = redis.call('HGET', artefacts, artefact .. ':parts')
+  if made_of and includes(made_of, h, from) then
+    redis.call('HDEL', artefacts, artefact .. ':made', artefact .. ':parts', artefact .. ':payload')
   end
-  redis.call('HDEL', scoring_errors, unit)
-  local list = curve .. ':' .. artefact
-  local last = redis.call('LINDEX', list, -1)
-  while last and includes(last:match('^%d+ %d+ (%S+)'), h, from) do
-    redis.call('RPOP', list)
-    last = redis.call('LINDEX', list, -1)
-  end
+  forget_facts(unit, 'error')
+  forget_points(artefact, function(point) return includes(point:match('^%d+ (%S+)'), h, from) end)
 end
 
 -- The previews of a generator's samples; those of batches at positions `first` to `last`, or all without a last one.

@@ -1,5 +1,4 @@
 -- uses: deriving
--- keys: curve counts
 -- args: parts*(generator seq samples chain)
 
 -- What is made of the logs of several generators, by one metric. parts: of each generator in it the log position, the
@@ -32,8 +31,8 @@ end
 
 -- Whether a snapshot at this position was made of the same log, of which it may have taken the place.
 local function stands_for(part, label)
-  local chain = redis.call('HGET', facts_of(label), 'snapshot_chain_' .. unit_of(part.generator, label))
-  return chain == part.seq .. ' ' .. part.chain
+  local unit = unit_of(part.generator, label)
+  return fact(unit, 'snapshot_seq') == part.seq and fact(unit, 'snapshot_chain') == part.chain
 end
 
 -- Whether the logs still hold what the parts were made of, and all of it counts.
@@ -50,15 +49,4 @@ end
 -- A name that nothing else of the unit has.
 local function new_name(total)
   return string.format('%d:%.6f', total, now())
-end
-
--- Keeps a point of the unit's curve, "<told> <samples> <parts> <point>", once the samples have grown by a 32nd, or are
--- fewer because a generator was retired; none where it is ''.
-local function keep_point(unit, read, total, point)
-  local points = curve .. ':' .. unit
-  local last = redis.call('LINDEX', points, -1)
-  local kept = last and tonumber(last:match('^%d+ (%d+)')) or 0
-  if point ~= '' and (total >= kept * (1 + 1 / 32) or total < kept) then
-    redis.call('RPUSH', points, string.format('%s %d %s %s', redis.call('HGET', counts, 'told'), total, read, point))
-  end
 end

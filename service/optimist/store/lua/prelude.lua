@@ -13,15 +13,9 @@ end
 
 local superseded = {'superseded', 'another scorer has taken over this generator'}
 
--- The token of a claim. Its number alone is not enough: a Redis that has lost its last writes assigns numbers again.
-local function token_of(number, owner)
-  return instance .. ':' .. number .. ':' .. owner
-end
-
 -- Whether a token is that of the claim of a unit (units.lua). An expired claim is valid until another owner takes over.
 local function holds(unit, token)
-  local number, owner = (redis.call('HGET', claims, unit) or ''):match('^(%d+) %S+ (.*)$')
-  return number and token_of(number, owner) == token
+  return redis.call('HGET', claims, unit) == token
 end
 
 -- The time of the script, by the server's clock.

@@ -1,10 +1,8 @@
 -- uses: prelude chunks
--- keys: uploads
 -- args: unit unique number seconds bytes
 
 -- Stores one chunk of an upload for `seconds`. Answers the SHA-1 of what is stored.
-local upload = redis.call('HGET', uploads, unit)
-if not upload or upload:match('^%S+') ~= unique then
+if fact(unit, 'upload') ~= unique then
   return {'superseded', 'another upload of this generator has begun'}
 end
 local key = chunk_key(unit, unique, number)

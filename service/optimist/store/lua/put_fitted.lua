@@ -1,5 +1,5 @@
 -- uses: prelude deriving
--- keys: fitted
+-- keys: fitted units
 -- args: generator label payload token kernels logs*(generator seq chain)
 
 -- Stores the kernels of a metric that were fixed by the first samples, once. kernels: SHA-1 of `payload`. logs: the last
@@ -12,13 +12,12 @@ for _, read in ipairs(logs) do
     return outdated
   end
 end
-local key = by_label(fitted, label)
+local key = fitted .. ':' .. label
 if redis.call('SETNX', key, payload) == 1 then
   local from = {}
   for i, read in ipairs(logs) do
     from[i] = read.generator .. ' ' .. read.seq
   end
-  redis.call('HSET', facts_of(label), by_label('fitted', label), kernels,
-    by_label('fitted_from', label), table.concat(from, ' '))
+  redis.call('HSET', units, label .. ':fitted', kernels, label .. ':fitted_from', table.concat(from, ' '))
 end
 return {'ok', redis.call('GET', key)}

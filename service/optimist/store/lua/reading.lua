@@ -1,7 +1,9 @@
--- uses: prelude picks
+-- uses: prelude picks units
 -- keys: opening_lock counts leases picks terms expired_order decision
--- keys: generators states controls estimates scoring_errors quarantined returned snapshots named_copies artefacts
--- args: held_mixture held_model held*
+-- keys: generators states controls estimates units quarantined returned named_copies artefacts
+-- args: held*
+
+-- held: the names of the estimates, mixtures and models that the caller has, whose contents are left out.
 
 -- Whether `who` has the opening lock now, for `milliseconds`. One that lasts longer than that means
 -- that the server's clock was set back.
@@ -15,47 +17,42 @@ local function take_opening_lock(who, milliseconds)
   return true
 end
 
--- The fields of a hash that are not those of watched metrics, flat as HGETALL answers them.
-local function of_primary(hash)
-  local all, found = redis.call('HGETALL', hash), {}
-  for i = 1, #all, 2 do
-    if not all[i]:find(':', 1, true) then
-      found[#found + 1], found[#found + 2] = all[i], all[i + 1]
+local is_held = {}
+for _, made in ipairs(held) do
+  is_held[made] = true
+end
+
+-- What is known of each generator by each of these metrics, as {generator, label, position and name of its newest
+-- estimate, scoring error, position and bytes of its snapshot, payload}. Without `wants_estimates` there are no payloads.
+local function read_units(among, wants_estimates)
+  local found = {}
+  for _, label in ipairs(among) do
+    for g = 0, redis.call('HLEN', generators) - 1 do
+      local unit = unit_of(g, label)
+      local seq, made, note, snapshot_at, bytes = unpack(redis.call('HMGET', units, unit .. ':seq', unit .. ':made',
+        unit .. ':error', unit .. ':snapshot_seq', unit .. ':snapshot_bytes'))
+      local is_new = wants_estimates and made and not is_held[made]
+      found[#found + 1] = {g, label, seq, made, note, snapshot_at, bytes, is_new and redis.call('HGET', estimates, unit)}
     end
   end
   return found
 end
 
--- Replaces the estimates that the caller has by ''. all: the flat contents of `estimates`. held: of each generator, by
--- ordinal, the name that put_estimate.lua gave to the caller's estimate, '' for none.
-local function leave_out_held(all)
-  if #held == 0 or #all == 0 then
-    return
+-- Name, parts and, where it is wanted, payload of an artefact; the name alone where the caller has it.
+local function read_artefact(artefact, wants_payload)
+  local made = redis.call('HGET', artefacts, artefact .. ':made')
+  if not made or is_held[made] then
+    return {made}
   end
-  local names = {}
-  for i = 1, #all, 2 do
-    names[#names + 1] = 'made_' .. all[i]
-  end
-  for i, made in ipairs(redis.call('HMGET', counts, unpack(names))) do
-    if made == held[all[2 * i - 1] + 1] then
-      all[2 * i] = ''
-    end
-  end
-end
-
--- What an artefact that picks are made from was made of, '' if there is none, or if its name is `held_name`.
-local function read_made(artefact, held_name)
-  local made = redis.call('HGET', counts, 'made_' .. artefact)
-  if not made or made == held_name then
-    return ''
-  end
-  return redis.call('HGET', artefacts, artefact) or ''
+  local parts = redis.call('HGET', artefacts, artefact .. ':parts')
+  return {made, parts, wants_payload and redis.call('HGET', artefacts, artefact .. ':payload')}
 end
 
 -- Frees the leases that ran out, then answers everything that a decision is made from. A late pick stays in `picks`, so
 -- that its batch is still accepted. A deadline further off than a lease can last means that the server's clock was set
--- back. remembered: how many expired picks are remembered.
-local function read_state(remembered)
+-- back. remembered: how many expired picks are remembered. wants_all: whether by all metrics, or only by the one that
+-- decides.
+local function read_state(remembered, wants_all, wants_estimates)
   local lease = redis.call('HGET', counts, 'lease')
   if lease then
     local latest = string.format('%.6f', now() + lease)
@@ -79,15 +76,15 @@ local function read_state(remembered)
     local number = leased[i]
     open[#open + 1] = {number, leased[i + 1], redis.call('HGET', picks, number), redis.call('HGET', terms, number)}
   end
-  local state = {redis.call('GET', decision), open}
-  for i, hash in ipairs({counts, generators, states, controls, estimates, scoring_errors, quarantined, returned, snapshots,
-                          named_copies}) do
-    state[2 + i] = (hash == scoring_errors or hash == snapshots) and of_primary(hash) or redis.call('HGETALL', hash)
+  local all, state = all_labels(), {redis.call('GET', decision), open}
+  for i, hash in ipairs({counts, generators, states, controls, quarantined, returned, named_copies}) do
+    state[2 + i] = redis.call('HGETALL', hash)
   end
-  leave_out_held(state[7])
-  local mixture = redis.call('HEXISTS', counts, 'mixture_growth') == 1 and read_made('mixture', held_mixture) or ''
-  state[#state + 1] = mixture
-  state[#state + 1] = mixture ~= '' and redis.call('HGET', artefacts, 'mixture body') or ''
-  state[#state + 1] = read_made('model', held_model)
+  local first = all[1]
+  local mixes = redis.call('HEXISTS', counts, 'mixture_growth') == 1
+  state[10], state[11] = all, read_units(wants_all and all or {first}, wants_estimates)
+  state[12] = mixes and read_artefact(unit_of('mixture', first), true) or {}
+  state[13] = read_artefact(unit_of('model', first), false)
+  state[14], state[15] = fact(unit_of('mixture', first), 'error'), fact(unit_of('routes', first), 'error')
   return state
 end

@@ -1,5 +1,5 @@
 -- uses: prelude units chunks retracted named_batch levels told forgetting
--- keys: log told decision snapshots uploads claims checks named_copies quarantined fitted generators states returned counts
+-- keys: log told decision units claims claimed_until checks named_copies quarantined fitted generators states returned counts
 -- args: until_then who reason kernels most channel experiment
 
 -- Retracts the named batch, or everything that the generator was told, with until_then only up to that position. The
@@ -30,33 +30,23 @@ local function is_whole(g)
   return seq == 0 or (first and tonumber(first[1]:match('^%d+')) <= math.max(1, restarted(g)))
 end
 
-local labels = all_labels()
-
-local function snapshot_seq(g, label)
-  return position_of(redis.call('HGET', snapshots, unit_of(g, label)))
-end
+local every = all_labels()
 
 -- The position of the newest snapshot of all metrics.
 local function newest_snapshot(g)
   local newest = 0
-  for _, label in ipairs(labels) do
-    newest = math.max(newest, snapshot_seq(g, label))
+  for _, label in ipairs(every) do
+    newest = math.max(newest, snapshot_seq(unit_of(g, label)))
   end
   return newest
 end
 
-local function drop_upload(unit)
-  drop(unit, redis.call('HGET', uploads, unit))
-  redis.call('HDEL', uploads, unit)
-end
-
 local function drop_snapshot(g, label)
-  local unit = unit_of(g, label)
+  local unit, start = unit_of(g, label), restarted(g)
   drop_upload(unit)
-  drop(unit, redis.call('HGET', snapshots, unit))
-  redis.call('HDEL', snapshots, unit)
-  local start = restarted(g)
-  redis.call('HSET', facts_of(label), unit .. ':snapshot_bytes', start > 0 and entry_at(g, start).bytes or 0)
+  drop(unit, 'snapshot')
+  forget_facts(unit, 'snapshot', 'snapshot_chunks', 'snapshot_seq', 'snapshot_digest', 'snapshot_chain')
+  redis.call('HSET', units, unit .. ':snapshot_bytes', start > 0 and entry_at(g, start).bytes or 0)
 end
 
 local g, at = named_batch('not-retractable')
@@ -166,7 +156,7 @@ for h = 0, all - 1 do
   all_whole = all_whole and (is_whole(h) or not is_one and h == tonumber(g))
 end
 local function took_part(label)
-  local from = redis.call('HGET', facts_of(label), by_label('fitted_from', label))
+  local from = fact(label, 'fitted_from')
   if not from then
     return true
   end
@@ -178,8 +168,8 @@ local function took_part(label)
   return false
 end
 local refits = {}
-for _, label in ipairs(labels) do
-  refits[label] = all_whole and redis.call('EXISTS', by_label(fitted, label)) == 1 and took_part(label)
+for _, label in ipairs(every) do
+  refits[label] = all_whole and redis.call('EXISTS', fitted .. ':' .. label) == 1 and took_part(label)
 end
 
 local own = seq + 1
@@ -201,7 +191,7 @@ redis.call('HINCRBY', counts, g .. ':retracted', lost_rows)
 
 -- Whoever has made something of the batch must claim the generator anew, and begins from snapshot and log.
 if kernels == '1' then
-  redis.call('DEL', claims)
+  redis.call('DEL', claims, claimed_until)
 end
 
 local indices = is_one and entry.indices and runs_in(entry.indices) or {}
@@ -215,26 +205,28 @@ if not is_one and not is_part then
   redis.call('HSET', counts, g .. ':handed', 0)
   redis.call('UNLINK', told .. ':' .. g)
 end
-forget_artefact('model', 'routes', g, refits[''] and 0 or first)
-forget_artefact('routes', 'routes', g, refits[''] and 0 or first)
 forget_previews(g, is_one and at or 1, is_one and at or last)
 forget_levels(g, is_one and at or 0)
-for _, label in ipairs(labels) do
-  redis.call('HDEL', claims, unit_of(g, label))
+for _, label in ipairs(every) do
+  local unit, from = unit_of(g, label), refits[label] and 0 or first
+  redis.call('HDEL', claims, unit)
+  redis.call('ZREM', claimed_until, unit)
   forget_derived(g, label, first)
-  local mixture = unit_of('mixture', label)
-  forget_artefact(mixture, mixture, g, refits[label] and 0 or first)
+  local mixture, model, routes = unit_of('mixture', label), unit_of('model', label), unit_of('routes', label)
+  forget_artefact(mixture, mixture, g, from)
+  forget_artefact(model, routes, g, from)
+  forget_artefact(routes, routes, g, from)
   if refits[label] then
-    redis.call('DEL', by_label(fitted, label))
-    redis.call('HDEL', facts_of(label), by_label('fitted', label), by_label('fitted_from', label))
+    redis.call('DEL', fitted .. ':' .. label)
+    forget_facts(label, 'fitted', 'fitted_from')
     for h = 0, all - 1 do
       forget_derived(h, label, 1)
       drop_snapshot(h, label)
     end
-  elseif not is_one or at <= snapshot_seq(g, label) then
+  elseif not is_one or at <= snapshot_seq(unit) then
     drop_snapshot(g, label)
   else
-    drop_upload(unit_of(g, label))
+    drop_upload(unit)
   end
 end
 if not is_one then

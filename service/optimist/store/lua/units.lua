@@ -1,32 +1,39 @@
--- keys: counts watched_counts
+-- keys: units labels
 
--- Each generator is scored by each metric: a unit, written "<g>" for the primary metric, whose label is '', and
--- "<g>:<label>" for a watched one. Small facts of a unit, such as the name of its newest estimate, are in `counts` for
--- the primary metric and in `watched_counts` for watched ones: picks are made from `counts`, which must not grow with these.
+-- A unit is a generator as one metric scores it, "<g>:<label>"; what is made of all generators by one metric has the
+-- units "mixture:<label>" and "routes:<label>". `units` holds their facts:
+--   <unit>:seq, :made                    log position of the newest estimate, and a name that no other one has
+--   <unit>:error                         why it cannot be scored, or made
+--   <unit>:snapshot, :snapshot_chunks, :snapshot_seq, :snapshot_digest, :snapshot_chain, :snapshot_bytes
+--                                        the snapshot: its name, chunks, log position, SHA-256, the chained digest of the
+--                                        log there, and the bytes of the bodies up to there
+--   <unit>:upload, :upload_chunks        name and chunks of a snapshot on its way
+--   <label>:fitted, :fitted_from         what put_fitted.lua notes of the kernels that samples fixed
+-- `labels` are those of all metrics, in order: the first one decides, and picks are made from its units.
 
 local function unit_of(g, label)
-  return label == '' and tostring(g) or g .. ':' .. label
+  return g .. ':' .. label
 end
 
-local function facts_of(label)
-  return label == '' and counts or watched_counts
+local function fact(unit, name)
+  return redis.call('HGET', units, unit .. ':' .. name)
 end
 
--- A name that differs between metrics: of a key, or of a fact that all generators share.
-local function by_label(name, label)
-  return label == '' and name or name .. ':' .. label
-end
-
--- The labels of all metrics, that of the primary one first.
-local function all_labels()
-  local found = {''}
-  for label in (redis.call('HGET', counts, 'labels') or ''):gmatch('%S+') do
-    found[#found + 1] = label
+local function forget_facts(unit, ...)
+  for _, name in ipairs({...}) do
+    redis.call('HDEL', units, unit .. ':' .. name)
   end
-  return found
 end
 
--- The log position of the snapshot in an entry of `snapshots`; 0 without one.
-local function position_of(entry)
-  return tonumber(entry and entry:match('^%S+ %d+ (%d+)') or 0)
+local function all_labels()
+  return redis.call('LRANGE', labels, 0, -1)
+end
+
+local function decides(label)
+  return redis.call('LINDEX', labels, 0) == label
+end
+
+-- The log position of the snapshot of a unit; 0 without one.
+local function snapshot_seq(unit)
+  return tonumber(fact(unit, 'snapshot_seq') or 0)
 end
