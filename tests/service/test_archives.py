@@ -409,7 +409,7 @@ def test_a_damaged_snapshot_is_said_and_no_file_is_left(
     with Redis.from_url(url) as redis:
         # Every second batch outgrows the snapshot before it: the last one leaves nothing to write after it.
         unique = pointer_at(redis, name, seq=6)
-        redis.setrange(f"optimist:{{{name}}}:snapshot:0:{unique}:0", 9, b"scratched")
+        redis.setrange(f"optimist:{{{name}}}:snapshot:0:fid:{unique}:0", 9, b"scratched")
     with pytest.raises(StopError, match="digest"):
         experiment.export(tmp_path / "file")
     assert not (tmp_path / "file").exists()

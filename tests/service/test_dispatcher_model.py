@@ -67,7 +67,7 @@ def comparable(state: PolicyState) -> tuple[object, ...]:
     plain: ExperimentState = replace(
         stored,
         open_picks=[replace(pick, deadline=0.0) for pick in stored.open_picks],
-        generators=[replace(generator, log_bytes=0) for generator in stored.generators],
+        generators=[replace(one, units={"": replace(one.primary, log_bytes=0)}) for one in stored.generators],
     )
     left = state.samples_left, cost_left
     return plain, picks, owned, counts, left, state.arms, state.estimates, state.goal, report_of(state)

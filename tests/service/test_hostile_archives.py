@@ -182,7 +182,8 @@ def everything(service: Service, name: str) -> dict[str, object]:
     url = running_url(service.directory)
     assert url is not None
     with Redis.from_url(url) as redis:
-        names = [key for key in map(repr, redis.keys()) if not key.endswith((":claims'", ":claimed_until'", ":probe'", ":scorers'"))]
+        passing = (":claims'", ":claimed_until'", ":probe'", ":scorers'")
+        names = [key for key in map(repr, redis.keys()) if not key.endswith(passing)]
         others = {key for key in names if "{" in key and f"{{{name}" not in key}
         return {key: None if key in others else redis.dump(key[2:-1]) for key in names}
 

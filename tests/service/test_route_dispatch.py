@@ -376,7 +376,11 @@ async def test_it_knows_what_reading_the_state_shows(store: Store):
         assert known is not None
         read = (await world.state()).stored
         compared = [
-            replace(state, open_picks=[], generators=[replace(one, units={"": replace(one.primary, log_bytes=0)}) for one in state.generators])
+            replace(
+                state,
+                open_picks=[],
+                generators=[replace(one, units={"": replace(one.primary, log_bytes=0)}) for one in state.generators],
+            )
             for state in (known.stored, read)
         ]
         assert compared[0] == compared[1]
