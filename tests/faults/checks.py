@@ -147,8 +147,8 @@ def check_keys(redis: Redis, questions: Sequence[Question]) -> list[str]:
     chunks: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for key in _keys(redis):
         tagged = re.fullmatch(
-            r"optimist:\{(?P<name>[^}]+)\}:(?P<part>[a-z_]+)(?::(?P<g>\d+))?(?::(?P<label>[a-z][a-z-]*))?"
-            r"(?::(?P<upload>[0-9a-f]{32}):\d+)?",
+            r"optimist:\{(?P<name>[^}]+)\}:(?P<part>[a-z_]+)(?::(?P<g>\d+))?(?::mixture|:routes)?"
+            r"(?::(?P<label>[a-z][a-z-]*))?(?::(?P<upload>[0-9a-f]{32}):\d+)?",
             key,
         )
         if key == "optimist:experiments" or REFERENCES.fullmatch(key):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import NamedTuple, TypedDict, Unpack
 
@@ -49,8 +50,8 @@ class StoredLevels:
             generator=of.generator,
             position=of.position,
             number=of.number,
-            who=who,
-            reason=reason,
+            who=json.dumps(who),
+            reason=json.dumps(reason),
             most=MOST_ACCEPTED,
             instance=instance,
         )
@@ -113,8 +114,8 @@ class Retractions:
             position=of.position,
             number=of.number,
             until_then="" if until is None else until,
-            who=who,
-            reason=reason,
+            who=json.dumps(who),
+            reason=json.dumps(reason),
             kernels=int(fits_kernels and until is None),
             most=MOST,
             channel=keys.DUE,

@@ -2,8 +2,8 @@
 -- keys: generators counts
 -- args: who reason most
 
--- Accepts the named batch, which is on another scale, as it is. most: how many single batches of an experiment may be
--- accepted. Answers the generator, the record, and 1 if it was accepted before.
+-- Accepts the named batch, which is on another scale, as it is. who, reason: as JSON. most: how many single batches of an
+-- experiment may be accepted. Answers the generator, the record, and 1 if it was accepted before.
 --
 -- In `counts`: accepted_<g>_<position> is the record of one batch, accepted_<g>_0 of all up to its "until".
 local g, at = named_batch('conflict')
@@ -43,7 +43,7 @@ elseif at > 0 and tonumber(redis.call('HGET', counts, 'acceptances') or 0) >= to
   return {'conflict', 'expected at most ' .. most .. ' single batches; possible: all batches of a generator at once'}
 end
 local record = string.format('{"position":%d,"until":%d,"who":%s,"when":%.6f,"reason":%s}', at,
-  at == 0 and tonumber(seq) or at, cjson.encode(who), now(), cjson.encode(reason))
+  at == 0 and tonumber(seq) or at, who, now(), reason)
 redis.call('HSET', counts, field, record)
 if at > 0 then
   redis.call('HINCRBY', counts, 'acceptances', 1)

@@ -3,9 +3,9 @@
 -- args: until_then who reason kernels most channel experiment
 
 -- Retracts the named batch, or everything that the generator was told, with until_then only up to that position. The
--- retraction is an entry of the log itself. kernels: 1 where the first samples fix a part of one of the metrics, which
--- are fixed anew; 0 with until_then. most: how many single batches of an experiment may be retracted. Answers the
--- record, 1 if it was retracted before, 1 if a decision was dropped.
+-- retraction is an entry of the log itself. who, reason: as JSON. kernels: 1 where the first samples fix a part of one of
+-- the metrics, which are fixed anew; 0 with until_then. most: how many single batches of an experiment may be retracted.
+-- Answers the record, 1 if it was retracted before, 1 if a decision was dropped.
 
 local KEPT = 20000 -- the most entries that may follow until_then: they are counted
 local PAGE = 100
@@ -175,8 +175,8 @@ end
 local own = seq + 1
 local record = string.format(
   '{"seq":%d,"position":%d,"until":%d,"pick":%d,"samples":%d,"batches":%d,"who":%s,"when":%.6f,"reason":%s,"told":%d,"reopened":%s}',
-  own, is_one and at or 0, is_one and 0 or last or own, is_one and entry.pick or 0, lost_rows, lost_batches, cjson.encode(who), now(),
-  cjson.encode(reason), all_told, tostring(reopened))
+  own, is_one and at or 0, is_one and 0 or last or own, is_one and entry.pick or 0, lost_rows, lost_batches, who, now(),
+  reason, all_told, tostring(reopened))
 local digest = redis.sha1hex(record)
 chain = redis.sha1hex(chain:match(' (%x*)$') .. digest)
 samples, batches = samples - lost_rows, batches - lost_batches
