@@ -41,14 +41,14 @@ async def test_an_experiment_that_changes_under_a_poll_is_not_mixed(
     await make(store, ["a"], "one")
     method, replaced = getattr(store, moment), False
 
-    async def replacing(*arguments: Any) -> Any:
+    async def replacing(*arguments: Any, **options: Any) -> Any:
         nonlocal replaced
         if not replaced:
             replaced = True
             await store.delete_experiment("x")
             if again:
                 await make(store, ["a", "b", "c"], "two")
-        return await method(*arguments)
+        return await method(*arguments, **options)
 
     monkeypatch.setattr(store, moment, replacing)
     try:  # what the API answers with a problem, or what was there before
@@ -71,7 +71,7 @@ async def test_nor_does_the_list_mix_them(store: Store, monkeypatch: pytest.Monk
     await make(store, ["a"], "one")
     state = store.state
 
-    async def replacing(*arguments: Any) -> Any:
+    async def replacing(*arguments: Any, **options: Any) -> Any:
         await store.delete_experiment("x")
         await make(store, ["a", "b", "c"], "two")
         return await state(*arguments)
