@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from configs import config_of, experiment_of
 
-from optimist.archive.contents import ArchivedGenerator, Contents
+from optimist.archive.contents import ArchivedGenerator, ArchivedUnit, Contents
 from optimist.archive.file import Archive, ArchiveWriter, cut_history
 from optimist.records import LogEntry, Snapshot
 from optimist_client import FixError
@@ -36,21 +36,23 @@ def written(pages: tuple[list[LogEntry], ...] = (ENTRIES[3:4], ENTRIES[4:]), **c
 
 
 def write(writer: ArchiveWriter, pages: tuple[list[LogEntry], ...], **changes: Any) -> None:
-    writer.add_snapshot(0, b"statistic")
+    writer.add_snapshot(0, b"statistic", "is")
     generator = ArchivedGenerator(
         name="a",
         state="active",
         handed=0,
         returned=[(3, 0, 5)],
-        estimate_position=3,
-        estimate="{}",
+        units={
+            "is": ArchivedUnit(
+                estimate_position=3, estimate="{}", snapshot_position=changes.pop("snapshot_position", 3)
+            )
+        },
         quarantined={2: "torn"},
         quarantined_count=1,
-        snapshot_position=changes.pop("snapshot_position", 3),
         pages=[writer.add_page(page) for page in pages],
     )
-    blank = {"returned": [], "estimate_position": 0, "estimate": None, "quarantined": {}, "quarantined_count": 0}
-    other = generator.model_copy(update={"name": "b", "snapshot_position": 0, "pages": [], **blank})
+    blank = {"returned": [], "units": {"is": ArchivedUnit()}, "quarantined": {}, "quarantined_count": 0}
+    other = generator.model_copy(update={"name": "b", "pages": [], **blank})
     contents = {
         "experiment": experiment_of(changes.pop("config", CONFIG), created=1.0, instance="i"),
         "rounds": 15,
@@ -71,8 +73,8 @@ def test_what_was_written_is_read():
     archive = Archive(written())
     assert archive.contents == Contents.model_validate_json(archive.contents.model_dump_json())
     assert [list(page) for page in archive.log(0)] == [ENTRIES[3:4], ENTRIES[4:]]
-    assert (archive.snapshot(0), archive.snapshot(1)) == (Snapshot(3, b"statistic"), None)
-    assert (archive.history, archive.fitted()) == (HISTORY, None)
+    assert (archive.snapshot(0, "is"), archive.snapshot(1, "is")) == (Snapshot(3, b"statistic"), None)
+    assert (archive.history, archive.fitted("is")) == (HISTORY, None)
     stored = archive.state("new")
     a, b = stored.generators
     # 2 samples or more, then half as many again: due after 3, 6 and 10 of the 15 samples, and after the last.

@@ -15,7 +15,7 @@ import pytest
 from configs import config_of, experiment_of
 from safetensors.numpy import save_file
 
-from optimist.archive.contents import ArchivedGenerator, Contents
+from optimist.archive.contents import ArchivedGenerator, ArchivedUnit, Contents
 from optimist.archive.file import ArchiveWriter
 from optimist.estimation.question import Question
 from optimist.metrics.fid.reference import Reference
@@ -242,8 +242,8 @@ def archived(path: Path, *logs: Sequence[LogEntry], **changes: Any) -> Path:
         "delta": 0.1,
         "keep_log": True,
     }
-    blank: dict[str, Any] = {"state": "active", "handed": 0, "returned": [], "estimate_position": 0, "estimate": None}
-    blank |= {"quarantined": {}, "quarantined_count": 0, "snapshot_position": 0}
+    blank: dict[str, Any] = {"state": "active", "handed": 0, "returned": [], "quarantined": {}, "quarantined_count": 0}
+    blank["units"] = {"is": ArchivedUnit()}
     with path.open("wb+") as file, ArchiveWriter(file) as writer:
         known = [
             ArchivedGenerator(name=name, pages=[writer.add_page(list(log))] if log else [], **blank)

@@ -17,7 +17,6 @@ from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, rivals
 from optimist.records import (
     COST,
-    NEVER_SCORED,
     ExperimentState,
     GeneratorState,
     NewPick,
@@ -393,9 +392,10 @@ class PolicyState:
 def _parsed(generators: Sequence[GeneratorState], known: PolicyState | None) -> dict[str, list[Estimate | None]]:
     # Most estimates of a state that is read anew are the same texts as before, and are not parsed again.
     parsed: dict[str | None, Estimate | None] = {}
-    for label, estimates in ({} if known is None else known._parsed).items():
-        for generator, estimate in zip(known.stored.generators if known else (), estimates, strict=True):
-            parsed[generator.units.get(label, NEVER_SCORED).estimate] = estimate
+    if known is not None:
+        for generator in known.stored.generators:
+            for label, unit in generator.units.items():
+                parsed[unit.estimate] = known.estimates_by(label)[generator.ordinal]
     found: dict[str, list[Estimate | None]] = {}
     for place, generator in enumerate(generators):
         for label, unit in generator.units.items():
