@@ -40,7 +40,7 @@ class Site:
         told = self.redis.hget(experiment_key(name, "counts"), "told")
         assert isinstance(told, bytes)
         point = json.dumps([batches * rows, score, score - 0.1, score + 0.1])
-        curve = experiment_key(name, f"curve:{GENERATORS.index(generator)}")
+        curve = experiment_key(name, f"curve:{GENERATORS.index(generator)}:is")
         self.redis.rpush(curve, f"{told.decode()} {batches} {point}")
 
     def saved(self) -> dict[bytes, bytes]:

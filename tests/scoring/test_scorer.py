@@ -98,7 +98,9 @@ async def test_logs_are_trimmed_as_they_grow_and_redis_stays_small(make, server:
     # 1.1 MB were told since.
     assert int((await redis.info("memory"))["used_memory"]) - early < 300_000
     assert len(await redis.keys("optimist:{x}:snapshot:0:*")) == 1
-    assert await redis.hlen("optimist:{x}:uploads") == 0
+    facts = await redis.hkeys("optimist:{x}:units")
+    assert b"0:fid:snapshot" in facts
+    assert b"0:fid:upload" not in facts
 
 
 async def test_a_kept_log_is_not_trimmed(make, server: EmbeddedRedis, redis: Redis):
