@@ -59,6 +59,7 @@ def route(
     console.print(Text(report.sentence), soft_wrap=True)
     for rows in as_rows(report.types, report.texts, report.names):
         console.print(*as_tables(rows, console.width), sep="")
+    console.print(Text("After ± stands half of an interval of 95%."), soft_wrap=True)
     shares = ", ".join(f"{share:.0%} {name}" for name, share in report.gain.shares.items())
     console.print(Text(f"A router would send prompts to: {shares}."), soft_wrap=True)
     if report.gain.cost is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -380,9 +381,14 @@ def as_rows(
 
 
 def _number(value: float | None, error: float | None, digits: int) -> str:
+    """A value and half of its interval with the decimals of the latter's first digit; `digits` of one without."""
     if value is None:
         return "–"
-    return f"{value:.{digits}g}" if error is None else f"{value:.{digits}g} ± {HALF * error:.1g}"
+    half = float(f"{HALF * (error or 0.0):.1g}")
+    if not half:
+        return f"{value:.{digits}g}" if error is None else f"{value:.{digits}g} ± 0"
+    decimals = max(0, -math.floor(math.log10(half)))
+    return f"{value:z.{decimals}f} ± {half:.{decimals}f}"
 
 
 def _format_excerpt(text: str, length: int = 40) -> str:
