@@ -100,7 +100,7 @@ class DigitsProblem:
         self.generators = tuple(self._digits.generators)
         self.metrics = (*OF_SAMPLES, *OF_ROWS)
         self.reference = self._digits.reference()[:2]
-        self.rows = self._digits.features(self._digits.images)
+        self.rows: np.ndarray | None = self._digits.features(self._digits.images)
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
         """The tensors that the metrics score, each (size, …), drawn with `seed`."""
@@ -124,7 +124,7 @@ class GaussianProblem:
         self._sharpness = dict(zip(self._spectra, (1.0, 2.0, 4.0), strict=True))
         self.generators = tuple(self._spectra)
         self.metrics = (*OF_SAMPLES, "mean")
-        self.rows = None
+        self.rows: np.ndarray | None = None
         self.reference = np.zeros(64), np.diag(self._spectra["s = 1"])
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
@@ -151,7 +151,7 @@ class PromptedDigitsProblem:
         self._digits = load(progress=False)
         self.generators = tuple(self._digits.prompted)
         self.metrics = OF_PAIRS
-        self.rows = None
+        self.rows: np.ndarray | None = None
         self.reference = self._digits.reference()[:2]
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:
@@ -173,7 +173,7 @@ class GaussianPairsProblem:
         self._centres = 5.0 * np.eye(10, 64)
         self.generators = self._noise.generators
         self.metrics = OF_PAIRS
-        self.rows = None
+        self.rows: np.ndarray | None = None
         self.reference = self._noise.reference
 
     def sample(self, generator: str, size: int, seed: int) -> dict[str, np.ndarray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -76,7 +76,7 @@ async def _correct(context: Context, caller: Caller, name: str, wanted: Correcti
 
 
 @asynccontextmanager
-async def _copied(context: Context, experiment: Experiment, share: Share) -> AsyncIterator[tuple[Context, str]]:
+async def _copied(context: Context, experiment: Experiment, share: Share) -> AsyncGenerator[tuple[Context, str]]:
     """A copy of an experiment that nobody else can name, which is deleted in the end: its context and its name."""
     store = context.store.in_namespace(f"{context.store.namespace}{COPIES}")
     for place in await store.newest():
