@@ -118,7 +118,7 @@ def test_links_lead_somewhere(page: str, pages: Path):
 
 def test_placeholders_in_the_reference_are_shown_and_no_tags(pages: Path):
     page = (pages / "reference" / "redis.md").read_text()
-    assert '"&lt;seq> &lt;payload>"' in page
+    assert '"&lt;nonce> &lt;least rows> ' in page
     assert "| `optimist:reference:<name>` |" in page
 
 

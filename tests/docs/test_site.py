@@ -17,8 +17,9 @@ import yaml
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SERVE = """
-import sys
+import signal, sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests may ignore it
 from optimist.commands import app, docs
 docs.PLACES = (Path(sys.argv[1]),)
 app(["docs", *sys.argv[2:]])
