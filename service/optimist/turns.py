@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -121,15 +122,15 @@ async def charged(work: Coroutine[Any, Any, Result]) -> Result:
     return await (work if charge is None else _Charged(work, charge))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Charged(Generic[Result]):
     """Awaits a coroutine step by step."""
 
-    def __init__(self, work: Coroutine[Any, Any, Result], charge: Callable[[float], None]) -> None:
-        self._work = work
-        self._charge = charge
+    work: Coroutine[Any, Any, Result]
+    charge: Callable[[float], None]
 
     def __await__(self) -> Generator[Any, Any, Result]:
-        step: Callable[[Any], Any] = self._work.send
+        step: Callable[[Any], Any] = self.work.send
         sent: Any = None
         while True:
             begun = time.thread_time()
@@ -138,9 +139,9 @@ class _Charged(Generic[Result]):
             except StopIteration as end:
                 return end.value
             finally:
-                self._charge(time.thread_time() - begun)
-            step, sent = self._work.send, None
+                self.charge(time.thread_time() - begun)
+            step, sent = self.work.send, None
             try:
                 sent = yield waited
             except BaseException as error:
-                step, sent = self._work.throw, error
+                step, sent = self.work.throw, error

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -42,7 +42,7 @@ def sharing(name: str) -> Generator[None]:
 def join() -> None:
     """Keep the metrics of this process, which are made after this, where it was told to; else in its memory."""
     if (name := os.environ.get(NAME)) is not None:
-        values.ValueClass = values.MultiProcessValue(lambda: name)
+        values.ValueClass = values.MultiProcessValue(partial(str, name))
         (directory() / f"{name}.pid").write_text(str(os.getpid()))
 
 

@@ -148,9 +148,8 @@ def names_held(known: ExperimentState | None) -> list[str]:
     """The names of the estimates, mixture and model of a state read before: scripts leave their contents out."""
     if known is None:
         return []
-    units = [unit for generator in known.generators for unit in generator.units.values()]
-    artefacts = [artefact for artefact in (known.mixture, known.model) if artefact is not None]
-    return [one.made for one in (*(unit for unit in units if unit.estimate is not None), *artefacts)]
+    artefacts = [one.made for one in (known.mixture, known.model) if one is not None]
+    return artefacts + [one.made for g in known.generators for one in g.units.values() if one.estimate is not None]
 
 
 def _units(

@@ -20,7 +20,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from optimist.api.middleware.keys import SAFE, Caller, KeyRecord, caller_of, check_permission, is_public, split_key
+from optimist.api.middleware.keys import PUBLIC, SAFE, Caller, KeyRecord, caller_of, check_permission, split_key
 from optimist.api.problems import ApiError, problem_of
 from optimist.records import StoreError
 from optimist.settings import is_loopback
@@ -147,7 +147,7 @@ class Access:
         Raises `ApiError` 400, 401, 403, 404 or 429, and `StoreError` if the keys cannot be read.
         """
         _refuse_doubled(scope)
-        if not is_public(scope["path"]):
+        if PUBLIC.fullmatch(scope["path"]) is None:
             caller = scope["caller"] = await self._caller(scope)
             if self._rates is not None:
                 self._rates.take(caller.key)

@@ -29,7 +29,8 @@ METRICS = "/metrics"
 LIST = "/v1/experiments"
 """The list that a key restricted to some experiments may also read: it shows only those experiments."""
 
-_PUBLIC = re.compile(r"/|/healthz|/readyz|/docs|/openapi\.json|/dashboard/[^/]+/[^/]+")
+PUBLIC = re.compile(r"/|/healthz|/readyz|/docs|/openapi\.json|/dashboard/[^/]+/[^/]+")
+"""Paths that need no access key: health, the dashboard's files and the API description hold no user data."""
 _EXPERIMENT = re.compile(r"/v1/experiments/([^/]+)(/.*)?", re.DOTALL)
 _SAMPLES = re.compile(r"/previews(/.*)?|/generators/.+/(modes|records)", re.DOTALL)
 """The parts of an experiment that show samples."""
@@ -43,11 +44,6 @@ what the mixture consists of; they cannot retract anything."""
 ROLES: tuple[Role, ...] = get_args(Role)
 """In ascending order: each role includes the permissions of those before it."""
 _KEY = re.compile(r"optimist_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
-
-
-def is_public(path: str) -> bool:
-    """Whether a path needs no access key: health, the dashboard's files and the API description hold no user data."""
-    return _PUBLIC.fullmatch(path) is not None
 
 
 def check_permission(caller: Caller, method: str, path: str) -> None:
