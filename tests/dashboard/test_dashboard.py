@@ -281,7 +281,11 @@ def test_damage_is_seen_in_the_list_and_on_the_page(
     while not experiment.report().scored:  # a new estimate would remove the error
         time.sleep(0.05)
     with Redis(unix_socket_path=redis_server.url.removeprefix("unix://")) as redis:
-        redis.hset(experiment_key(experiment.name, "units"), f"1:{experiment.info.config.metric.shown_label}:error", "CorruptData: the snapshot is torn")
+        redis.hset(
+            experiment_key(experiment.name, "units"),
+            f"1:{experiment.info.config.metric.shown_label}:error",
+            "CorruptData: the snapshot is torn",
+        )
     page = open_page("/")
     line = page.locator(".line", has_text=experiment.name)
     expect(line.locator(".badge.incomplete")).to_be_visible()

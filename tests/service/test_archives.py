@@ -339,9 +339,9 @@ def test_a_run_of_two_workers_is_replayed(client: Optimist, name: str, reference
     recorded = opened(tmp_path / "file").contents.generators
     assert len(recorded) == 4
     for generator in recorded:
-        made = again.estimates[generator.name][generator.estimate_position]
-        assert generator.estimate is not None
-        close(made, Estimate.from_dict(json.loads(generator.estimate)))
+        (unit,) = generator.units.values()
+        assert unit.estimate is not None
+        close(again.estimates[generator.name][unit.estimate_position], Estimate.from_dict(json.loads(unit.estimate)))
     counted = {name: {made.samples: made for made in by.values()} for name, by in again.estimates.items()}
     assert len({row.scored_samples for row in seen if row.score is not None}) > 5
     for row in seen:

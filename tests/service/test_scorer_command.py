@@ -125,7 +125,7 @@ def test_a_generator_of_which_nothing_can_be_read_has_no_modes(pair: Pair):
             with pytest.raises(FixError, match="no batch of generator 'a' can be read: expected a safetensors body"):
                 experiment.modes("a")
         # One that asked all the same.
-        redis.publish("optimist:wanted", "unreadable 0 0 modes:0")
+        redis.publish("optimist:wanted", "unreadable 0 0 modes:0:rke")
         pair.append("unreadable", "a", rng.standard_normal((6, 2)), "good")
         assert experiment.modes("a").samples == 6
     text = pair.log.read_text()
