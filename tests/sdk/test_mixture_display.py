@@ -183,3 +183,8 @@ def test_the_bound_is_said_once_and_a_report_on_the_best_generator_has_its_mixtu
     assert made.gap_text not in report(mixture=made, decision=decision).sentences
     assert made.gap_text in report(mixture=made).sentences
     assert made.sentences[0] in report(mixture=made, goal="best").sentences
+
+
+def test_a_score_below_noise_is_called_so_as_in_standings():
+    found = mixture(title="FID", lower_is_better=True, scale="linear", gain=-0.1, best_score=0.0)
+    assert found.sentences[0].endswith("FID 0 (below noise).")

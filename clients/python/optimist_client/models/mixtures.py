@@ -149,7 +149,8 @@ class Mixture(Answer):
         return f"too close to call against {self.best} alone: better by {by}"
 
     def _shown(self, score: float) -> str:
-        return format_score(score, self.standard_error)
+        # No score of mixtures is 0 but for one that is below the smallest possible value.
+        return format_score(score, self.standard_error, below_noise=score == 0.0)
 
 
 class BlendRequest(Wire):
