@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,9 @@ def append(service: Service, experiment: Experiment, generator: str, arrays: dic
 
 
 def same(experiment: Experiment, evaluation: Evaluation) -> None:
-    standings = {row.generator: row for row in experiment.report().standings}
+    while not (report := experiment.report()).scored:
+        time.sleep(0.02)
+    standings = {row.generator: row for row in report.standings}
     for name, estimate in evaluation.estimates().items():
         assert estimate is not None
         row = standings[name]
