@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from optimist.api.pages import Body, Cache, page_of
-from optimist.dispatch.latching import with_decision_latched
 from optimist.experiments.curves import ProgressCurve, mixture_curve, route_curve
 from optimist.experiments.outlines import Outline
 from optimist.experiments.report import report_of
@@ -196,10 +195,8 @@ class Polls:
         return poll
 
     async def _made(self, name: str) -> Poll:
-        experiment = await self._context.experiment(name)
-        state = await self._context.state(experiment)
-        if state.is_scored:
-            state = await with_decision_latched(self._store, state)
+        state = await self._context.latched_state(name)
+        experiment = state.experiment
         _check_same(experiment, state.stored)
         curve = await self._curve(experiment, state.stored)
         picks = [

@@ -251,13 +251,8 @@ class Evaluation(Session):
 
     def _follow(self) -> None:
         """Take what is new of the estimates into the state, and make the mixture that is due."""
-        state = self.state
-        for label, estimators in self._metrics.items():
-            known = state.estimates_by(label)
-            for ordinal, estimate in enumerate(estimators.estimates.values()):
-                if estimate is not None and estimate is not known[ordinal]:
-                    state.put_estimate(ordinal, estimate, label)
-        stored = state.stored
+        self._take_estimates()
+        state, stored = self.state, self.state.stored
         if state.can_be_scored and stored.is_mixture_due:
             parts = {one.ordinal: LogExtent(one.seq, one.samples) for one in stored.mixable}
             self._put_mixture(self._primary.mixture(published=stored.mixture_growth == 0.0), parts)

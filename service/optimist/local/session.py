@@ -320,16 +320,21 @@ class Session(Readings):
             ]
         stored.told = sum(counts["batches"])
         self.state = PolicyState(self.state.experiment, stored)
-        for label, estimators in self._metrics.items():
-            for ordinal, estimate in enumerate(estimators.estimates.values()):
-                if estimate is not None:
-                    self.state.put_estimate(ordinal, estimate, label)
+        self._take_estimates()
         if known["mixture"] is not None:
             parts = {ordinal: LogExtent(seq, samples) for ordinal, seq, samples in known["mixed"]}
             self._put_mixture(Mixture.from_dict(known["mixture"]), parts)
         if known["routed"] is not None:
             parts = {ordinal: LogExtent(seq, samples) for ordinal, seq, samples in known["routed"]}
             self._put_model(RouteModel.unpack(arrays["model"].tobytes()), parts)
+
+    def _take_estimates(self) -> None:
+        """Take what is new of the estimates into the state."""
+        for label, estimators in self._metrics.items():
+            known = self.state.estimates_by(label)
+            for ordinal, estimate in enumerate(estimators.estimates.values()):
+                if estimate is not None and estimate is not known[ordinal]:
+                    self.state.put_estimate(ordinal, estimate, label)
 
     def _put_mixture(self, mixture: Mixture, parts: Mapping[int, LogExtent]) -> None:
         stored, goal = self.state.stored, self.state.goal

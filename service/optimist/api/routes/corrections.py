@@ -60,9 +60,9 @@ async def correct(
         return await context.report(experiment)
     trials: asyncio.Lock = request.app.state.trials
     async with trials, _copied(context, experiment, request.scope["memory"]) as (copies, copied):
-        before = await context.report(experiment)
+        has_table = await context.routing_table(await context.state(experiment)) is not None
         await _correct(copies, caller, copied, wanted)
-        report = await _settled(copies, copied, before)
+        report = await _settled(copies, copied, has_table)
     return report.model_copy(update={"experiment": name})
 
 
@@ -93,14 +93,12 @@ async def _copied(context: Context, experiment: Experiment, share: Share) -> Asy
         await store.delete_experiment(name)
 
 
-async def _settled(context: Context, name: str, before: Report) -> Report:
-    """The report once all that is due is made, and a table of routes if there was one before; or as it is after
-    `PATIENCE`."""
+async def _settled(context: Context, name: str, has_table: bool) -> Report:
+    """The report once all that is due is made, and with `has_table` a table of routes; or as it is after `PATIENCE`."""
     ends = time.monotonic() + PATIENCE
     while True:
         report = await context.latched_report(name)
-        has_table = report.routes is not None or before.routes is None
         is_scored = report.scored and all(metric.scored for metric in report.watched.values())
-        if (is_scored and has_table) or time.monotonic() > ends:
+        if (is_scored and (report.routes is not None or not has_table)) or time.monotonic() > ends:
             return report
         await asyncio.sleep(_EVERY)
