@@ -50,24 +50,26 @@ def terms_of(
     *,
     method: Method | None = None,
     spectrum: Tensor | None = None,
+    centred: tuple[Tensor, Tensor] | None = None,
 ) -> FrechetTerms:
     """The distance's terms from 1 sample or more, by the method that suits n unless another is given.
 
     `spectrum` saves the eigenproblem where the caller has the eigenvalues of rootᵀ scatter root over the reference's
-    `rank`, or those of the Gram matrix. Raises FixError on the Gram method without rows.
+    `rank`, or those of the Gram matrix; `centred`, the mean of all rows and the rows minus it, saves that pass over
+    them. Raises FixError on the Gram method without rows.
     """
     rows = statistic.rows
     # The caller's spectrum lacks the eigenvalues between rank and support.
     spectrum = spectrum if reference.rank == reference.support else None
     if rows is not None:
-        mean, centred = centre(rows)
-        trace = float(centred.square().sum())
+        mean, apart = centred or centre(rows)
+        trace = float(apart.square().sum())
     elif method != "gram":
-        mean, centred, trace = statistic.mean, None, statistic.scatter_trace
+        mean, apart, trace = statistic.mean, None, statistic.scatter_trace
     else:
         raise FixError(f"the Gram method needs all rows, which are kept up to {statistic.keep} samples")
-    if centred is not None and method != "covariance":
-        root = _gram_root(centred, reference.whole_factor, spectrum)
+    if apart is not None and method != "covariance":
+        root = _gram_root(apart, reference.whole_factor, spectrum)
     else:
         root = _covariance_root(statistic.scatter, reference.whole_factor, spectrum)
     return FrechetTerms(float((mean - reference.mean).square().sum()), trace, root, reference.trace)
@@ -109,8 +111,6 @@ class _Geometry:
     """The quantities that both cases, n ≤ rank and n > rank, compute; M = S Σ S with the 1/(n − 1) covariance."""
 
     mean: Tensor
-    trace: float
-    """Tr Σ."""
     spread: float
     """Tr Σ² without bias."""
     eigenvalues: Tensor
@@ -125,6 +125,8 @@ class _Geometry:
     """Σ_ij (s_i s_j / (s_i + s_j))², s = √eig Ms."""
     real: Tensor | None = None
     """vᵀ T v of the rows of the `FiniteReference`, where there is one."""
+    rows: Tensor | None = None
+    """All rows minus the mean (n, d), where they are held."""
 
 
 class FrechetInfluence:
@@ -142,22 +144,23 @@ class FrechetInfluence:
         n, reference = statistic.samples, self._reference
         rows = statistic.rows
         geometry = self._many(statistic, kept, *common) if rows is None else self._few(kept, rows, *common)
-        terms = terms_of(reference, statistic, spectrum=geometry.eigenvalues * (n - 1))
-        plug_in = terms.distance(n - 1)
+        centred = None if geometry.rows is None else (geometry.mean, geometry.rows)
+        terms = terms_of(reference, statistic, spectrum=geometry.eigenvalues * (n - 1), centred=centred)
+        plug_in, trace = terms.distance(n - 1), terms.trace / (n - 1)
         if geometry.eigenvalues.sum() > VANISHING:
             root = debiased_root_trace(geometry.eigenvalues, geometry.shares, n - 1, reference.eigenvalues)
             extrapolated = float(root.extrapolated)
-            estimate = terms.gap + geometry.trace * (1.0 - 1.0 / n) + reference.trace - 2.0 * float(root.value)
+            estimate = terms.gap + trace * (1.0 - 1.0 / n) + reference.trace - 2.0 * float(root.value)
         else:
             estimate, extrapolated = plug_in, 0.0
 
         shift = geometry.mean - reference.mean
         influence, *of_common = (
-            2.0 * (centred @ shift) + centred.square().sum(-1) - quadratic
-            for centred, quadratic in zip(geometry.centred, geometry.quadratic, strict=True)
+            2.0 * (each @ shift) + each.square().sum(-1) - quadratic
+            for each, quadratic in zip(geometry.centred, geometry.quadratic, strict=True)
         )
         influence_variance = float(influence.var())
-        square_trace = geometry.spread + geometry.trace**2 / n
+        square_trace = geometry.spread + trace**2 / n
         second_order = 2.0 * max(geometry.spread, 0.05 * square_trace) + geometry.pairs
         plain = influence_variance / n + second_order / n**2
         inflated = plain * (1.0 + 20.0 / n)
@@ -207,7 +210,6 @@ class FrechetInfluence:
         quadratic = [reference.square_norms(each) for each in buffers]
         return _Geometry(
             mean=mean,
-            trace=float(centred.square().sum()) / m,
             spread=_spread(centred[-LAST:]),
             eigenvalues=eigenvalues,
             shares=eigenvectors.square(),
@@ -215,6 +217,7 @@ class FrechetInfluence:
             quadratic=[each / math.sqrt(scale) if scale > 0.0 else each * 0.0 for each in quadratic],
             pairs=scale * reference.pair_sum,
             real=finite.by_gram(whitened, eigenvalues, eigenvectors) if finite is not None else None,
+            rows=centred,
         )
 
     def _many(self, statistic: GaussianStatistic, cache: dict[str, Any], *common: Tensor) -> _Geometry:
@@ -242,7 +245,6 @@ class FrechetInfluence:
             roots, quadratic = moment.new_zeros(0), [each.new_zeros(len(each)) for each in buffers]
         return _Geometry(
             mean=statistic.mean,
-            trace=statistic.scatter_trace / m,
             spread=float(scatter.square().sum()) / m**2 - (statistic.scatter_trace / m) ** 2 / n,
             eigenvalues=eigenvalues,
             shares=shares,

@@ -203,12 +203,14 @@ def leave_one_out_curve(
     inverse = 1.0 / (g + w)
     held = g * inverse
     free = w * inverse
-    leverage = shares @ held
     variance = shares @ (held * free)
-    own = 1.0 / (degrees + 1) if weights is None else weights.share[:, None]
     # By a covariance the smallest eigenvalues may be rounding, as where rows are equal: their shares are not known.
-    by_gram = few and weights is None
-    residual = (shares @ free).clamp_min(1e-15) if by_gram else _residuals(leverage, own)
+    if few and weights is None:
+        residual = (shares @ free).clamp_min(1e-15)
+        leverage = shares.sum(-1, keepdim=True) - residual
+    else:
+        leverage = shares @ held
+        residual = _residuals(leverage, 1.0 / (degrees + 1) if weights is None else weights.share[:, None])
     apart = None
     if weights is None:
         freedom = held.sum(-2) - (variance / residual).mean(-2)
