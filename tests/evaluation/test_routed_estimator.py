@@ -19,7 +19,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.routing.features import ContextMap, ContextSettings
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.numerics.routing.ridge import Moments, Regressions
-from optimist.records import LogEntry, RetractedLog
+from optimist.records import LogEntry, RetractedLog, Retraction
 from optimist.scoring.cached import CachedStatistic
 from optimist_client import tensors
 from optimist_client.metrics import Mean
@@ -163,9 +163,9 @@ def test_a_snapshot_goes_on_to_the_bits_of_the_whole_log():
 def test_after_a_retraction_the_sums_are_as_if_the_batch_had_never_been_told():
     told = batches(30)
     log = entries(told)
-    record = '{"seq": 31, "position": 9}'
-    cached = warm_of(RetractedLog({9: record}))
-    cached.apply([*log, LogEntry(31, 0, 0, "", b"", retracts=record)])
+    record = Retraction(2, 31, 9, 0, 9, 1, 1, "", 0.0, "", 30, False, "0" * 40)
+    cached = warm_of(RetractedLog([record]))
+    cached.apply([*log, LogEntry(31, 0, 0, record.digest, b"", is_retraction=True)])
     without = fed([*told[:8], *told[9:]], ordinal=2)
     found, expected = cached.estimator.routed, without.routed
     assert found is not None

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from redis import Redis
 
@@ -94,12 +92,10 @@ def found_in(redis: Redis, questions: Sequence[Question]) -> Found:
     """The retractions that Redis holds."""
     found: dict[Arm, dict[int, int]] = {}
     for question in questions:
-        counts = cast(dict[bytes, bytes], redis.hgetall(f"optimist:{{{question.name}}}:counts"))
-        for name, value in counts.items():
-            if field_ := re.fullmatch(rb"retracted_(\d+)_\d+", name):
-                record: dict[str, Any] = json.loads(value)
-                entries = found.setdefault((question.name, GENERATORS[int(field_[1])]), {})
-                entries[record["seq"]] = record["position"]
+        stream = cast(list[tuple[bytes, dict[bytes, bytes]]], redis.xrange(f"optimist:{{{question.name}}}:retractions"))
+        for _, one in stream:
+            entries = found.setdefault((question.name, GENERATORS[int(one[b"generator"])]), {})
+            entries[int(one[b"seq"])] = int(one[b"position"])
     return found
 
 

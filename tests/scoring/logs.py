@@ -14,7 +14,7 @@ from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import first_rows
 from optimist.metrics.bound import Bound
 from optimist.metrics.fid.reference import Reference
-from optimist.records import LogEntry
+from optimist.records import LogEntry, Retraction
 from optimist_client import tensors
 from optimist_client.metrics import FID
 
@@ -80,6 +80,15 @@ def entry(seq: int, arrays: dict[str, NDArray[Any]], ids: Sequence[str] | None =
     rows = len(next(iter(arrays.values())))
     fields = {"seq": seq, "pick": seq, "rows": rows, "digest": tensors.digest(named), "body": tensors.encode(named)}
     return LogEntry(**{**fields, **other})
+
+
+def retraction(seq: int, position: int) -> Retraction:
+    """At `seq`, of the batch at `position`; 0: of all before it."""
+    return Retraction(2, seq, position, 0 if position else seq, 0, 1, 1, "", 0.0, "", 0, False, f"{seq:040x}")
+
+
+def entry_of(retraction: Retraction) -> LogEntry:
+    return LogEntry(retraction.seq, 0, 0, retraction.digest, b"", is_retraction=True)
 
 
 def log_of(kind: Kind, batches: int) -> list[LogEntry]:

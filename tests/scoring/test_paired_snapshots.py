@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from logs import KINDS, Kind, entry, log_of
+from logs import KINDS, Kind, entry, entry_of, log_of, retraction
 from safetensors.torch import load
 from torch import Tensor
 
@@ -169,11 +169,10 @@ def test_a_batch_that_cannot_be_read_leaves_a_gap():
 
 def retracted_at(log: Sequence[LogEntry], position: int, retracted: int) -> tuple[list[LogEntry], RetractedLog]:
     """The log with a retraction at this position, of the batch at `retracted`, whose indices are told again after."""
-    record = json.dumps({"seq": position, "position": retracted})
+    record = retraction(position, retracted)
     again = replace(log[retracted - 1], seq=position + 1, pick=position + 1)
-    retraction = LogEntry(position, 0, 0, "", b"", retracts=record)
     later = [replace(told, seq=told.seq + 2, pick=told.seq + 2) for told in log[position - 1 :]]
-    return [*log[: position - 1], retraction, again, *later], RetractedLog({retracted: record})
+    return [*log[: position - 1], entry_of(record), again, *later], RetractedLog([record])
 
 
 @pytest.mark.parametrize("name", ["fid past rank", "rke", "conditional-vendi"])
@@ -207,10 +206,10 @@ def test_after_a_retraction_the_history_is_that_of_the_log_without_the_batch(nam
 def test_after_a_retraction_of_everything_indices_begin_at_0_again():
     kind = PAIRED["is"]
     log = in_order(log_of(kind, 12))
-    record = json.dumps({"seq": 13, "position": 0})
+    record = retraction(13, 0)
     again = [replace(told, seq=told.seq + 13, pick=told.seq + 13) for told in log]
-    cached = warm_of(kind, retracted=RetractedLog({13: record}, restart=13))
-    made = apply(cached, [LogEntry(13, 0, 0, "", b"", retracts=record), *again], 25)
+    cached = warm_of(kind, retracted=RetractedLog([record]))
+    made = apply(cached, [entry_of(record), *again], 25)
     fresh = warm_of(kind)
     expected = apply(fresh, log, 12)
     assert list(made.values()) == list(expected.values())

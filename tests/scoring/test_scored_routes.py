@@ -98,7 +98,7 @@ async def test_told_rows_are_in_the_sums_once_and_retracted_ones_are_not(
         sums = moments(estimators[ordinal])
         log = await made.store.read_log("x", ordinal, 0, max_entries=1000)
         gone = () if ordinal else (5,) if what == "position" else range(1, 6)
-        rows = [one for one in log if one.retracts is None and one.seq <= part.seq and one.seq not in gone]
+        rows = [one for one in log if not one.is_retraction and one.seq <= part.seq and one.seq not in gone]
         assert sums.samples == len(rows) == part.samples
 
 

@@ -66,10 +66,8 @@ def zeros(count: int) -> str:
     return base64.b64encode(bytes(4 * count)).decode()
 
 
-RETRACTION = (
-    '{"seq":1,"position":0,"until":1,"pick":0,"samples":0,"batches":1,"who":"","when":1,"reason":"",'
-    '"told":0,"reopened":false}'
-)
+COUNTS = {"generator": 0, "seq": 1, "position": 0, "until": 1, "pick": 0, "samples": 0, "batches": 1, "told": 0}
+RETRACTION = COUNTS | {"who": "", "when": 1, "reason": "", "reopened": False, "digest": "0" * 40}
 A, ALL = "generators/0.json", "experiment.json"
 HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
     "400,000 slices": ({A: setting(returned=slices(400_000), handed=10**6)}, "expected at most 131,072 values"),
@@ -92,8 +90,8 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
     "told twice": ({A: setting(told=[[0, 5], [3, 8]])}, "not disjoint intervals in order"),
     "told out of order": ({A: setting(told=[[6, 8], [0, 5]])}, "not disjoint intervals in order"),
     "levels": ({A: setting(levels=[["0.0000", "0 1 1 1 1.000"]] * 16_385)}, "levels: expected at most 16384"),
-    "acceptances": ({A: setting(acceptances=["{}"] * 1026)}, "acceptances: expected at most 1025"),
-    "no acceptances": ({A: setting(acceptances=["{}"])}, "the archive is inconsistent"),
+    "acceptances": ({A: setting(acceptances=[{}] * 1026)}, "acceptances: expected at most 1025"),
+    "no acceptances": ({A: setting(acceptances=[{}])}, "acceptances.0.generator: is required"),
     "indices": (
         {"logs/1.json": lambda page: page[0].update(indices=[0] * (2**17 + 1))},
         "expected at most 131,072",
@@ -124,10 +122,14 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
     "duplicates of none": ({A: setting(duplicates={"7": 1})}, "expected later generators"),
     "retractions": ({A: setting(retractions=[RETRACTION] * 2049)}, "retractions: expected at most 2048"),
     "retractions of what comes later": (
-        {A: setting(retractions=[RETRACTION.replace('"until":1', '"until":9')])},
+        {A: setting(retractions=[RETRACTION | {"until": 9}])},
         "the retraction at 1 of 'a' does not fit its batches",
     ),
-    "no retractions": ({A: setting(retractions=["[]" * 9])}, "retractions of 'a'"),
+    "no retractions": ({A: setting(retractions=[[] * 9])}, "retractions.0"),
+    "retractions of another generator": (
+        {A: setting(retractions=[RETRACTION | {"generator": 1}])},
+        "are of another generator",
+    ),
     "pages": ({A: setting(pages=["logs/1"] * 2**16 + ["logs/1"])}, "pages: expected at most 65536"),
     "a long estimate": ({A: text("1" * (2**20 + 1))}, "estimate: expected text of at most 1.04858e+06"),
     "no estimate": ({A: text("[" * 10**5)}, "the archive is inconsistent"),

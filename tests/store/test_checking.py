@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import time
+from dataclasses import replace
 
 import pytest
 from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
-from optimist.records import AskGroup, Contents, Copy, Measures, Origin, Refused, Settled, Size
+from optimist.records import AskGroup, Contents, Copy, Measures, Origin, Refused, Settled, Size, Slice
 from optimist.store import Store
 
 contents = (f"{number * 2654435761 % 2**64:016x}" for number in itertools.count(1))
@@ -33,9 +34,9 @@ async def append(store: Store, generator: int, measures: Measures, rows: int = 1
 
 async def told(store: Store, generator: int, prompts: str, measures: Measures) -> Settled:
     """A batch for a pick of these prompts."""
-    record = f'{{"size":2,"prompts":[{prompts}],"prompts_start":0,"seed":1}}'
     rounds = (await store.state("x")).rounds
-    group = AskGroup(next(keys), [new_pick(generator, record)])
+    part = Slice(2 * rounds, 2, prompts=prompts.split(","))
+    group = AskGroup(next(keys), [replace(new_pick(generator), part=part)])
     assert await open_picks(store, "x", rounds, [group], lease_seconds=60)
     return await settle(store, "x", rounds + 1, next(keys), 2, b"body", measures=measures)
 
@@ -126,7 +127,7 @@ async def test_only_the_newest_contents_are_remembered(store: Store, redis: Redi
 async def test_an_odd_batch_is_one_copy_with_its_origin_however_often_it_is_sent(store: Store):
     measures = Measures("ab" * 8)
     await append(store, 0, measures)
-    group = AskGroup(next(keys), [new_pick(0, "{}")])
+    group = AskGroup(next(keys), [new_pick(0, "{}", worker='a "b"')])
     assert await open_picks(store, "x", 0, [group], lease_seconds=60)
     before = time.time()
     first = await settle(store, "x", 1, "digest", 7, b"body", measures=measures)
@@ -137,7 +138,7 @@ async def test_an_odd_batch_is_one_copy_with_its_origin_however_often_it_is_sent
     state = (await store.state("x")).generators[0]
     assert state.named_copies == [first.copy, appended.copy]
     origins = [copy.origin for copy in state.named_copies]
-    assert [(origin.pick, origin.rows) for origin in origins] == [(1, 7), (0, 3)]
+    assert [(origin.pick, origin.rows, origin.worker) for origin in origins] == [(1, 7, 'a "b"'), (0, 3, "")]
     assert all(before - 1 < origin.told < time.time() + 1 for origin in origins)
     assert state.copies == 2
 

@@ -709,7 +709,7 @@ class Model(RuleBasedStateMachine):
         if after > len(log) or after < trimmed:
             assert entries is LogGap
         else:
-            found = [(e.pick, RETRACTION if e.retracts else e.digest, e.body) for e in entries]
+            found = [(e.pick, RETRACTION if e.is_retraction else e.digest, e.body) for e in entries]
             assert found == log[after:]
             assert [e.rows for e in entries] == [self.gs[g].rows.get(e.seq, 0) for e in entries]
             assert [e.indices for e in entries] == [self.gs[g].indices.get(e.seq, ()) for e in entries]

@@ -61,8 +61,8 @@ STATE = ExperimentState(
             copies=2,
             duplicates={1: 2},
             acceptances=[
-                Acceptance.from_record(0, '{"position":5,"until":5,"who":"","when":1763824000.5,"reason":"right"}'),
-                Acceptance.from_record(0, '{"position":0,"until":5,"who":"key","when":1763824001.5,"reason":""}'),
+                Acceptance(0, 5, 5, "", 1763824000.5, "right"),
+                Acceptance(0, 0, 5, "key", 1763824001.5, ""),
             ],
         ),
         GeneratorState(1, "b", 0, 0, 0, 0, 0, {"": UnitState()}, state="paused", is_seedless=True),

@@ -63,7 +63,7 @@ async def test_a_batch_is_retracted_by_its_pick_and_the_retraction_is_an_entry_o
     assert (state.told, state.counted, state.generators[0].retractions) == (3, 2, [record])
     *_, last, entry = await store.read_log("x", 0, 0)
     assert (entry.seq, entry.rows, entry.pick, entry.body) == (4, 0, 0, b"")
-    assert entry.retracts is not None
+    assert entry.is_retraction
     assert entry.chain == chained(last.chain, entry.digest)
     retracted = await store.retracted_log("x", 0)
     assert (retracted.newest, retracted.is_as_read(entry)) == (4, True)

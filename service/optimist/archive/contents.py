@@ -22,6 +22,7 @@ from optimist.records import (
     Returned,
     UnitState,
 )
+from optimist.records.codec import LARGEST, Count, Position
 from optimist.store.retractions import MOST
 from optimist.store.scores import QUARANTINE_LIMIT
 from optimist_client.config import MOST_WATCHED
@@ -41,14 +42,10 @@ RESTARTS = 1024
 PAGE_ENTRIES = 256
 _PAGES = 2**16
 _TEXT = 2**20
-_LARGEST = 2**48
-"""Far more than any count, and small enough for the numbers of Lua, even where a few are added."""
 
-Count = Annotated[int, Field(ge=0, le=_LARGEST)]
-Position = Annotated[int, Field(ge=1, le=_LARGEST)]
 Text = Annotated[str, Field(max_length=_TEXT)]
 Digest = Annotated[str, Field(pattern=r"^[^\t]{1,128}$")]
-_ORIGIN = r'[0-9]{1,15} [0-9]{1,15} [0-9]{1,15}\.[0-9]{3}( ([^"\\\x00-\x1f]|\\["\\]){1,200})?'
+_ORIGIN = r"[0-9]{1,15} [0-9]{1,15} [0-9]{1,15}\.[0-9]{3}( [^\x00-\x1f]{1,200})?"
 """`Origin.stored`."""
 Stored = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}\t{_ORIGIN}$")]
 """`Copy.stored`."""
@@ -78,32 +75,6 @@ def _in_order(runs: tuple[int, ...]) -> tuple[int, ...]:
 Runs = Annotated[tuple[Count, ...], Field(max_length=2**17), AfterValidator(_in_order)]
 
 
-class ArchivedRetraction(Wire):
-    """A retraction; see `records.Retraction`."""
-
-    seq: Position
-    position: Count
-    until: Count
-    pick: Count
-    samples: Count
-    batches: Position
-    who: Annotated[str, Field(max_length=200)]
-    when: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
-    reason: Annotated[str, Field(max_length=1024)]
-    told: Count
-    reopened: bool
-
-
-class ArchivedAcceptance(Wire):
-    """An acceptance; see `records.Acceptance`."""
-
-    position: Count
-    until: Position
-    who: Annotated[str, Field(max_length=200)]
-    when: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    reason: Annotated[str, Field(max_length=1024)]
-
-
 class ArchivedUnit(Wire):
     """The state of a generator by a metric."""
 
@@ -120,7 +91,7 @@ class ArchivedGenerator(Wire):
     state: State
     handed: Count
     returned: Annotated[
-        list[tuple[Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)], Count, Position]],
+        list[tuple[Annotated[int, Field(ge=-LARGEST, le=LARGEST)], Count, Position]],
         Field(max_length=SLICES),
         FailFast(),
     ]
@@ -142,14 +113,12 @@ class ArchivedGenerator(Wire):
     """This field and the two before it count the anomalous batches, as in `GeneratorState`."""
     levels: Annotated[list[StoredLevel], Field(max_length=16_384), NOT_EMPTY] = Field(default_factory=list)
     """The kept levels of its batches, as in `Store.levels`."""
-    acceptances: Annotated[
-        list[Annotated[str, Field(max_length=2**14)]], Field(max_length=1025), FailFast(), NOT_EMPTY
-    ] = Field(default_factory=list)
-    """The records of batches that were accepted on another scale."""
-    retractions: Annotated[
-        list[Annotated[str, Field(max_length=2**14)]], Field(max_length=MOST + RESTARTS), FailFast(), NOT_EMPTY
-    ] = Field(default_factory=list)
-    """The records of its retractions, as in the log."""
+    acceptances: Annotated[list[Acceptance], Field(max_length=1025), FailFast(), NOT_EMPTY] = Field(
+        default_factory=list
+    )
+    retractions: Annotated[list[Retraction], Field(max_length=MOST + RESTARTS), FailFast(), NOT_EMPTY] = Field(
+        default_factory=list
+    )
     units: Annotated[dict[Identifier, ArchivedUnit], Field(min_length=1, max_length=1 + MOST_WATCHED)]
     """By the labels of all metrics."""
     pages: Annotated[list[Annotated[str, Field(pattern=r"^logs/[0-9]{1,9}$")]], Field(max_length=_PAGES), FailFast()]
@@ -162,17 +131,9 @@ class ArchivedGenerator(Wire):
         return min(unit.snapshot_position for unit in self.units.values())
 
     @cached_property
-    def retracted(self) -> dict[int, ArchivedRetraction]:
-        """The retractions by their own positions. Raises FixError for records that are not valid."""
-        found = [ArchivedRetraction.model_validate_json(record) for record in self.retractions]
-        return {one.seq: one for one in found}
-
-    @property
-    def accepting(self) -> list[str]:
-        """The records of the acceptances. Raises FixError for records that are not valid."""
-        for record in self.acceptances:
-            ArchivedAcceptance.model_validate_json(record)
-        return self.acceptances
+    def retracted(self) -> dict[int, Retraction]:
+        """The retractions by their own positions."""
+        return {one.seq: one for one in self.retractions}
 
     @property
     def restart(self) -> int:
@@ -212,7 +173,7 @@ class PageEntry(Wire):
     digest: Digest
     bytes: Count
     record: str | None
-    retracts: Annotated[str | None, NOT_EMPTY] = None
+    is_retraction: Annotated[bool, NOT_EMPTY] = False
     prompts: Annotated[str, Field(pattern=r"^([0-9]{1,5}(,[0-9]{1,5})*)?$", max_length=2**16), NOT_EMPTY] = ""
     """`LogEntry.prompts`."""
     indices: Annotated[Runs, NOT_EMPTY] = ()
@@ -237,7 +198,7 @@ class PageEntry(Wire):
             digest=entry.digest,
             bytes=len(entry.body),
             record=entry.record,
-            retracts=entry.retracts,
+            is_retraction=entry.is_retraction,
             prompts=entry.prompts,
             indices=entry.indices,
             counted=entry.counted,
@@ -254,6 +215,8 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int
     rows: the size of each batch, 0 for a retraction. `growth` is the experiment's `rescore_growth`. Raises FixError
     where the retractions do not fit the batches.
     """
+    if any(one.generator != ordinal for one in (*known.retractions, *known.acceptances)):
+        raise FixError(f"the retractions and acceptances of {known.name!r} are of another generator")
     samples = batches = due_samples = due_seq = retracted = 0
     counting: dict[int, int] = {}
     for seq, count in enumerate(rows.tolist(), start=1):
@@ -294,8 +257,8 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int
         duplicates=known.duplicates,
         retracted=retracted,
         restart=known.restart,
-        retractions=[Retraction.from_record(ordinal, record) for record in known.retractions],
+        retractions=known.retractions,
         is_seedless=known.is_seedless,
         told=known.told,
-        acceptances=[Acceptance.from_record(ordinal, record) for record in known.accepting],
+        acceptances=known.acceptances,
     )

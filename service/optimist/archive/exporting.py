@@ -123,8 +123,8 @@ class Exporter:
             copies=state.copies,
             duplicates=dict(sorted(state.duplicates.items(), key=itemgetter(1))[-DUPLICATES:]),
             levels=[level.stored for level in levels if level.position <= state.seq],
-            acceptances=[acceptance.record for acceptance in state.acceptances],
-            retractions=[retraction.record for retraction in state.retractions],
+            acceptances=state.acceptances,
+            retractions=state.retractions,
             units={
                 label: ArchivedUnit(
                     estimate_position=unit.estimate_seq, estimate=unit.estimate, snapshot_position=snapshots[label]

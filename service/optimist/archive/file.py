@@ -35,7 +35,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from optimist.archive.contents import GENERATORS, PAGE, ArchivedGenerator, Contents, PageEntry, generator_state
 from optimist.json_sizes import check_size
-from optimist.records import HISTORY, ExperimentState, LogEntry, Snapshot
+from optimist.records import HISTORY, ExperimentState, LogEntry, RetractedLog, Snapshot
 from optimist_client.errors import FixError
 from optimist_client.validation import each_in_words
 
@@ -200,14 +200,14 @@ class Archive:
         """A generator's log entries in order, one page at a time."""
         known, keeps_log = self.contents.generators[generator], self.contents.experiment.config.keep_log
         rows, position = self._rows[generator], None
-        records = dict(zip(known.retracted, known.retractions, strict=True))
+        retracted = RetractedLog(known.retractions)
         for page in known.pages:
             entries = self._page(page)
             for entry in entries:
                 expected = entry.seq if position is None else position + 1
                 if entry.seq != expected or entry.seq > len(rows) or entry.rows != rows[entry.seq - 1]:
                     raise FixError(f"batch {entry.seq} of {known.name!r} does not match the history")
-                if entry.retracts != records.get(entry.seq):
+                if not retracted.is_as_read(entry):
                     raise FixError(f"entry {entry.seq} of {known.name!r} does not match the retractions")
                 if entry.pick > self.contents.rounds:
                     raise FixError(f"batch {entry.seq} of {known.name!r} belongs to a pick that does not exist")
@@ -276,7 +276,7 @@ class Archive:
                 entry.digest,
                 body,
                 entry.record,
-                retracts=entry.retracts,
+                is_retraction=entry.is_retraction,
                 prompts=entry.prompts,
                 indices=entry.indices,
                 counted=entry.counted,
@@ -340,10 +340,7 @@ def _directory_bytes(file: BinaryIO, end: int) -> int:
 
 def _by_position(batches: NDArray[np.integer], known: ArchivedGenerator) -> NDArray[np.int64]:
     """The rows of each entry of a generator's log, from those of its batches: a retraction has none."""
-    try:
-        retractions = np.array(sorted(known.retracted), dtype=np.int64)
-    except ValidationError as error:
-        raise FixError(f"retractions of {known.name!r}: {each_in_words(error.errors()[:1])}") from None
+    retractions = np.array(sorted(known.retracted), dtype=np.int64)
     length = len(batches) + len(retractions)
     if len(retractions) < len(known.retractions) or max(known.retracted, default=0) > length:
         raise FixError(f"the retractions of {known.name!r} do not match the history")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+
+from optimist.records.state import Retraction
 
 Runs = tuple[int, ...]
 """Whole numbers, ascending: the first and the length of each run of them, one after the other."""
@@ -55,8 +56,8 @@ class LogEntry:
     """The pick's record, where the experiment keeps its log."""
     chain: str = field(default="", compare=False)
     """`chained` of all entries up to this one."""
-    retracts: str | None = None
-    """The record of a retraction, as retract.lua writes it; such an entry has no rows and no body."""
+    is_retraction: bool = False
+    """Whether it is a retraction, which has no rows and no body."""
     prompts: str = ""
     """The index of each row's prompt in a fixed list, with commas between; "" where they are not known."""
     indices: Runs = ()
@@ -85,28 +86,35 @@ def chained(chain: str, digest: str) -> str:
 class RetractedLog:
     """The retractions of one generator's log, as of when they were read."""
 
-    records: Mapping[int, str] = field(default_factory=dict)
-    """The records as they stand in the log, by the position of the batch, or of a retraction of several."""
-    restart: int = 0
-    """The position up to which all batches are retracted; 0: none."""
+    retractions: Sequence[Retraction] = ()
 
     def __contains__(self, entry: LogEntry) -> bool:
         """Whether this batch counts no longer."""
-        return entry.seq <= self.restart or entry.seq in self.records
+        return entry.seq <= self.restart or entry.seq in self._positions
+
+    @cached_property
+    def restart(self) -> int:
+        """The position up to which all batches are retracted; 0: none."""
+        return max((one.until for one in self.retractions), default=0)
 
     @property
     def newest(self) -> int:
         """The position of the newest retraction in the log, 0 without one: no estimate before it may be published."""
-        return max(self.by_position, default=0)
+        return max(self._digests, default=0)
 
     def is_as_read(self, entry: LogEntry) -> bool:
         """Whether an entry of the log is no retraction, or one that was read; and not a batch in its place.
 
         Otherwise it was retracted since, or Redis has lost a retraction.
         """
-        return entry.retracts == self.by_position.get(entry.seq)
+        return (entry.digest if entry.is_retraction else None) == self._digests.get(entry.seq)
 
     @cached_property
-    def by_position(self) -> dict[int, str]:
-        """The records by their own positions."""
-        return {json.loads(record)["seq"]: record for record in self.records.values()}
+    def _digests(self) -> dict[int, str]:
+        """By the positions of the retractions."""
+        return {one.seq: one.digest for one in self.retractions}
+
+    @cached_property
+    def _positions(self) -> set[int]:
+        """Of the batches that were retracted one by one, and of the retractions of several."""
+        return {one.position or one.seq for one in self.retractions}

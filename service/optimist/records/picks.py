@@ -1,5 +1,6 @@
-"""Picks that are opened, batches that settle them, with their measures, and the answers. A pick's record is JSON of the
-caller. lua/checking.lua checks the measures of a batch when it is accepted, and keeps its level.
+"""Picks that are opened, batches that settle them, with their measures, and the answers.
+
+lua/checking.lua checks the measures of a batch when it is accepted, and keeps its level.
 """
 
 from __future__ import annotations
@@ -111,6 +112,8 @@ class NewPick:
     """Id of the access key that asked."""
     context: bytes = b""
     """What the log keeps beside the batch that is told for it; empty for nothing."""
+    worker: str = ""
+    """The worker that asked, if it is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +198,6 @@ class Settled:
     """Whether nothing was stored now: it was told before, or all of its indices were."""
     uncounted: int = 0
     """How many of its rows do not count, because another batch was told with their indices."""
-    counted: str = ""
-    """The runs of its rows that count, as the log has them; "" for all, or none."""
     version: int = 0
     """`ExperimentState.version` after it; 0 for a repeat."""
     copy: Copy | None = None

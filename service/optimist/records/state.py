@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
+from pydantic import Field
+
+from optimist.records.codec import Count, Moment, Position
 from optimist.records.made import LogExtent, StoredArtefact, is_outgrown
 from optimist_client.goals import OWN_GROWTH
 
@@ -76,47 +78,44 @@ class Origin(NamedTuple):
     @property
     def stored(self) -> str:
         """The text that the scripts store."""
-        worker = json.dumps(self.worker, ensure_ascii=False)[1:-1]
-        return f"{self.pick} {self.rows} {self.told:.3f}{worker and f' {worker}'}"
+        return f"{self.pick} {self.rows} {self.told:.3f} {self.worker}".rstrip(" ")
 
     @classmethod
     def from_stored(cls, stored: str) -> Origin:
         """The inverse of `stored`. Raises ValueError on another text."""
         pick, rows, told, *worker = stored.split(" ", 3)
-        return cls(int(pick), int(rows), float(told), json.loads(f'"{"".join(worker)}"'))
+        return cls(int(pick), int(rows), float(told), "".join(worker))
+
+
+KeyId = Annotated[str, Field(max_length=200)]
+"""Id of an access key, "" without one."""
+Reason = Annotated[str, Field(max_length=1024)]
 
 
 @dataclass(frozen=True, slots=True)
 class Retraction:
     """A batch that counts no longer, or the first batches of a generator, and who retracted them, when and why."""
 
-    generator: int
-    seq: int
+    generator: Count
+    seq: Position
     """Position of the retraction itself in the generator's log."""
-    position: int
+    position: Count
     """Position of the batch; 0 where everything up to `until` was retracted."""
-    until: int
+    until: Count
     """0 where one batch was; `seq` where everything was, and the generator starts anew."""
-    pick: int
+    pick: Count
     """0 where no pick asked for the batch, or for several batches."""
-    samples: int
-    batches: int
-    who: str
-    """Id of the access key, "" without one."""
-    when: float
-    """Unix seconds of Redis."""
-    reason: str
-    told: int
+    samples: Count
+    batches: Position
+    who: KeyId
+    when: Moment
+    reason: Reason
+    told: Count
     """Batches told to the experiment until then."""
     reopened: bool
     """Whether a decision rested on it, which was dropped."""
-    record: str = field(default="", compare=False, repr=False)
-    """The text that the scripts store, of which the other fields are."""
-
-    @classmethod
-    def from_record(cls, generator: int, record: str) -> Retraction:
-        """The retraction of a record of retract.lua. Raises ValueError or TypeError for another text."""
-        return cls(generator=generator, record=record, **json.loads(record))
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
+    """SHA-1 of the fields before, which its entry in the log has, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,23 +143,14 @@ class Copy:
 class Acceptance:
     """A batch on another scale that somebody accepted as it is, or all batches of a generator until then."""
 
-    generator: int
-    position: int
+    generator: Count
+    position: Count
     """Position of the batch; 0 where all were accepted."""
-    until: int
+    until: Position
     """Position of the last batch that was accepted."""
-    who: str
-    """Id of the access key, "" without one."""
-    when: float
-    """Unix seconds of Redis."""
-    reason: str
-    record: str = field(default="", compare=False, repr=False)
-    """The text that the scripts store, of which the other fields are."""
-
-    @classmethod
-    def from_record(cls, generator: int, record: str) -> Acceptance:
-        """The acceptance of a record of accept_batch.lua. Raises ValueError or TypeError for another text."""
-        return cls(generator=generator, record=record, **json.loads(record))
+    who: KeyId
+    when: Moment
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ class CachedStatistic:
         step = Step()
         for position, entry in enumerate(entries):
             begun = time.perf_counter()
-            if entry.retracts is not None:
+            if entry.is_retraction:
                 self._estimator.retract()
             elif entry not in self._retracted:
                 taken = take(self._estimator, entry)
@@ -157,7 +157,7 @@ class CachedStatistic:
 
     def _rows(self, entry: LogEntry) -> int | None:
         """The rows of an entry as `StreamingEstimator.last_due_position` takes them."""
-        if entry.retracts is not None:
+        if entry.is_retraction:
             return None
         return 0 if entry in self._retracted else entry.rows
 

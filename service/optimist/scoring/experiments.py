@@ -76,7 +76,7 @@ async def first_batches(
     seq, chain = max(0, retracted.restart - 1), ""
     while entries := await store.read_log(*place, seq, max_entries=32, chain=chain):
         for entry in entries:
-            if entry.retracts is not None or entry in retracted:
+            if entry.is_retraction or entry in retracted:
                 continue
             with contextlib.suppress(ValueError):
                 found.append(FirstBatch.from_entry(entry, question))

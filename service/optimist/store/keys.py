@@ -42,7 +42,7 @@ EXPERIMENT_PARTS = (
     "labels",  # list: the labels of all metrics, that of the one that decides first
     "units",  # hash: what is known of each unit, see units.lua
     "estimates",  # hash: unit → payload of the newest estimate
-    "picks",  # hash: number → "<g>\t<request id>\t<slice>\t<record>", every pick not yet settled, leased or not
+    "picks",  # hash: number → what opening.lua writes of it: every pick not yet settled, leased or not
     "terms",  # hash: number → "<nonce> <least rows> <most rows> <access key>", of the same picks
     "contexts",  # hash: number → what the log entry of its batch will have as `context`, of the same picks
     "leases",  # sorted set: number → deadline; only these pend
@@ -61,6 +61,8 @@ EXPERIMENT_PARTS = (
     "blended",  # hash: ordinal → samples that the mixture still owes to it, and the newest answers, see blend.lua
     "claims",  # hash: unit → token, see claim.lua
     "claimed_until",  # sorted set: the same units by the time at which their claims run out
+    "retractions",  # stream: every retraction, its fields as texts, see retracted.lua
+    "acceptances",  # stream: the same of batches that were accepted on another scale, see accept_batch.lua
     "quarantined",  # hash: "<g>:<seq>" → why this entry of the log cannot be read
     "checks",  # hash: what batches are compared with as they come, see checking.lua
     "named_copies",  # hash: "<g>:<seq>" of a batch that repeats another one → which one, see checking.lua

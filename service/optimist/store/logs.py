@@ -227,9 +227,9 @@ class Logs:
 
 
 def _log_entry(seq: int, fields: dict[bytes, Any]) -> LogEntry:
-    chain, retracts = fields[b"chain"].decode(), fields.get(b"retracts")
-    if retracts is not None:
-        return LogEntry(seq, 0, 0, fields[b"digest"].decode(), b"", chain=chain, retracts=retracts.decode())
+    chain = fields[b"chain"].decode()
+    if b"retracts" in fields:
+        return LogEntry(seq, 0, 0, fields[b"digest"].decode(), b"", chain=chain, is_retraction=True)
     record = fields.get(b"record")
     return LogEntry(
         seq=seq,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from optimist.records import (
     Acceptance,
@@ -20,16 +20,18 @@ from optimist.records import (
     State,
     StoredArtefact,
     UnitState,
+    codec,
 )
 
+
+class _OfGenerator(Protocol):
+    @property
+    def generator(self) -> int: ...
+
+
+One = TypeVar("One", bound=_OfGenerator)
 SAME = "same:"
 """Prefix of a count, before the ordinal of another generator: how many batches agree with that one's."""
-
-
-PREFIX = "retracted_"
-"""Prefix of a count that holds the record of a retraction, before the ordinal and a position."""
-ACCEPTED = "accepted_"
-"""What the field of an acceptance begins with."""
 
 
 def parse_state(
@@ -41,11 +43,12 @@ def parse_state(
 
     known: a state read before; its open picks, and what it `names_held`, are taken from it.
     """
-    decision, leased, *flat, labels, units, mixture, model, mixture_error, routes_error = answer
+    decision, leased, *flat, labels, units, mixture, model, mixture_error, routes_error, retracted, accepted = answer
     counts, names, states, controls, quarantined, returned, named_copies = map(_pairs, flat)
     slices = _slices(returned)
     quarantined, copied = _quarantined(quarantined), _named_copies(named_copies)
-    by_generator, retracted, accepted = _by_generator(counts), _retractions(counts), _acceptances(counts)
+    by_generator = _by_generator(counts)
+    retractions, acceptances = _records(Retraction, retracted), _records(Acceptance, accepted)
     known_picks = {} if known is None else {pick.number: pick for pick in known.open_picks}
     units_of = _units(units, by_generator, known)
     generators: list[GeneratorState] = []
@@ -72,10 +75,10 @@ def parse_state(
                 duplicates={int(name[len(SAME) :]): agree for name, agree in count.items() if name.startswith(SAME)},
                 retracted=count.get("retracted", 0),
                 restart=count.get("restart", 0),
-                retractions=retracted.get(ordinal, []),
+                retractions=retractions.get(ordinal, []),
                 is_seedless="seedless" in count,
                 told=[] if told is None else _intervals(told[ordinal]),
-                acceptances=accepted.get(ordinal, []),
+                acceptances=acceptances.get(ordinal, []),
             )
         )
     return ExperimentState(
@@ -117,22 +120,13 @@ def _by_generator(counts: dict[str, str]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _retractions(counts: dict[str, str]) -> dict[int, list[Retraction]]:
-    found: dict[int, list[Retraction]] = {}
-    for name, record in counts.items():
-        if name.startswith(PREFIX):
-            generator = int(name.split("_")[1])
-            found.setdefault(generator, []).append(Retraction.from_record(generator, record))
-    return {generator: sorted(those, key=attrgetter("seq")) for generator, those in found.items()}
-
-
-def _acceptances(counts: dict[str, str]) -> dict[int, list[Acceptance]]:
-    found: dict[int, list[Acceptance]] = {}
-    for name, record in counts.items():
-        if name.startswith(ACCEPTED):
-            generator = int(name.split("_")[1])
-            found.setdefault(generator, []).append(Acceptance.from_record(generator, record))
-    return {generator: sorted(those, key=attrgetter("when")) for generator, those in found.items()}
+def _records(kind: type[One], stream: Sequence[Any]) -> dict[int, list[One]]:
+    """The records of a stream, by generator."""
+    found: dict[int, list[One]] = {}
+    for _, entry in stream:
+        one = codec.from_entry(kind, entry)
+        found.setdefault(one.generator, []).append(one)
+    return found
 
 
 def _open_pick(known: Mapping[int, OpenPick], number: bytes, deadline: bytes, entry: bytes, terms: bytes) -> OpenPick:
@@ -140,7 +134,7 @@ def _open_pick(known: Mapping[int, OpenPick], number: bytes, deadline: bytes, en
     pick = known.get(int(number))
     if pick is not None and pick.nonce == nonce:  # a nonce identifies a pick, and a pick never changes
         return pick if pick.deadline == float(deadline) else replace(pick, deadline=float(deadline))
-    generator, request_id, _, record = entry.decode().split("\t", 3)
+    generator, request_id, *_, record = entry.decode().split("\t", 6)
     return OpenPick(int(number), int(generator), request_id, record, float(deadline), nonce, key)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -271,12 +271,16 @@ class Picks:
 
 
 def _settled(answer: Sequence[Any]) -> Settled:
+    """The answer for a batch, as `answer_of` in retracted.lua makes it, and what `note` in checking.lua says of it."""
     text, duplicate, *rest = answer
     version, oddity = rest or (0, b"")
-    settled = json.loads(text)
+    pick, generator, rows, samples, batches, seq, late, uncounted = map(int, text.split()[:8])
     doubt, _, copied = oddity.decode().partition("\t")
-    copy = Copy.from_stored(settled["seq"], copied) if copied and not copied.startswith("\t") else None
-    return Settled(**settled, duplicate=bool(duplicate), version=version, copy=copy, doubtful=doubt == "1")
+    return Settled(
+        *(pick, generator, rows, samples, batches, seq, bool(late), bool(duplicate), uncounted, version),
+        copy=Copy.from_stored(seq, copied) if copied and not copied.startswith("\t") else None,
+        doubtful=doubt == "1",
+    )
 
 
 _NOTHING = Opening((), lease=0.0, rounds=0)
@@ -308,11 +312,19 @@ def _opening(opening: Opening) -> tuple[list[dict[str, Argument]], list[dict[str
                     "again": "" if part is None or part.again is None else part.again,
                     "left": 0 if part is None else part.left,
                     "terms": f"{pick.nonce} {pick.least} {pick.most} {pick.key}",
+                    "worker": pick.worker,
+                    "asked": "" if part is None else _digest_of(part.prompts),
+                    "prompts": "" if part is None else ",".join(map(str, part.prompt_indices or ())),
                     "record": pick.record,
                     "context": pick.context,
                 }
             )
     return list(groups.values()), picks
+
+
+def _digest_of(prompts: Sequence[str] | None) -> str:
+    """By which scripts compare the prompts of two picks; "" for none."""
+    return "" if prompts is None else hashlib.sha1("\0".join(prompts).encode()).hexdigest()[:8]
 
 
 def _opened(found: list[Any] | StoreError) -> Opened | StoreError | None:

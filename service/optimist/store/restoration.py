@@ -8,9 +8,11 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from operator import attrgetter
 from typing import NamedTuple
 
 from optimist.records import (
+    Acceptance,
     ExperimentState,
     GeneratorState,
     KeptLevel,
@@ -19,12 +21,13 @@ from optimist.records import (
     Unavailable,
     Unit,
     chained,
+    codec,
 )
 from optimist.store import keys
 from optimist.store.commands import Argument, Commands
 from optimist.store.index import Index
 from optimist.store.logs import CHUNK_BYTES
-from optimist.store.parsing import ACCEPTED, PREFIX, SAME
+from optimist.store.parsing import SAME
 from optimist.store.scores import kernels_digest
 
 _TOLD = 1024
@@ -116,7 +119,7 @@ class Restoration:
                     "bytes": size,
                     "body": entry.body,
                     "record": entry.record or "",
-                    "retracts": entry.retracts or "",
+                    "is_retraction": int(entry.is_retraction),
                     "prompts": entry.prompts,
                     "indices": " ".join(map(str, entry.indices)),
                     "counted": " ".join(map(str, entry.counted)),
@@ -163,14 +166,16 @@ class Restoration:
         }
         if batch_size is not None:
             counts["batch_size"] = batch_size
-        retractions = [retraction for state in stored.generators for retraction in state.retractions]
-        if retractions:  # as retract.lua leaves them
-            counts |= {"retractions": sum(one.position > 0 for one in retractions)}
-            counts |= {f"{PREFIX}{one.generator}_{one.position or one.seq}": one.record for one in retractions}
+        # As retract.lua and accept_batch.lua leave them.
+        retractions = [one for state in stored.generators for one in state.retractions]
         acceptances = [one for state in stored.generators for one in state.acceptances]
-        if acceptances:  # as accept_batch.lua leaves them
-            counts |= {"acceptances": sum(one.position > 0 for one in acceptances)}
-            counts |= {f"{ACCEPTED}{one.generator}_{one.position}": one.record for one in acceptances}
+        for part, field, records in ("retractions", "retracted", retractions), ("acceptances", "accepted", acceptances):
+            if records:
+                counts[part] = sum(one.position > 0 for one in records)
+            for place, one in enumerate(sorted(records, key=attrgetter("when")), start=1):
+                at = one.position if isinstance(one, Acceptance) else one.position or one.seq
+                counts[f"{field}_{one.generator}_{at}"] = f"{place}-0"
+                await self._stage(part, "XADD", f"{place}-0", *codec.to_entry(one))
         if stored.mixture_growth is not None:
             counts["mixture_growth"] = repr(stored.mixture_growth)
         if stored.route_growth is not None:
@@ -238,6 +243,7 @@ class Restoration:
             "retracted": state.retracted,
             "restart": state.restart,
             "restarted_by": max((one.seq for one in state.retractions if one.until), default=0),
+            "accepted": max((one.until for one in state.acceptances if not one.position), default=0),
             **({"seedless": 1} if state.is_seedless else {}),
             **{f"{SAME}{other}": agree for other, agree in state.duplicates.items()},
         }

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple, TypedDict, Unpack
 
-from optimist.records import Acceptance, KeptLevel, RetractedLog, Retraction
+from optimist.records import Acceptance, KeptLevel, RetractedLog, Retraction, codec
 from optimist.store import keys
 from optimist.store.commands import Commands
-from optimist.store.parsing import PREFIX
 
 MOST_ACCEPTED = 1024
 """How many single batches of an experiment can be accepted; more of a generator can be accepted as a whole."""
@@ -44,18 +43,18 @@ class StoredLevels:
         `MOST_ACCEPTED` were accepted before.
         """
         of = named_batch(**named)
-        ordinal, record, already = await self._commands.experiment_script(
+        record, already = await self._commands.experiment_script(
             "accept_batch",
             experiment,
             generator=of.generator,
             position=of.position,
             number=of.number,
-            who=json.dumps(who),
-            reason=json.dumps(reason),
+            who=who,
+            reason=reason,
             most=MOST_ACCEPTED,
             instance=instance,
         )
-        return Acceptance.from_record(int(ordinal), record.decode()), bool(already)
+        return codec.from_entry(Acceptance, record), bool(already)
 
 
 class BatchName(TypedDict, total=False):
@@ -107,28 +106,26 @@ class Retractions:
         if until is not None and (named.get("generator") is None or named.get("position") is not None):
             raise ValueError("until: expected a generator, without a position")
         of = named_batch(**named)
-        ordinal, record, already, _ = await self._commands.experiment_script(
+        record, already, _ = await self._commands.experiment_script(
             "retract",
             experiment,
             generator=of.generator,
             position=of.position,
             number=of.number,
             until_then="" if until is None else until,
-            who=json.dumps(who),
-            reason=json.dumps(reason),
+            who=who,
+            reason=reason,
             kernels=int(fits_kernels and until is None),
             most=MOST,
             channel=keys.DUE,
             experiment=self._commands.full(experiment),
             instance=instance,
         )
-        return Retraction.from_record(int(ordinal), record.decode()) if record else None, bool(already)
+        return codec.from_entry(Retraction, record) if record else None, bool(already)
 
     async def retracted_log(self, experiment: str, generator: int) -> RetractedLog:
         """The retractions of a generator's log. Read them before snapshot and log, which are then no older than
         they."""
-        stored = await self._commands.call("HGETALL", self._commands.key(experiment, "counts"))
-        counts = {name.decode(): value for name, value in stored.items()}
-        prefix = f"{PREFIX}{generator}_"
-        records = {int(name[len(prefix) :]): text.decode() for name, text in counts.items() if name.startswith(prefix)}
-        return RetractedLog(records, int(counts.get(f"{generator}:restart", 0)))
+        stored = await self._commands.call("XRANGE", self._commands.key(experiment, "retractions"), "-", "+")
+        every = (codec.from_entry(Retraction, [*chain.from_iterable(entry.items())]) for _, entry in stored)
+        return RetractedLog(tuple(one for one in every if one.generator == generator))

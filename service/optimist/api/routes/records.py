@@ -61,7 +61,7 @@ async def get_records(
     except LogGap:
         raise Unavailable(f"the log of {generator!r} was trimmed while it was read: try again") from None
     gone = {one.position for one in state.retractions} | {one.seq for one in state.quarantined}
-    counting = [one for one in entries if one.seq > state.restart and one.seq not in gone and one.retracts is None]
+    counting = [one for one in entries if one.seq > state.restart and one.seq not in gone and not one.is_retraction]
     text = await run_in_thread(sum(one.size for one in counting), _lines, generator, counting)
     count_answer(http, text)
     more = entries and entries[-1].seq < state.seq

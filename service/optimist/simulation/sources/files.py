@@ -209,7 +209,7 @@ def _batches(archive: Archive, ordinal: int) -> Iterator[_LoggedRun]:
     known = archive.contents.generators[ordinal]
     for page in archive.log(ordinal):
         for entry in page:
-            if entry.retracts is not None or not known.counts(entry.seq):
+            if entry.is_retraction or not known.counts(entry.seq):
                 continue
             try:
                 tensors = batch_of(entry)[0]

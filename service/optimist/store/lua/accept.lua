@@ -4,10 +4,10 @@
 -- Whether a script did more than count whole batches and end their picks, which is what callers foresee.
 local was_unforeseen = false
 
--- Logs and counts a batch. Answers the answer as JSON, the version that this made, and what is anomalous about the
--- batch. `number` is 0 and `record` '' for a batch without a pick; `part`: what of it counts, as `part_of` answers;
--- `found` is what `check` answered; `context`: that of its pick, if any.
-local function accept(g, number, digest, part, body, record, late, channel, experiment, found, context)
+-- Logs and counts a batch. Answers the answer, the version that this made, and what is anomalous about the batch.
+-- `number` is 0 for a batch without a pick; `part`: what of it counts, as `part_of` answers; `found` is what `check`
+-- answered; `record`, `prompts` and `context` are those of its pick, if any.
+local function accept(g, number, digest, part, body, late, channel, experiment, found, record, prompts, context)
   local rows = part.rows
   local seq, bytes, samples, batches, due, chain, all_told, version, growth, keeps = unpack(redis.call(
     'HMGET', counts, g .. ':seq', g .. ':bytes', g .. ':samples', g .. ':batches', g .. ':due_samples', 'chain_' .. g,
@@ -17,7 +17,7 @@ local function accept(g, number, digest, part, body, record, late, channel, expe
   bytes = string.format('%.0f', bytes + #body + #(context or ''))
   local entry = {'pick', number, 'rows', rows, 'digest', digest, 'chain', chain, 'bytes', bytes, 'body', body}
   if keeps == '1' then
-    entry[13], entry[14] = 'record', record
+    entry[13], entry[14] = 'record', record or ''
   end
   if #part.indices > 0 then
     entry[#entry + 1] = 'indices'
@@ -27,10 +27,9 @@ local function accept(g, number, digest, part, body, record, late, channel, expe
     entry[#entry + 1] = 'counted'
     entry[#entry + 1] = text_of(part.counted)
   end
-  -- The prompts of the rows in a fixed list, which the record of a pick names. In a text every quote is escaped.
-  if record:find('"prompt_indices":[', 1, true) then
+  if prompts and prompts ~= '' then
     entry[#entry + 1] = 'prompts'
-    entry[#entry + 1] = record:match('"prompt_indices":%[([%d,]*)%]') or ''
+    entry[#entry + 1] = prompts
   end
   if context then
     entry[#entry + 1] = 'context'
@@ -61,8 +60,6 @@ local function accept(g, number, digest, part, body, record, late, channel, expe
 
   local flags = (late and 1 or 0) + (number == '0' and 2 or 0)
   redis.call('APPEND', history, struct.pack('<HBI4', tonumber(g), flags, tonumber(rows)))
-  return string.format(
-    '{"pick":%d,"generator":%d,"rows":%d,"samples":%d,"batches":%d,"seq":%d,"late":%s,"uncounted":%d,"counted":"%s"}',
-    tonumber(number), tonumber(g), rows, samples, batches, seq, tostring(late), part.uncounted,
-    text_of(part.counted or {})), version, (note(g, seq, found, number, rows))
+  local answer = answer_of(number, g, rows, samples, batches, seq, late, part.uncounted, text_of(part.counted or {}))
+  return answer, version, (note(g, seq, found, number, rows))
 end

@@ -34,11 +34,11 @@ local answer, oddity, _
 if part.rows == 0 then
   answer = uncounted_answer(generator, '0', rows, false)
 else
-  local found, refusal = check(generator, part.rows, measures, '')
+  local found, refusal = check(generator, part.rows, measures)
   if refusal then
     return refusal
   end
-  answer, _, oddity = accept(generator, '0', digest, part, body, '', false, channel, experiment, found)
+  answer, _, oddity = accept(generator, '0', digest, part, body, false, channel, experiment, found)
 end
 -- Picks go on behind these indices, where its samples have any, at a multiple of the batch size.
 if start ~= '' and start + rows > tonumber(handed) then

@@ -10,7 +10,6 @@
 
 local USUAL_ROWS, LARGE = 20, 1000 -- as in plausibility.py
 local REMEMBERED, NAMED, LONGEST = 65536, 256, 65536
-local LONGEST_NAME = 1300 -- bytes: more than the 200 characters of a worker's name take
 
 local function split(text, separator)
   local parts = {}
@@ -54,19 +53,8 @@ local function usual_sizes(g, own, sizes)
   return table.concat(known, ' ')
 end
 
--- Which prompts a batch is of: a digest of those of its pick, '' without a pick, and one of their embeddings. The
--- record names the prompts of a pick right before `prompts_start`; inside of a text every quote is escaped.
-local function made_for(record, asked)
-  if asked == '' then
-    return ','
-  end
-  local from = record:find('"prompts":[', 1, true)
-  local to = from and record:find(',"prompts_start":', from, true)
-  return (to and redis.sha1hex(record:sub(from, to - 1)):sub(1, 8) or '') .. ',' .. asked
-end
-
--- Whether equal samples are expected, because their prompts are equal. Prompts are compared by the picks' records where
--- both batches have one, else by their embeddings.
+-- Whether equal samples are expected, because their prompts are equal. Prompts are compared by the picks' texts where
+-- both batches have some, else by their embeddings.
 local function is_lawful(made, before)
   local picked, embedded = made:match('^(%x*),(%x*)$')
   local picked_before, embedded_before = before:match('^(%x*),(%x*)$')
@@ -99,24 +87,14 @@ local function compare(found, g, contents)
   end
 end
 
--- The worker of a pick by its record, as JSON without the quotes; '' where none is named. In a text every quote is escaped.
-local function worker_of(record)
-  local _, from = record:find('"worker":"', 1, true)
-  if not from then
-    return ''
-  end
-  local rest = record:sub(from + 1, from + LONGEST_NAME)
-  return rest:sub(1, rest:gsub('\\.', '..'):find('"', 1, true) - 1)
-end
-
 -- Checks a batch by `measures` (`checking.Measures`), '' for no check. Answers what `note` takes, or nil and a refusal.
--- `record` is that of its pick, '' without one.
-local function check(g, rows, measures, record)
+-- `worker`: that of its pick; `asked`: a digest of the pick's prompts; '', or nil, for none.
+local function check(g, rows, measures, worker, asked)
   if measures == '' then
     return {}
   end
   local fields, sizes = split(measures, '\t'), {}
-  local limit, refuses, content, asked = tonumber(fields[1]), fields[2] == '1', fields[3], fields[4]
+  local limit, refuses, content, embedded = tonumber(fields[1]), fields[2] == '1', fields[3], fields[4]
   for i = 5, #fields, 6 do
     sizes[#sizes + 1] = {name = fields[i], largest = tonumber(fields[i + 1]), row = fields[i + 2],
                          square = tonumber(fields[i + 3]), reference = tonumber(fields[i + 4]),
@@ -125,8 +103,8 @@ local function check(g, rows, measures, record)
       sizes[#sizes].reference = nil
     end
   end
-  local found = {bucket = '#' .. content:sub(1, 4), rest = content:sub(5), made = made_for(record, asked),
-                 sizes = sizes, worker = worker_of(record)}
+  local found = {bucket = '#' .. content:sub(1, 4), rest = content:sub(5), sizes = sizes, worker = worker,
+                 made = (embedded ~= '' and asked or '') .. ',' .. embedded}
   local own, usual, contents = unpack(redis.call('HMGET', checks, g, 'usual', found.bucket))
 
   usual = split(usual or '0', ' ')

@@ -2,7 +2,7 @@
 -- keys: leases requests picks terms contexts settled settled_order states counts
 
 -- Ends the lease of a pick, and removes the request that a repeated ask would be answered from.
--- Answers whether it was leased. `pick` is its entry in `picks`.
+-- Answers whether it was leased. `pick` is its entry in `picks` (keys.py).
 local function release(number, pick)
   local leased = redis.call('ZREM', leases, number) == 1
   if leased then

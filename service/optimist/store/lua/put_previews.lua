@@ -28,9 +28,8 @@ local g, position = batch_in(answer)
 if not g then
   return {'conflict', 'nothing of the batch of pick ' .. number .. ' counts: its samples were told before'}
 end
-local samples = tonumber(answer:match('"samples":(%d+)'))
-local rows = answer:match('"rows":(%d+)') + answer:match('"uncounted":(%d+)')
-local runs = runs_in(answer:match('"counted":"([%d ]*)"'))
+local counting, samples, uncounted, counted = answer:match('^%d+ %d+ (%d+) (%d+) %d+ %d+ %d (%d+)(.*)$')
+local rows, runs = counting + uncounted, runs_in(counted)
 
 -- Whether the sample at a place of the batch counts.
 local function counts_at(place)

@@ -1,6 +1,6 @@
 -- uses: prelude picks units
 -- keys: opening_lock counts leases picks terms expired_order decision
--- keys: generators states controls estimates units quarantined returned named_copies artefacts
+-- keys: generators states controls estimates units quarantined returned named_copies artefacts retractions acceptances
 -- args: held*
 
 -- held: the names of the estimates, mixtures and models that the caller has, whose contents are left out.
@@ -86,5 +86,6 @@ local function read_state(remembered, wants_all, wants_estimates)
   state[12] = mixes and read_artefact(unit_of('mixture', first), true) or {}
   state[13] = read_artefact(unit_of('model', first), false)
   state[14], state[15] = fact(unit_of('mixture', first), 'error'), fact(unit_of('routes', first), 'error')
+  state[16], state[17] = redis.call('XRANGE', retractions, '-', '+'), redis.call('XRANGE', acceptances, '-', '+')
   return state
 end

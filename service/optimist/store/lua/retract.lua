@@ -1,11 +1,12 @@
 -- uses: prelude units chunks retracted named_batch levels told forgetting
--- keys: log told decision units claims claimed_until checks named_copies quarantined fitted generators states returned counts
+-- keys: log told decision units claims claimed_until checks named_copies quarantined fitted generators states returned counts retractions
 -- args: until_then who reason kernels most channel experiment
 
 -- Retracts the named batch, or everything that the generator was told, with until_then only up to that position. The
--- retraction is an entry of the log itself. who, reason: as JSON. kernels: 1 where the first samples fix a part of one of
--- the metrics, which are fixed anew; 0 with until_then. most: how many single batches of an experiment may be retracted.
--- Answers the record, 1 if it was retracted before, 1 if a decision was dropped.
+-- retraction is an entry of the log itself, and has a record in `retractions`. kernels: 1 where the first samples fix a
+-- part of one of the metrics, which are fixed anew; 0 with until_then. most: how many single batches of an experiment may
+-- be retracted. Answers the record as fields and values, none where the generator has no batches; 1 if it was retracted
+-- before; 1 if a decision was dropped.
 
 local KEPT = 20000 -- the most entries that may follow until_then: they are counted
 local PAGE = 100
@@ -91,12 +92,12 @@ end
 -- What is retracted: `entry` and the samples and batches that leave the counts.
 local entry, lost_rows, lost_batches = nil, samples, batches
 if is_one then
-  local known = redis.call('HGET', counts, 'retracted_' .. g .. '_' .. at)
+  local known = retraction_of(g, at)
   if not known and at <= start then
-    known = redis.call('HGET', counts, 'retracted_' .. g .. '_' .. redis.call('HGET', counts, g .. ':restarted_by'))
+    known = retraction_of(g, redis.call('HGET', counts, g .. ':restarted_by'))
   end
   if known then
-    return {'ok', g, known, 1, 0}
+    return {'ok', entry_in(retractions, known), 1, 0}
   end
   entry = entry_at(g, at)
   local newest = newest_snapshot(g)
@@ -112,7 +113,8 @@ if is_one then
   lost_rows, lost_batches = tonumber(entry.rows), 1
 elseif batches == 0 or is_part and last <= start then
   local by = redis.call('HGET', counts, g .. ':restarted_by')
-  return {'ok', g, by and redis.call('HGET', counts, 'retracted_' .. g .. '_' .. by) or '', 1, 0}
+  local known = by and retraction_of(g, by)
+  return {'ok', known and entry_in(retractions, known) or {}, 1, 0}
 elseif is_part then
   if last < 1 or last > seq then
     return {'not-found', 'generator ' .. name .. ' has no batch at position ' .. last}
@@ -128,7 +130,7 @@ elseif is_part then
   local rows, found = counted_after(last)
   lost_rows, lost_batches = samples - rows, batches - found
   if lost_batches == 0 then
-    return {'ok', g, '', 1, 0}
+    return {'ok', {}, 1, 0}
   end
 end
 local first = is_one and at or 1
@@ -173,20 +175,21 @@ for _, label in ipairs(every) do
 end
 
 local own = seq + 1
-local record = string.format(
-  '{"seq":%d,"position":%d,"until":%d,"pick":%d,"samples":%d,"batches":%d,"who":%s,"when":%.6f,"reason":%s,"told":%d,"reopened":%s}',
-  own, is_one and at or 0, is_one and 0 or last or own, is_one and entry.pick or 0, lost_rows, lost_batches, who, now(),
-  reason, all_told, tostring(reopened))
-local digest = redis.sha1hex(record)
+local record = {'generator', g, 'seq', own, 'position', is_one and at or 0, 'until', is_one and 0 or last or own,
+                'pick', is_one and entry.pick or 0, 'samples', lost_rows, 'batches', lost_batches, 'who', who,
+                'when', string.format('%.6f', now()), 'reason', reason, 'told', all_told, 'reopened', tostring(reopened)}
+local digest = redis.sha1hex(table.concat(record, '\n'))
+record[#record + 1], record[#record + 2] = 'digest', digest
 chain = redis.sha1hex(chain:match(' (%x*)$') .. digest)
 samples, batches = samples - lost_rows, batches - lost_batches
 
 -- The first write is the one that Redis refuses when memory is full, so that it refuses all or nothing.
-redis.call('XADD', log .. ':' .. g, own .. '-0', 'retracts', record, 'digest', digest, 'chain', chain, 'bytes', bytes)
+redis.call('XADD', log .. ':' .. g, own .. '-0', 'retracts', 1, 'digest', digest, 'chain', chain, 'bytes', bytes)
+local id = redis.call('XADD', retractions, '*', unpack(record))
 local is_due = samples >= 2
 redis.call('HSET', counts, g .. ':seq', own, g .. ':samples', samples, g .. ':batches', batches,
   'chain_' .. g, own .. ' ' .. chain, g .. ':due_samples', is_due and samples or 0, g .. ':due_seq', is_due and own or 0,
-  g .. ':voids', own, 'retracted_' .. g .. '_' .. (is_one and at or own), record)
+  g .. ':voids', own, 'retracted_' .. g .. '_' .. (is_one and at or own), id)
 redis.call('HINCRBY', counts, g .. ':retracted', lost_rows)
 
 -- Whoever has made something of the batch must claim the generator anew, and begins from snapshot and log.
@@ -299,4 +302,4 @@ end
 
 changed()
 redis.call('PUBLISH', channel, experiment .. ' ' .. g .. ' ' .. own)
-return {'ok', g, record, 0, reopened and 1 or 0}
+return {'ok', entry_in(retractions, id), 0, reopened and 1 or 0}

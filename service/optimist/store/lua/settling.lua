@@ -38,7 +38,8 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
   if refused then
     return refused
   end
-  local g, slice, record = pick:match('^(%d+)\t[^\t]*\t([^\t]*)\t(.*)$')
+  local g, slice, worker, asked, prompts, record =
+    pick:match('^(%d+)\t[^\t]*\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t(.*)$')
   local deadline = redis.call('ZSCORE', leases, number)
   local late = not deadline or tonumber(deadline) <= now()
   local part = part_of(g, slice, rows)
@@ -46,12 +47,12 @@ local function settle(number, digest, rows, body, nonce, measures, channel, expe
     return repeated(number, pick, g, digest, rows, late, limit)
   end
   local found
-  found, refused = check(g, part.rows, measures, record)
+  found, refused = check(g, part.rows, measures, worker, asked)
   if refused then
     return refused
   end
   local answer, version, oddity =
-    accept(g, number, digest, part, body, record, late, channel, experiment, found,
+    accept(g, number, digest, part, body, late, channel, experiment, found, record, prompts,
       redis.call('HGET', contexts, number))
   -- A late batch takes its slice back, unless another pick has it by now. The indices that it has no rows for are handed
   -- out again.

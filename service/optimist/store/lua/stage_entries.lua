@@ -1,5 +1,5 @@
 -- other keys: staged
--- args: seconds keep_log entries*(seq pick rows digest chain bytes body record retracts prompts indices counted context)
+-- args: seconds keep_log entries*(seq pick rows digest chain bytes body record is_retraction prompts indices counted context)
 
 -- Adds entries to a log that is being imported, under a key that expires after `seconds`. Entries that it has already
 -- are skipped. keep_log: '1' if entries have records.
@@ -9,8 +9,8 @@ for _, new in ipairs(entries) do
   if tonumber(new.seq) > seen then
     local entry = {'pick', new.pick, 'rows', new.rows, 'digest', new.digest, 'chain', new.chain, 'bytes', new.bytes,
                    'body', new.body}
-    if new.retracts ~= '' then
-      entry = {'retracts', new.retracts, 'digest', new.digest, 'chain', new.chain, 'bytes', new.bytes}
+    if new.is_retraction == '1' then
+      entry = {'retracts', 1, 'digest', new.digest, 'chain', new.chain, 'bytes', new.bytes}
     elseif keep_log == '1' then
       entry[13], entry[14] = 'record', new.record
     end

@@ -1,3 +1,4 @@
+-- uses: retracted
 -- keys: told returned counts
 
 -- The indices of a generator's sequence that its batches were told with: `told:<g>` is a sorted set of disjoint
@@ -107,12 +108,10 @@ local function part_of(g, slice, rows)
   return {rows = count, uncounted = rows - count, indices = indices, counted = count < rows and counted or nil}
 end
 
--- The answer for a batch none of whose rows count, as JSON: that of a repeat.
+-- The answer for a batch none of whose rows count: that of a repeat.
 local function uncounted_answer(g, number, rows, late)
   local samples, batches = unpack(redis.call('HMGET', counts, g .. ':samples', g .. ':batches'))
-  return string.format(
-    '{"pick":%d,"generator":%d,"rows":0,"samples":%d,"batches":%d,"seq":0,"late":%s,"uncounted":%d}',
-    tonumber(number), tonumber(g), samples, batches, tostring(late), tonumber(rows))
+  return answer_of(number, g, 0, samples, batches, 0, late, rows, '')
 end
 
 local SLICES = 8192 -- as in state.py
