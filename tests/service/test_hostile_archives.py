@@ -68,6 +68,7 @@ def zeros(count: int) -> str:
 
 COUNTS = {"generator": 0, "seq": 1, "position": 0, "until": 1, "pick": 0, "samples": 0, "batches": 1, "told": 0}
 RETRACTION = COUNTS | {"who": "", "when": 1, "reason": "", "reopened": False, "digest": "0" * 40}
+ACCEPTANCE = {"generator": 0, "position": 1, "until": 1, "who": "", "when": 1, "reason": ""}
 A, ALL = "generators/0.json", "experiment.json"
 HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
     "400,000 slices": ({A: setting(returned=slices(400_000), handed=10**6)}, "expected at most 131,072 values"),
@@ -90,8 +91,8 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
     "told twice": ({A: setting(told=[[0, 5], [3, 8]])}, "not disjoint intervals in order"),
     "told out of order": ({A: setting(told=[[6, 8], [0, 5]])}, "not disjoint intervals in order"),
     "levels": ({A: setting(levels=[["0.0000", "0 1 1 1 1.000"]] * 16_385)}, "levels: expected at most 16384"),
-    "acceptances": ({A: setting(acceptances=[{}] * 1026)}, "acceptances: expected at most 1025"),
-    "no acceptances": ({A: setting(acceptances=[{}])}, "acceptances.0.generator: is required"),
+    "acceptances": ({A: setting(acceptances=[ACCEPTANCE] * 1026)}, "acceptances: expected at most 1025"),
+    "no acceptances": ({A: setting(acceptances=[{}])}, "acceptances.0.generator: expected a value"),
     "indices": (
         {"logs/1.json": lambda page: page[0].update(indices=[0] * (2**17 + 1))},
         "expected at most 131,072",

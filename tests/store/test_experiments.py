@@ -67,6 +67,8 @@ async def test_deleting_leaves_no_key_behind(store: Store, redis: Redis):
     for pick in (1, 3, 4):
         await settle(store, "one", pick, "digest", 5, b"body")
     await store.give_up("one", 2, "tired")
+    await store.accept_batch("one", pick=4)
+    await store.retract("one", pick=3)
     for key in ("key", "copy"):
         await store.append("one", 0, key, Contents("digest", 5, b"body", measures=Measures("ab" * 8, sizes=SIZES)))
     await open_picks(
