@@ -16,15 +16,20 @@ ROWS = 10_000
 REAL = 2_000
 """Real rows."""
 FREEDOM = 5.0
+SHAPE = 0.6
 FEW, SMALLEST, LARGEST = 0.03, 5.0, 10.0
+FEWER = 0.01
 LAWS: Mapping[str, Sizes] = {
     "lognormal": lambda rng, n: np.exp(0.8 * rng.standard_normal(n)),
     "Student": lambda rng, n: np.sqrt(FREEDOM / rng.chisquare(FREEDOM, n)),
     "Pareto": lambda rng, n: rng.pareto(3.0, n) + 1.0,
     "contaminated": lambda rng, n: np.where(rng.random(n) < FEW, rng.uniform(SMALLEST, LARGEST, n), 1.0),
+    "Weibull": lambda rng, n: rng.weibull(SHAPE, n),
+    "outlying": lambda rng, n: np.where(rng.random(n) < FEWER, 2.0 * rng.uniform(SMALLEST, LARGEST, n), 1.0),
 }
-"""The law of the sizes (n,) of rows: lognormal (σ 0.8), Student's (5 degrees of freedom), Pareto's (index 3), and rows
-of which 3 % are 5 to 10 times as large as the others."""
+"""The law of the sizes (n,) of rows: lognormal (σ 0.8), Student's (5 degrees of freedom), Pareto's (index 3), rows of
+which 3 % are 5 to 10 times as large as the others, Weibull's (shape 0.6), and rows of which 1 % are 10 to 20 times as
+large. By the last two no rule was chosen."""
 _VARIANCES = 1.0 / np.arange(1.0, DIMENSION + 1.0)
 _ROOTS = np.sqrt(_VARIANCES / _VARIANCES.mean())
 

@@ -25,7 +25,13 @@ RARE = np.random.default_rng(2).standard_exponential(N) ** 2
 REAL = np.random.default_rng(3).standard_exponential(50) ** 3
 
 
-def pair(gap: float, skewed: float | None, lower_is_better: bool = True, **fields: np.ndarray) -> list[Estimate]:
+def pair(
+    gap: float,
+    skewed: float | None,
+    lower_is_better: bool = True,
+    missing: tuple[float, float] = (1.0, 1.0),
+    **fields: np.ndarray,
+) -> list[Estimate]:
     """The second one is worse by `gap`; its rare rows have more influence than those of the first one."""
     sign = 1.0 if lower_is_better else -1.0
     rows = SHARED, SHARED + sign * 0.1 * RARE
@@ -37,10 +43,10 @@ def pair(gap: float, skewed: float | None, lower_is_better: bool = True, **field
             0.5,
             0.6,
             N,
-            pairing(row, N, skewness=skewed, reference=known if real.any() else None),
+            pairing(row, N, skewness=skewed, missing=lacks, reference=known if real.any() else None),
             lower_is_better,
         )
-        for value, row, known in zip((0.0, gap), rows, reference, strict=True)
+        for value, row, known, lacks in zip((0.0, gap), rows, reference, missing, strict=True)
     ]
 
 
@@ -74,6 +80,24 @@ def test_real_rows_speak_with_the_opposite_sign_and_half_as_much_with_the_same(g
     gamma = max(part * float(skewness(REAL)), float(skewness(RARE)) if gap < 0.0 else 0.0)
     widened = (plain[0] ** 2 - added) * (1.0 + rho * gamma / math.sqrt(N)) ** 2 + added
     assert errors(made) == pytest.approx([math.sqrt(widened)] * 2, rel=1e-4)
+
+
+def test_rows_that_both_may_lack_are_not_known_to_be_alike():
+    """Each one's factor counts, until the difference is known as little as that of independent generators."""
+    plain = errors(pair(0.1, None))
+    independent = math.hypot(0.6, 0.6)
+    assert 1.2 * 1.5 * plain[0] ** 2 < independent**2
+    assert errors(pair(0.1, None, missing=(1.2, 1.5))) == pytest.approx([math.sqrt(1.2 * 1.5) * plain[0]] * 2)
+    assert errors(pair(0.1, None, missing=(1.2, 1e6))) == pytest.approx([independent] * 2)
+    assert errors(pair(0.1, None, missing=(1.2, 1.5)), "selection") == errors(pair(0.1, None), "selection")
+
+
+def test_unrelated_generators_that_may_lack_rows_are_compared_as_independent_ones():
+    one, other = pair(0.1, None, missing=(3.0, 3.0))
+    assert one.pairing is not None
+    alone = replace(one, pairing=pairing(np.random.default_rng(9).standard_normal(N), N, missing=3.0))
+    assert Contrasts([alone, other]).against(0).rho[1] == 0.0
+    assert errors([alone, other]) == (math.hypot(0.6, 0.6),) * 2
 
 
 def told_by_rke(part: float) -> Estimate:
@@ -110,9 +134,10 @@ def test_rare_rows_widen_differences_of_rke_and_no_scores():
     assert seen == pytest.approx([plain[0], plain[1] * (1.0 + rho * abs(gamma) / math.sqrt(60))], rel=1e-5)
 
 
-def test_what_is_stored_has_the_skewness():
-    made = pair(0.1, 2.5)[0].pairing
+def test_what_is_stored_has_the_skewness_and_what_may_be_missing():
+    made = pair(0.1, 2.5, missing=(1.5, 1.0))[0].pairing
     assert made is not None
     assert Pairing.from_dict(made.to_dict()) == made
-    assert Pairing.from_dict(made.to_dict()).skewness == 2.5
+    assert (Pairing.from_dict(made.to_dict()).skewness, Pairing.from_dict(made.to_dict()).missing) == (2.5, 1.5)
     assert pairing(SHARED, N, skewness=math.inf).is_sound() is False
+    assert pairing(SHARED, N, missing=math.inf).is_sound() is False

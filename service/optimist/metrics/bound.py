@@ -179,6 +179,7 @@ def _pairing(found: Analysis) -> Pairing | None:
         systematic_stopping=found.systematic_stopping,
         systematic_sign=found.systematic_sign,
         skewness=found.skewness,
+        missing=found.missing,
         jackknife=() if found.jackknife is None or not found.jackknife.any() else tuple(found.jackknife.tolist()),
         reference=reference,
     )

@@ -182,6 +182,8 @@ class Pairing:
     by group; empty from fewer than 10 samples, where the metric makes none, and where all are 0."""
     skewness: float | None = None
     """`Analysis.skewness`; None: rare rows widen no difference."""
+    missing: float = 1.0
+    """`Analysis.missing`, at least 1: the factor of its sampling variance by rows that it may lack."""
     reference: NDArray[np.float32] | None = None
     """`Analysis.reference` (k,): what the choice of the reference adds to the variance of a difference; None: 0."""
 
@@ -190,7 +192,7 @@ class Pairing:
 
     def is_sound(self) -> bool:
         """True if every number may be stored; an influence may be NaN."""
-        numbers = [self.first_order, self.systematic_selection, self.systematic_stopping]
+        numbers = [self.first_order, self.systematic_selection, self.systematic_stopping, self.missing]
         numbers += history_array(self.history).ravel().tolist()
         numbers += [number for jackknife in self._jackknives for number in jackknife]
         numbers += [] if self.skewness is None else [self.skewness]
@@ -254,6 +256,8 @@ class Pairing:
             found["systematic_sign"] = self.systematic_sign
         if self.skewness is not None:
             found["skewness"] = self.skewness
+        if self.missing != 1.0:
+            found["missing"] = self.missing
         return found if self.reference is None else {**found, "reference": _packed(self.reference, "<f4")}
 
     @classmethod
@@ -276,6 +280,7 @@ class Pairing:
             history=StoredHistory(fields["history"], jackknives[1:], fields.get("past_influences", "")),
             jackknife=own[0] if own else (),
             skewness=fields.get("skewness"),
+            missing=fields.get("missing", 1.0),
             reference=_unpacked(fields["reference"], "<f4") if "reference" in fields else None,
         )
 

@@ -109,6 +109,7 @@ class Columns:
         is_skewed = [p.skewness is not None for p in self.pairings]
         self.is_skewed = np.array(is_skewed) if self.means is None else np.ones(len(is_skewed), bool)
         """True if rare rows widen differences."""
+        self.missing = np.array([p.missing for p in self.pairings])
 
     def by_sampling(self, base: int, stopping: bool) -> Sampled:
         """The variances by sampling of the estimates and of `base` in their differences, as if independent."""
@@ -184,6 +185,9 @@ def compared(columns: Columns, base: int, influences: Influences) -> Against:
         counted = np.minimum(_by_jackknives(columns.jackknives, columns.jackknives[base]), parts[1].own + parts[1].each)
         variances[1] = np.where(is_same, np.fmax(variances[1], counted), variances[1])
     variances[1] *= between.factors_by_rare_rows()
+    # Rows that both may lack say nothing of how alike the two are (decisions.md §3).
+    lacking = columns.missing * columns.missing[base] * variances[1]
+    variances[1] = np.fmax(variances[1], np.minimum(lacking, parts[1].own + parts[1].each))
     even = effective(rho, columns.first, columns.first[base], np.ones_like(rho))
     is_paired = rho != 0.0
     return Against(
@@ -314,7 +318,10 @@ class _Differences:
     def use_common_indices(self) -> None:
         """Put the differences and sampling variances in their places where one of the two lacks indices and ρ_L > 0.
 
-        D = e_a − e_b + λ_a u_a − λ_b u_b (`common_indices`). λ is made of the selection variances for both errors.
+        D = e_a − e_b + λ_a u_a − λ_b u_b (`common_indices`). How much larger an error to stop is than one to rank by,
+        and how large its systematic part, is known by the samples that each was told first, which are others here. So
+        the variance to stop is that to rank by, times the ratio of both errors of the two together, and systematic
+        parts with a sign have in common what the samples have.
         """
         columns, base, rho = self.columns, self.base, self.rho
         is_whole = columns.indices.are_whole
@@ -328,12 +335,16 @@ class _Differences:
             return
         m, r = self.common[at], rho[at]
         a, b = columns.indices.sides(self.influences, m, base, at)
-        # Of both kinds of errors at once (2, ·).
-        of_a, of_b = np.array([part.each[at] for part in self.parts]), np.array([part.own[at] for part in self.parts])
-        taken = weights(a, b, of_a[0], of_b[0], r, m)
+        select, stop = ((part.each[at], part.own[at]) for part in self.parts)
+        taken = weights(a, b, *select, r, m)
         self.difference[at] += columns.sign * (taken[0] * a.moved(m) - taken[1] * b.moved(m))
-        for variances, each in zip(self.variances, variance(a, b, of_a, of_b, r, m, taken), strict=True):
-            variances[at] = each
+        by_selection = variance(a, b, *select, r, m, taken)
+        self.variances[0][at] = by_selection
+        self.variances[1][at] = by_selection * sum(stop) / sum(select)
+        alike = r * m / np.sqrt(a.n * b.n)
+        for of, shared in zip((columns.selection, columns.stopping), self.shared, strict=True):
+            both = of.systematic[at] + of.systematic[base]
+            shared[at] = np.where(of.signed[at] * of.signed[base] > 0.0, alike * both, shared[at])
 
 
 def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:
