@@ -4,8 +4,8 @@
 
 Two generators at a time that are among `--generators`, which the threshold counts; scored in lockstep every 5 samples
 from 10 on, δ = 0.05. The row has, for pairs that are moved to the same score, the share that is told apart up to
-`--samples` of each with a floor of 10 and of 20, each with its one-sided 95 % lower limit; and for pairs as they are, the
-wrong answers and the mean of the samples of both until then. Independent streams first, then common ones.
+`--samples` of each with a floor of 10 and of 20, each with its one-sided 95 % lower limit; and for pairs as they are,
+the wrong answers and the mean of the samples of both until then. Independent streams first, then common ones.
 """
 
 from __future__ import annotations
