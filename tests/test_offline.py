@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import optimist
 from optimist.commands import app
+from optimist.records import codec
 from optimist_client.metrics import declared
 
 D = 4
@@ -45,7 +46,7 @@ def scored(*arguments: object) -> list[dict[str, Any]]:
 
 def agrees(found: dict[str, Any], estimate: optimist.Estimate) -> None:
     assert found["score"] == pytest.approx(estimate.score, rel=1e-12)
-    for name, value in estimate.to_dict().items():
+    for name, value in codec.plain(estimate).items():
         is_number = isinstance(value, float) or name == "bracket"
         assert found[name] == (pytest.approx(value, rel=1e-12) if is_number else value), name
 

@@ -12,7 +12,7 @@ from configs import config_of, experiment_of
 from redis import Redis
 
 from optimist.numerics.estimate import Estimate
-from optimist.records import HISTORY, ExperimentState, GeneratorState, UnitState
+from optimist.records import HISTORY, ExperimentState, GeneratorState, UnitState, codec
 from optimist.store import open_store
 from optimist.store.keys import experiment_key
 
@@ -59,7 +59,7 @@ async def write_long_experiment(redis_url: str, name: str, rounds: int, count: i
             seq=batches[g],
             due_samples=BATCH * batches[g],
             due_seq=batches[g],
-            units={"is": UnitState(batches[g], json.dumps(estimate(g, BATCH * batches[g]).to_dict()))},
+            units={"is": UnitState(batches[g], codec.encode(estimate(g, BATCH * batches[g])))},
         )
         for g, generator in enumerate(generators(count))
     ]
@@ -96,7 +96,7 @@ async def write_watched_experiment(redis_url: str, name: str, count: int) -> Non
             due_samples=BATCH * 120,
             due_seq=120,
             units={
-                label: UnitState(120, json.dumps(estimate(count - g if is_reversed else g, BATCH * 120).to_dict()))
+                label: UnitState(120, codec.encode(estimate(count - g if is_reversed else g, BATCH * 120)))
                 for label, is_reversed in ({"is": False} | WATCHED).items()
             },
         )

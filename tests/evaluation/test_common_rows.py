@@ -30,6 +30,7 @@ from optimist.numerics.pairing import (
     intervals_of,
     packed,
 )
+from optimist.records import codec
 from optimist_client import NotFoundError
 from optimist_client.config import ExperimentConfig
 from optimist_client.metrics import Metric
@@ -256,8 +257,8 @@ def test_the_history_is_at_due_counts_that_have_grown_and_lack_nothing():
     assert newest.variance == pytest.approx(variance, rel=1e-12)
     assert newest.systematic == -0.25
     kept = pairing(estimator.estimate())
-    assert Pairing.from_dict(kept.to_dict()) == kept
-    assert (Pairing.from_dict(kept.to_dict()).history, kept.systematic_sign) == (kept.history, -1)
+    assert codec.decode(Pairing, codec.encode(kept)) == kept
+    assert (codec.decode(Pairing, codec.encode(kept)).history, kept.systematic_sign) == (kept.history, -1)
 
 
 def test_with_the_default_growth_every_count_that_is_due_is_in_the_history():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
@@ -19,7 +18,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.routing.features import ContextMap, ContextSettings
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.numerics.routing.ridge import Moments, Regressions
-from optimist.records import LogEntry, RetractedLog, Retraction
+from optimist.records import LogEntry, RetractedLog, Retraction, codec
 from optimist.scoring.cached import CachedStatistic
 from optimist_client import tensors
 from optimist_client.metrics import Mean
@@ -79,7 +78,7 @@ def test_a_change_is_said_with_its_place_in_the_log_and_on_the_scale_of_the_metr
     assert change.pick == change.position + 1
     assert change.samples == 400 - change.position
     assert change.shift == pytest.approx(-4.0, abs=0.5)
-    assert Estimate.from_dict(json.loads(json.dumps(estimate.to_dict()))) == estimate
+    assert codec.decode(Estimate, codec.encode(estimate)) == estimate
     assert fed(told[:300]).estimate().change is None
 
 

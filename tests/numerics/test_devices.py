@@ -19,6 +19,7 @@ from optimist.metrics.devices import find_device
 from optimist.metrics.fid.reference import Reference
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Pairing, history_array
+from optimist.records import codec
 from optimist_client import FixError
 from optimist_client.metrics import find
 
@@ -85,7 +86,7 @@ def feed(estimator: StreamingEstimator, kind: str, batches: range) -> Estimate:
 
 
 def assert_close(one: Estimate, other: Estimate) -> None:
-    left, right = one.to_dict(), other.to_dict()
+    left, right = codec.plain(one), codec.plain(other)
     assert left.keys() == right.keys()
     assert_pairings_close(one.pairing, other.pairing)
     for name, value in left.items():

@@ -20,6 +20,7 @@ from optimist.metrics.vendi.score import VendiScore
 from optimist.metrics.vendi.spectrum import floored_at, log_vendi, weights_of
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.estimate import Estimate
+from optimist.records import codec
 
 ORDERS = [0.5, 1.0, 1.5]
 CASES = [
@@ -181,7 +182,7 @@ def test_a_snapshot_changes_no_bit(metric: str, order: float):
         estimate = estimator.estimate()
         assert estimate == unbroken.estimate()
         assert estimate.bracket is not None
-        assert Estimate.from_dict(estimate.to_dict()) == estimate
+        assert codec.decode(Estimate, codec.encode(estimate)) == estimate
 
 
 def test_a_large_population_is_found():

@@ -1,6 +1,5 @@
 """What the choice of a finite reference adds to the error of a difference."""
 
-import json
 import math
 
 import numpy as np
@@ -9,6 +8,7 @@ from paired_arms import correlated, estimate, pairing
 
 from optimist.numerics.pairing import Pairing
 from optimist.policies.contrasts import contrasts_of
+from optimist.records import codec
 
 ONE, OTHER = correlated(0.8)
 ROWS = np.random.default_rng(1).standard_normal((3, 256)).astype(np.float32) / 100
@@ -49,10 +49,9 @@ def test_without_the_same_rows_nothing_is_added(references):
 
 def test_it_is_stored_with_the_estimate():
     made = pairing(ONE, 100, reference=ROWS[0])
-    stored = json.loads(json.dumps(made.to_dict()))
-    again = Pairing.from_dict(stored)
+    again = codec.decode(Pairing, codec.encode(made))
     assert again.reference is not None
     np.testing.assert_array_equal(again.reference, ROWS[0])
     assert made.is_sound()
-    assert "reference" not in pairing(ONE, 100).to_dict()
+    assert pairing(ONE, 100).reference is None
     assert not pairing(ONE, 100, reference=np.array([np.nan, 1.0], np.float32)).is_sound()

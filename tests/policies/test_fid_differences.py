@@ -6,6 +6,7 @@ them are the same. The independent code decided by rounding there, so that its n
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import JACKKNIFE_HISTORY, Earlier, Pairing, jackknife_rows
 from optimist.numerics.skewness import skewness
 from optimist.policies.contrasts import contrasts_of
+from optimist.records import codec
 
 PAIRS = dict(np.load(Path(__file__).parents[1] / "data" / "fid_pairs.npz"))
 ROWS = [torch.from_numpy(PAIRS[f"rows_{name}"].astype(float)) for name in PAIRS["names"]]
@@ -164,11 +166,13 @@ def test_samples_told_out_of_order_have_no_jackknife():
 def test_the_newest_jackknives_are_kept_and_stored():
     found = told(ROWS[0], [3] * 16 + [40, 4, 4, 4, 4, 4, 4, 4, 4]).pairing
     assert found is not None
-    assert Pairing.from_dict(found.to_dict()) == found
+    assert codec.decode(Pairing, codec.encode(found)) == found
     assert found.is_sound()
     assert sum(bool(past.jackknife) for past in found.history) <= JACKKNIFE_HISTORY
+    stored = codec.plain(found)
+    stored["history"][0] = ""
     with pytest.raises(ValueError, match="at most"):
-        Pairing.from_dict({**found.to_dict(), "history": ""}).is_sound()
+        codec.decode(Pairing, json.dumps(stored)).is_sound()
 
 
 def test_without_a_jackknife_the_error_is_that_by_influences():

@@ -15,7 +15,7 @@ from optimist.numerics.mixture import Mixture
 from optimist.numerics.programme import Quadratic
 from optimist.policies import Arm, MixturePolicy, Ranges, Stopping
 from optimist.policies.mixture_policy import drawn, optimistic_weights, steepest
-from optimist.records import ExperimentState, GeneratorState, LogExtent, StoredArtefact
+from optimist.records import ExperimentState, GeneratorState, LogExtent, StoredArtefact, codec
 from optimist_client.goals import BestMixture
 from optimist_client.metrics import CMMD, FID, MMD, RKE
 
@@ -256,7 +256,7 @@ def test_picks_are_pure_and_never_of_a_paused_generator(
         return
     place = policy(name, tolerance).pick(arms, mixture, told, round_)
     assert arms[place].active
-    again = None if mixture is None else Mixture.from_dict(mixture.to_dict())
+    again = None if mixture is None else codec.decode(Mixture, codec.encode(mixture))
     assert policy(name, tolerance).pick(list(arms), again, told, round_) == place
     begun = [arm for arm in arms if arm.active and arm.batches + arm.pending_batches < 2]
     assert not begun or arms[place].batches + arms[place].pending_batches < 2 or arms[place].samples < 4

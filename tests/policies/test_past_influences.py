@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, Earlier, Pairing, joined, packed, parted, unpacked
 from optimist.policies.contrasts import Contrasts
 from optimist.policies.correlation import Influences
+from optimist.records import codec
 
 NOW, THEN = 0.5, 0.98
 SHORT, LONG = 40, 160
@@ -96,7 +98,7 @@ def test_one_that_is_not_known_leaves_none_to_store():
 def test_a_pairing_carries_them_through_json():
     made = runs()[1].pairing
     assert made is not None
-    again = Pairing.from_dict(made.to_dict())
+    again = codec.decode(Pairing, codec.encode(made))
     assert again == made
     assert again.history == made.history
     assert made.is_sound()
@@ -104,5 +106,7 @@ def test_a_pairing_carries_them_through_json():
     broken = np.frombuffer(past.influence, "<f2").copy()
     broken[3] = np.inf
     assert not replace(made, history=(past._replace(influence=broken.tobytes()),)).is_sound()
+    stored = codec.plain(made)
+    stored["history"][0] = ""
     with pytest.raises(ValueError, match="bytes of influences"):
-        Pairing.from_dict({**made.to_dict(), "history": ""}).is_sound()
+        codec.decode(Pairing, json.dumps(stored)).is_sound()

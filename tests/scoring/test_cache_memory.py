@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -11,7 +10,7 @@ import pytest
 from logs import moments_bound
 from made import Made, scoring, settled, until
 
-from optimist.records import LogEntry
+from optimist.records import LogEntry, codec
 from optimist.scoring import Scorer
 from optimist.scoring import task as task_module
 from optimist.scoring import tasks as tasks_module
@@ -40,7 +39,7 @@ async def estimates_of_the_whole_log(made: Made, generator: int) -> dict[int, st
     for entry in await made.store.read_log(made.name, generator, 0, max_entries=1000):
         step = whole.apply([entry])
         if step.scored is not None:
-            found[entry.seq] = json.dumps(step.scored.estimate.to_dict())
+            found[entry.seq] = codec.encode(step.scored.estimate)
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -14,7 +13,7 @@ from logs import KINDS, Kind, entry, log_of
 from safetensors.torch import load, save
 from torch import Tensor
 
-from optimist.records import LogEntry
+from optimist.records import LogEntry, codec
 from optimist.scoring.cached import DIGEST_BYTES, FORMAT, CachedStatistic
 from optimist_client import tensors
 
@@ -29,7 +28,7 @@ def apply(cached: CachedStatistic, entries: list[LogEntry], pages: Iterable[int]
             left = left[page:]
             assert step.unreadable == []
             if step.scored is not None:
-                made[step.scored.seq] = json.dumps(step.scored.estimate.to_dict())
+                made[step.scored.seq] = codec.encode(step.scored.estimate)
             if not left:
                 break
     return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from collections.abc import Mapping
 import pytest
 from logs import KINDS, log_of
 
+from optimist.records import codec
 from optimist.scoring import fairness
 from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.fairness import LONG, SHORT, FairQueue
@@ -185,4 +185,4 @@ def test_due_positions_before_the_newest_are_passed_over_and_change_no_estimate(
     assert len(every) == 30
     assert [scored.seq for scored in made] == [28, 30]
     for scored in made:
-        assert json.dumps(scored.estimate.to_dict()) == json.dumps(every[scored.seq].estimate.to_dict())
+        assert codec.encode(scored.estimate) == codec.encode(every[scored.seq].estimate)

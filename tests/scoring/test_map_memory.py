@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from made import Made, scoring, until
 from optimist.estimation.stored import question_of, stored_reference, unpack_kernels
 from optimist.metrics.feature_maps import GaussianFourier, Nystrom
 from optimist.metrics.fid.reference import Reference
-from optimist.records import GeneratorState
+from optimist.records import GeneratorState, codec
 from optimist.scoring import Scorer
 from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.experiments import bytes_of
@@ -93,7 +92,7 @@ async def estimates_of_the_whole_log(made: Made) -> dict[int, str]:
     for entry in await made.store.read_log(made.name, 0, 0, max_entries=1000):
         step = whole.apply([entry])
         if step.scored is not None:
-            found[entry.seq] = json.dumps(step.scored.estimate.to_dict())
+            found[entry.seq] = codec.encode(step.scored.estimate)
     return found
 
 

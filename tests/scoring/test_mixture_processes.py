@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from test_processes import scorer
 
 from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.question import Question
+from optimist.records import codec
 from optimist.scoring.cached import CachedStatistic
 from optimist.store import EmbeddedRedis
 from optimist_client.metrics import RKE, Gaussian
@@ -59,4 +59,4 @@ async def test_a_killed_scorer_is_taken_over_and_the_weights_are_those_of_the_lo
         cached = CachedStatistic(Question(RULE["metric"]).bound_for({"features": 4}), 0.0, paired=True)
         cached.apply([e for e in await made.store.read_log("x", ordinal, 0, max_entries=99) if e.seq <= part.seq])
         estimators[f"g{ordinal}"] = cached.estimator
-    assert json.loads(stored.payload) == json.loads(json.dumps(mixture_of(estimators).to_dict()))
+    assert stored.payload.decode() == codec.encode(mixture_of(estimators))

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, Pairing
-from optimist.records import LogEntry, RetractedLog
+from optimist.records import LogEntry, RetractedLog, codec
 from optimist.scoring.cached import DIGEST_BYTES, CachedStatistic
 from optimist_client import tensors
 
@@ -54,7 +54,7 @@ def apply(cached: CachedStatistic, log: Sequence[LogEntry], page: int, newest: i
     for at in range(0, len(log), page):
         scored = cached.apply(log[at : at + page], newest).scored
         if scored is not None:
-            made[scored.seq] = json.dumps(scored.estimate.to_dict())
+            made[scored.seq] = codec.encode(scored.estimate)
     return made
 
 
@@ -67,7 +67,7 @@ def _bits(tensor: Tensor) -> bytes:
 
 
 def pairing(stored: str) -> Pairing:
-    found = Estimate.from_dict(json.loads(stored)).pairing
+    found = codec.decode(Estimate, stored).pairing
     assert found is not None
     return found
 

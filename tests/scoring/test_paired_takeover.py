@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from logs import moments_bound
 from made import Made, scoring, settled
 
 from optimist.numerics.estimate import Estimate
+from optimist.records import codec
 from optimist.scoring.cached import CachedStatistic
 from optimist.store import EmbeddedRedis, open_store
 
@@ -38,9 +37,9 @@ async def test_scorers_that_follow_each_other_publish_the_same_history(make, ser
     for entry in await made.store.read_log(made.name, 0, 0, max_entries=1000):
         step = whole.apply([entry])
         if step.scored is not None:
-            expected[entry.seq] = json.dumps(step.scored.estimate.to_dict())
+            expected[entry.seq] = codec.encode(step.scored.estimate)
     assert published.items() <= expected.items()
-    pairing = Estimate.from_dict(json.loads(published[max(published)])).pairing
+    pairing = codec.decode(Estimate, published[max(published)]).pairing
     assert pairing is not None
     assert [past.samples // ROWS for past in pairing.history][:3] == [1, 3, 4]
     assert len(pairing.history) > 15

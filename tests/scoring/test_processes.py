@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -18,6 +17,7 @@ from logs import entry, moments_bound
 from made import Made, owner_of, settled, units_of, until
 from redis.asyncio import Redis
 
+from optimist.records import codec
 from optimist.scoring.cached import CachedStatistic
 from optimist.store import EmbeddedRedis
 from optimist_client.metrics import RKE, Gaussian, Vendi
@@ -74,7 +74,7 @@ async def test_a_process_paused_through_takeover_snapshot_and_trim_publishes_not
     told = [*batches(made, 10, 100, 0), *batches(made, 10, 100, 1), *batches(made, 40, 100, 2), *batches(made, 3, 5, 3)]
     step = whole.apply([entry(seq, {"features": rows}) for seq, rows in enumerate(told, start=1)])
     assert step.scored is not None
-    assert stored.generators[0].primary.estimate == json.dumps(step.scored.estimate.to_dict())
+    assert stored.generators[0].primary.estimate == codec.encode(step.scored.estimate)
 
 
 async def test_expensive_watched_metrics_of_one_namespace_leave_another_one_its_share(

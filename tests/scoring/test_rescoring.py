@@ -12,7 +12,7 @@ from logs import KINDS
 from made import Made, scoring, settled, until
 
 from optimist.numerics.estimate import Estimate
-from optimist.records import GeneratorState
+from optimist.records import GeneratorState, codec
 
 BIG = 40
 ABSURD = 1e29
@@ -57,7 +57,7 @@ async def test_one_absurd_batch_does_not_poison_an_experiment_for_good(make, kee
 async def _gone_wrong(made: Made) -> bool:
     state = await first(made)
     return bool(state.primary.scoring_error) or (
-        state.primary.estimate is not None and Estimate.from_dict(json.loads(state.primary.estimate)).score > 1e20
+        state.primary.estimate is not None and codec.decode(Estimate, state.primary.estimate).score > 1e20
     )
 
 

@@ -21,7 +21,7 @@ from optimist.estimation.question import Question
 from optimist.estimation.stored import metric_of
 from optimist.experiments.curves import curve_point
 from optimist.numerics.mixture import Mixture
-from optimist.records import Artefact, StoredArtefact, Unavailable
+from optimist.records import Artefact, StoredArtefact, Unavailable, codec
 from optimist.scoring import Scorer, statistic_set
 from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.mixture_job import MixtureJob
@@ -89,7 +89,7 @@ async def in_memory(
 
 
 async def is_exact(made: Made, stored: StoredArtefact, label: str | None = None) -> bool:
-    return json.loads(stored.payload) == json.loads(json.dumps((await in_memory(made, stored, label)).to_dict()))
+    return stored.payload.decode() == codec.encode(await in_memory(made, stored, label))
 
 
 async def scored(made: Made) -> None:
@@ -117,7 +117,7 @@ async def test_it_is_made_when_somebody_asks_and_equals_that_of_an_evaluation(ma
             assert (await made.store.state("x")).mixture is None
             found = await wanted(made)
             assert await is_exact(made, found)
-            mixture, shown = Mixture.from_dict(json.loads(found.payload)), evaluation.mixture()
+            mixture, shown = codec.decode(Mixture, found.payload), evaluation.mixture()
             assert [one.weight for one in shown.weights] == list(mixture.weights)
             assert (shown.score, shown.gain, shown.gain_standard_error) == (
                 mixture.score,
@@ -157,7 +157,7 @@ async def test_it_is_made_when_it_is_due_where_it_is_the_goal(make, server: Embe
             assert mixture is not None
             names.append(mixture.made)
             exact = await in_memory(made, mixture, published=policy != "ogd")
-            assert json.loads(mixture.payload) == json.loads(json.dumps(exact.to_dict()))
+            assert mixture.payload.decode() == codec.encode(exact)
         # A generator that joins is waited for, then taken up.
         await made.store.add_generator("x", "g3")
         assert not (await made.store.state("x")).is_mixture_ready

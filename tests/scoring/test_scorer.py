@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -19,7 +18,7 @@ from optimist.estimation.question import Question
 from optimist.experiments.goals.best import ForBest
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
-from optimist.records import ExperimentState, Snapshot, Unavailable
+from optimist.records import ExperimentState, Snapshot, Unavailable, codec
 from optimist.scoring.cached import SMALLEST_TAIL, CachedStatistic
 from optimist.scoring.scorer import Scorer
 from optimist.store import EmbeddedRedis, Store, open_store
@@ -74,7 +73,7 @@ async def test_scorers_in_turn_reach_the_numbers_of_the_whole_log(make, server: 
             step = whole.apply([entry])
             bodies[entry.seq] = whole.freeze()
             if step.scored is not None:
-                estimates[entry.seq] = json.dumps(step.scored.estimate.to_dict())
+                estimates[entry.seq] = codec.encode(step.scored.estimate)
         assert len(bodies) == 60
         for made, state in zip((kept, trimmed), of_both, strict=True):
             assert state.primary.estimate_seq == state.due_seq == max(estimates)
@@ -274,7 +273,7 @@ async def test_a_damaged_snapshot_is_never_scored_from(
             whole = CachedStatistic(moments_bound(), 0.0)
             step = whole.apply(await made.store.read_log("x", 0, 0, max_entries=1000))
             assert step.scored is not None
-            assert stored.generators[0].primary.estimate == json.dumps(step.scored.estimate.to_dict())
+            assert stored.generators[0].primary.estimate == codec.encode(step.scored.estimate)
             assert stored.generators[0].primary.scoring_error is None
             return
         stored = await settled(made, but=[0])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.programme import Quadratic
-from optimist.records import Artefact, ChainedExtent
+from optimist.records import Artefact, ChainedExtent, codec
 from optimist.store import MIXTURE, Store
 
 
@@ -25,7 +23,7 @@ async def put_mixture(store: Store, experiment: str, slack: float = 0.5, **weigh
     names = [g.name for g in stored.mixable]
     made = mixture(names, [g.samples for g in stored.mixable], [weights.get(name, 0.0) for name in names], slack)
     artefact = Artefact("mixture", label)
-    assert await store.put_artefact(experiment, artefact, json.dumps(made.to_dict()), claim.token, parts)
+    assert await store.put_artefact(experiment, artefact, codec.encode(made), claim.token, parts)
     found = await store.artefact(experiment, artefact)
     assert found is not None
     return found.made

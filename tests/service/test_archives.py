@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 import time
 import zipfile
@@ -25,6 +24,7 @@ from typer.testing import CliRunner
 from optimist.archive.file import Archive
 from optimist.commands import app
 from optimist.numerics.estimate import Estimate
+from optimist.records import codec
 from optimist.store import running_url
 from optimist_client import ConflictError, Experiment, FixError, NotFoundError, Optimist, StopError, UnreachableError
 from optimist_client.models import Report
@@ -341,7 +341,7 @@ def test_a_run_of_two_workers_is_replayed(client: Optimist, name: str, reference
     for generator in recorded:
         (unit,) = generator.units.values()
         assert unit.estimate is not None
-        close(again.estimates[generator.name][unit.estimate_position], Estimate.from_dict(json.loads(unit.estimate)))
+        close(again.estimates[generator.name][unit.estimate_position], codec.decode(Estimate, unit.estimate))
     counted = {name: {made.samples: made for made in by.values()} for name, by in again.estimates.items()}
     assert len({row.scored_samples for row in seen if row.score is not None}) > 5
     for row in seen:
@@ -357,7 +357,7 @@ def close(one: Estimate, two: Estimate) -> None:
     np.testing.assert_allclose(one.pairing.influence, two.pairing.influence, rtol=1e-6)
     assert [past.samples for past in one.pairing.history] == [past.samples for past in two.pairing.history]
     assert one.pairing.told == two.pairing.told
-    one_, two_ = (replace(each, pairing=None).to_dict() for each in (one, two))
+    one_, two_ = (codec.plain(replace(each, pairing=None)) for each in (one, two))
     assert one_.keys() == two_.keys()
     for field, value in one_.items():
         assert two_[field] == (pytest.approx(value, rel=1e-12) if isinstance(value, float) else value)

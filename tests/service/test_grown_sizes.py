@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from configs import config_of, experiment_of
 
@@ -11,7 +9,7 @@ from optimist.experiments.assignment import Assignment, MostOpen
 from optimist.experiments.slices import MOST_OPEN_ROWS, MOST_ROWS, grown_size
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
-from optimist.records import ExperimentState, GeneratorState, UnitState
+from optimist.records import ExperimentState, GeneratorState, UnitState, codec
 from optimist_client.models import AskRequest
 
 
@@ -40,7 +38,7 @@ def test_large_batches_do_not_grow():
 
 def size_of(**config: object) -> int:
     """The size of the next pick of an experiment whose generators have 4,000 samples each."""
-    made = json.dumps(Estimate(1.0, 1.0, 4000, 0.0, 2.0, 0.0, 1.0, 1.0).to_dict())
+    made = codec.encode(Estimate(1.0, 1.0, 4000, 0.0, 2.0, 0.0, 1.0, 1.0))
     generators = [
         GeneratorState(
             ordinal=place,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from typing import Any
@@ -13,7 +12,7 @@ from configs import config_of, experiment_of
 from optimist.experiments.report import report_of
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
-from optimist.records import ExperimentState, GeneratorState, UnitState
+from optimist.records import ExperimentState, GeneratorState, UnitState, codec
 from optimist_client.models import Report
 from optimist_client.models.decisions import about
 
@@ -33,7 +32,7 @@ def reported(values: dict[str, float], samples: int, error: float, after: int | 
             due_seq=samples // 5,
             units={
                 made.metric.shown_label: UnitState(
-                    samples // 5, json.dumps(estimate(value, error, samples, kind["metric"] == "is").to_dict())
+                    samples // 5, codec.encode(estimate(value, error, samples, kind["metric"] == "is"))
                 )
             },
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from optimist.experiments.report import contrast_of, report_of
 from optimist.experiments.state import PolicyState
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, Pairing
-from optimist.records import ExperimentState, GeneratorState, NotFound, UnitState
+from optimist.records import ExperimentState, GeneratorState, NotFound, UnitState, codec
 from optimist_client.models import DecisionInfo
 
 N = 100
@@ -43,7 +42,7 @@ def state_of(
     generators = [
         GeneratorState(
             ordinal=place, name=name, samples=N, batches=20, seq=20, due_samples=N, due_seq=20,
-            units={config.metric.shown_label: UnitState(20, made and json.dumps(made.to_dict()))},
+            units={config.metric.shown_label: UnitState(20, made and codec.encode(made))},
             state=(states or {}).get(name, "active"),
         )
         for place, (name, made) in enumerate(estimates.items())

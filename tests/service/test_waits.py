@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
@@ -11,7 +10,7 @@ from configs import config_of, experiment_of
 
 from optimist.experiments.state import LATE, PolicyState
 from optimist.numerics.estimate import Estimate
-from optimist.records import ExperimentState, GeneratorState, UnitState
+from optimist.records import ExperimentState, GeneratorState, UnitState, codec
 
 
 def state_of(
@@ -29,7 +28,7 @@ def state_of(
             seq=told,
             due_samples=5 * told,
             due_seq=told,
-            units={label: UnitState(known, json.dumps(_estimate(value, 5 * known).to_dict()) if known else None)},
+            units={label: UnitState(known, codec.encode(_estimate(value, 5 * known)) if known else None)},
         )
         for place, ((name, (told, known)), value) in enumerate(zip(made.items(), values, strict=True))
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from io import BytesIO
 from pathlib import Path
@@ -16,6 +15,7 @@ from replay import replay
 
 from optimist.archive.file import Archive
 from optimist.numerics.estimate import Estimate
+from optimist.records import codec
 from optimist_client import Experiment, Optimist, Report
 from optimist_client.metrics import FID, Mean, Nystrom, Vendi
 
@@ -145,7 +145,7 @@ def test_a_log_that_was_kept_is_replayed_by_every_metric(client: Optimist, name:
         for label in LABELS:
             by = known.units[label]
             assert by.estimate is not None
-            expected = Estimate.from_dict(json.loads(by.estimate))
+            expected = codec.decode(Estimate, by.estimate)
             made = again.watched[label][known.name][by.estimate_position]
             assert made.samples == expected.samples
             assert (made.score, made.stopping_error) == pytest.approx(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from itertools import pairwise
@@ -29,6 +28,7 @@ from optimist.records import (
     GeneratorState,
     KeptLevel,
     LogEntry,
+    codec,
 )
 from optimist.settings import Settings
 from optimist.store import Store
@@ -220,7 +220,7 @@ def _check(experiment: Experiment, stored: ExperimentState) -> None:
 
 def _is_sound(text: str, generator: GeneratorState) -> bool:
     """Whether an estimate is one that a scorer could have made of a generator's samples."""
-    found = Estimate.from_dict(json.loads(text))
+    found = codec.decode(Estimate, text)
     pairing = found.pairing
     return (
         found.is_sound()

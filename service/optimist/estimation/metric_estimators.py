@@ -24,6 +24,7 @@ from optimist.numerics.pairing import LARGEST_INDEX
 from optimist.numerics.routing.model import RouteModel
 from optimist.numerics.routing.prompts import RoutedPrompt, RoutedRows
 from optimist.policies import LEAST_SAMPLES
+from optimist.records import codec
 from optimist_client.errors import FixError
 
 Start = int | Literal["next"] | None
@@ -199,7 +200,7 @@ class MetricEstimators:
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """The whole state for `restore`: values for JSON, and arrays."""
         known: dict[str, Any] = {"begun": bool(self._estimators)}
-        known["estimates"] = [estimate and estimate.to_dict() for estimate in self.estimates.values()]
+        known["estimates"] = [estimate and codec.encode(estimate) for estimate in self.estimates.values()]
         arrays: Arrays = {}
         if self._estimators:
             arrays["fitted"] = np.frombuffer(pack_kernels(self._asked, self.question), np.uint8)
@@ -221,7 +222,7 @@ class MetricEstimators:
 
         Raises KeyError or ValueError for the state of others.
         """
-        estimates = [fields and Estimate.from_dict(fields) for fields in known["estimates"]]
+        estimates = [text and codec.decode(Estimate, text) for text in known["estimates"]]
         self.estimates = dict(zip(self.estimates, estimates, strict=True))
         if known["begun"]:
             self.question = unpack_kernels(self._asked, arrays["fitted"].tobytes())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +12,7 @@ from optimist.policies import shown_mixture
 from optimist.policies.arms import rivals
 from optimist.policies.reports import contrasts_from_best, metric_facts, standing_of
 from optimist.policies.stopping import Stopping
-from optimist.records import GeneratorState, StoredArtefact, extents, is_outgrown
+from optimist.records import GeneratorState, StoredArtefact, codec, extents, is_outgrown
 from optimist_client import models
 from optimist_client.metrics import Metric
 from optimist_client.models import Routes, WatchedReport
@@ -98,7 +97,7 @@ class KnownMixture:
         """
         if stored is None or (known is not None and known.stored.made == stored.made):
             return None if stored is None else known
-        return cls(stored, Mixture.from_dict(json.loads(stored.payload)))
+        return cls(stored, codec.decode(Mixture, stored.payload))
 
 
 def mixture_of(

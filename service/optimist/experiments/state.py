@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
@@ -23,6 +22,7 @@ from optimist.records import (
     OpenPick,
     Settled,
     UnitState,
+    codec,
 )
 from optimist_client.models import AnomalousBatches, AskRequest, DecisionInfo, Experiment, ExperimentConfig, Pick, State
 
@@ -400,6 +400,6 @@ def _parsed(generators: Sequence[GeneratorState], known: PolicyState | None) -> 
     for place, generator in enumerate(generators):
         for label, unit in generator.units.items():
             if (text := unit.estimate) and text not in parsed:
-                parsed[text] = Estimate.from_dict(json.loads(text))
+                parsed[text] = codec.decode(Estimate, text)
             found.setdefault(label, [None] * len(generators))[place] = parsed[text] if text else None
     return found

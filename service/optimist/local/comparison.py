@@ -16,6 +16,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, Stopping, shown_mixture
 from optimist.policies.contrasts import contrasts_among, described, pointwise
 from optimist.policies.reports import score_and_interval
+from optimist.records import codec
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
 from optimist_client.models import Contrast, Mixture
@@ -59,7 +60,7 @@ class Comparison:
             {
                 "name": name,
                 "score": one.score,
-                **{key: value for key, value in one.to_dict().items() if key != "pairing"},
+                **{key: value for key, value in codec.plain(one).items() if key != "pairing"},
             }
             for name, one in self.estimates.items()
         ]

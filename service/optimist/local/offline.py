@@ -20,6 +20,7 @@ from optimist.local.single import score
 from optimist.numerics.batches import as_matrices, check_batch, check_rows
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.real_data import RealData, check_definite, check_moments
+from optimist.records import codec
 from optimist_client.errors import FixError
 from optimist_client.files import Arrays, read_arrays
 from optimist_client.metrics import Metric
@@ -41,9 +42,9 @@ class FileScore:
     """The estimates by the further metrics, by label."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: those of `Estimate.to_dict`, on its scale, and `score` on the natural one."""
-        fields = {**self.estimate.to_dict(), "bandwidths": dict(self.bandwidths)}
-        watched = {label: {"score": one.score, **one.to_dict()} for label, one in self.watched.items()}
+        """Plain values for JSON: those of the estimate, on its scale, and `score` on the natural one."""
+        fields = {**codec.plain(self.estimate), "bandwidths": dict(self.bandwidths)}
+        watched = {label: {"score": one.score, **codec.plain(one)} for label, one in self.watched.items()}
         known = {"name": self.name, "file": str(self.file), "score": self.estimate.score, **fields}
         return known | ({"watched": watched} if watched else {})
 

@@ -32,7 +32,7 @@ from optimist.numerics.plausibility import Plausibility
 from optimist.numerics.routing.model import RouteModel
 from optimist.policies import Arm, Decision, contrast, optimistic, shown_mixture
 from optimist.policies.stopping import FEWEST_SAMPLES
-from optimist.records import Acceptance, GeneratorState, LogExtent, StoredArtefact
+from optimist.records import Acceptance, GeneratorState, LogExtent, StoredArtefact, codec
 from optimist_client import models
 from optimist_client.errors import FixError, NotFoundError
 from optimist_client.metrics import Metric
@@ -270,7 +270,7 @@ class Session(Readings):
             ],
             "plausibility": self._plausibility.state(),
             "scales": self._scales.state(),
-            "mixture": mixture and mixture.to_dict(),
+            "mixture": mixture and codec.encode(mixture),
             "mixed": stored.mixture and [[ordinal, *part] for ordinal, part in stored.mixture.parts.items()],
             "routed": stored.model and [[ordinal, *part] for ordinal, part in stored.model.parts.items()],
         }
@@ -323,7 +323,7 @@ class Session(Readings):
         self._take_estimates()
         if known["mixture"] is not None:
             parts = {ordinal: LogExtent(seq, samples) for ordinal, seq, samples in known["mixed"]}
-            self._put_mixture(Mixture.from_dict(known["mixture"]), parts)
+            self._put_mixture(codec.decode(Mixture, known["mixture"]), parts)
         if known["routed"] is not None:
             parts = {ordinal: LogExtent(seq, samples) for ordinal, seq, samples in known["routed"]}
             self._put_model(RouteModel.unpack(arrays["model"].tobytes()), parts)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from optimist.numerics.estimate import natural
 
@@ -25,10 +24,6 @@ class Mode:
     samples: tuple[Shown, ...]
     """The samples of the largest u(x) = vᵀφ(x), which is their weight, −1 … 1, descending."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class PromptGroup:
@@ -45,7 +40,3 @@ class PromptGroup:
     def score(self) -> float:
         """Vendi_α of K_X ⊙ vvᵀ: how many kinds of output the group's prompts get."""
         return natural(self.log_score, "log")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, with `score`."""
-        return {**asdict(self), "score": self.score}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from optimist.numerics.pairing import Pairing
+from optimist.records import codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class Change:
 Scale = Literal["linear", "log"]
 
 
+@codec.record
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A generator's score after `samples` samples, with the interval of one bound.
@@ -105,35 +106,6 @@ class Estimate:
             and not any(math.isnan(number) for number in (self.lower, self.upper, self.optimistic))
             and (self.pairing is None or self.pairing.is_sound())
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, infinite bounds as None (JSON has no infinity). What is as usual is left out."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        fields |= {name: None for name in ("lower", "upper", "optimistic") if not math.isfinite(fields[name])}
-        fields |= {name: list(value) for name, value in fields.items() if isinstance(value, tuple)}
-        if self.pairing is not None:
-            fields["pairing"] = self.pairing.to_dict()
-        if self.change is not None:
-            fields["change"] = asdict(self.change)
-        return {name: value for name, value in fields.items() if name not in _USUAL or value != _USUAL[name]}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Estimate:
-        """The inverse of `to_dict`: a missing bound is infinite again. Fields of later versions are ignored."""
-        known = {name: value for name, value in fields.items() if name in cls.__slots__}
-        known["lower"] = -math.inf if known["lower"] is None else known["lower"]
-        known["upper"] = math.inf if known["upper"] is None else known["upper"]
-        if known["optimistic"] is None:
-            known["optimistic"] = known["lower"] if known["lower_is_better"] else known["upper"]
-        known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
-        if "change" in known:
-            known["change"] = Change(**known["change"])
-        if "pairing" in known:
-            known["pairing"] = Pairing.from_dict(known["pairing"])
-        return cls(**known)
-
-
-_USUAL = {"floor": 0.0, "strict": False, **dict.fromkeys(("bracket", "pairing", "value_skewness", "change"))}
 
 
 def natural(value: float, scale: Scale, floor: float | None = 0.0) -> float:

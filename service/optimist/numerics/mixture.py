@@ -7,9 +7,7 @@ square of that error, as the loss is curved: `Improvement` takes the curvature i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -201,18 +199,3 @@ class Mixture:
             and all(0.0 <= weight <= 1.0 for weight in self.weights)
             and abs(sum(self.weights) - 1.0) < 1e-9
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        tuples = {name: list(value) for name, value in fields.items() if isinstance(value, tuple)}
-        return fields | tuples | {"model": self.model.to_dict()}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Mixture:
-        """The inverse of `to_dict`. Fields of later versions are ignored."""
-        known = {name: value for name, value in fields.items() if name in cls.__dataclass_fields__}
-        known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
-        known["bounds"] = tuple((z, bound) for z, bound in fields.get("bounds", ()))
-        known["model"] = Quadratic.from_dict(fields["model"])
-        return cls(**known)

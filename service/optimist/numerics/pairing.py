@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import math
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, overload
+from typing import Annotated, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import PlainSerializer, PlainValidator
 
+from optimist.records import codec
 from optimist_client.errors import FixError
 
 _DTYPE = np.dtype("<f2")
@@ -123,17 +125,32 @@ class Earlier(NamedTuple):
 
 
 class StoredHistory(Sequence[Earlier]):
-    """A history as `Pairing.to_dict` has it, unpacked once somebody looks at it: most picks need none of it."""
+    """A history as it is stored, unpacked once somebody looks at it: most picks need none of it.
 
-    def __init__(self, numbers: str, jackknives: NDArray[np.float64], influences: str) -> None:
-        """numbers, influences: as base64."""
-        self._stored = numbers, jackknives, influences
+    That are three texts in base64: the numbers of its estimates (k, 5), the jackknives of its newest ones (≤ 8, 10),
+    zeros for none, and the influences, one after the other. What is no history is found when it is needed, by
+    `Pairing.is_sound` at the latest (FixError).
+    """
+
+    def __init__(self, stored: Sequence[str]) -> None:
+        self._stored = stored
+
+    @staticmethod
+    def stored(history: Sequence[Earlier]) -> list[str]:
+        """A history as the constructor takes it."""
+        jackknives = jackknife_array([past.jackknife for past in history[-JACKKNIFE_HISTORY:]])
+        arrays = (
+            _packed(array, "<f8")
+            for array in (history_array(history), jackknives[: jackknives.any() * len(jackknives)])
+        )
+        return [*arrays, b2a_base64(joined([past.influence for past in history]), newline=False).decode()]
 
     @cached_property
     def _known(self) -> tuple[Earlier, ...]:
         numbers, jackknives, influences = self._stored
         rows = _unpacked(numbers, "<f8").reshape(-1, HISTORY_NUMBERS)
-        return tuple(history_of(rows, jackknives, a2b_base64(influences)))
+        known = _unpacked(jackknives, "<f8").reshape(-1, JACKKNIFE_GROUPS)
+        return tuple(history_of(rows, known, a2b_base64(influences)))
 
     def __len__(self) -> int:
         return len(self._known)
@@ -149,6 +166,19 @@ class StoredHistory(Sequence[Earlier]):
         return isinstance(other, Sequence) and self._known == tuple(other)
 
 
+def _packed(array: NDArray[Any], dtype: str = "<f4") -> str:
+    return b2a_base64(array.astype(dtype).tobytes(), newline=False).decode()
+
+
+def _unpacked(text: str, dtype: str = "<f4") -> NDArray[Any]:
+    return np.frombuffer(a2b_base64(text), dtype)
+
+
+Influences = Annotated[NDArray[np.float32], PlainValidator(_unpacked), PlainSerializer(_packed)]
+"""Numbers that a record has as base64 of little-endian float32."""
+History = Annotated[Sequence[Earlier], PlainValidator(StoredHistory), PlainSerializer(StoredHistory.stored)]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairing:
     """The part of an estimate that is needed to compare it with others by index.
@@ -156,7 +186,7 @@ class Pairing:
     All of it belongs to the estimate's own position in the log, so that the same log gives the same numbers.
     """
 
-    influence: NDArray[np.float32]
+    influence: Influences
     """Influence of the samples of the first indices on the value, linearised at this estimate, of as many as rows are
     kept (`most_common`); NaN where it has no sample of the index. An additive constant has no meaning."""
     first_order: float
@@ -170,12 +200,12 @@ class Pairing:
     told: tuple[int, ...] = ()
     """The indices of its samples, as the start and the end of each interval, ascending: (0, n) if none of n samples is
     missing or has no index. Of more than 64 intervals these are the first and the newest."""
-    later: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    later: Influences = field(default_factory=lambda: np.zeros(0, np.float32))
     """Influence, up to the same constant, of those of the newest 256 samples whose indices are beyond those of
     `influence`, by index."""
     later_told: tuple[int, ...] = ()
     """The indices of `later`, as the start and the end of each interval."""
-    history: Sequence[Earlier] = ()
+    history: History = ()
     """Earlier estimates at counts that depend on nothing else, by samples."""
     jackknife: tuple[float, ...] = ()
     """Deviations of the estimates without each of the 10 groups of the first `jackknife_rows` samples from their mean,
@@ -184,11 +214,11 @@ class Pairing:
     """`Analysis.skewness`; None: rare rows widen no difference."""
     missing: float = 1.0
     """`Analysis.missing`, at least 1: the factor of its sampling variance by rows that it may lack."""
-    reference: NDArray[np.float32] | None = None
+    reference: Influences | None = None
     """`Analysis.reference` (k,): what the choice of the reference adds to the variance of a difference; None: 0."""
 
     def __eq__(self, other: object) -> bool:
-        return self.to_dict() == other.to_dict() if isinstance(other, Pairing) else NotImplemented
+        return codec.encode(self) == codec.encode(other) if isinstance(other, Pairing) else NotImplemented
 
     def is_sound(self) -> bool:
         """True if every number may be stored; an influence may be NaN."""
@@ -197,7 +227,7 @@ class Pairing:
         numbers += [number for jackknife in self._jackknives for number in jackknife]
         numbers += [] if self.skewness is None else [self.skewness]
         infinite = bool(np.isinf(self.influence).any()) or not bool(np.isfinite(self.later).all())
-        infinite |= not are_finite(self._past_influences)
+        infinite |= not are_finite(joined([past.influence for past in self.history]))
         return all(map(math.isfinite, numbers)) and not infinite and bool(np.isfinite(self.reference_values).all())
 
     def could_be_of(self, samples: int) -> bool:
@@ -223,66 +253,10 @@ class Pairing:
         return [self.jackknife, *(past.jackknife for past in self.history[-JACKKNIFE_HISTORY:])]
 
     @property
-    def _past_influences(self) -> bytes:
-        """The influences of the history, one after the other; empty if one is not known."""
-        return joined([past.influence for past in self.history])
-
-    @property
     def reference_values(self) -> NDArray[np.float32]:
         """`reference`, or no values."""
         return np.zeros(0, np.float32) if self.reference is None else self.reference
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: arrays as base64 of little-endian float16 (past_influences), float32 (influence,
-        reference) and float64 (all others).
-
-        The history is (k, 5); `past_influences` are its own, one after the other. `jackknives` are its newest ones
-        after the estimate's own, (≤ 9, 10), zeros for none.
-        """
-        found = {
-            "influence": _packed(self.influence, "<f4"),
-            "first_order": self.first_order,
-            "systematic": [self.systematic_selection, self.systematic_stopping],
-            "told": list(self.told),
-            "history": _packed(history_array(self.history), "<f8"),
-        }
-        if len(self.later):
-            found |= {"later": _packed(self.later, "<f4"), "later_told": list(self.later_told)}
-        if influences := self._past_influences:
-            found["past_influences"] = b2a_base64(influences, newline=False).decode()
-        if any(self._jackknives):
-            found["jackknives"] = _packed(jackknife_array(self._jackknives), "<f8")
-        if self.systematic_sign:
-            found["systematic_sign"] = self.systematic_sign
-        if self.skewness is not None:
-            found["skewness"] = self.skewness
-        if self.missing != 1.0:
-            found["missing"] = self.missing
-        return found if self.reference is None else {**found, "reference": _packed(self.reference, "<f4")}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Pairing:
-        """The inverse of `to_dict`. Fields of later versions are ignored; a history that is no history is found when it
-        is needed, by `is_sound` at the latest (FixError).
-        """
-        selection, stopping = fields["systematic"]
-        jackknives = _unpacked(fields.get("jackknives", ""), "<f8").reshape(-1, JACKKNIFE_GROUPS)
-        own = jackknife_tuples(jackknives[:1])
-        return cls(
-            influence=_unpacked(fields["influence"], "<f4"),
-            first_order=fields["first_order"],
-            systematic_selection=selection,
-            systematic_stopping=stopping,
-            systematic_sign=fields.get("systematic_sign", 0),
-            told=tuple(fields["told"]),
-            later=_unpacked(fields.get("later", ""), "<f4"),
-            later_told=tuple(fields.get("later_told", ())),
-            history=StoredHistory(fields["history"], jackknives[1:], fields.get("past_influences", "")),
-            jackknife=own[0] if own else (),
-            skewness=fields.get("skewness"),
-            missing=fields.get("missing", 1.0),
-            reference=_unpacked(fields["reference"], "<f4") if "reference" in fields else None,
-        )
 
 
 def intervals_of(indices: Sequence[int]) -> tuple[int, ...]:
@@ -331,11 +305,3 @@ def jackknife_array(jackknives: Sequence[tuple[float, ...]]) -> NDArray[np.float
 def jackknife_tuples(rows: NDArray[np.float64]) -> list[tuple[float, ...]]:
     """The inverse of `jackknife_array`."""
     return [tuple(row.tolist()) if row.any() else () for row in rows]
-
-
-def _packed(array: NDArray[Any], dtype: str) -> str:
-    return b2a_base64(array.astype(dtype).tobytes(), newline=False).decode()
-
-
-def _unpacked(text: str, dtype: str) -> NDArray[Any]:
-    return np.frombuffer(a2b_base64(text), dtype)

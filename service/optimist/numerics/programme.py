@@ -8,21 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import PlainSerializer, PlainValidator
 
 Floats = NDArray[np.float64]
+StoredFloats = Annotated[Floats, PlainValidator(np.array), PlainSerializer(np.ndarray.tolist)]
+"""Numbers that a record has as lists."""
 
 
 @dataclass(frozen=True, eq=False)
 class Quadratic:
     """L(α) = αᵀKα + fᵀα + c of weights α (G,) that are at least 0 and sum to 1."""
 
-    matrix: Floats
+    matrix: StoredFloats
     """K (G, G), symmetric."""
-    linear: Floats
+    linear: StoredFloats
     """f (G,)."""
     constant: float = 0.0
 
@@ -38,15 +41,6 @@ class Quadratic:
         """The loss of mixtures of the generators in these places alone."""
         chosen = np.asarray(places, dtype=np.int64)
         return Quadratic(self.matrix[np.ix_(chosen, chosen)], self.linear[chosen], self.constant)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"matrix": self.matrix.tolist(), "linear": self.linear.tolist(), "constant": self.constant}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Quadratic:
-        """The inverse of `to_dict`."""
-        return cls(np.array(fields["matrix"]), np.array(fields["linear"]), fields["constant"])
 
 
 EXACT = 10

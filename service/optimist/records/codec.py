@@ -6,11 +6,12 @@ comes back as it was. In Redis a record whose fields scripts know is an entry of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, with_config
 
 Record = TypeVar("Record")
 LARGEST = 2**48
@@ -21,9 +22,36 @@ Moment = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 """Unix seconds of Redis's clock."""
 
 
+Kind = TypeVar("Kind", bound=type)
+
+
+def record(kind: Kind) -> Kind:
+    """Decorates a dataclass whose infinite numbers are written as texts, as JSON has none."""
+    return with_config(ConfigDict(ser_json_inf_nan="strings"))(kind)
+
+
+_INFINITE = (math.inf, -math.inf)
+
+
 @cache
 def _adapter(kind: type[Record]) -> TypeAdapter[Record]:
     return TypeAdapter(kind)
+
+
+def encode(record: Any) -> str:
+    """The record as JSON."""
+    return _adapter(type(record)).dump_json(record).decode()
+
+
+def decode(kind: type[Record], text: str | bytes) -> Record:
+    """The inverse of `encode`; fields that the class does not know are ignored. Raises ValueError for another text."""
+    return _adapter(kind).validate_json(text)
+
+
+def plain(record: Any) -> Any:
+    """The fields of the record as values that JSON can represent; an infinite number is None."""
+    found = _adapter(type(record)).dump_python(record, mode="json")
+    return {name: None if value in _INFINITE else value for name, value in found.items()}
 
 
 def from_entry(kind: type[Record], entry: Sequence[bytes]) -> Record:

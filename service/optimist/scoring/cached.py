@@ -181,9 +181,10 @@ class CachedStatistic:
             samples=self._estimator.statistic.samples,
             position=self.seq,
             modes=[
-                ModeInfo.model_validate(mode.to_dict()) for mode in self._estimator.modes(SHOWN_MODES, SHOWN_SAMPLES)
+                ModeInfo.model_validate(mode, from_attributes=True)
+                for mode in self._estimator.modes(SHOWN_MODES, SHOWN_SAMPLES)
             ],
-            prompt_groups=[PromptGroupInfo.model_validate(group.to_dict()) for group in groups],
+            prompt_groups=[PromptGroupInfo.model_validate(group, from_attributes=True) for group in groups],
         )
 
     def freeze(self) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.curves import curve_point
 from optimist.insight.metrics import SCORING_SECONDS
-from optimist.records import Artefact, GeneratorState
+from optimist.records import Artefact, GeneratorState, codec
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
 from optimist.scoring.statistic_set import StatisticLock, StatisticSet, parts_of
@@ -28,7 +27,7 @@ class _Made(NamedTuple):
 
 def _made(estimators: Mapping[str, StreamingEstimator], experiment: ScoredExperiment) -> _Made:
     mixture = mixture_of(estimators, experiment.published)
-    return _Made(json.dumps(mixture.to_dict(), allow_nan=False), curve_point(mixture, experiment.delta))
+    return _Made(codec.encode(mixture), curve_point(mixture, experiment.delta))
 
 
 class MixtureJob:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from optimist.insight.metrics import QUARANTINED, SCORING_SECONDS, SNAPSHOTS
-from optimist.records import Artefact, ChainedExtent, CorruptData, LogEntry, LogGap, RetractedLog, Superseded
+from optimist.records import Artefact, ChainedExtent, CorruptData, LogEntry, LogGap, RetractedLog, Superseded, codec
 from optimist.scoring.cached import CachedStatistic, Scored, Step
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.task import GeneratorTask
@@ -145,7 +145,7 @@ class ScoreJob:
 
     async def _publish(self, scored: Scored) -> None:
         SCORING_SECONDS.labels(self._experiment.bound.metric.name, scored.kind).observe(scored.seconds)
-        payload = json.dumps(scored.estimate.to_dict(), allow_nan=False)
+        payload = codec.encode(scored.estimate)
         point = json.dumps(scored.estimate.point, separators=(",", ":"))
         await self._store.put_estimate(
             *(*self._task.place, scored.seq, payload, self._task.token),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from optimist.metrics.implementations import Setting, make_bound, make_metric
 from optimist.metrics.mean import CONTRADICTED, GRID, Betting, ConfidenceSequence, EmpiricalBernstein
+from optimist.records import codec
 from optimist_client.metrics import Mean, WinRate
 
 KINDS = (EmpiricalBernstein, Betting)
@@ -136,8 +137,8 @@ def test_estimates_have_strict_intervals_and_standard_errors(bound: str):
     assert (estimate.value, estimate.standard_error) == (plain.value, plain.standard_error)
     assert estimate.lower < plain.lower < plain.upper < estimate.upper
     assert estimate.optimistic == estimate.lower
-    assert type(estimate).from_dict(estimate.to_dict()) == estimate
-    assert "strict" not in plain.to_dict()
+    assert codec.decode(type(estimate), codec.encode(estimate)) == estimate
+    assert not plain.strict
     statistic.update(torch.full((6000, 1), 2.0, dtype=torch.float64))
     changed = made.estimate(statistic)
     assert CONTRADICTED in changed.warnings

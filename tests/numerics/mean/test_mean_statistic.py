@@ -18,6 +18,7 @@ from optimist.metrics.mean import MeanScore, step_of
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON
 from optimist.policies.contrasts import Contrasts
+from optimist.records import codec
 from optimist_client.metrics import Mean, WinRate
 
 NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40)
@@ -61,7 +62,7 @@ def test_the_skewness_is_that_of_the_values_and_0_where_there_is_none():
     expected = (deviations**3).mean() / (deviations**2).mean() ** 1.5
     found = InfluenceBound(MeanScore(Mean())).estimate(fed(MeanScore(Mean()), values, 7))
     assert found.value_skewness == pytest.approx(expected, rel=1e-12)
-    assert Estimate.from_dict(found.to_dict()) == found
+    assert codec.decode(Estimate, codec.encode(found)) == found
     for alike in ([3.0] * 5, [-1e30, 1e30]):
         assert fed(MeanScore(Mean()), alike).skewness == 0.0
 

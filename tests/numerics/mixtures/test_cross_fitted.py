@@ -19,6 +19,7 @@ from optimist.metrics.mixtures.objective import SharedChance
 from optimist.metrics.vendi.score import RenyiKernelEntropy
 from optimist.numerics.mixture import Mixture
 from optimist.numerics.programme import Floats, Quadratic, least, minimise
+from optimist.records import codec
 
 METRIC = RenyiKernelEntropy(GaussianFourier.draw(2, 20, 2.0))
 NAMES = ("a", "b", "c", "d")
@@ -117,7 +118,7 @@ def test_published_is_the_model_and_nothing_else():
     objective = METRIC.objective([fed(METRIC, each, 10) for each in rows])
     np.testing.assert_array_equal(published.model.matrix, objective.model(np.ones(3) / 3, published=True).matrix)
     np.testing.assert_array_equal(published.deviations, objective.deviations(least(published.model)))
-    assert replace(published, model=ours.model, deviations=ours.deviations).to_dict() == ours.to_dict()
+    assert codec.encode(replace(published, model=ours.model, deviations=ours.deviations)) == codec.encode(ours)
 
 
 def test_the_same_statistics_give_the_same_mixture_bit_for_bit():
@@ -127,8 +128,8 @@ def test_the_same_statistics_give_the_same_mixture_bit_for_bit():
         METRIC.statistic().restore({name: each.clone() for name, each in one.state().items()}) for one in statistics
     ]
     first, second = (cross_fitted(METRIC, each, NAMES[:3]) for each in (statistics, restored))
-    assert first.to_dict() == second.to_dict()
-    assert Mixture.from_dict(first.to_dict()).to_dict() == first.to_dict()
+    assert codec.encode(first) == codec.encode(second)
+    assert codec.encode(codec.decode(Mixture, codec.encode(first))) == codec.encode(first)
 
 
 @settings(max_examples=15)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
@@ -20,7 +19,7 @@ from optimist.policies import (
     warmup_batches,
 )
 from optimist.policies.stopping import FEWEST_SAMPLES
-from optimist.records import ExperimentState, GeneratorState, StoredArtefact
+from optimist.records import ExperimentState, GeneratorState, StoredArtefact, codec
 from optimist_client.models import Experiment
 
 
@@ -47,7 +46,7 @@ class ForMixture(Goal):
         policy = MixturePolicy.from_metric(config.policy, config.metric, warmup, stopping, config.seed)
         if isinstance(known, cls) and known.stored is not None and made is not None and known.stored.made == made.made:
             return cls(policy, made, known.mixture)
-        return cls(policy, made, None if made is None else Mixture.from_dict(json.loads(made.payload)))
+        return cls(policy, made, None if made is None else codec.decode(Mixture, made.payload))
 
     def pick(self, arms: Arms, told: int, number: int, context: AskedContext | None, overspent: float) -> Choice:
         return Choice(self.policy.pick(arms, self.mixture, told, number))
