@@ -27,7 +27,7 @@ from rich.table import Table
 
 from optimist.numerics.routing.drift import Drift
 from optimist.numerics.routing.features import CONTEXTS_TO_FIT, Components, ContextSettings
-from optimist.numerics.routing.ridge import Moments
+from optimist.numerics.routing.ridge import Sums
 from optimist.policies.routing import FLOOR, RoutePolicy
 from optimist.simulation.routing import RoutingProblem, RoutingTrial, play
 from routing_problems import JOINS, LAWS, changing, joined, kinds, problems, smooth
@@ -185,7 +185,7 @@ def changes_found(problem: RoutingProblem, trial: int, features: int) -> list[tu
         told = scores[rows, place]
         test = Drift(known.width, known.linear)
         for samples, row in enumerate(rows.tolist()):
-            moments = partial(Moments.from_rows, columns[rows[:samples]], told[:samples])
+            moments = partial(Sums.from_rows, columns[rows[:samples]], told[:samples])
             test.add(columns[row], float(told[samples]), moments, samples, (samples, row))
             if test.change is not None:
                 before = int((rows < problem.changes).sum()) if problem.changes else samples + 1

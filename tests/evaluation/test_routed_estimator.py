@@ -17,7 +17,7 @@ from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.routing.features import ContextMap, ContextSettings
 from optimist.numerics.routing.prompts import RoutedPrompt
-from optimist.numerics.routing.ridge import Moments, Regressions
+from optimist.numerics.routing.ridge import Regressions, Sums
 from optimist.records import LogEntry, RetractedLog, Retraction, codec
 from optimist.scoring.cached import CachedStatistic
 from optimist_client import tensors
@@ -82,12 +82,12 @@ def test_a_change_is_said_with_its_place_in_the_log_and_on_the_scale_of_the_metr
     assert fed(told[:300]).estimate().change is None
 
 
-def moments_of(estimator: StreamingEstimator) -> Moments:
+def moments_of(estimator: StreamingEstimator) -> Sums:
     assert estimator.routed is not None
     return estimator.routed.moments
 
 
-def assert_close(found: Moments, expected: Moments) -> None:
+def assert_close(found: Sums, expected: Sums) -> None:
     assert found.samples == expected.samples
     for name in PARTS:
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-12)
@@ -99,7 +99,7 @@ def test_sums_are_those_of_every_row_with_the_context_of_its_batch_in_any_order(
     scores = np.concatenate([batch.scores[:, 0] for batch in told])
     contexts = np.concatenate([np.tile(batch.prompt.context, (len(batch.scores), 1)) for batch in told])
     # More is better in the sums.
-    expected = Moments.from_rows(CONTEXTS(contexts), scores if higher else -scores)
+    expected = Sums.from_rows(CONTEXTS(contexts), scores if higher else -scores)
     estimator = fed(told, metric)
     for found in (moments_of(estimator), moments_of(fed(told[::-1], metric))):
         assert_close(found, expected)

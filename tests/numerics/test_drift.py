@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optimist.numerics.routing.drift import Drift, fitted
-from optimist.numerics.routing.ridge import Moments
+from optimist.numerics.routing.ridge import Sums
 
 WIDTH = 6
 Law = Callable[[np.random.Generator, np.ndarray], np.ndarray]
@@ -39,9 +39,7 @@ def after(columns: np.ndarray, scores: np.ndarray, drift: Drift | None = None, f
     """The test after all samples from `first` on, and how many were told until it found a change; 0: it found none."""
     drift, found = drift or Drift(WIDTH, 2), 0
     for n in range(first, len(scores)):
-        drift.add(
-            columns[n], float(scores[n]), lambda n=n: Moments.from_rows(columns[:n], scores[:n]), n, (n, 10 * n + 1)
-        )
+        drift.add(columns[n], float(scores[n]), lambda n=n: Sums.from_rows(columns[:n], scores[:n]), n, (n, 10 * n + 1))
         found = found or (n + 1 if drift.change else 0)
     return drift, found
 
@@ -122,7 +120,7 @@ def test_one_absurd_score_is_no_change():
 def test_the_regression_is_that_of_all_samples():
     columns, scores = told(normal, 7, 35)
     drift, _ = after(columns, scores)
-    weights, covariance, _ = fitted(Moments.from_rows(columns[:30], scores[:30]), 2)
+    weights, covariance, _ = fitted(Sums.from_rows(columns[:30], scores[:30]), 2)
     prior = np.linalg.inv(np.linalg.inv(covariance) - _gram(columns[:30]))
     expected = np.linalg.inv(np.linalg.inv(prior) + _gram(columns))
     rows = np.concatenate([np.ones((35, 1)), columns], axis=1)

@@ -9,20 +9,20 @@ import pytest
 
 from optimist.numerics.routing.features import Components, ContextMap, ContextSettings, contexts_to_fit, usual_distance
 from optimist.numerics.routing.model import RouteModel
-from optimist.numerics.routing.ridge import Moments, Published, Regressions
+from optimist.numerics.routing.ridge import Published, Regressions, Sums
 from optimist_client import tensors
 
 WIDTH, LINEAR, GENERATORS, COLUMNS = 32, 4, 3, 6
 
 
-def moments(contexts: ContextMap) -> list[Moments]:
+def moments(contexts: ContextMap) -> list[Sums]:
     rng = np.random.default_rng(1)
-    found: list[Moments] = []
+    found: list[Sums] = []
     for place in range(GENERATORS):
         # One of them has a single sample.
         features = contexts(rng.standard_normal((300 * place + 1, COLUMNS)))
         scores = features @ rng.standard_normal(WIDTH) + 0.3 * rng.standard_normal(len(features)) + place
-        found.append(Moments.from_rows(features, scores))
+        found.append(Sums.from_rows(features, scores))
     return found
 
 
@@ -105,7 +105,7 @@ def test_scores_far_from_0_keep_their_differences() -> None:
     contexts = rng.standard_normal((300, 3)).astype(np.float32)
     map_ = ContextMap.drawn(3, 16, 2.0)
     scores = [1e6 + np.sign(contexts[:, 0]) * sign + rng.standard_normal(300) for sign in (1.0, -1.0)]
-    sums = [Moments.from_rows(map_(contexts), each) for each in scores]
+    sums = [Sums.from_rows(map_(contexts), each) for each in scores]
     found = Regressions.from_moments(sums)
     model = RouteModel.from_regressions((0, 1), (300, 300), map_, found, np.array([each.mean for each in sums]))
     model = RouteModel.unpack(model.pack())
@@ -119,7 +119,7 @@ def test_scores_far_from_0_keep_their_differences() -> None:
 @pytest.mark.parametrize("size", [1e30, 3e38])
 def test_contexts_far_beyond_the_bandwidth_have_predictions(size: float) -> None:
     map_ = ContextMap.drawn(3, 16, 1e-30)
-    sums = [Moments.from_rows(map_(np.eye(3)), np.array([0.0, 1.0, 1.0]))]
+    sums = [Sums.from_rows(map_(np.eye(3)), np.array([0.0, 1.0, 1.0]))]
     model = RouteModel.from_regressions((0,), (3,), map_, Regressions.from_moments(sums), np.zeros(1))
     means, widths = model.predict(np.full((1, 3), size, dtype=np.float32))
     assert np.isfinite(means).all()

@@ -14,9 +14,9 @@ from optimist.numerics.routing.ridge import (
     SHARED_RIDGES,
     WITHOUT_COMPONENTS,
     KernelRidge,
-    Moments,
     Published,
     Regressions,
+    Sums,
     prior_variances,
 )
 from optimist.policies.mixture_policy import drawn
@@ -56,9 +56,7 @@ def test_contexts_that_are_equal_have_no_bandwidth():
 def test_sums_are_additive_and_a_sample_can_be_taken_back(seed: int):
     contexts, scores = sample(seed)
     phi = ContextMap.drawn(5, 16, 2.0)(contexts)
-    whole, first, rest = (
-        Moments.from_rows(phi[rows], scores[rows]) for rows in (slice(None), slice(7), slice(7, None))
-    )
+    whole, first, rest = (Sums.from_rows(phi[rows], scores[rows]) for rows in (slice(None), slice(7), slice(7, None)))
     for found, expected in ((first + rest, whole), (whole - first, rest)):
         assert found.samples == expected.samples
         for name in ("gram", "total", "cross", "sum", "squares"):
@@ -67,13 +65,13 @@ def test_sums_are_additive_and_a_sample_can_be_taken_back(seed: int):
 
 def test_sums_take_no_numbers_that_are_not_finite():
     with pytest.raises(ValueError, match="finite"):
-        Moments.from_rows(np.ones((2, 4)), np.array([1.0, np.nan]))
+        Sums.from_rows(np.ones((2, 4)), np.array([1.0, np.nan]))
 
 
 def test_the_published_regression_is_that_of_all_rows():
     contexts, scores = sample(3)
     phi = ContextMap.drawn(5, 12, 2.0)(contexts)
-    means, widths = Published.from_moments([Moments.from_rows(phi, scores)], ridge=0.7).predict(phi[:3])
+    means, widths = Published.from_moments([Sums.from_rows(phi, scores)], ridge=0.7).predict(phi[:3])
     inverse = np.linalg.inv(0.7 * np.eye(12) + phi.T @ phi)
     np.testing.assert_allclose(means[:, 0], phi[:3] @ inverse @ phi.T @ scores)
     np.testing.assert_allclose(widths[:, 0], np.sqrt(np.einsum("nr,rs,ns->n", phi[:3], inverse, phi[:3])))
@@ -127,7 +125,7 @@ def covariance(rows: list[np.ndarray], own: np.ndarray, shared: np.ndarray) -> n
 def test_factors_are_those_of_the_inverse_at_any_width(columns: int):
     rng = np.random.default_rng(columns)
     rows = rng.standard_normal((40, columns))
-    factor = Published.from_moments([Moments.from_rows(rows, rng.standard_normal(40))], ridge=0.3).factors[0]
+    factor = Published.from_moments([Sums.from_rows(rows, rng.standard_normal(40))], ridge=0.3).factors[0]
     covariance = rows.T @ rows + 0.3 * np.eye(columns)
     np.testing.assert_allclose(factor @ covariance @ factor.T, np.eye(columns), atol=1e-11)
 
@@ -135,7 +133,7 @@ def test_factors_are_those_of_the_inverse_at_any_width(columns: int):
 @pytest.mark.parametrize("linear", [0, 3])
 def test_prior_variances_are_those_of_the_normal_law_of_all_scores(linear: int):
     rows, scores = of_rows(2)
-    moments = [Moments.from_rows(each, score) for each, score in zip(rows, scores, strict=True)]
+    moments = [Sums.from_rows(each, score) for each, score in zip(rows, scores, strict=True)]
     counts = np.array([float(len(each)) for each in rows])
     found = prior_variances([each.centred for each in moments], counts, linear)
     left, values = without_means(rows, scores)
@@ -156,7 +154,7 @@ def test_prior_variances_are_those_of_the_normal_law_of_all_scores(linear: int):
 
 def test_weights_and_widths_are_those_of_the_normal_law_of_all_scores():
     rows, scores = of_rows(4)
-    moments = [Moments.from_rows(each, score) for each, score in zip(rows, scores, strict=True)]
+    moments = [Sums.from_rows(each, score) for each, score in zip(rows, scores, strict=True)]
     counts = np.array([float(len(each)) for each in rows])
     found = Regressions.from_moments(moments, linear=3)
     own, shared = prior_variances([each.centred for each in moments], counts, 3)
@@ -181,7 +179,7 @@ def test_the_ridge_of_what_a_generator_is_better_at_is_found_though_all_share_mu
         for _ in range(5):
             rows = rng.standard_normal((100, 40))
             scores = rows @ (u + rng.standard_normal(40) / np.sqrt(10.0)) + rng.standard_normal(100)
-            parts.append(Moments.from_rows(rows, scores).centred)
+            parts.append(Sums.from_rows(rows, scores).centred)
         likeliest.append(1.0 / float(prior_variances(parts, counts)[0][0]))
     assert 5.0 < np.median(likeliest) < 20.0
 
@@ -218,7 +216,7 @@ def test_a_generator_that_is_better_on_some_prompts_is_found_so():
     expected = np.stack([contexts[:, 0], -contexts[:, 0]], axis=1) + contexts[:, 1:2]
     scores = expected + 0.3 * rng.standard_normal(expected.shape)
     given_to = rng.integers(0, 2, 500)
-    moments = [Moments.from_rows(phi[:500][given_to == g], scores[:500][given_to == g, g]) for g in (0, 1)]
+    moments = [Sums.from_rows(phi[:500][given_to == g], scores[:500][given_to == g, g]) for g in (0, 1)]
     means, errors = Regressions.from_moments(moments).predict(phi[500:])
     chosen = means.argmax(1)
     right = expected[500:].argmax(1)
@@ -234,7 +232,7 @@ def test_generators_that_differ_in_nothing_but_their_means_are_not_told_apart_by
     phi = ContextMap.drawn(4, 64, median_distance(contexts))(contexts)
     scores = contexts[:, :1] + np.array([0.4, 0.0]) + 0.3 * rng.standard_normal((400, 2))
     means, _ = Regressions.from_moments(
-        [Moments.from_rows(phi[:200], scores[:200, 0]), Moments.from_rows(phi[200:], scores[200:, 1])]
+        [Sums.from_rows(phi[:200], scores[:200, 0]), Sums.from_rows(phi[200:], scores[200:, 1])]
     ).predict(phi)
     assert (means.argmax(1) == 0).mean() > 0.99
     # Though the second got other prompts: their difficulty is common to both.
@@ -246,7 +244,7 @@ def test_one_sample_each_is_enough_to_predict(seed: int):
     rng = np.random.default_rng(seed)
     phi = ContextMap.drawn(3, 8, 1.0)(rng.standard_normal((3, 3)))
     means, errors = Regressions.from_moments(
-        [Moments.from_rows(phi[:1], np.ones(1)), Moments.from_rows(phi[1:2], np.zeros(1))]
+        [Sums.from_rows(phi[:1], np.ones(1)), Sums.from_rows(phi[1:2], np.zeros(1))]
     ).predict(phi)
     assert np.isfinite(means).all()
     assert (errors > 0.0).all()
@@ -289,8 +287,8 @@ def test_a_few_equal_scores_are_not_taken_for_scores_without_noise():
     contexts, _ = sample(3, n=40)
     phi = ContextMap.drawn(5, 16, 2.0)(contexts)
     mixed = np.random.default_rng(3).integers(0, 2, 30).astype(np.float64)
-    alike = Moments.from_rows(phi[:5], np.ones(5))
-    found = Regressions.from_moments([alike, Moments.from_rows(phi[10:], mixed)])
+    alike = Sums.from_rows(phi[:5], np.ones(5))
+    found = Regressions.from_moments([alike, Sums.from_rows(phi[10:], mixed)])
     assert found.noise[0] > 0.3 * found.noise[1] > 0.1
     # Alone they say nothing about a noise.
-    assert Regressions.from_moments([Moments.from_rows(phi[:1], np.ones(1))]).noise.tolist() == [1.0]
+    assert Regressions.from_moments([Sums.from_rows(phi[:1], np.ones(1))]).noise.tolist() == [1.0]

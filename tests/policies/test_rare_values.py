@@ -11,7 +11,7 @@ from optimist import Evaluation
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.skewness import OF_MEANS
 from optimist.policies.contrasts import Contrasts
-from optimist.policies.rare_values import Moments, sampled
+from optimist.policies.rare_values import Means, sampled
 from optimist_client.metrics import Mean
 
 
@@ -66,7 +66,7 @@ def test_rare_values_widen_the_side_on_which_they_would_speak_against_the_differ
 
 
 def test_the_direction_is_that_of_losses():
-    one, other = (Moments(np.array(50.0), np.array(0.02), np.array(skewness)) for skewness in (3.0, 0.0))
+    one, other = (Means(np.array(50.0), np.array(0.02), np.array(skewness)) for skewness in (3.0, 0.0))
     found = sampled(one, other)
     assert found.skewness < 0.0
     assert found.factors(np.array(1.0)) > 1.0 == found.factors(np.array(-1.0))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optimist.numerics.routing.features import ContextMap
-from optimist.numerics.routing.ridge import KernelRidge, Moments, Published
+from optimist.numerics.routing.ridge import KernelRidge, Published, Sums
 from optimist.policies.routing import RoutePolicy, reservation_index, values_of_tries
 
 DATA = Path(__file__).parent.parent / "data"
@@ -37,7 +37,7 @@ def test_rff_ucb_chooses_as_published():
     contexts, rewards = PAK["contexts"], PAK["rewards"]
     features = ContextMap(PAK["rff_W"])(contexts)
     np.testing.assert_allclose(features, PAK["rff_features"], rtol=1e-9, atol=1e-12)
-    moments, policy = [Moments.none(features.shape[1]) for _ in rewards], RoutePolicy("rff-ucb")
+    moments, policy = [Sums.none(features.shape[1]) for _ in rewards], RoutePolicy("rff-ucb")
     for t, phi in enumerate(features):
         new = [place for place, each in enumerate(moments) if not each.samples]
         means, widths = (
@@ -48,7 +48,7 @@ def test_rff_ucb_chooses_as_published():
         known = ~np.isnan(PAK["rff_mean"][t])
         np.testing.assert_allclose(means[known], PAK["rff_mean"][t][known], rtol=1e-9)
         np.testing.assert_allclose(widths[known], PAK["rff_sd"][t][known], rtol=1e-9)
-        moments[chosen] += Moments.from_rows(phi[None], rewards[chosen, t : t + 1])
+        moments[chosen] += Sums.from_rows(phi[None], rewards[chosen, t : t + 1])
 
 
 def test_promptwise_calls_the_generator_of_the_best_index():

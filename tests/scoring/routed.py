@@ -14,7 +14,7 @@ from optimist.estimation.artefacts import model_of
 from optimist.estimation.stored import question_of, unpack_kernels
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.numerics.routing.prompts import RoutedPrompt
-from optimist.numerics.routing.ridge import Moments
+from optimist.numerics.routing.ridge import Sums
 from optimist.policies.routing import SAMPLED
 from optimist.records import AskGroup, Batch, Contents, LogExtent, NewPick, Opened, Opening, Settled
 from optimist.scoring.cached import CachedStatistic
@@ -122,7 +122,7 @@ async def table_of_now(made: Made) -> tuple[dict[int, LogExtent], str]:
     return dict(found.parts), found.payload.decode()
 
 
-def moments(estimator: StreamingEstimator) -> Moments:
+def moments(estimator: StreamingEstimator) -> Sums:
     """The sums over contexts of an estimator."""
     assert estimator.routed is not None
     return estimator.routed.moments

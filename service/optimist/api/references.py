@@ -41,19 +41,20 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Layout:
-    """How the rows of an upload are divided into pieces."""
+    """What an upload will hold, and how its rows are divided into pieces."""
 
     rows: int
     dimension: int
     dtype: str
     piece_rows: int
+    embedding: str | None
 
     @classmethod
     def from_request(cls, wanted: UploadRequest, max_body: int) -> Layout:
         """Pieces of whole rows and of at most `CHUNK_BYTES`, which fit into requests of `max_body` bytes."""
         row = wanted.dimension * np.dtype(wanted.dtype).itemsize
         most = min(CHUNK_BYTES, max_body - tensors.LONGEST_HEADER // 64)
-        return cls(wanted.rows, wanted.dimension, wanted.dtype, max(1, most // row))
+        return cls(wanted.rows, wanted.dimension, wanted.dtype, max(1, most // row), wanted.embedding)
 
     @property
     def pieces(self) -> int:

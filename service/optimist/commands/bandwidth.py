@@ -46,12 +46,13 @@ def bandwidth(
     """
     with extras("server,scoring"):
         from optimist.local.offline import choose_bandwidth
+        from optimist.records import codec
     with format_errors(ValueError, ArithmeticError):
         found = choose_bandwidth(
             file, metric, sigmas=_numbers(sigmas), subsets=subsets, size=size, features=frequencies, seed=seed
         )
     if as_json:
-        typer.echo(json.dumps({"file": str(file), "metric": metric, **found.to_dict()}, indent=2, allow_nan=False))
+        typer.echo(json.dumps({"file": str(file), "metric": metric, **codec.plain(found)}, indent=2, allow_nan=False))
     else:
         _print_bandwidths(found, metric)
 

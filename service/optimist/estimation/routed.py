@@ -15,7 +15,7 @@ from optimist.numerics.estimate import Change
 from optimist.numerics.routing.drift import Drift
 from optimist.numerics.routing.features import ContextMap, checked_context
 from optimist.numerics.routing.prompts import RoutedPrompt
-from optimist.numerics.routing.ridge import Moments
+from optimist.numerics.routing.ridge import Sums
 from optimist_client.errors import FixError
 
 BATCHES = 2000
@@ -69,11 +69,11 @@ class Routed(Stateful):
         self._sums = np.zeros(2 * width + 2)
 
     @property
-    def moments(self) -> Moments:
+    def moments(self) -> Sums:
         """The sums, in memory of their own."""
         width = self.contexts.width
         total, cross, ends = np.split(self._sums.copy(), (width, 2 * width))
-        return Moments(self.samples, self._gram.dense().numpy(), total, cross, float(ends[0]), float(ends[1]))
+        return Sums(self.samples, self._gram.dense().numpy(), total, cross, float(ends[0]), float(ends[1]))
 
     @property
     def sum(self) -> float:

@@ -116,7 +116,7 @@ class RealMean(Reference):
 
 
 @dataclass(frozen=True)
-class Moments:
+class FeatureSums:
     """Products of n features φ, ‖φ‖ = 1, by which pair sums against a mean m (w,) are computed: s = Σφ and C = Σφφᵀ."""
 
     n: int
@@ -167,13 +167,13 @@ def pair_sums(statistic: KernelStatistic, mean: Tensor) -> PairSums:
     )
 
 
-def moments_of(statistic: KernelStatistic, mean: Tensor) -> Moments:
-    """The products of the second moment of [φ, 1] that `Moments` holds."""
+def moments_of(statistic: KernelStatistic, mean: Tensor) -> FeatureSums:
+    """The products of the second moment of [φ, 1] that `FeatureSums` holds."""
     n, total = statistic.samples, total_of(statistic)
     asked = torch.stack([mean, total])
     with_mean, with_total = statistic.times(torch.cat([asked, asked.new_zeros(2, 1)], dim=1))[:, :-1]
     square = statistic.square_sum - 2.0 * float(total @ total) - float(n) ** 2
-    return Moments(n, total, with_mean, with_total, square)
+    return FeatureSums(n, total, with_mean, with_total, square)
 
 
 def total_of(statistic: KernelStatistic) -> Tensor:

@@ -18,7 +18,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.policies.arms import Arm, known_error, ratio
 from optimist.policies.correlation import Influences
 from optimist.policies.paired import Against, Columns, Errors, compared
-from optimist.policies.rare_values import Moments, moments_of
+from optimist.policies.rare_values import Means, moments_of
 from optimist_client.errors import FixError
 from optimist_client.models import Contrast
 
@@ -119,7 +119,7 @@ class Contrasts:
         return plain.where_paired(compared(self._columns, place, _influences(self)), self._places)
 
     @cached_property
-    def _means(self) -> Moments | None:
+    def _means(self) -> Means | None:
         return moments_of(self.estimates, self._sign, np.square(np.array(self.stopping_errors)))
 
     @cached_property

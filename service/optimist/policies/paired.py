@@ -15,7 +15,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import JACKKNIFE_GROUPS, Earlier, Pairing, history_array, jackknife_array, jackknife_rows
 from optimist.numerics.skewness import against, against_widening, skewness
 from optimist.policies.correlation import FEWEST_COMMON, Array, Indices, Influences, effective, variance, weights
-from optimist.policies.rare_values import Moments, Sampled, moments_of, sampled
+from optimist.policies.rare_values import Means, Sampled, moments_of, sampled
 
 Errors = Literal["selection", "stopping"]
 """Which errors a difference is judged by: sd_select or sd_stop (decisions.md §2)."""
@@ -54,7 +54,7 @@ class Against:
     """Samples of the same index that both have, at least; 0 if one of the two is not paired."""
 
     @classmethod
-    def independent(cls, differences: list[float], errors: list[float], base: int, means: Moments | None) -> Against:
+    def independent(cls, differences: list[float], errors: list[float], base: int, means: Means | None) -> Against:
         """These differences from `base`, of estimates of which nothing in common is known.
 
         errors: sd_stop of each. means: the estimates, if they are means of values.

@@ -20,16 +20,16 @@ _EQUAL = 1e-12
 """Values are all equal if their variance is at most this part of the other generator's."""
 
 
-class Moments(NamedTuple):
+class Means(NamedTuple):
     """The samples, sampling variances of the mean, and skewness of the values of each of k means, arrays (k,)."""
 
     samples: Array
     variances: Array
     skewness: Array
 
-    def at(self, place: int) -> Moments:
+    def at(self, place: int) -> Means:
         """The moments of one mean."""
-        return Moments(*(numbers[place] for numbers in self))
+        return Means(*(numbers[place] for numbers in self))
 
     @property
     def of_values(self) -> tuple[Array, Array]:
@@ -53,7 +53,7 @@ class Sampled(NamedTuple):
         return widening(against(self.skewness, differences), 1.0, OF_MEANS)
 
 
-def moments_of(estimates: Sequence[Estimate], sign: float, variances: Array) -> Moments | None:
+def moments_of(estimates: Sequence[Estimate], sign: float, variances: Array) -> Means | None:
     """The moments of estimates whose means have these variances by sampling; None if they are no means of values.
 
     sign: what makes losses of the values.
@@ -62,11 +62,11 @@ def moments_of(estimates: Sequence[Estimate], sign: float, variances: Array) -> 
     known = [sign * each for each in skewness if each is not None]
     if not known or len(known) < len(skewness):
         return None
-    return Moments(np.array([float(estimate.samples) for estimate in estimates]), variances, np.array(known))
+    return Means(np.array([float(estimate.samples) for estimate in estimates]), variances, np.array(known))
 
 
 @np.errstate(divide="ignore", invalid="ignore", over="ignore")
-def sampled(base: Moments, means: Moments) -> Sampled:
+def sampled(base: Means, means: Means) -> Sampled:
     """The variances and skewness of differences of these means (k,) from `base`, one or k, if they are independent.
 
     Variances are not finite where a mean's own is not.
@@ -77,7 +77,7 @@ def sampled(base: Moments, means: Moments) -> Sampled:
     return Sampled(own, each, np.where(np.isfinite(skewness), skewness, 0.0))
 
 
-def _borrowed(one: Moments, other: Moments) -> tuple[Array, Array]:
+def _borrowed(one: Means, other: Means) -> tuple[Array, Array]:
     """Second and third central moment of a mean by sampling, with what it borrows of the other one."""
     (second, third), (others, third_of_other) = one.of_values, other.of_values
     # Values that are all equal say nothing of what the others would be.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from scipy.cluster.vq import kmeans2
 from scipy.spatial.distance import cdist
 
 from optimist.numerics.routing.features import ContextMap, ContextSettings, Floats, median_distance
-from optimist.numerics.routing.ridge import Moments, Regressions
+from optimist.numerics.routing.ridge import Regressions, Sums
 from optimist.policies.routing import Frontier
 from optimist.routing_gain.outcomes import Mean, Outcomes, ScoredPrompts, Some
 from optimist_client.errors import FixError
@@ -188,12 +188,12 @@ def _cross_fitted(known: ScoredPrompts, columns: Floats, linear: int, part: NDAr
     return predicted
 
 
-def _moments(known: ScoredPrompts, columns: Floats, inside: NDArray[np.bool_]) -> list[Moments]:
+def _moments(known: ScoredPrompts, columns: Floats, inside: NDArray[np.bool_]) -> list[Sums]:
     """The moments of each generator over the prompts that are inside."""
-    found: list[Moments] = []
+    found: list[Sums] = []
     for place in range(len(known.names)):
         rows = (known.generator == place) & inside[known.prompt]
-        found.append(Moments.from_rows(columns[known.prompt[rows]], known.scores[rows]))
+        found.append(Sums.from_rows(columns[known.prompt[rows]], known.scores[rows]))
     return found
 
 
@@ -241,10 +241,6 @@ class PromptType:
     gain_error: float | None
     shares: dict[str, float]
     """Part of these prompts that a router gives to each generator."""
-
-    def to_dict(self) -> dict[str, Any]:
-        scores = {name: vars(score) for name, score in self.scores.items()}
-        return {**vars(self), "scores": scores, "examples": list(self.examples)}
 
 
 def types_of(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from optimist.numerics.routing.features import ContextSettings, Floats
 from optimist.numerics.routing.prompts import RoutedRows
 from optimist.policies.routing import RoutePolicy, calls_of
+from optimist.records import codec
 from optimist.routing_gain.gain import PromptType, RouteGain, route_gain, types_of
 from optimist.routing_gain.outcomes import FEWEST, ScoredPrompts, arrays_in, prompts_of
 from optimist.routing_gain.rows import Embed, arrays_of_rows
@@ -316,7 +317,7 @@ class RouteReport:
             "cost": found.cost,
             "single_cost": found.single_cost,
             "shares": found.shares,
-            "types": [kind.to_dict() for kind in self.types],
+            "types": [codec.plain(kind) for kind in self.types],
         }
 
 

@@ -8,14 +8,11 @@ from typing import NamedTuple
 from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.curves import curve_point
-from optimist.insight.metrics import SCORING_SECONDS
 from optimist.records import Artefact, GeneratorState, codec
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
-from optimist.scoring.statistic_set import StatisticLock, StatisticSet, parts_of
+from optimist.scoring.statistic_set import CombinedJob, parts_of
 from optimist.scoring.task import MixtureTask
-from optimist.scoring.threads import InThread
-from optimist.store import Store
 
 
 class _Made(NamedTuple):
@@ -30,23 +27,8 @@ def _made(estimators: Mapping[str, StreamingEstimator], experiment: ScoredExperi
     return _Made(codec.encode(mixture), curve_point(mixture, experiment.delta))
 
 
-class MixtureJob:
-    """One quantum of the mixture of an experiment by one metric, whose task must have a claim and an experiment."""
-
-    def __init__(
-        self,
-        store: Store,
-        in_thread: InThread,
-        task: MixtureTask,
-        experiment: ScoredExperiment,
-        lock: StatisticLock,
-    ) -> None:
-        self._store = store
-        self._in_thread = in_thread
-        self._task = task
-        self._artefact = Artefact("mixture", task.label)
-        self._experiment = experiment
-        self._statistics = StatisticSet(store, in_thread, task, experiment, lock)
+class MixtureJob(CombinedJob[MixtureTask]):
+    """One quantum of the mixture of an experiment by one metric."""
 
     async def run(self) -> None:
         """Make the mixture of all logs as they are now, if somebody wants it or it is due, unless it stands.
@@ -57,7 +39,7 @@ class MixtureJob:
         """
         task, state = self._task, await self._store.state(self._task.name)
         generators = state.mixable
-        standing = await self._store.artefact(task.name, self._artefact)
+        standing = await self._store.artefact(task.name, Artefact("mixture", task.label))
         parts = {} if standing is None else standing.parts
         is_new = {g.ordinal: g.seq for g in generators} != {ordinal: part.seq for ordinal, part in parts.items()}
         if generators and is_new and (task.is_wanted or state.is_mixture_ready):
@@ -67,14 +49,9 @@ class MixtureJob:
 
     async def _make(self, generators: list[GeneratorState]) -> None:
         task = self._task
-        async with self._statistics.acquired(generators) as found:
+        async with self._acquired(generators) as found:
             estimators = {generator.name: found[generator.ordinal].estimator for generator in generators}
             parts = parts_of(found)
             made, task.seconds = await self._in_thread(timed, _made, estimators, self._experiment)
-        metric = self._experiment.bound.metric.name
-        SCORING_SECONDS.labels(metric, "mixture").observe(task.seconds)
-        await self._store.put_artefact(
-            *(task.name, self._artefact, made.payload, task.token, parts),
-            kernels=self._experiment.kernels,
-            point=made.point,
-        )
+        self._observe("mixture", task.seconds)
+        await self._put(Artefact("mixture", task.label), made.payload, parts, made.point)

@@ -14,7 +14,7 @@ from optimist.experiments.goals.route import ForRouting, LoadedModel
 from optimist.experiments.routing_tables import table_of
 from optimist.experiments.standings import has_other_costs
 from optimist.experiments.state import PolicyState
-from optimist.insight.metrics import SCORING_FAILURES, SCORING_SECONDS
+from optimist.insight.metrics import SCORING_FAILURES
 from optimist.numerics.routing.features import ContextSettings
 from optimist.numerics.routing.model import RouteModel
 from optimist.numerics.routing.prompts import RoutedRows
@@ -29,10 +29,8 @@ from optimist.records import (
 )
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
-from optimist.scoring.statistic_set import StatisticLock, StatisticSet, parts_of
+from optimist.scoring.statistic_set import CombinedJob, parts_of
 from optimist.scoring.task import RouteTask
-from optimist.scoring.threads import InThread
-from optimist.store import Store
 from optimist_client.errors import reason
 from optimist_client.goals import OWN_GROWTH
 from optimist_client.models import Experiment, Routes
@@ -73,27 +71,12 @@ def _table(
     return table_of(now, rows, {one.generator: LogExtent(one.seq, one.samples) for one in parts}, contexts)
 
 
-class RouteJob:
-    """One quantum of the routing of an experiment, whose task must have a claim and an experiment.
+class RouteJob(CombinedJob[RouteTask]):
+    """One quantum of the routing of an experiment.
 
     The model is made when it is due, but no sooner than `PUBLISH_EVERY` seconds after the last. The table is made when
     somebody wants it, or its samples have grown by a quarter: then in a quantum of its own, as it takes longer.
     """
-
-    def __init__(
-        self,
-        store: Store,
-        in_thread: InThread,
-        task: RouteTask,
-        experiment: ScoredExperiment,
-        lock: StatisticLock,
-    ) -> None:
-        self._store = store
-        self._in_thread = in_thread
-        self._task = task
-        self._model, self._table = Artefact("model", task.label), Artefact("routes", task.label)
-        self._experiment = experiment
-        self._statistics = StatisticSet(store, in_thread, task, experiment, lock)
 
     async def run(self) -> None:
         """Make what is due or wanted of all logs as they are now, unless it stands.
@@ -103,7 +86,7 @@ class RouteJob:
         ValueError or ArithmeticError if there is no model.
         """
         task, state = self._task, await self._store.state(self._task.name)
-        standing = await self._store.artefact(task.name, self._table)
+        standing = await self._store.artefact(task.name, Artefact("routes", task.label))
         tabled = {} if standing is None else standing.parts
         # Whoever wants a table of later batches says so again, perhaps during this quantum.
         is_wanted, task.is_wanted = task.is_wanted, False
@@ -119,7 +102,7 @@ class RouteJob:
             return
         taken = await self._taken(state, makes_model, makes_table)
         if taken.model:
-            await self._put(self._model, taken.model, taken.parts)
+            await self._put(Artefact("model", task.label), taken.model, taken.parts)
             task.published = time.monotonic()
         if taken.rows is not None:
             await self._put_table(taken.rows, taken.parts, state)
@@ -148,7 +131,7 @@ class RouteJob:
 
     async def _taken(self, state: ExperimentState, makes_model: bool, makes_table: bool) -> _Taken:
         task, model, rows = self._task, b"", None
-        async with self._statistics.acquired(state.routable, without_corrupt=True) as found:
+        async with self._acquired(state.routable, without_corrupt=True) as found:
             task.left_out = frozenset(generator.ordinal for generator in state.routable) - found.keys()
             if not found:
                 raise CorruptData("the log of no generator can be read")
@@ -167,7 +150,8 @@ class RouteJob:
         if text is None:
             return
         experiment, contexts = Experiment.model_validate_json(text), self._experiment.context_settings
-        model = await self._store.artefact(task.name, self._model) if experiment.config.keeps_budget else None
+        newest = Artefact("model", task.label)
+        model = await self._store.artefact(task.name, newest) if experiment.config.keeps_budget else None
         made_of = experiment, state, model, rows, parts, contexts
         try:
             made, task.table_seconds = await self._in_thread(timed, _table, *made_of)
@@ -179,11 +163,4 @@ class RouteJob:
             await self._store.put_scoring_error(*task.place, note, task.token, task.label)
             return
         self._observe("routing table", task.table_seconds)
-        await self._put(self._table, made.model_dump_json(), parts, route_point(made))
-
-    async def _put(self, artefact: Artefact, payload: str | bytes, parts: list[ChainedExtent], point: str = "") -> None:
-        task, kernels = self._task, self._experiment.kernels
-        await self._store.put_artefact(task.name, artefact, payload, task.token, parts, point=point, kernels=kernels)
-
-    def _observe(self, kind: str, seconds: float) -> None:
-        SCORING_SECONDS.labels(self._experiment.bound.metric.name, kind).observe(seconds)
+        await self._put(Artefact("routes", task.label), made.model_dump_json(), parts, route_point(made))

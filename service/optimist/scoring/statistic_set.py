@@ -1,4 +1,4 @@
-"""The statistics of all generators, for a mixture or a model of contexts that is made of them.
+"""What jobs have in common that make something of all generators: their statistics, and how the result is stored.
 
 Statistics that this scorer holds are locked meanwhile. The others are read as copies, from snapshot and log.
 """
@@ -11,9 +11,10 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from optimist.records import ChainedExtent, CorruptData, GeneratorState, LogGap, Superseded
+from optimist.insight.metrics import SCORING_SECONDS
+from optimist.records import Artefact, ChainedExtent, CorruptData, GeneratorState, LogGap, Superseded
 from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.fairness import FairQueue
@@ -28,6 +29,7 @@ ATTEMPTS = 5
 
 
 _log = logging.getLogger(__name__)
+Task = TypeVar("Task", bound=CombinedTask[Any])
 
 
 class StatisticLock:
@@ -114,15 +116,16 @@ class StatisticLock:
             return None
 
 
-class StatisticSet:
-    """Brings the statistics of generators together for a task: those that this scorer holds are locked, the others are
-    copies, read from their snapshots and logs."""
+class CombinedJob(Generic[Task]):
+    """One quantum of something that is made of the statistics of all generators, whose task must have a claim and an
+    experiment. Those statistics that this scorer holds are locked, the others are copies, read from their snapshots and
+    logs."""
 
     def __init__(
         self,
         store: Store,
         in_thread: InThread,
-        task: CombinedTask[Any],
+        task: Task,
         experiment: ScoredExperiment,
         lock: StatisticLock,
     ) -> None:
@@ -133,7 +136,7 @@ class StatisticSet:
         self._lock = lock
 
     @asynccontextmanager
-    async def acquired(
+    async def _acquired(
         self, generators: Sequence[GeneratorState], *, without_corrupt: bool = False
     ) -> AsyncGenerator[dict[int, CachedStatistic]]:
         """The statistics by ordinal, ascending, each at its generator's position or later, to be read only.
@@ -167,6 +170,13 @@ class StatisticSet:
                 yield dict(sorted(found.items()))
         finally:
             task.bytes = sum(copy.memory for copy in task.copies.values())
+
+    async def _put(self, artefact: Artefact, payload: str | bytes, parts: list[ChainedExtent], point: str = "") -> None:
+        task, kernels = self._task, self._experiment.kernels
+        await self._store.put_artefact(task.name, artefact, payload, task.token, parts, point=point, kernels=kernels)
+
+    def _observe(self, kind: str, seconds: float) -> None:
+        SCORING_SECONDS.labels(self._experiment.bound.metric.name, kind).observe(seconds)
 
     def _unit(self, generator: GeneratorState) -> tuple[str, int, str]:
         return self._task.name, generator.ordinal, self._task.label

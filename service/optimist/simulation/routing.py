@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from optimist.numerics.estimate import is_due
 from optimist.numerics.routing.features import CONTEXTS_TO_FIT, ContextSettings, Floats, contexts_to_fit
-from optimist.numerics.routing.ridge import KernelRidge, Moments, Predictor, Published, Regressions
+from optimist.numerics.routing.ridge import KernelRidge, Predictor, Published, Regressions, Sums
 from optimist.policies.routing import SAMPLED, Frontier, RoutePolicy, calls_of
 from optimist_client.errors import FixError
 from optimist_client.goals import OWN_GROWTH
@@ -189,7 +189,7 @@ def _chosen(
         learner = _Kernels(contexts, count, float(fitted.bandwidth))
     else:
         known = fitted.made()
-        fit: Callable[[Sequence[Moments], int], Predictor] = (
+        fit: Callable[[Sequence[Sums], int], Predictor] = (
             Published.from_moments if policy.is_published else Regressions.from_moments
         )
         growth = 0.0 if policy.is_published and features <= 64 else GROWTH
@@ -256,9 +256,9 @@ class _Purse:
 class _Sums:
     """Regressions on features, made again when the samples have grown."""
 
-    def __init__(self, phi: Floats, count: int, fit: Callable[[Sequence[Moments]], Predictor], growth: float) -> None:
+    def __init__(self, phi: Floats, count: int, fit: Callable[[Sequence[Sums]], Predictor], growth: float) -> None:
         self._phi, self._fit, self._growth = phi, fit, growth
-        self._moments = [Moments.none(phi.shape[1]) for _ in range(count)]
+        self._moments = [Sums.none(phi.shape[1]) for _ in range(count)]
         self._told, self._due = 0, 0
         self.start = 0
         """The first prompt that the newest regressions are for."""
@@ -291,7 +291,7 @@ class _Sums:
         )
 
     def add(self, t: int, place: int, scores: Floats) -> None:
-        self._moments[place] += Moments.from_rows(np.repeat(self._phi[t : t + 1], len(scores), axis=0), scores)
+        self._moments[place] += Sums.from_rows(np.repeat(self._phi[t : t + 1], len(scores), axis=0), scores)
         self._told += 1
 
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
-from dataclasses import asdict
 from typing import Annotated
 from weakref import WeakValueDictionary
 
@@ -40,7 +38,7 @@ from optimist.api.references import (
     stored_reference,
 )
 from optimist.numerics.batches import check_rows
-from optimist.records import Conflict, Full, NotFound
+from optimist.records import Conflict, Full, NotFound, codec
 from optimist.store import Store
 from optimist.store.references import CHUNK_BYTES, Uploads
 from optimist_client import tensors
@@ -155,7 +153,7 @@ async def begin_upload(
     if standing := await standing_reference(store, name):
         check_same(standing, wanted.digest, wanted.embedding)
         return UploadState(piece_rows=layout.piece_rows, pieces=layout.pieces, missing=[])
-    uploads, plan = store.references.uploads, _packed(layout, wanted.embedding)
+    uploads, plan = store.references.uploads, codec.encode(layout)
 
     async def is_begun() -> bool:
         return await uploads.plan(name, wanted.digest) is not None
@@ -165,10 +163,9 @@ async def begin_upload(
             begun = await uploads.begin(name, wanted.digest, plan, caller.key, settings.max_uploads)
         except Full:
             raise await _too_many(uploads, caller.key, settings.max_uploads) from None
-    layout, embedding = _unpacked(begun)
-    if (layout.rows, layout.dimension, layout.dtype) != (wanted.rows, wanted.dimension, wanted.dtype) or (
-        embedding != wanted.embedding
-    ):
+    layout = codec.decode(Layout, begun)
+    known = layout.rows, layout.dimension, layout.dtype, layout.embedding
+    if known != (wanted.rows, wanted.dimension, wanted.dtype, wanted.embedding):
         raise Conflict(f"the upload was begun as {begun}: go on with that, or use another name")
     return await _state(store, name, wanted.digest, layout)
 
@@ -187,7 +184,7 @@ async def put_piece(
 
     409 if the piece was sent before with other numbers; 404 if there is no such upload, or no longer.
     """
-    layout, _ = await _plan(store, name, digest)
+    layout = await _plan(store, name, digest)
     if piece >= layout.pieces:
         raise invalid(f"piece: expected at most {layout.pieces - 1}, got {piece}")
     arrays = await (await EncodedArrays.from_request(request)).decode(settings)
@@ -234,7 +231,7 @@ async def _completed(request: Request, name: str, digest: str, context: Context,
         check_same(standing, digest, None)
         await uploads.drop(name, digest)
         return standing
-    layout, embedding = await _plan(store, name, digest)
+    layout = await _plan(store, name, digest)
     missing = (await _state(store, name, digest, layout)).missing
     if missing:
         few = ", ".join(f"{piece}" for piece in missing[:8]) + (", …" if len(missing) > 8 else "")
@@ -256,7 +253,7 @@ async def _completed(request: Request, name: str, digest: str, context: Context,
         name=name,
         dimension=layout.dimension,
         samples=layout.rows,
-        embedding=embedding,
+        embedding=layout.embedding,
         scale=scale,
         rows=layout.rows,
         bytes=layout.bytes,
@@ -309,7 +306,7 @@ async def keep_rows(
     except ValidationError as error:
         raise invalid(f"features: {in_words(error)}") from None
     state = await begin_upload(name, wanted, context, store, caller)
-    layout = Layout(wanted.rows, wanted.dimension, wanted.dtype, state.piece_rows)
+    layout = Layout(wanted.rows, wanted.dimension, wanted.dtype, state.piece_rows, embedding)
     for piece in state.missing:
         start = piece * layout.piece_rows
         arrays: Arrays = {FEATURES: rows[start : start + layout.piece_rows]}
@@ -344,25 +341,15 @@ def _checked(arrays: Arrays, layout: Layout, piece: int) -> bytes:
     return layout.packed(rows)
 
 
-async def _plan(store: Store, name: str, digest: str) -> tuple[Layout, str | None]:
-    """Layout and embedding of an upload. Raises NotFound."""
+async def _plan(store: Store, name: str, digest: str) -> Layout:
+    """The layout of an upload. Raises NotFound."""
     plan = await store.references.uploads.plan(name, digest)
     if plan is None:
         raise NotFound(NONE)
-    return _unpacked(plan)
+    return codec.decode(Layout, plan)
 
 
 async def _state(store: Store, name: str, digest: str, layout: Layout) -> UploadState:
     there = await store.references.uploads.numbers(name, digest)
     missing = [piece for piece in range(layout.pieces) if piece + 1 not in there]
     return UploadState(piece_rows=layout.piece_rows, pieces=layout.pieces, missing=missing)
-
-
-def _packed(layout: Layout, embedding: str | None) -> str:
-    return json.dumps({**asdict(layout), "embedding": embedding})
-
-
-def _unpacked(plan: str) -> tuple[Layout, str | None]:
-    fields = json.loads(plan)
-    embedding = fields.pop("embedding")
-    return Layout(**fields), embedding

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.fid.reference import Reference
-from optimist.metrics.fid.statistic import GaussianStatistic, Moments
+from optimist.metrics.fid.statistic import GaussianStatistic, RowMoments
 from optimist.metrics.mixtures.objective import Half
 from optimist.metrics.spectra.eigen import centre
 from optimist.metrics.spectra.symmetric import symmetric_product
@@ -47,7 +47,7 @@ class GeneratorMoments:
             mean, centred = centre(rows)
             return cls(reference, len(rows), mean, centred, None)
         if half is None:
-            moments, last = Moments(statistic.samples, statistic.mean, statistic.scatter), statistic.last_rows
+            moments, last = RowMoments(statistic.samples, statistic.mean, statistic.scatter), statistic.last_rows
         else:
             moments, last = statistic.half(half), statistic.last_of_half(half)
         root = root_of(reference)

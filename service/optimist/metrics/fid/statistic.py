@@ -19,14 +19,14 @@ from optimist_client.errors import FixError
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class RowMoments:
     """Count, mean (d,) and scatter Σ (x − μ)(x − μ)ᵀ (d, d) of some rows."""
 
     count: int
     mean: Tensor
     scatter: Tensor
 
-    def without(self, part: Moments) -> Moments:
+    def without(self, part: RowMoments) -> RowMoments:
         """The moments of the other rows, where `part` is of some of these. Raises FixError if no row is left."""
         count = self.count - part.count
         if count < 1:
@@ -34,7 +34,7 @@ class Moments:
         shift = part.mean - self.mean
         mean = self.mean - shift * (part.count / count)
         between = shift * math.sqrt(part.count * self.count / count)
-        return Moments(count, mean, self.scatter - part.scatter - torch.outer(between, between))
+        return RowMoments(count, mean, self.scatter - part.scatter - torch.outer(between, between))
 
 
 class EvenHalf(Stateful):
@@ -61,9 +61,9 @@ class EvenHalf(Stateful):
         self.mean = self.mean + apart * (len(rows) / total)
         self.count = total
 
-    def moments(self) -> Moments:
+    def moments(self) -> RowMoments:
         """The moments so far, with a scatter newly made."""
-        return Moments(self.count, self.mean, self.scatter.dense())
+        return RowMoments(self.count, self.mean, self.scatter.dense())
 
 
 BLOCK = 4096
@@ -147,7 +147,7 @@ class GaussianStatistic(Statistic):
         held = self._head if self.holds_rows else self._tail
         return held.tail(count) if count <= len(held) else None
 
-    def half(self, parity: int) -> Moments:
+    def half(self, parity: int) -> RowMoments:
         """The moments of the samples in even (0) or odd (1) places of the log.
 
         Raises FixError where there are none.
@@ -157,10 +157,10 @@ class GaussianStatistic(Statistic):
             if not len(rows):
                 raise FixError("a half needs at least 1 sample")
             mean, centred = centre(rows)
-            return Moments(len(rows), mean, centred.T @ centred)
+            return RowMoments(len(rows), mean, centred.T @ centred)
         assert self._even is not None
         even = self._even.moments()
-        return even if parity == 0 else Moments(self.samples, self.mean, self.scatter).without(even)
+        return even if parity == 0 else RowMoments(self.samples, self.mean, self.scatter).without(even)
 
     def last_of_half(self, parity: int) -> Tensor:
         """The rows of `last_rows` in even (0) or odd (1) places of the log, in its order."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from optimist.numerics.estimate import Change
 from optimist.numerics.routing.features import Floats
-from optimist.numerics.routing.ridge import Moments, forms_of
+from optimist.numerics.routing.ridge import Sums, forms_of
 
 FALSE_ALARMS = 1e-7
 """The chance of a false alarm that a sample adds at most, of all generators together, if the regression is right. As it
@@ -79,7 +79,7 @@ class Drift:
         return Change(int(position), int(pick), int(count), mean, error)
 
     def add(
-        self, columns: Floats, score: float, moments: Callable[[], Moments], samples: int, place: tuple[int, int]
+        self, columns: Floats, score: float, moments: Callable[[], Sums], samples: int, place: tuple[int, int]
     ) -> None:
         """Add a sample with columns (r,), before which there were `samples`, with these moments.
 
@@ -157,7 +157,7 @@ class Drift:
         self._covariance[rows, columns] = self._covariance[columns, rows] = arrays["covariance"]
 
 
-def fitted(moments: Moments, linear: int) -> tuple[Floats, Floats, float]:
+def fitted(moments: Sums, linear: int) -> tuple[Floats, Floats, float]:
     """One generator's own regression of its scores, less their mean, on 1 and its columns: weights, their covariance
     in units of the noise, and the noise's standard deviation, 0 where all scores are equal.
 

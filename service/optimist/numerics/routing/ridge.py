@@ -13,7 +13,7 @@ from optimist_client.errors import FixError
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class Sums:
     """The sums over samples with features φ (r) and scores s that regressions of s on φ need."""
 
     samples: int
@@ -29,7 +29,7 @@ class Moments:
     """Σ s²."""
 
     @classmethod
-    def from_rows(cls, features: Floats, scores: Floats) -> Moments:
+    def from_rows(cls, features: Floats, scores: Floats) -> Sums:
         """The sums of features (n, r) and scores (n,), n ≥ 0. Raises FixError if a number is not finite."""
         if features.ndim != 2 or scores.shape != features.shape[:1]:
             raise FixError(f"expected features (n, r) and scores (n,), got {features.shape} and {scores.shape}")
@@ -45,19 +45,19 @@ class Moments:
         )
 
     @classmethod
-    def none(cls, width: int) -> Moments:
+    def none(cls, width: int) -> Sums:
         """The sums of no samples."""
         return cls(0, np.zeros((width, width)), np.zeros(width), np.zeros(width), 0.0, 0.0)
 
-    def __add__(self, other: Moments) -> Moments:
+    def __add__(self, other: Sums) -> Sums:
         return self._with(other, 1)
 
-    def __sub__(self, other: Moments) -> Moments:
+    def __sub__(self, other: Sums) -> Sums:
         """Without the samples of `other`, which are among these."""
         return self._with(other, -1)
 
-    def _with(self, other: Moments, sign: int) -> Moments:
-        return Moments(
+    def _with(self, other: Sums, sign: int) -> Sums:
+        return Sums(
             self.samples + sign * other.samples,
             self.gram + sign * other.gram,
             self.total + sign * other.total,
@@ -118,7 +118,7 @@ class Published:
     """Inverses of the lower Cholesky factors of A (G, r, r)."""
 
     @classmethod
-    def from_moments(cls, moments: Sequence[Moments], linear: int = 0, ridge: float = 1.0) -> Published:
+    def from_moments(cls, moments: Sequence[Sums], linear: int = 0, ridge: float = 1.0) -> Published:
         """The regressions of generators with these moments, whose first `linear` columns are not used."""
         width = len(moments[0].total)
         weights, factors = np.zeros((len(moments), width)), np.zeros((len(moments), width, width))
@@ -167,7 +167,7 @@ class Regressions:
         return np.einsum("gsr,gr->gs", self.factors, self.centres)
 
     @classmethod
-    def from_moments(cls, moments: Sequence[Moments], linear: int = 0) -> Regressions:
+    def from_moments(cls, moments: Sequence[Sums], linear: int = 0) -> Regressions:
         """The regressions of generators with these moments, of one sample or more each.
 
         linear: how many of the first columns are principal components.
@@ -226,7 +226,7 @@ def prior_variances(
     """The prior variances of θ and of u by column, (r,) each, in units of the noise: means over all `RIDGES`,
     `SHARED_RIDGES`, and with and without components, each as likely as its likelihood says.
 
-    parts: `Moments.centred` of each generator; counts: samples of each (G,). The likelihood of y_g = X_g(u + θ_g) +
+    parts: `Sums.centred` of each generator; counts: samples of each (G,). The likelihood of y_g = X_g(u + θ_g) +
     noise, whose scale is the likeliest one, with θ_g and u integrated out:
     −½ [Σ_g log|I + A_g/κ| + Σ_j log(1 + μ_j/κ_u) + (N − G) log Q], μ_j the eigenvalues of Σ_g κ(I − κ(A_g + κI)⁻¹).
     """
