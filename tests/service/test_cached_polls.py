@@ -1,6 +1,6 @@
 """What the API remembers is bounded by its weight."""
 
-from optimist.api.pages import Cache
+from optimist.cache import Cache
 
 
 def test_the_oldest_are_forgotten_by_weight():

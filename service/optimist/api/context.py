@@ -16,10 +16,10 @@ from pydantic import ValidationError
 from starlette.types import Scope
 
 from optimist.api.middleware.keys import Caller
-from optimist.api.pages import Cache
 from optimist.api.polls import Polls
 from optimist.api.problems import ApiError, invalid
 from optimist.api.redis_health import RedisHealth
+from optimist.cache import Cache
 from optimist.dispatch.dispatcher import Dispatcher
 from optimist.dispatch.latching import read_anomalous, with_decision_latched
 from optimist.experiments.anomalies import NOTHING, Anomalous, AnomalyLog, repeats

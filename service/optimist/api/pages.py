@@ -1,4 +1,4 @@
-"""Pages of what the store lists, and answers that are not made or sent again.
+"""Pages of what the store lists, and answers that are not sent again.
 
 Cursors are places in the store's order, so that a page skips and repeats nothing.
 """
@@ -6,17 +6,15 @@ Cursors are places in the store's order, so that a page skips and repeats nothin
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, TypeVar
 
 from fastapi import Query, Request, Response
 
 from optimist.api.middleware.limits import Share
 from optimist.store.index import Indexed
 
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
 STEP = 200
 """How many are looked at together; the most that a page has."""
 _CURSOR = r"^[0-9]{1,12}(\.[0-9]{1,12})?:[A-Za-z0-9._-]{1,64}$"
@@ -47,41 +45,6 @@ def respond(body: Body, if_none_match: str | None) -> Response:
     if body.etag in known or "*" in known:
         return Response(status_code=304, headers=headers)
     return Response(body.text, media_type="application/json", headers=headers)
-
-
-def _one(value: object) -> int:
-    return 1
-
-
-class Cache(Generic[Key, Value]):
-    """A mapping that keeps the entries that were put last: as many as weigh at most `most` together, and at least
-    one."""
-
-    def __init__(self, most: int, weigh: Callable[[Value], int] = _one) -> None:
-        """weigh: the weight of a value, which does not change; by default 1."""
-        self._most = most
-        self._weigh = weigh
-        self._weight = 0
-        self._entries: dict[Key, Value] = {}
-
-    def get(self, key: Key) -> Value | None:
-        """The value of a key, None if there is none."""
-        return self._entries.get(key)
-
-    def pop(self, key: Key) -> Value | None:
-        """Remove a key, and return its value; None if there is none."""
-        value = self._entries.pop(key, None)
-        self._weight -= 0 if value is None else self._weigh(value)
-        return value
-
-    def put(self, key: Key, value: Value) -> Value:
-        """Set the value of a key, and forget the oldest ones."""
-        self.pop(key)
-        self._entries[key] = value
-        self._weight += self._weigh(value)
-        while self._weight > self._most and len(self._entries) > 1:
-            self.pop(next(iter(self._entries)))
-        return value
 
 
 def place_of(cursor: str | None) -> Indexed | None:

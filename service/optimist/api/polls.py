@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from optimist.api.pages import Body, Cache, page_of
+from optimist.api.pages import Body, page_of
+from optimist.cache import Cache
 from optimist.experiments.curves import ProgressCurve, mixture_curve, route_curve
 from optimist.experiments.outlines import Outline
 from optimist.experiments.report import report_of
@@ -88,7 +89,7 @@ class Poll:
     """The mixtures over time; None where they are not the goal."""
     routing: Sequence[ArtefactPoint] | None
     """The routing tables over time; None where these are not the goal."""
-    _bodies: dict[int, Body] = field(default_factory=dict)
+    _bodies: Cache[int, Body] = field(default_factory=lambda: Cache(BODIES))
 
     def body(self, after: int) -> Body:
         """The report, with the parts of its charts that came after so many batches."""
@@ -108,9 +109,7 @@ class Poll:
                 picks=self.picks,
             )
             report = self.report.model_copy(update={"progress": progress})
-            if len(self._bodies) >= BODIES:
-                self._bodies.clear()
-            known = self._bodies[after] = Body.from_text(report.model_dump_json())
+            known = self._bodies.put(after, Body.from_text(report.model_dump_json()))
         return known
 
 

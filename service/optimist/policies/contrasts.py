@@ -6,14 +6,13 @@ Where nothing is known of a correlation, differences and errors are those of ind
 from __future__ import annotations
 
 import math
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from statistics import NormalDist
 
 import numpy as np
 
+from optimist.cache import Cache
 from optimist.numerics.estimate import Estimate
 from optimist.policies.arms import Arm, known_error, ratio
 from optimist.policies.correlation import Influences
@@ -143,9 +142,13 @@ def _influences(contrasts: Contrasts) -> Influences:
     return Influences(table)
 
 
+_known = Cache[tuple[int, ...], Contrasts](_KEPT, lambda known: len(known.estimates))
+
+
 def contrasts_of(estimates: Sequence[Estimate]) -> Contrasts:
     """The contrasts of these estimates, computed once for the same objects in the same order."""
-    return _cache.find(estimates)
+    key = tuple(map(id, estimates))  # they are held by their contrasts, so that no other object takes one
+    return _known.get(key) or _known.put(key, Contrasts(estimates))
 
 
 def contrasts_among(arms: Sequence[Arm]) -> Contrasts:
@@ -208,27 +211,3 @@ def contrast(arm: Arm, against: Arm, reach: float, fewest: int = 0) -> Contrast:
         if each.estimate is None:
             raise FixError(f"generator {each.name!r} has no estimate yet")
     return described([arm, against], reach, against.name, fewest=fewest)[0]
-
-
-class _Cache:
-    """Contrasts by the identities of their estimates, which they hold, so that no other object takes one."""
-
-    def __init__(self) -> None:
-        self._sets: OrderedDict[tuple[int, ...], Contrasts] = OrderedDict()
-        self._size = 0
-        self._lock = threading.Lock()
-
-    def find(self, estimates: Sequence[Estimate]) -> Contrasts:
-        key = tuple(map(id, estimates))
-        found = self._sets.get(key)
-        if found is None:
-            found = Contrasts(estimates)
-            with self._lock:
-                self._size += 0 if key in self._sets else len(key)
-                self._sets[key] = found
-                while self._size > _KEPT and len(self._sets) > 1:
-                    self._size -= len(self._sets.popitem(last=False)[0])
-        return found
-
-
-_cache = _Cache()

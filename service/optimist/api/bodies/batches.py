@@ -10,8 +10,8 @@ from fastapi import Query
 
 from optimist.api.bodies.arrays import Arrays, EncodedArrays, Shapes
 from optimist.api.bodies.objects import run_in_thread
-from optimist.api.pages import Cache
 from optimist.api.problems import invalid
+from optimist.cache import Cache
 from optimist.numerics.batches import ExpectedValues, as_matrices, check_batch, check_shapes, readers_of
 from optimist.numerics.plausibility import levelled, magnitudes, sized
 from optimist.records import Contents, Measures, Size
