@@ -2,8 +2,8 @@
 
     python benchmarks/walk.py [--names]
 
-A service is started as users start it: API, scorer and Redis are processes. In the API's process a profile hook notes
-the code that runs while one request is answered. What counts are the files and functions of `service/optimist` and of
+A service is started as users start it: API, scorer and Redis are processes. In those of the API and of the scorer a
+profile hook notes the code that runs meanwhile. What counts are the files and functions of `service/optimist` and of
 the SDK. Comprehensions and generator expressions count as functions, as the interpreter calls them; `named` is the
 number of functions without them. From Python 3.12 on most comprehensions are not called.
 
@@ -12,6 +12,9 @@ once a second beside its requests. The rows of the table are:
 
 - first ask: of an experiment that this process has not served yet. The state is read from Redis.
 - ask, tell: of an experiment that this process serves, while no estimate is due.
+- score: in the scorer, from a tell after which an estimate is due until that is published.
+- report: of an experiment that has an estimate since the last one.
+- tell, score and report: any of the three.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -47,35 +51,49 @@ Functions = set[tuple[str, str, int]]
 """Each with its file, relative to the checkout, its qualified name and its line."""
 
 
-def serve(port: str, directory: str, noted: Path) -> None:
-    """Run the service with a hook that notes what runs from one SIGUSR1 to the next, which has it written to a file."""
-    from optimist.cli import main as command_line
-
+def note_calls(noted: Path) -> None:
+    """Have this process note what runs from one SIGUSR1 to the next, which has it written to a file."""
     codes: set[CodeType] = set()
+    is_noting = False
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call":
+        if is_noting and event == "call":
             codes.add(frame.f_code)
 
     def turn(number: int, frame: FrameType | None) -> None:
-        if sys.getprofile() is None:
+        nonlocal is_noting
+        is_noting = not is_noting
+        if is_noting:
             codes.clear()
-            sys.setprofile(note)
             noted.write_text("")
             return
-        sys.setprofile(None)
         found = [(code.co_filename, code.co_qualname, code.co_firstlineno) for code in codes]
         unfinished = noted.with_suffix(".part")
         unfinished.write_text(json.dumps([one for one in found if one[0].startswith(ROOMS)]))
         unfinished.rename(noted)
 
     signal.signal(signal.SIGUSR1, turn)
+    threading.setprofile(note)
+    sys.setprofile(note)
+
+
+def serve(port: str, directory: str, noted: Path) -> None:
+    """Run the service: its API notes what runs, and so does its scorer, which imports `sitecustomize` first."""
+    from optimist.cli import main as command_line
+
+    here, hooks = str(Path(__file__).parent), noted.parent / "hooks"
+    hooks.mkdir()
+    told = f"import pathlib, sys\nif 'optimist.scoring' in sys.orig_argv:\n    sys.path.append({here!r})\n"
+    told += f"    import walk\n    walk.note_calls(pathlib.Path({str(noted.with_suffix('.scorer'))!r}))\n"
+    (hooks / "sitecustomize.py").write_text(told)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(hooks), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    note_calls(noted)
     sys.argv = ["optimist", "serve", f"--port={port}", f"--data-dir={directory}"]
     command_line()
 
 
 class Walked:
-    """An API process that `serve` runs, and one client of it."""
+    """A process that notes what it runs, and one client of the service."""
 
     def __init__(self, port: int, pid: int, noted: Path) -> None:
         self.client = RawClient(port)
@@ -93,7 +111,7 @@ class Walked:
         self.client.post(batch_path(picks, pick), body, HEADERS)
 
     def walk(self, request: Callable[[], Any]) -> tuple[Any, Functions]:
-        """The result of a request, and what runs in the API process until it is answered."""
+        """The result of a request, and what runs in the process until it is answered."""
         self._turn(self._noted.exists)
         result = request()
         time.sleep(AFTERWARDS)
@@ -110,14 +128,13 @@ class Walked:
 
 def measure() -> dict[str, Functions]:
     """What runs every time, for each kind of request."""
-    seen: dict[str, list[Functions]] = {"first ask": [], "ask": [], "tell": []}
+    seen: dict[str, list[Functions]] = {kind: [] for kind in ("first ask", "ask", "tell", "score", "report")}
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="walk-") as directory:
         noted = Path(directory) / "walk.json"
         command = [sys.executable, __file__, "--serve", f"{port}", f"{directory}/data", f"{noted}"]
         with process(command, port, HERE) as pid, Optimist(f"http://127.0.0.1:{port}") as optimist:
-            scorer_of(pid)
-            walked = Walked(port, pid, noted)
+            walked, scorer = Walked(port, pid, noted), Walked(port, scorer_of(pid), noted.with_suffix(".scorer"))
             optimist.create_reference("normal", mean=np.zeros(8), covariance=np.eye(8))
 
             def created(name: str) -> str:
@@ -136,7 +153,17 @@ def measure() -> dict[str, Functions]:
                 pick, found = walked.walk(lambda: walked.ask(picks))
                 seen["ask"].append(found)
                 seen["tell"].append(walked.walk(lambda: walked.tell(picks, pick))[1])  # noqa: B023
-    return {kind: set.intersection(*found) for kind, found in seen.items()}
+                seen["score"].append(scorer.walk(lambda: scored(walked, fresh, optimist, f"fresh-{number}"))[1])  # noqa: B023
+                seen["report"].append(walked.walk(lambda: optimist.experiment(f"fresh-{number}").report())[1])  # noqa: B023
+    common = {kind: set.intersection(*found) for kind, found in seen.items()}
+    return common | {"tell, score and report": common["tell"] | common["score"] | common["report"]}
+
+
+def scored(walked: Walked, picks: str, optimist: Optimist, name: str) -> None:
+    """Tell the first batch of an experiment, and wait until it is scored."""
+    walked.tell(picks, walked.ask(picks))
+    while all(one.score is None for one in optimist.experiment(name).report().standings):
+        time.sleep(0.05)
 
 
 def main() -> None:
