@@ -13,7 +13,7 @@ from configs import config_of, experiment_of
 
 from optimist.archive.contents import ArchivedGenerator, ArchivedUnit, Contents
 from optimist.archive.file import Archive, ArchiveWriter, cut_history
-from optimist.records import LogEntry, Snapshot
+from optimist.records import LogEntry, Quarantined, Returned, Snapshot
 from optimist_client import FixError
 
 ENTRIES = [LogEntry(seq, 10 + seq, seq, f"digest {seq}", bytes([seq]) * seq) for seq in range(1, 6)]
@@ -41,13 +41,13 @@ def write(writer: ArchiveWriter, pages: tuple[list[LogEntry], ...], **changes: A
         name="a",
         state="active",
         handed=0,
-        returned=[(3, 0, 5)],
+        returned=[Returned(3, 0, 5)],
         units={
             "is": ArchivedUnit(
                 estimate_position=3, estimate="{}", snapshot_position=changes.pop("snapshot_position", 3)
             )
         },
-        quarantined={2: "torn"},
+        quarantined=[Quarantined(2, "torn")],
         quarantined_count=1,
         pages=[writer.add_page(page) for page in pages],
     )

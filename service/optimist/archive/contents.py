@@ -16,13 +16,14 @@ from optimist.records import (
     Acceptance,
     Copy,
     GeneratorState,
+    KeptLevel,
     LogEntry,
     Quarantined,
     Retraction,
     Returned,
     UnitState,
 )
-from optimist.records.codec import LARGEST, Count, Position
+from optimist.records.codec import Count, Position
 from optimist.store.retractions import MOST
 from optimist.store.scores import QUARANTINE_LIMIT
 from optimist_client.config import MOST_WATCHED
@@ -45,17 +46,8 @@ _TEXT = 2**20
 
 Text = Annotated[str, Field(max_length=_TEXT)]
 Digest = Annotated[str, Field(pattern=r"^[^\t]{1,128}$")]
-_ORIGIN = r"[0-9]{1,15} [0-9]{1,15} [0-9]{1,15}\.[0-9]{3}( [^\x00-\x1f]{1,200})?"
-"""`Origin.stored`."""
-Stored = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}\t{_ORIGIN}$")]
-"""`Copy.stored`."""
 _NUMBER = r"[0-9]{1,25}(\.[0-9]{1,25})?(e[+-][0-9]{1,3})?"
 Sizes = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}( (-|{_NUMBER}))*$", max_length=500)]
-StoredLevel = tuple[
-    Annotated[str, Field(pattern=r"^-?[0-9]{1,8}\.[0-9]{4}$")],
-    Annotated[str, Field(pattern=rf"^[0-9]{{1,3}} [0-9]{{1,15}} {_ORIGIN}$")],
-]
-"""`KeptLevel.stored`."""
 NOT_EMPTY = Field(exclude_if=lambda value: not value)
 """Omits a field that is empty, which most are."""
 
@@ -90,11 +82,7 @@ class ArchivedGenerator(Wire):
     name: GeneratorName
     state: State
     handed: Count
-    returned: Annotated[
-        list[tuple[Annotated[int, Field(ge=-LARGEST, le=LARGEST)], Count, Position]],
-        Field(max_length=SLICES),
-        FailFast(),
-    ]
+    returned: Annotated[list[Returned], Field(max_length=SLICES), FailFast()]
     """Runs of indices without samples so far, as in `Returned`; some may be handed out already, or be in two of them.
     Runs beyond the most are left out."""
     told: Annotated[list[tuple[Count, Position]], Field(max_length=TOLD), FailFast(), NOT_EMPTY] = Field(
@@ -103,15 +91,15 @@ class ArchivedGenerator(Wire):
     """The indices that were told, as in `GeneratorState`."""
     is_seedless: Annotated[bool, NOT_EMPTY] = False
     """Whether it ignores seeds."""
-    quarantined: Annotated[dict[Position, Annotated[str, Field(max_length=2**14)]], Field(max_length=QUARANTINE_LIMIT)]
+    quarantined: Annotated[list[Quarantined], Field(max_length=QUARANTINE_LIMIT), FailFast()]
     quarantined_count: Count
-    named_copies: Annotated[dict[Position, Stored], Field(max_length=NAMED_COPIES), NOT_EMPTY] = Field(
-        default_factory=dict
+    named_copies: Annotated[list[Copy], Field(max_length=NAMED_COPIES), FailFast(), NOT_EMPTY] = Field(
+        default_factory=list
     )
     copies: Annotated[Count, NOT_EMPTY] = 0
     duplicates: Annotated[dict[Count, Position], Field(max_length=DUPLICATES), NOT_EMPTY] = Field(default_factory=dict)
     """This field and the two before it count the anomalous batches, as in `GeneratorState`."""
-    levels: Annotated[list[StoredLevel], Field(max_length=16_384), NOT_EMPTY] = Field(default_factory=list)
+    levels: Annotated[list[KeptLevel], Field(max_length=16_384), NOT_EMPTY] = Field(default_factory=list)
     """The kept levels of its batches, as in `Store.levels`."""
     acceptances: Annotated[list[Acceptance], Field(max_length=1025), FailFast(), NOT_EMPTY] = Field(
         default_factory=list
@@ -248,11 +236,11 @@ def generator_state(ordinal: int, known: ArchivedGenerator, rows: NDArray[np.int
             for label, unit in known.units.items()
         },
         handed=known.handed,
-        returned=[Returned(*slice_) for slice_ in sorted(known.returned)],
+        returned=sorted(known.returned),
         state=known.state,
-        quarantined=[Quarantined(seq, reason) for seq, reason in sorted(known.quarantined.items())],
+        quarantined=known.quarantined,
         quarantined_count=known.quarantined_count,
-        named_copies=[Copy.from_stored(seq, stored) for seq, stored in sorted(known.named_copies.items())],
+        named_copies=known.named_copies,
         copies=known.copies,
         duplicates=known.duplicates,
         retracted=retracted,

@@ -16,6 +16,7 @@ from optimist.records import (
     LogEntry,
     LogGap,
     NotFound,
+    Returned,
     Unavailable,
     UnitState,
 )
@@ -117,12 +118,12 @@ class Exporter:
             returned=_returned(stored, state)[: self._slices],
             told=state.told,
             is_seedless=state.is_seedless,
-            quarantined={entry.seq: entry.reason for entry in state.quarantined},
+            quarantined=state.quarantined,
             quarantined_count=state.quarantined_count,
-            named_copies={entry.seq: entry.stored for entry in state.named_copies},
+            named_copies=state.named_copies,
             copies=state.copies,
             duplicates=dict(sorted(state.duplicates.items(), key=itemgetter(1))[-DUPLICATES:]),
-            levels=[level.stored for level in levels if level.position <= state.seq],
+            levels=[level for level in levels if level.position <= state.seq],
             acceptances=state.acceptances,
             retractions=state.retractions,
             units={
@@ -168,14 +169,16 @@ class Exporter:
             await asyncio.to_thread(self._writer.add_reference, name, *reference)
 
 
-def _returned(stored: ExperimentState, state: GeneratorState) -> list[tuple[int, int, int]]:
+def _returned(stored: ExperimentState, state: GeneratorState) -> list[Returned]:
     """Indices to be handed out again: open picks are not exported, so theirs are among them."""
-    slices = [(ended.pick, ended.start, ended.size) for ended in state.returned]
+    slices = [*state.returned]
     if state.state != "retired":
         records = [pick.record for pick in stored.open_picks if pick.generator == state.ordinal]
         picks = [Pick.model_validate_json(record) for record in records]
         starts = [pick.prompts_start if pick.start is None else pick.start for pick in picks]
-        slices += [(pick.number, at, pick.size) for pick, at in zip(picks, starts, strict=True) if at is not None]
+        slices += [
+            Returned(pick.number, at, pick.size) for pick, at in zip(picks, starts, strict=True) if at is not None
+        ]
     return sorted(slices)
 
 

@@ -26,7 +26,6 @@ from optimist.records import (
     Conflict,
     ExperimentState,
     GeneratorState,
-    KeptLevel,
     LogEntry,
     codec,
 )
@@ -164,8 +163,7 @@ async def import_archive(
                 await store.references.put(info.name, info.model_dump_json(), body)
         text = experiment.model_dump_json()
         async with room_for(len(text) + len(archive.history)):
-            kept = [[KeptLevel.from_member(*level) for level in one.levels] for one in contents.generators]
-            await restoration.add_checks(contents.sizes, kept)
+            await restoration.add_checks(contents.sizes, [one.levels for one in contents.generators])
             await restoration.commit(
                 *(text, config.rescore_growth, stored, archive.history, _fitted(archive)),
                 batch_size=config.batch_size if experiment.is_indexed else None,
@@ -259,7 +257,10 @@ def _check_counts(experiment: Experiment, stored: ExperimentState) -> None:
             if not generator.ordinal < duplicate < known or agree > stored.told:
                 raise FixError(f"duplicates of {generator.name!r}: expected later generators, and at most all batches")
     for g in generators:
-        named = [entry.seq for entry in (*g.quarantined, *g.named_copies)]
+        unreadable, copies = ([entry.seq for entry in entries] for entries in (g.quarantined, g.named_copies))
+        named = {*unreadable, *copies}
+        if unreadable != sorted(set(unreadable)) or copies != sorted(set(copies)):
+            raise FixError(f"expected the batches of {g.name!r} that cannot be read, and the copies, in order")
         if max(named, default=0) > g.seq or max(g.quarantined_count, g.copies) > g.seq:
             raise FixError(f"expected no more than the {g.seq} entries of the log of {g.name!r}")
     if experiment.bandwidths or not set(experiment.scales) <= set(experiment.columns):

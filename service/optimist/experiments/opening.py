@@ -5,8 +5,6 @@ Picks are planned one after the other on the state that the dispatcher has, each
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from optimist.experiments.settling import hand_back
 from optimist.records import ExperimentState, NewPick, OpenPick, Returned
 
@@ -32,4 +30,4 @@ def open_pick(stored: ExperimentState, leased: OpenPick, new: NewPick) -> None:
     if taken.left:
         hand_back(generator, Returned(-leased.number, taken.start + taken.size, taken.left))
     for part in rest:
-        hand_back(generator, replace(part, pick=-leased.number))
+        hand_back(generator, part._replace(pick=-leased.number))

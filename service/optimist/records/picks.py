@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from pydantic import Field
+
+from optimist.records.codec import Count
 from optimist.records.errors import StoreError
 from optimist.records.state import Copy, ExperimentState, Origin
 
@@ -58,12 +61,12 @@ class Measures:
 class KeptLevel(NamedTuple):
     """The level of a batch in one array."""
 
-    array: int
+    array: Annotated[int, Field(ge=0, lt=1000)]
     """The place of the array among the `Measures.sizes`."""
-    position: int
+    position: Count
     """In its generator's log."""
     origin: Origin
-    value: float
+    value: Annotated[float, Field(ge=-_SPAN / 2, le=_SPAN / 2)]
 
     @property
     def stored(self) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from optimist.records.codec import Count, Moment, Position
+from optimist.records.codec import LARGEST, Count, Moment, Position
 from optimist.records.made import LogExtent, StoredArtefact, is_outgrown
 from optimist_client.goals import OWN_GROWTH
 
@@ -44,35 +44,33 @@ class OpenPick:
     """Id of the access key that asked; "" where none was needed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Returned:
+class Returned(NamedTuple):
     """Indices of a generator's sequence that are to be handed out again. A pick may have returned several such runs,
     of which the first is handed out first."""
 
-    pick: int
+    pick: Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
     """The pick that was given up, whose lease ran out (a late batch takes its slice back), or that was told fewer rows
     than it asked for. With a minus sign: the pick that left them when it was opened, as it took only a part."""
-    start: int
-    size: int
+    start: Count
+    size: Position
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantined:
+class Quarantined(NamedTuple):
     """A batch of the log that cannot be read, and why."""
 
-    seq: int
-    reason: str
+    seq: Position
+    reason: Annotated[str, Field(max_length=2**14)]
 
 
 class Origin(NamedTuple):
     """Where a batch came from."""
 
-    pick: int
+    pick: Count
     """0 where no pick asked for it."""
-    rows: int
-    told: float
-    """When it was accepted, in Unix seconds of Redis's clock."""
-    worker: str = ""
+    rows: Count
+    told: Moment
+    """When it was accepted."""
+    worker: Annotated[str, Field(pattern=r"^[^\x00-\x1f]{0,200}$")] = ""
     """The worker that its pick was opened for; "" where none was named."""
 
     @property
@@ -118,13 +116,12 @@ class Retraction:
     """SHA-1 of the fields before, which its entry in the log has, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(NamedTuple):
     """A batch that was accepted though it has the same samples as an earlier one of its generator."""
 
-    seq: int
+    seq: Position
     origin: Origin
-    copy_of: int
+    copy_of: Count
     """The position of the earlier batch."""
 
     @property
