@@ -51,7 +51,7 @@ def write(writer: ArchiveWriter, pages: tuple[list[LogEntry], ...], **changes: A
         quarantined_count=1,
         pages=[writer.add_page(page) for page in pages],
     )
-    blank = {"returned": [], "units": {"is": ArchivedUnit()}, "quarantined": {}, "quarantined_count": 0}
+    blank = {"returned": [], "units": {"is": ArchivedUnit()}, "quarantined": [], "quarantined_count": 0}
     other = generator.model_copy(update={"name": "b", "pages": [], **blank})
     contents = {
         "experiment": experiment_of(changes.pop("config", CONFIG), created=1.0, instance="i"),

@@ -291,7 +291,7 @@ def test_estimates_are_due_first_at_two_samples_then_by_growth():
 
 
 def test_estimates_survive_json():
-    whole = Estimate(1.0, 2.0, 3, -math.inf, math.inf, -math.inf, None, None, "log", True, ("few",))
+    whole = Estimate(1.0, 2.0, 3, -math.inf, math.inf, -math.inf, None, None, "log", True, None, ("few",))
     assert codec.decode(Estimate, codec.encode(whole)) == whole
     bracketed = replace(whole, floor=0.0, bracket=(1.0, 2.5))
     assert json.loads(codec.encode(bracketed))["bracket"] == [1.0, 2.5]
