@@ -38,6 +38,8 @@ GENERATORS = 1000
 """How many generators an experiment can have."""
 DUPLICATES = 32
 """Of how many other generators an archive says that their batches agree with one generator's: those with the most."""
+LEVELS = 8192
+"""How many levels of a generator's batches an archive holds: those of 32 arrays; further ones are left out."""
 RESTARTS = 1024
 """How many retractions of all batches of a generator an archive holds; an experiment with more cannot be imported."""
 PAGE_ENTRIES = 256
@@ -99,7 +101,7 @@ class ArchivedGenerator(Wire):
     copies: Annotated[Count, NOT_EMPTY] = 0
     duplicates: Annotated[dict[Count, Position], Field(max_length=DUPLICATES), NOT_EMPTY] = Field(default_factory=dict)
     """This field and the two before it count the anomalous batches, as in `GeneratorState`."""
-    levels: Annotated[list[KeptLevel], Field(max_length=16_384), NOT_EMPTY] = Field(default_factory=list)
+    levels: Annotated[list[KeptLevel], Field(max_length=LEVELS), FailFast(), NOT_EMPTY] = Field(default_factory=list)
     """The kept levels of its batches, as in `Store.levels`."""
     acceptances: Annotated[list[Acceptance], Field(max_length=1025), FailFast(), NOT_EMPTY] = Field(
         default_factory=list

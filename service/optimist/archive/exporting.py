@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
-from optimist.archive.contents import DUPLICATES, PAGE_ENTRIES, TOLD, ArchivedGenerator, ArchivedUnit, Contents
+from optimist.archive.contents import DUPLICATES, LEVELS, PAGE_ENTRIES, TOLD, ArchivedGenerator, ArchivedUnit, Contents
 from optimist.archive.file import ArchiveWriter, cut_history
 from optimist.records import (
     SLICES,
@@ -123,7 +123,7 @@ class Exporter:
             named_copies=state.named_copies,
             copies=state.copies,
             duplicates=dict(sorted(state.duplicates.items(), key=itemgetter(1))[-DUPLICATES:]),
-            levels=[level for level in levels if level.position <= state.seq],
+            levels=[level for level in levels if level.position <= state.seq][:LEVELS],
             acceptances=state.acceptances,
             retractions=state.retractions,
             units={

@@ -26,8 +26,8 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def record(kind: Kind) -> Kind:
-    """Decorates a dataclass whose infinite numbers are written as texts, as JSON has none."""
-    return with_config(ConfigDict(ser_json_inf_nan="strings"))(kind)
+    """Decorates a dataclass whose numbers may be infinite, which they are in its JSON, as in that of Python."""
+    return with_config(ConfigDict(ser_json_inf_nan="constants"))(kind)
 
 
 _INFINITE = (math.inf, -math.inf)
@@ -45,7 +45,7 @@ def encode(record: Any) -> str:
 
 def decode(kind: type[Record], text: str | bytes) -> Record:
     """The inverse of `encode`; fields that the class does not know are ignored. Raises ValueError for another text."""
-    return _adapter(kind).validate_json(text)
+    return _adapter(kind).validate_json(text, strict=True)
 
 
 def plain(record: Any) -> Any:
