@@ -258,7 +258,6 @@ class Pairing:
         return np.zeros(0, np.float32) if self.reference is None else self.reference
 
 
-
 def intervals_of(indices: Sequence[int]) -> tuple[int, ...]:
     """Different indices, ascending, as the start and the end of each interval."""
     breaks = [place for place in range(1, len(indices)) if indices[place] > indices[place - 1] + 1]
