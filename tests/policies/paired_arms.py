@@ -65,7 +65,7 @@ def written_out(a: Estimate, b: Estimate, rho: float, kind: str) -> tuple[float,
         ranked = [Side.of(each, "selection") for each in (a, b)]
         difference, first, second = by_common_indices(*ranked, rho, m)
         variance = (first + second) * (one.s**2 + other.s**2) / (one.select**2 + other.select**2)
-        if one.sign * one.y * other.sign * other.y > 0.0:
+        if one.sign * one.y * other.sign * other.y != 0.0:
             systematic = (1.0 - rho * o) * (one.y**2 + other.y**2)
     elif rho > 0.0 and one.n != other.n and not lacks:
         small, big = sorted(sides, key=lambda side: side.n)

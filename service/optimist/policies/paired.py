@@ -319,9 +319,9 @@ class _Differences:
         """Put the differences and sampling variances in their places where one of the two lacks indices and ρ_L > 0.
 
         D = e_a − e_b + λ_a u_a − λ_b u_b (`common_indices`). How much larger an error to stop is than one to rank by,
-        and how large its systematic part, is known by the samples that each was told first, which are others here. So
-        the variance to stop is that to rank by, times the ratio of both errors of the two together, and systematic
-        parts with a sign have in common what the samples have.
+        and how large its systematic part and of which sign, is known by the samples of each, which are others here. So
+        the variance to stop is that to rank by, times the ratio of both variances of the two together, and systematic
+        parts that have a sign have in common what the samples have.
         """
         columns, base, rho = self.columns, self.base, self.rho
         is_whole = columns.indices.are_whole
@@ -344,7 +344,7 @@ class _Differences:
         alike = r * m / np.sqrt(a.n * b.n)
         for of, shared in zip((columns.selection, columns.stopping), self.shared, strict=True):
             both = of.systematic[at] + of.systematic[base]
-            shared[at] = np.where(of.signed[at] * of.signed[base] > 0.0, alike * both, shared[at])
+            shared[at] = np.where(of.signed[at] * of.signed[base] != 0.0, alike * both, shared[at])
 
 
 def _earlier(columns: Columns, base: int, place: int) -> Earlier | None:
