@@ -94,21 +94,24 @@ HOSTILE: dict[str, tuple[dict[str, Edit], str]] = {
     "acceptances": ({A: setting(acceptances=[ACCEPTANCE] * 1026)}, "acceptances: expected at most 1025"),
     "no acceptances": ({A: setting(acceptances=[{}])}, "acceptances.0.generator: expected a value"),
     "indices": (
-        {"logs/1.json": lambda page: page[0].update(indices=[0] * (2**17 + 1))},
+        {"logs/1.json": lambda page: page[0]["entry"].update(indices=[0] * (2**17 + 1))},
         "expected at most 131,072",
     ),
     "indices without a length": (
-        {"logs/1.json": lambda page: page[0].update(indices=[0, 2, 4])},
+        {"logs/1.json": lambda page: page[0]["entry"].update(indices=[0, 2, 4])},
         "expected the first and the length of each run",
     ),
     "indices out of order": (
-        {"logs/1.json": lambda page: page[0].update(indices=[4, 1, 0, 1])},
+        {"logs/1.json": lambda page: page[0]["entry"].update(indices=[4, 1, 0, 1])},
         "expected ascending runs that do not overlap",
     ),
-    "indices twice": ({"logs/1.json": lambda page: page[0].update(indices=[0, 2, 1, 1])}, "do not overlap"),
-    "indices of more rows": ({"logs/1.json": lambda page: page[0].update(indices=[0, 99])}, "as many rows that count"),
+    "indices twice": ({"logs/1.json": lambda page: page[0]["entry"].update(indices=[0, 2, 1, 1])}, "do not overlap"),
+    "indices of more rows": (
+        {"logs/1.json": lambda page: page[0]["entry"].update(indices=[0, 99])},
+        "as many rows that count",
+    ),
     "fewer rows that count": (
-        {"logs/1.json": lambda page: page[0].update(counted=[0, 1])},
+        {"logs/1.json": lambda page: page[0]["entry"].update(counted=[0, 1])},
         "as many rows that count",
     ),
     "numbers": ({A: setting(handed=2**60)}, "handed: expected at most 2.8"),

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, FailFast, Field, TypeAdapter, model_validator
+from pydantic import FailFast, Field, TypeAdapter, model_validator
 
 from optimist.numerics.estimate import is_due
 from optimist.records import (
@@ -47,26 +47,10 @@ _PAGES = 2**16
 _TEXT = 2**20
 
 Text = Annotated[str, Field(max_length=_TEXT)]
-Digest = Annotated[str, Field(pattern=r"^[^\t]{1,128}$")]
 _NUMBER = r"[0-9]{1,25}(\.[0-9]{1,25})?(e[+-][0-9]{1,3})?"
 Sizes = Annotated[str, Field(pattern=rf"^[0-9]{{1,15}}( (-|{_NUMBER}))*$", max_length=500)]
 NOT_EMPTY = Field(exclude_if=lambda value: not value)
 """Omits a field that is empty, which most are."""
-
-
-def _in_order(runs: tuple[int, ...]) -> tuple[int, ...]:
-    """Runs as `LogEntry` has them. Raises FixError unless each has a length, and is behind the one before."""
-    end = 0
-    for first, length in zip(runs[::2], runs[1::2], strict=False):
-        if first < end or length < 1:
-            raise FixError(f"expected ascending runs that do not overlap, got ({first}, {length}) after {end}")
-        end = first + length
-    if len(runs) % 2:
-        raise FixError("expected the first and the length of each run, got an odd number of numbers")
-    return runs
-
-
-Runs = Annotated[tuple[Count, ...], Field(max_length=2**17), AfterValidator(_in_order)]
 
 
 class ArchivedUnit(Wire):
@@ -157,43 +141,16 @@ class Contents(Wire):
 class PageEntry(Wire):
     """A log entry without its body, which has `bytes` bytes, and its context, which has `context_bytes`."""
 
-    seq: Position
-    pick: Count
-    rows: Count
-    digest: Digest
+    entry: LogEntry
     bytes: Count
-    record: str | None
-    is_retraction: Annotated[bool, NOT_EMPTY] = False
-    prompts: Annotated[str, Field(pattern=r"^([0-9]{1,5}(,[0-9]{1,5})*)?$", max_length=2**16), NOT_EMPTY] = ""
-    """`LogEntry.prompts`."""
-    indices: Annotated[Runs, NOT_EMPTY] = ()
-    """`LogEntry.indices`."""
-    counted: Annotated[Runs, NOT_EMPTY] = ()
-    """`LogEntry.counted`."""
     context_bytes: Annotated[Count, NOT_EMPTY] = 0
 
     @model_validator(mode="after")
     def _has_as_many_rows(self) -> Self:
-        if sum(self.indices[1::2]) > self.rows or (self.counted and sum(self.counted[1::2]) != self.rows):
-            raise FixError(f"expected indices of at most the {self.rows} rows, and as many rows that count")
+        rows, indices, counted = self.entry.rows, self.entry.indices, self.entry.counted
+        if sum(indices[1::2]) > rows or (counted and sum(counted[1::2]) != rows):
+            raise FixError(f"expected indices of at most the {rows} rows, and as many rows that count")
         return self
-
-    @classmethod
-    def from_entry(cls, entry: LogEntry) -> Self:
-        """The page's entry for this log entry."""
-        return cls(
-            seq=entry.seq,
-            pick=entry.pick,
-            rows=entry.rows,
-            digest=entry.digest,
-            bytes=len(entry.body),
-            record=entry.record,
-            is_retraction=entry.is_retraction,
-            prompts=entry.prompts,
-            indices=entry.indices,
-            counted=entry.counted,
-            context_bytes=len(entry.context),
-        )
 
 
 PAGE = TypeAdapter(Annotated[list[PageEntry], Field(max_length=PAGE_ENTRIES), FailFast()])

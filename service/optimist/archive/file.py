@@ -23,6 +23,7 @@ import math
 import struct
 import zipfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from io import BytesIO
 from itertools import accumulate
@@ -74,7 +75,7 @@ class ArchiveWriter:
         """Write a page of log entries, and return its name for `ArchivedGenerator.pages`."""
         self._pages += 1
         name = f"logs/{self._pages}"
-        rows = [PageEntry.from_entry(entry) for entry in entries]
+        rows = [PageEntry(entry=one, bytes=len(one.body), context_bytes=len(one.context)) for one in entries]
         self._add(f"{name}.json", PAGE.dump_json(rows))
         self._add(f"{name}.batches", b"".join(entry.body for entry in entries))
         if contexts := b"".join(entry.context for entry in entries):
@@ -268,22 +269,8 @@ class Archive:
         bodies = self._pieces(f"{name}.batches", [entry.bytes for entry in entries])
         sizes = [entry.context_bytes for entry in entries]
         contexts = self._pieces(f"{name}.contexts", sizes) if any(sizes) else [b""] * len(sizes)
-        return [
-            LogEntry(
-                entry.seq,
-                entry.pick,
-                entry.rows,
-                entry.digest,
-                body,
-                entry.record,
-                is_retraction=entry.is_retraction,
-                prompts=entry.prompts,
-                indices=entry.indices,
-                counted=entry.counted,
-                context=context,
-            )
-            for entry, body, context in zip(entries, bodies, contexts, strict=True)
-        ]
+        pieces = zip(entries, bodies, contexts, strict=True)
+        return [replace(one.entry, body=body, context=context) for one, body, context in pieces]
 
     def _pieces(self, name: str, sizes: Sequence[int]) -> list[bytes]:
         """The pieces of a member, which has as many as there are sizes."""

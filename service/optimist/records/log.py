@@ -6,12 +6,29 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
+from pydantic import AfterValidator, Field
 
+from optimist.records.codec import Count, Position
 from optimist.records.state import Retraction
+from optimist_client.errors import FixError
 
-Runs = tuple[int, ...]
+
+def _in_order(runs: tuple[int, ...]) -> tuple[int, ...]:
+    """Runs as `LogEntry` has them. Raises FixError unless each has a length, and is behind the one before."""
+    end = 0
+    for first, length in zip(runs[::2], runs[1::2], strict=False):
+        if first < end or length < 1:
+            raise FixError(f"expected ascending runs that do not overlap, got ({first}, {length}) after {end}")
+        end = first + length
+    if len(runs) % 2:
+        raise FixError("expected the first and the length of each run, got an odd number of numbers")
+    return runs
+
+
+Runs = Annotated[tuple[Count, ...], Field(max_length=2**17), AfterValidator(_in_order)]
 """Whole numbers, ascending: the first and the length of each run of them, one after the other."""
 HISTORY = np.dtype([("generator", "<u2"), ("flags", "u1"), ("rows", "<u4")])
 """One batch of an experiment's history, as accept.lua appends it."""
@@ -45,26 +62,26 @@ class StoredPreview:
 class LogEntry:
     """One batch of a generator's log, or a retraction."""
 
-    seq: int
-    pick: int
+    seq: Position
+    pick: Count
     """0 where no pick asked for it."""
-    rows: int
+    rows: Count
     """How many rows count."""
-    digest: str
-    body: bytes
+    digest: Annotated[str, Field(pattern=r"^[^\t]{1,128}$")]
+    body: Annotated[bytes, Field(exclude=True)] = b""
     record: str | None = None
     """The pick's record, where the experiment keeps its log."""
-    chain: str = field(default="", compare=False)
+    chain: Annotated[str, Field(exclude=True)] = field(default="", compare=False)
     """`chained` of all entries up to this one."""
     is_retraction: bool = False
     """Whether it is a retraction, which has no rows and no body."""
-    prompts: str = ""
+    prompts: Annotated[str, Field(pattern=r"^([0-9]{1,5}(,[0-9]{1,5})*)?$", max_length=2**16)] = ""
     """The index of each row's prompt in a fixed list, with commas between; "" where they are not known."""
     indices: Runs = ()
     """The indices in the generator's sequence of the first rows that count; the others have none."""
     counted: Runs = ()
     """Which rows of the body count; empty: all."""
-    context: bytes = b""
+    context: Annotated[bytes, Field(exclude=True)] = b""
     """`NewPick.context` of its pick."""
 
     @property

@@ -20,27 +20,3 @@ from optimist.store.keys import (
 )
 from optimist.store.scores import kernels_digest
 from optimist.store.store import Health, Store, Usage
-
-__all__ = [
-    "DEFAULT_NAMESPACE",
-    "DUE",
-    "MIXTURE",
-    "ROUTES_UNIT",
-    "SCORED",
-    "WANTED",
-    "Announcement",
-    "Announcements",
-    "EmbeddedRedis",
-    "Health",
-    "Place",
-    "Store",
-    "Usage",
-    "claimed_for",
-    "connect",
-    "kernels_digest",
-    "name_of",
-    "namespace_of",
-    "open_store",
-    "running_url",
-    "start_embedded",
-]

@@ -3,16 +3,3 @@
 from optimist.simulation.sources.base import ArraySource, Draw, Rows, Source, SourceSet, Stream
 from optimist.simulation.sources.digits import digits
 from optimist.simulation.sources.files import GaussianSource, experiment, files
-
-__all__ = [
-    "ArraySource",
-    "Draw",
-    "GaussianSource",
-    "Rows",
-    "Source",
-    "SourceSet",
-    "Stream",
-    "digits",
-    "experiment",
-    "files",
-]
