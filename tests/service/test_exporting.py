@@ -131,7 +131,7 @@ async def test_an_experiment_deleted_meanwhile_is_not_exported(
 
     async def replace() -> None:
         await store.delete_experiment("x")
-        await store.create_experiment("x", "config", ["a", "b"], 0.0, instance="two")
+        await store.create_experiment("x", "config", ["a", "b"], 0.0, instance="two", labels=[""])
 
     before(store, monkeypatch, moment, replace)
     with pytest.raises(NotFound):

@@ -18,7 +18,7 @@ async def test_an_unknown_field_is_left_to_newer_processes(store: Store):
     config = config_of(name="x", generators=["a", "b"], metric="is", dimension=3)
     known = json.loads(experiment_of(config).model_dump_json())
     known["config"]["of_tomorrow"] = 1
-    await store.create_experiment("x", json.dumps(known), ["a", "b"], 0.0, instance="i")
+    await store.create_experiment("x", json.dumps(known), ["a", "b"], 0.0, instance="i", labels=[""])
     settings = Settings.model_validate({})
     with pytest.raises(ApiError, match=r"config\.of_tomorrow: unknown field") as refused:
         await Context(store, settings, RedisHealth(store, settings)).experiment("x")

@@ -25,7 +25,7 @@ from optimist.records import (
 )
 from optimist.store import Store
 
-MODEL, ROUTE_TABLE = Artefact("model"), Artefact("routes")
+MODEL, ROUTE_TABLE = Artefact("model", label=""), Artefact("routes", label="")
 """Of an experiment whose metric has the label ""."""
 
 

@@ -19,7 +19,7 @@ keys = (f"key {number}" for number in itertools.count())
 
 @pytest.fixture(autouse=True)
 async def experiment(store: Store) -> None:
-    await store.create_experiment("x", "{}", ["a", "b", "c"], growth=0.04)
+    await store.create_experiment("x", "{}", ["a", "b", "c"], growth=0.04, labels=[""])
 
 
 def sized(largest: float, scale: float = 1.0, *, reference: float | None = None, limit: float = 1e6) -> Measures:

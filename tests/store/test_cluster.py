@@ -55,12 +55,12 @@ async def test_experiments_of_all_masters_make_one_store(store: Store, servers: 
     names = [f"experiment {n}".replace(" ", "-") for n in range(12)]
     assert {servers.owner(f"{{{name}}}") for name in names} == set(servers.masters)
     for name in names:
-        assert await store.create_experiment(name, "{}", ["a"], growth=0.0)
+        assert await store.create_experiment(name, "{}", ["a"], growth=0.0, labels=[""])
         assert [await round_(store, name) for _ in range(3)] == [1, 2, 3]
         assert [entry.pick for entry in await store.read_log(name, 0, 0)] == [1, 2, 3]
-        claim = await store.claim(name, 0, "scorer", 60)
+        claim = await store.claim(name, 0, "scorer", 60, label="")
         assert claim is not None
-        assert await store.put_estimate(name, 0, 3, "{}", claim.token)
+        assert await store.put_estimate(name, 0, 3, "{}", claim.token, label="")
     assert await experiments(store) == names
     body = random.Random(1).randbytes(9 * 2**20)  # chunks are of 1 MiB
     for name in names[:3]:
@@ -74,7 +74,7 @@ async def test_experiments_of_all_masters_make_one_store(store: Store, servers: 
 
 async def test_every_node_hears_the_announcements_of_all(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch):
     for name in NAMES:
-        await store.create_experiment(name, "{}", ["a"], growth=0.0)
+        await store.create_experiment(name, "{}", ["a"], growth=0.0, labels=[""])
     for node in redis.get_nodes():
         monkeypatch.setattr(clients.random, "choice", lambda nodes, node=node: node)
         async with store.announcements(DUE) as stream:
@@ -90,7 +90,7 @@ async def test_every_node_hears_the_announcements_of_all(store: Store, redis: Re
 async def test_a_subscription_leaves_a_node_that_has_fallen_silent(
     store: Store, redis: Redis, servers: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
-    await store.create_experiment("x", "{}", ["a"], growth=0.0)
+    await store.create_experiment("x", "{}", ["a"], growth=0.0, labels=[""])
     monkeypatch.setattr("optimist.store.announcements._QUIET_SECONDS", 0.2)
     silent = servers.replica_of(servers.masters[0])
     there = next(node for node in redis.get_nodes() if node.port == silent.port)
@@ -121,7 +121,7 @@ async def _until(stream, seq: int):
 
 async def test_lost_connections_open_and_count_nothing_twice(store: Store, servers: Cluster):
     for name in NAMES:
-        await store.create_experiment(name, "{}", ["a"], growth=0.0)
+        await store.create_experiment(name, "{}", ["a"], growth=0.0, labels=[""])
 
     async def cut() -> None:
         for master in servers.masters:
@@ -138,7 +138,7 @@ async def test_lost_connections_open_and_count_nothing_twice(store: Store, serve
 
 
 async def test_more_calls_than_connections_wait_for_their_turn(store: Store, servers: Cluster):
-    await store.create_experiment("x", "{}", ["a"], growth=0.0)
+    await store.create_experiment("x", "{}", ["a"], growth=0.0, labels=[""])
     async with connect(f"{servers.url}?client_name=few", max_connections=2) as redis:
         few = Store(redis)
         states = asyncio.gather(*(few.state("x") for _ in range(100)))
@@ -151,7 +151,7 @@ async def test_more_calls_than_connections_wait_for_their_turn(store: Store, ser
 
 async def test_calls_given_up_leave_no_reply_to_another(store: Store):
     for name in NAMES:
-        await store.create_experiment(name, f'"{name}"', ["a"], growth=0.0)
+        await store.create_experiment(name, f'"{name}"', ["a"], growth=0.0, labels=[""])
 
     async def ask(name: str) -> bool:
         return await store.config(name) == f'"{name}"' and (await store.state(name)).rounds == 0
@@ -166,7 +166,7 @@ async def test_calls_given_up_leave_no_reply_to_another(store: Store):
 
 
 async def test_an_experiment_is_away_while_its_slot_moves_and_whole_after(store: Store, servers: Cluster):
-    await store.create_experiment("x", "{}", ["a"], growth=0.0)
+    await store.create_experiment("x", "{}", ["a"], growth=0.0, labels=[""])
     assert [await round_(store, "x") for _ in range(3)] == [1, 2, 3]
     before = await store.state("x")
     source = servers.owner("{x}")
@@ -225,7 +225,7 @@ async def test_one_unfit_master_is_enough(redis: Redis, servers: Cluster):
 @pytest.mark.faults
 async def test_a_replica_takes_over_from_a_killed_master(store: Store, servers: Cluster):
     for name in NAMES:
-        await store.create_experiment(name, "{}", ["a"], growth=0.0)
+        await store.create_experiment(name, "{}", ["a"], growth=0.0, labels=[""])
         assert await round_(store, name) == 1
     master = await asyncio.to_thread(servers.owner, "{x}")
     # Redis acknowledges before its replica has it, so what is killed here is a master whose replica has caught up.

@@ -68,7 +68,7 @@ async def cutting_proxy(url: str, path: Path, every: int) -> AsyncIterator[str]:
 async def test_lost_replies_open_and_count_nothing_twice(store: Store, redis: Redis, server: Server, tmp_path: Path):
     if isinstance(redis, Cluster):
         pytest.skip("a cluster's nodes give their own addresses, past any proxy; test_cluster.py cuts its connections")
-    await store.create_experiment("x", "{}", ["a"], growth=0.0)
+    await store.create_experiment("x", "{}", ["a"], growth=0.0, labels=[""])
     async with cutting_proxy(server.url, tmp_path / "s", every=3) as url, connect(url) as redis:
         unreliable = Store(redis)
         for n in range(8):
@@ -79,9 +79,9 @@ async def test_lost_replies_open_and_count_nothing_twice(store: Store, redis: Re
         assert len((await store.state("x")).open_picks) == 8
         for pick in range(1, 9):
             assert (await settle(unreliable, "x", pick, f"d{pick}", 5, b"body")).seq == pick
-            claim = await unreliable.claim("x", 0, "scorer", 60)
+            claim = await unreliable.claim("x", 0, "scorer", 60, label="")
             assert claim is not None
-            assert await unreliable.put_estimate("x", 0, pick, "{}", claim.token)
+            assert await unreliable.put_estimate("x", 0, pick, "{}", claim.token, label="")
         assert await unreliable.latch_decision("x", "{}")
     stored = await store.state("x")
     assert (stored.rounds, stored.told, stored.generators[0].samples, stored.open_picks) == (8, 8, 40, [])
@@ -106,16 +106,16 @@ async def next_announcement(stream: Announcements) -> Announcement:
 
 
 async def test_due_and_new_estimates_are_announced(store: Store):
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=[""])
     await open_picks(store, "x", 0, [AskGroup("ask", [new_pick(1, "{}")])], lease_seconds=60)
-    claim = await store.claim("x", 1, "scorer", 60)
+    claim = await store.claim("x", 1, "scorer", 60, label="")
     assert claim is not None
     async with store.announcements(DUE, SCORED) as stream:
         assert await anext(stream) is None, "subscribed: look now"
         assert await anext(stream) is None
         for _ in range(2):
             await settle(store, "x", 1, "digest", 5, b"body")
-            await store.put_estimate("x", 1, 1, "{}", claim.token)
+            await store.put_estimate("x", 1, 1, "{}", claim.token, label="")
         assert await anext(stream) == Announcement(DUE, "x", 1, 1)
         assert await anext(stream) == Announcement(SCORED, "x", 1, 1)
         # Repeats change nothing, so they are not announced: the next one heard is the next batch's.
@@ -125,19 +125,19 @@ async def test_due_and_new_estimates_are_announced(store: Store):
 
 
 async def test_announcements_come_back_after_a_lost_connection(store: Store, redis: Redis):
-    await store.create_experiment("x", "{}", ["a"], growth=0.0)
-    claim = await store.claim("x", 0, "scorer", 60)
+    await store.create_experiment("x", "{}", ["a"], growth=0.0, labels=[""])
+    claim = await store.claim("x", 0, "scorer", 60, label="")
     assert claim is not None
     async with store.announcements(SCORED) as stream:
         assert await anext(stream) is None
         await redis.client_kill_filter(_type="pubsub")
         assert await anext(stream) is None, "something may have been missed"
-        await store.put_estimate("x", 0, 1, "{}", claim.token)
+        await store.put_estimate("x", 0, 1, "{}", claim.token, label="")
         assert await next_announcement(stream) == Announcement(SCORED, "x", 0, 1)
 
 
 async def test_full_memory_refuses_a_batch_whole(store: Store, redis: Redis):
-    await store.create_experiment("x", "{}", ["a"], growth=0.0)
+    await store.create_experiment("x", "{}", ["a"], growth=0.0, labels=[""])
     await open_picks(store, "x", 0, [AskGroup("ask", [new_pick(0, "{}")])], lease_seconds=60)
     before = await store.state("x")
     await redis.config_set("maxmemory", 1)
@@ -158,7 +158,7 @@ async def test_an_unreachable_redis_is_named(tmp_path: Path):
 
 
 async def test_scripts_lost_from_the_server_are_loaded_again(store: Store, redis: Redis):
-    await store.create_experiment("x", "{}", ["a"], growth=0.0)
+    await store.create_experiment("x", "{}", ["a"], growth=0.0, labels=[""])
     await store.state("x")
     await redis.script_flush()
     assert (await store.state("x")).rounds == 0

@@ -192,7 +192,7 @@ async def test_over_tls(tmp_path: Path, certificate: tuple[Path, Path], scheme: 
             await wait_for_server(trusting)
         async with connect(trusting) as redis:
             store = Store(redis)
-            assert await store.create_experiment("x", "{}", ["a"], growth=0.0)
+            assert await store.create_experiment("x", "{}", ["a"], growth=0.0, labels=[""])
             async with store.announcements("channel") as stream:
                 assert await anext(stream) is None
         async with asyncio.timeout(10):

@@ -176,7 +176,7 @@ def test_a_killed_server_comes_back_with_every_acknowledged_batch(tmp_path: Path
     async def tell_through_kills(server: EmbeddedRedis) -> None:
         async with connect(server.url) as redis:
             store = Store(redis)
-            await store.create_experiment("x", "{}", ["a"], growth=0.04)
+            await store.create_experiment("x", "{}", ["a"], growth=0.04, labels=[""])
             await open_picks(store, "x", 0, [AskGroup("all", [new_pick(0, "{}")] * batches)], lease_seconds=60)
             for pick in range(1, batches + 1):
                 if pick in kills:  # or in the middle of one of the next

@@ -34,10 +34,10 @@ async def token(store: Store, generator: Place, owner: str = "scorer", label: st
 
 
 async def test_creating_is_idempotent_by_name_and_config(store: Store):
-    assert await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.04)
-    assert not await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.04)
+    assert await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.04, labels=[""])
+    assert not await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.04, labels=[""])
     with pytest.raises(Conflict):
-        await store.create_experiment("one", '{"metric": "is"}', ["a", "b"], growth=0.04)
+        await store.create_experiment("one", '{"metric": "is"}', ["a", "b"], growth=0.04, labels=[""])
     assert await experiments(store) == ["one"]
     assert await store.config("one") == CONFIG
     stored = await store.state("one")
@@ -50,11 +50,11 @@ async def test_creating_is_idempotent_by_name_and_config(store: Store):
 
 @pytest.mark.parametrize("mending", ["create", "read"])
 async def test_a_crash_between_config_and_index_is_mended(store: Store, redis: Redis, mending: str):
-    await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
+    await store.create_experiment("one", CONFIG, ["a"], growth=0.0, labels=[""])
     await redis.zrem("optimist:experiments", "one")
     assert await experiments(store) == []
     if mending == "create":
-        assert not await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
+        assert not await store.create_experiment("one", CONFIG, ["a"], growth=0.0, labels=[""])
     else:
         assert await store.config("one") == CONFIG
     assert await experiments(store) == ["one"]
@@ -123,15 +123,15 @@ async def test_what_is_deleted_or_unknown_cannot_come_back_by_halves(store: Stor
         store.give_up("gone", 1, "tired"),
         store.append("gone", 0, "key", Contents("digest", 5, b"body")),
         store.renew_leases("gone", [1], 60),
-        store.claim("gone", 0, "scorer", 60),
-        store.end_claim("gone", 0, "token"),
-        store.put_estimate("gone", 0, 1, "{}", "token"),
-        store.put_fitted("gone", 0, b"sigma", "token"),
+        store.claim("gone", 0, "scorer", 60, label=""),
+        store.end_claim("gone", 0, "token", label=""),
+        store.put_estimate("gone", 0, 1, "{}", "token", label=""),
+        store.put_fitted("gone", 0, b"sigma", "token", label=""),
         put_modes(store, "gone", 0, 1, "{}", "token"),
         store.put_previews("gone", 1, [NewPreview(0, 0, "{}", b"pixels")], 8, instance=""),
-        store.put_snapshot("gone", 0, 1, b"statistic", "token"),
-        store.quarantine("gone", 0, 1, "torn", "token"),
-        store.put_scoring_error("gone", 0, "scratched", "token"),
+        store.put_snapshot("gone", 0, 1, b"statistic", "token", label=""),
+        store.quarantine("gone", 0, 1, "torn", "token", label=""),
+        store.put_scoring_error("gone", 0, "scratched", "token", label=""),
         store.add_generator("gone", "c"),
         store.set_state("gone", 0, "paused"),
         store.control("gone", {"budget": "9"}),
@@ -144,12 +144,12 @@ async def test_what_is_deleted_or_unknown_cannot_come_back_by_halves(store: Stor
         with pytest.raises(NotFound):
             await call
     assert await store.config("gone") is None
-    assert await store.snapshot("gone", 0) is None
+    assert await store.snapshot("gone", 0, label="") is None
     assert await redis.keys("*") == []
 
 
 async def test_a_deletion_cut_short_is_not_listed_and_can_be_finished(store: Store, redis: Redis):
-    await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
+    await store.create_experiment("one", CONFIG, ["a"], growth=0.0, labels=[""])
     await redis.delete("optimist:{one}:config")
     assert await experiments(store) == []
     await store.delete_experiment("one")
@@ -159,17 +159,17 @@ async def test_a_deletion_cut_short_is_not_listed_and_can_be_finished(store: Sto
 @pytest.mark.parametrize("name", ["", "a b", "a}b", "{a", "a\n"])
 async def test_names_that_would_break_keys_are_refused(store: Store, name: str):
     with pytest.raises(ValueError, match="cannot be a name"):
-        await store.create_experiment(name, CONFIG, ["a"], growth=0.0)
+        await store.create_experiment(name, CONFIG, ["a"], growth=0.0, labels=[""])
 
 
 async def test_what_was_meant_for_a_deleted_experiment_is_refused_by_its_successor(store: Store):
-    await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
+    await store.create_experiment("one", CONFIG, ["a"], growth=0.0, labels=[""])
     old, instance = await token(store, 0), (await store.state("one")).instance
     await store.delete_experiment("one")
-    await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
+    await store.create_experiment("one", CONFIG, ["a"], growth=0.0, labels=[""])
     assert await token(store, 0) != old
     with pytest.raises(Superseded):
-        await store.put_estimate("one", 0, 9, "{}", old)
+        await store.put_estimate("one", 0, 9, "{}", old, label="")
     group = [AskGroup("ask", [new_pick(0, "{}")])]
     for call in (
         open_picks(store, "one", 0, group, 60, instance=instance),
@@ -187,47 +187,47 @@ async def test_what_was_meant_for_a_deleted_experiment_is_refused_by_its_success
 
 
 async def test_an_estimate_mends_the_damage_noted_before(store: Store):
-    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, labels=[""])
     for generator in (0, 1):
-        await store.put_scoring_error("one", generator, "scratched", await token(store, generator))
-    await store.put_estimate("one", 0, 1, "{}", await token(store, 0))
+        await store.put_scoring_error("one", generator, "scratched", await token(store, generator), label="")
+    await store.put_estimate("one", 0, 1, "{}", await token(store, 0), label="")
     assert [g.primary.scoring_error for g in (await store.state("one")).generators] == [None, "scratched"]
 
 
 async def test_only_newer_estimates_replace(store: Store):
-    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, labels=[""])
     payload, mine = '{"value": 0.1234567890123456789}', await token(store, 1)
-    assert await store.put_estimate("one", 1, 9, payload, mine)
-    assert await store.put_estimate("one", 1, 9, payload, mine), "sent again after a lost reply"
-    assert not await store.put_estimate("one", 1, 9, "other", mine)
-    assert not await store.put_estimate("one", 1, 8, "older", mine)
-    assert await store.put_estimate("one", 1, 10, payload, mine)
+    assert await store.put_estimate("one", 1, 9, payload, mine, label="")
+    assert await store.put_estimate("one", 1, 9, payload, mine, label=""), "sent again after a lost reply"
+    assert not await store.put_estimate("one", 1, 9, "other", mine, label="")
+    assert not await store.put_estimate("one", 1, 8, "older", mine, label="")
+    assert await store.put_estimate("one", 1, 10, payload, mine, label="")
     first, second = (await store.state("one")).generators
     assert (first.primary.estimate_seq, first.primary.estimate) == (0, None)
     assert (second.primary.estimate_seq, second.primary.estimate) == (10, payload)
 
 
 async def test_a_decision_is_latched_and_damage_noted(store: Store):
-    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, labels=[""])
     assert await store.latch_decision("one", '{"best": "a"}')
     assert await store.latch_decision("one", '{"best": "a"}'), "sent again after a lost reply"
     assert not await store.latch_decision("one", '{"best": "b"}')
-    await store.put_scoring_error("one", 1, "the snapshot does not match its digest", await token(store, 1))
+    await store.put_scoring_error("one", 1, "the snapshot does not match its digest", await token(store, 1), label="")
     stored = await store.state("one")
     assert stored.decision == '{"best": "a"}'
     assert [g.primary.scoring_error for g in stored.generators] == [None, "the snapshot does not match its digest"]
 
 
 async def test_what_is_fitted_first_stands(store: Store):
-    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
-    assert await store.fitted("one") is None
-    assert await store.put_fitted("one", 0, b"\x00sigma\xff", await token(store, 0)) == b"\x00sigma\xff"
-    assert await store.put_fitted("one", 1, b"other", await token(store, 1)) == b"\x00sigma\xff"
-    assert await store.fitted("one") == b"\x00sigma\xff"
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, labels=[""])
+    assert await store.fitted("one", label="") is None
+    assert await store.put_fitted("one", 0, b"\x00sigma\xff", await token(store, 0), label="") == b"\x00sigma\xff"
+    assert await store.put_fitted("one", 1, b"other", await token(store, 1), label="") == b"\x00sigma\xff"
+    assert await store.fitted("one", label="") == b"\x00sigma\xff"
 
 
 async def test_modes_are_wanted_made_and_replaced_by_newer_ones(store: Store):
-    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, labels=[""])
     assert await modes_of(store, "one", 1) is None
     mine = await token(store, 1)
     async with store.announcements(WANTED) as stream:
@@ -241,7 +241,7 @@ async def test_modes_are_wanted_made_and_replaced_by_newer_ones(store: Store):
 
 
 async def test_controls_are_kept_and_stopping_opens_nothing(store: Store):
-    await store.create_experiment("one", CONFIG, ["a"], growth=0.0, instance="i", keep_log=True)
+    await store.create_experiment("one", CONFIG, ["a"], growth=0.0, instance="i", keep_log=True, labels=[""])
     stored = await store.state("one")
     assert (stored.controls, stored.instance, stored.keep_log) == ({}, "i", True)
     await store.control("one", {"budget": "1e3", "stopped": "by hand", "stop": ""})
@@ -256,7 +256,7 @@ async def test_controls_are_kept_and_stopping_opens_nothing(store: Store):
 
 
 async def test_reopening_drops_the_decision_that_was_seen(store: Store):
-    await store.create_experiment("one", CONFIG, ["a"], growth=0.0)
+    await store.create_experiment("one", CONFIG, ["a"], growth=0.0, labels=[""])
     assert await store.latch_decision("one", "first")
     for _ in range(2):
         assert await store.reopen("one", "first")
@@ -267,7 +267,7 @@ async def test_reopening_drops_the_decision_that_was_seen(store: Store):
 
 
 async def test_generators_join_pause_and_retire(store: Store):
-    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, labels=[""])
     for _ in range(2):
         assert await store.add_generator("one", "c") == 2
     await store.set_state("one", 0, "paused")
@@ -291,7 +291,7 @@ async def test_generators_join_pause_and_retire(store: Store):
 
 
 async def test_a_pause_races_with_nothing(store: Store):
-    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, labels=[""])
     assert await open_picks(store, "one", 0, [AskGroup("ask", [new_pick(1, "{}", 0, 5)])], lease_seconds=60)
     stored = await store.state("one")
     await store.set_state("one", 1, "paused")
@@ -304,7 +304,7 @@ async def test_a_pause_races_with_nothing(store: Store):
 
 
 async def test_a_retired_generator_takes_no_slices_back(store: Store, redis: Redis):
-    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0)
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, labels=[""])
     await open_picks(store, "one", 0, [AskGroup("ask", [new_pick(g, "{}", 0, 5) for g in (0, 1, 1)])], lease_seconds=60)
     for pick in (1, 2):
         await store.give_up("one", pick, "tired")
@@ -317,7 +317,7 @@ async def test_a_retired_generator_takes_no_slices_back(store: Store, redis: Red
 
 
 async def test_slices_beyond_the_most_are_not_handed_out_again(store: Store, redis: Redis):
-    await store.create_experiment("one", CONFIG, ["a"], growth=0.0, batch_size=5)
+    await store.create_experiment("one", CONFIG, ["a"], growth=0.0, batch_size=5, labels=[""])
     asked = AskGroup("ask", [new_pick(0, "{}", start, 5) for start in (0, 5, 10)])
     await open_picks(store, "one", 0, [asked], lease_seconds=60)
     kept = [text for n in range(4, SLICES + 3) for text in (str(n), f"0 {5 * n} 5")]

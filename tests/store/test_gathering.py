@@ -63,7 +63,7 @@ async def test_every_caller_hears_that_redis_is_gone(tmp_path: Path):
 async def test_scripts_that_redis_has_forgotten(coalescer: Coalescer, redis: Redis):
     store = Store(coalescer)
     for n in range(4):
-        await store.create_experiment(f"x{n}", "{}", ["a"], growth=0.0)
+        await store.create_experiment(f"x{n}", "{}", ["a"], growth=0.0, labels=[""])
     await redis.script_flush()
     states = await asyncio.gather(*(store.exchange(f"x{n}", wants_state=True) for n in range(4)))
     assert [done.state and done.state.rounds for done in states] == [0] * 4

@@ -20,7 +20,7 @@ async def make(store: Store, name: str) -> bool:
         await store.reserve(name, MOST)
     except Full:
         return False
-    return await store.create_experiment(name, "{}", ["a"], growth=0.0)
+    return await store.create_experiment(name, "{}", ["a"], growth=0.0, labels=[""])
 
 
 async def put(store: Store, name: str) -> bool:
@@ -45,7 +45,7 @@ async def test_of_many_made_at_once_as_many_are_made_as_there_may_be(store: Stor
         await store.references.reserve("r", MOST)
     # What is there is there: made again, it takes no place.
     (name, *_) = await experiments(store)
-    assert not await store.create_experiment(name, "{}", ["a"], growth=0.0)
+    assert not await store.create_experiment(name, "{}", ["a"], growth=0.0, labels=[""])
     await store.reserve(name, MOST)
     await store.references.reserve(next(iter(await references(store))), MOST)
     assert len(await experiments(others)) == MOST
@@ -77,7 +77,7 @@ async def test_a_place_that_nothing_came_to_take_is_lost_when_another_needs_it(s
     for name in ("a", "b", "lost"):
         await store.reserve(name, MOST)
     for name in ("a", "b"):
-        assert await store.create_experiment(name, "{}", ["a"], growth=0.0)
+        assert await store.create_experiment(name, "{}", ["a"], growth=0.0, labels=[""])
     # Somebody may be just making it.
     assert not await make(store, "d")
     since = await redis.zscore("optimist:experiments", "lost")

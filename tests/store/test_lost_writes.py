@@ -27,7 +27,7 @@ Back = Callable[[], Awaitable[None]]
 
 @pytest.fixture
 async def experiment(store: Store) -> Store:
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=[""])
     return store
 
 
@@ -54,7 +54,7 @@ async def opened(store: Store, generator: int, nonce: str, least: int = 1, most:
 
 
 async def test_a_pick_number_that_is_given_again_takes_no_batch_of_the_pick_that_was_lost(store: Store, redis: Redis):
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=[""])
     back = await remembered(redis)
     first = await opened(store, 0, "aa")
     await back()
@@ -182,23 +182,23 @@ async def test_nothing_made_of_lost_batches_is_stored(experiment: Store, redis: 
     await back()
     await experiment.append("x", 0, "true", Contents("true", 5, b"body"))
     await experiment.append("x", 0, "next", Contents("next", 5, b"body"))
-    claim = await experiment.claim("x", 0, "scorer", 60.0)
+    claim = await experiment.claim("x", 0, "scorer", 60.0, label="")
     assert claim is not None
     token = claim.token
 
     async def put(chain: str) -> object:
         match made:
             case "estimate":
-                return await experiment.put_estimate("x", 0, 1, "{}", token, chain=chain)
+                return await experiment.put_estimate("x", 0, 1, "{}", token, chain=chain, label="")
             case "snapshot":
-                return await experiment.put_snapshot("x", 0, 1, b"statistic", token, chain=chain)
+                return await experiment.put_snapshot("x", 0, 1, b"statistic", token, chain=chain, label="")
             case "modes":
                 return await put_modes(experiment, "x", 0, 1, "{}", token, chain=chain)
             case "kernels":
                 entry = (await experiment.read_log("x", 0, 0))[0] if chain != lost.chain else lost
-                return await experiment.put_fitted("x", 0, b"sigma", token, {0: entry})
+                return await experiment.put_fitted("x", 0, b"sigma", token, {0: entry}, label="")
             case _:
-                return await experiment.quarantine("x", 0, 1, "torn", token, chain=chain)
+                return await experiment.quarantine("x", 0, 1, "torn", token, chain=chain, label="")
 
     with pytest.raises(Superseded, match="lost"):
         await put(lost.chain)
@@ -207,32 +207,32 @@ async def test_nothing_made_of_lost_batches_is_stored(experiment: Store, redis: 
 
 async def test_nothing_made_with_kernels_that_were_lost_is_stored(experiment: Store, redis: Redis):
     await experiment.append("x", 0, "key", Contents("digest", 5, b"body"))
-    claim = await experiment.claim("x", 0, "scorer", 60.0)
+    claim = await experiment.claim("x", 0, "scorer", 60.0, label="")
     assert claim is not None
-    await experiment.put_fitted("x", 0, b"true", claim.token)
+    await experiment.put_fitted("x", 0, b"true", claim.token, label="")
     with pytest.raises(Superseded, match="lost"):
-        await experiment.put_estimate("x", 0, 1, "{}", claim.token, kernels=kernels_digest(b"lost"))
-    assert await experiment.put_estimate("x", 0, 1, "{}", claim.token, kernels=kernels_digest(b"true"))
+        await experiment.put_estimate("x", 0, 1, "{}", claim.token, kernels=kernels_digest(b"lost"), label="")
+    assert await experiment.put_estimate("x", 0, 1, "{}", claim.token, kernels=kernels_digest(b"true"), label="")
 
 
 async def test_a_claim_that_was_lost_is_not_taken_for_one_of_the_same_number(experiment: Store, redis: Redis):
     back = await remembered(redis)
-    first = await experiment.claim("x", 0, "one scorer", 60.0)
+    first = await experiment.claim("x", 0, "one scorer", 60.0, label="")
     await back()
-    second = await experiment.claim("x", 0, "another scorer", 60.0)
+    second = await experiment.claim("x", 0, "another scorer", 60.0, label="")
     assert first is not None
     assert second is not None
     assert first.instance == second.instance
     with pytest.raises(Superseded):
-        await experiment.put_estimate("x", 0, 1, "{}", first.token)
-    assert await experiment.put_estimate("x", 0, 1, "{}", second.token)
+        await experiment.put_estimate("x", 0, 1, "{}", first.token, label="")
+    assert await experiment.put_estimate("x", 0, 1, "{}", second.token, label="")
 
 
 async def test_no_decision_by_estimates_that_were_lost(experiment: Store):
     stored = await experiment.state("x")
-    claim = await experiment.claim("x", 0, "scorer", 60.0)
+    claim = await experiment.claim("x", 0, "scorer", 60.0, label="")
     assert claim is not None
-    await experiment.put_estimate("x", 0, 1, "{}", claim.token)
+    await experiment.put_estimate("x", 0, 1, "{}", claim.token, label="")
     assert not await experiment.latch_decision("x", "a is best", stored.basis_digest)
     stored = await experiment.state("x")
     assert stored.decision is None

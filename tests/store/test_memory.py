@@ -23,34 +23,36 @@ async def everything(redis: Redis) -> dict[bytes, bytes]:
 
 
 async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: Store, redis: Redis):
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=[""])
     for rounds in range(4):
         await open_picks(store, "x", rounds, ask(new_pick(0, "{}", 5 * rounds, 5)), lease_seconds=60)
     await settle(store, "x", 1, "digest", 5, b"body")
-    claim = await store.claim("x", 0, "scorer", 60)
+    claim = await store.claim("x", 0, "scorer", 60, label="")
     assert claim is not None
     mine = claim.token
-    mixing = await store.claim("x", MIXTURE, "scorer", 60)
+    mixing = await store.claim("x", MIXTURE, "scorer", 60, label="")
     assert mixing is not None
-    routing = await store.claim("x", ROUTES_UNIT, "scorer", 60)
+    routing = await store.claim("x", ROUTES_UNIT, "scorer", 60, label="")
     assert routing is not None
     calls = {
-        "create": lambda: store.create_experiment("x2", "{}", ["a"], growth=0.0),
+        "create": lambda: store.create_experiment("x2", "{}", ["a"], growth=0.0, labels=[""]),
         "open": lambda: open_picks(store, "x", 4, ask(), lease_seconds=60),
         "settle": lambda: settle(store, "x", 2, "digest", 5, b"body"),
         "append": lambda: store.append("x", 0, "key", Contents("digest", 5, b"body")),
         "renew": lambda: store.renew_leases("x", [2, 3], 600),
-        "claim": lambda: store.claim("x", 1, "scorer", 60),
-        "estimate": lambda: store.put_estimate("x", 0, 1, "{}", mine),
-        "fitted": lambda: store.put_fitted("x", 0, b"sigma", mine),
+        "claim": lambda: store.claim("x", 1, "scorer", 60, label=""),
+        "estimate": lambda: store.put_estimate("x", 0, 1, "{}", mine, label=""),
+        "fitted": lambda: store.put_fitted("x", 0, b"sigma", mine, label=""),
         "modes": lambda: put_modes(store, "x", 0, 1, "{}", mine),
-        "mixture": lambda: store.put_artefact("x", Artefact("mixture"), "{}", mixing.token, [ChainedExtent(0, 1, 5)]),
+        "mixture": lambda: store.put_artefact(
+            "x", Artefact("mixture", label=""), "{}", mixing.token, [ChainedExtent(0, 1, 5)]
+        ),
         "model": lambda: store.put_artefact("x", MODEL, b"model", routing.token, [ChainedExtent(0, 1, 5)]),
         "routes": lambda: store.put_artefact("x", ROUTE_TABLE, "{}", routing.token, [ChainedExtent(0, 1, 5)]),
         "blend": lambda: store.blend("x", {0: 1.0}, 5, "request"),
-        "snapshot": lambda: store.put_snapshot("x", 0, 1, b"statistic", mine),
-        "quarantined": lambda: store.quarantine("x", 0, 1, "torn", mine),
-        "scoring error": lambda: store.put_scoring_error("x", 0, "scratched", mine),
+        "snapshot": lambda: store.put_snapshot("x", 0, 1, b"statistic", mine, label=""),
+        "quarantined": lambda: store.quarantine("x", 0, 1, "torn", mine, label=""),
+        "scoring error": lambda: store.put_scoring_error("x", 0, "scratched", mine, label=""),
         "add": lambda: store.add_generator("x", "c"),
         "pause": lambda: store.set_state("x", 1, "paused"),
         "control": lambda: store.control("x", {"stop": "", "budget": "9"}),
@@ -91,9 +93,9 @@ async def test_how_full_redis_is_is_known(store: Store, redis: Redis):
 async def test_a_snapshot_all_of_which_has_come_makes_room_in_a_full_redis(
     store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ):
-    await store.create_experiment("x", "{}", ["a"], growth=0.0)
+    await store.create_experiment("x", "{}", ["a"], growth=0.0, labels=[""])
     await store.append("x", 0, "key", Contents("digest", 5, bytes(100_000)))
-    claim = await store.claim("x", 0, "scorer", 60)
+    claim = await store.claim("x", 0, "scorer", 60, label="")
     assert claim is not None
     run = store._commands.experiment_script
 
@@ -104,7 +106,7 @@ async def test_a_snapshot_all_of_which_has_come_makes_room_in_a_full_redis(
 
     monkeypatch.setattr(store._commands, "experiment_script", fill)
     try:
-        assert await store.put_snapshot("x", 0, 1, b"statistic", claim.token)
+        assert await store.put_snapshot("x", 0, 1, b"statistic", claim.token, label="")
     finally:
         await redis.config_set("maxmemory", 0)
     assert await redis.xlen("optimist:{x}:log:0") == 0
@@ -112,7 +114,7 @@ async def test_a_snapshot_all_of_which_has_come_makes_room_in_a_full_redis(
 
 async def test_a_busy_life_is_bounded_and_leaves_nothing(redis: Redis):
     store, limit = Store(redis, settled_limit=6), 6
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=[""])
     held = await open_picks(store, "x", 0, ask(), lease_seconds=60)
     assert held is not None
     told = 0
@@ -132,12 +134,12 @@ async def test_a_busy_life_is_bounded_and_leaves_nothing(redis: Redis):
                 told += 1
             await store.append("x", n % 2, f"key {first}", Contents("digest", 5, bytes(100)))
             for g, state in enumerate((await store.state("x")).generators):
-                claim = await store.claim("x", g, "scorer", 60)
+                claim = await store.claim("x", g, "scorer", 60, label="")
                 assert claim is not None
-                await store.put_estimate("x", g, state.seq, "{}", claim.token)
+                await store.put_estimate("x", g, state.seq, "{}", claim.token, label="")
                 await put_modes(store, "x", g, state.seq, "{}", claim.token)
                 if n % 2:
-                    await store.put_snapshot("x", g, state.seq, bytes(1000), claim.token)
+                    await store.put_snapshot("x", g, state.seq, bytes(1000), claim.token, label="")
         return {key.decode().rpartition("}:")[2]: await size(redis, key) for key in await redis.keys("optimist:{x}:*")}
 
     first, later = await live(20), await live(40)

@@ -508,7 +508,7 @@ class Model(RuleBasedStateMachine):
             return
         text = f"made {next(self.numbers)}"
         parts = [ChainedExtent(g, seq, seq) for g, seq in positions.items()]
-        claim = self.run(self.store.claim("m", ROUTES_UNIT, "a", 60))
+        claim = self.run(self.store.claim("m", ROUTES_UNIT, "a", 60, label=""))
         token = claim.token if owner == "a" else f"{claim.token}b"
         answer = self.attempt(self.store.put_artefact("m", artefact, text, token, parts))
         standing = self.routes.get(artefact, ({}, ""))[0]

@@ -16,7 +16,7 @@ asks = itertools.count()
 
 @pytest.fixture(autouse=True)
 async def experiment(store: Store) -> None:
-    await store.create_experiment("x", "{}", ["a", "b", "c"], growth=0.04)
+    await store.create_experiment("x", "{}", ["a", "b", "c"], growth=0.04, labels=[""])
 
 
 def ask(*generators: int, request_id: str | None = None) -> AskGroup:
@@ -282,7 +282,7 @@ def test_estimates_are_due_where_the_rule_says(server: EmbeddedRedis, growth: fl
         async with connect(server.url) as redis:
             await redis.flushall()
             store, seen = Store(redis), []
-            await store.create_experiment("due", "{}", ["a"], growth)
+            await store.create_experiment("due", "{}", ["a"], growth, labels=[""])
             await open_picks(store, "due", 0, [ask(*[0] * len(sizes))], lease_seconds=60)
             for pick, rows in enumerate(sizes, start=1):
                 await settle(store, "due", pick, "digest", rows, b"")

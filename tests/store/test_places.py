@@ -18,7 +18,7 @@ CHANGES = st.lists(st.sampled_from([(is_made, name) for is_made in (True, False)
 
 
 async def put(store: Store, name: str) -> None:
-    await store.create_experiment(name, "{}", ["a"], growth=0.0)
+    await store.create_experiment(name, "{}", ["a"], growth=0.0, labels=[""])
 
 
 async def alive(store: Store, names: Sequence[str]) -> list[str | None]:

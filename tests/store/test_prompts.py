@@ -11,7 +11,7 @@ from optimist.store import Store
 
 @pytest.fixture(autouse=True)
 async def experiment(store: Store) -> None:
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=[""])
 
 
 async def take(store: Store, pick: NewPick, lease_seconds: float = 60) -> int | None:

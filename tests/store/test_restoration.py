@@ -77,7 +77,7 @@ SIZES = {"usual": "1 1.5", "0": "40 40 2.25"}
 
 
 async def stage(restoration: Restoration) -> None:
-    await restoration.add_snapshot(0, Snapshot(3, bytes(range(256)) * 20_000))
+    await restoration.add_snapshot(0, Snapshot(3, bytes(range(256)) * 20_000), label="")
     for entry in ENTRIES:
         await restoration.add_entries(0, [entry], keep_log=False)
 
@@ -93,9 +93,9 @@ async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
     assert await restore(store)
     assert await store.state("x", told=True) == STATE
     assert (await store.config("x"), await experiments(store)) == ("config", ["x"])
-    assert await store.snapshot("x", 0) == Snapshot(3, bytes(range(256)) * 20_000)
+    assert await store.snapshot("x", 0, label="") == Snapshot(3, bytes(range(256)) * 20_000)
     assert await store.read_log("x", 0, 3) == ENTRIES
-    assert (await store.history("x"), await store.fitted("x")) == (HISTORY, b"fitted")
+    assert (await store.history("x"), await store.fitted("x", label="")) == (HISTORY, b"fitted")
     with pytest.raises(LogGap):
         await store.read_log("x", 0, 2)
     assert await store.usual_sizes("x", 2) == SIZES
@@ -113,13 +113,13 @@ async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
     assert await open_picks(store, "x", 13, [AskGroup("told", [new_pick(0, "{}", 6, 3)])], 60)
     overlapping = await settle(store, "x", 14, "digest", 3, b"body")
     assert (overlapping.rows, overlapping.seq, overlapping.duplicate) == (0, 0, True)
-    claim = await store.claim("x", 0, "scorer", 60)
+    claim = await store.claim("x", 0, "scorer", 60, label="")
     assert claim is not None
     assert claim.instance == "instance"
-    await store.quarantine("x", 0, 2, "torn", claim.token)  # counted already
+    await store.quarantine("x", 0, 2, "torn", claim.token, label="")  # counted already
     state = (await store.state("x")).generators[0]
     assert (state.primary.log_bytes, state.due_seq, state.quarantined_count) == (204, 6, 1)
-    assert await store.put_snapshot("x", 0, 6, b"newer", claim.token)
+    assert await store.put_snapshot("x", 0, 6, b"newer", claim.token, label="")
     assert len(await redis.keys("optimist:{x}:snapshot:*")) == 1
     assert (await store.state("x")).generators[0].primary.log_bytes == 0
     await store.delete_experiment("x")
@@ -130,7 +130,7 @@ async def test_a_log_that_was_kept_keeps_its_records_and_is_not_trimmed(store: S
     entries = [LogEntry(seq, seq, 5, "digest", b"body", record="{}" if seq > 1 else "") for seq in (1, 2, 3)]
     a = GeneratorState(0, "a", 15, 3, 3, 15, 3, {"": UnitState(snapshot_seq=2)})
     async with store.restoring("x") as restoration:
-        await restoration.add_snapshot(0, Snapshot(2, b"statistic"))
+        await restoration.add_snapshot(0, Snapshot(2, b"statistic"), label="")
         await restoration.add_entries(0, entries, keep_log=True)
         await restoration.commit(
             "config", 0.0, ExperimentState(3, 3, [a], instance="i", keep_log=True, labels=("",)), b"", {}
@@ -138,9 +138,9 @@ async def test_a_log_that_was_kept_keeps_its_records_and_is_not_trimmed(store: S
     assert await store.read_log("x", 0, 0) == entries
     stored = await store.state("x")
     assert (stored.keep_log, stored.generators[0].primary.log_bytes) == (True, 4)
-    claim = await store.claim("x", 0, "scorer", 60)
+    claim = await store.claim("x", 0, "scorer", 60, label="")
     assert claim is not None
-    await store.put_snapshot("x", 0, 3, b"newer", claim.token)
+    await store.put_snapshot("x", 0, 3, b"newer", claim.token, label="")
     assert await store.read_log("x", 0, 0) == entries
     assert (await store.state("x")).generators[0].primary.log_bytes == 0
 
@@ -160,7 +160,7 @@ async def test_nothing_stays_of_one_that_was_not_committed(store: Store, redis: 
 async def test_a_name_that_is_taken_meanwhile_stays_as_it_is(store: Store, redis: Redis):
     async with store.restoring("x") as restoration:
         await stage(restoration)
-        await store.create_experiment("x", "other", ["a"], growth=0.0)
+        await store.create_experiment("x", "other", ["a"], growth=0.0, labels=[""])
         before = sorted(await redis.keys("optimist:{x}:[^i]*"))
         with pytest.raises(Conflict):
             await restoration.commit("config", 0.04, STATE, HISTORY, {})

@@ -27,7 +27,7 @@ ROWS = 5
 
 @pytest.fixture(autouse=True)
 async def experiment(store: Store) -> None:
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.5)
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.5, labels=[""])
 
 
 async def tell(store: Store, generator: int, body: bytes = b"body", start: int | None = None) -> int:
@@ -41,7 +41,7 @@ async def tell(store: Store, generator: int, body: bytes = b"body", start: int |
 
 async def keeping(store: Store) -> None:
     await store.delete_experiment("x")
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.5, keep_log=True)
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.5, keep_log=True, labels=[""])
 
 
 async def first(store: Store) -> tuple[int, int, int, int, int, int]:
@@ -134,13 +134,13 @@ async def test_a_retraction_is_no_batch(store: Store):
 
 
 async def token(store: Store, generator: int = 0, owner: str = "me", seconds: float = 60) -> str:
-    claim = await store.claim("x", generator, owner, seconds)
+    claim = await store.claim("x", generator, owner, seconds, label="")
     assert claim is not None
     return claim.token
 
 
 async def snapshot_at(store: Store, seq: int) -> None:
-    assert await store.put_snapshot("x", 0, seq, b"statistic", await token(store))
+    assert await store.put_snapshot("x", 0, seq, b"statistic", await token(store), label="")
 
 
 async def test_only_the_whole_generator_can_be_retracted_once_its_log_is_trimmed(store: Store, redis: Redis):
@@ -150,10 +150,10 @@ async def test_only_the_whole_generator_can_be_retracted_once_its_log_is_trimmed
     with pytest.raises(NotRetractable, match="from position 4 on, and all batches of the generator"):
         await store.retract("x", pick=2)
     await store.retract("x", pick=4)
-    assert (await store.snapshot("x", 0)) is not None, "it does not hold the batch"
+    assert (await store.snapshot("x", 0, label="")) is not None, "it does not hold the batch"
     await store.retract("x", generator=0)
     assert await first(store) == (0, 0, 6, 0, 0, 4 * ROWS)
-    assert await store.snapshot("x", 0) is None
+    assert await store.snapshot("x", 0, label="") is None
     assert await redis.xlen("optimist:{x}:log:0") == 1
     assert (await store.retracted_log("x", 0)).restart == 6
     assert [entry.seq for entry in await store.read_log("x", 0, 5)] == [6]
@@ -168,7 +168,7 @@ async def test_a_kept_log_gives_up_the_snapshot_that_holds_the_batch(store: Stor
         await tell(store, 0)
     await snapshot_at(store, 3)
     await store.retract("x", pick=2)
-    assert await store.snapshot("x", 0) is None
+    assert await store.snapshot("x", 0, label="") is None
     assert await redis.keys("*snapshot*") == []
     state = (await store.state("x")).generators[0]
     assert state.primary.log_bytes == 4 * len(b"body")
@@ -180,17 +180,17 @@ async def test_what_was_derived_from_it_is_gone_and_nobody_can_store_it_again(st
         await tell(store, 0)
     mine = await token(store)
     for seq in (1, 2, 3):
-        await store.put_estimate("x", 0, seq, f"{seq}", mine, point="[]")
+        await store.put_estimate("x", 0, seq, f"{seq}", mine, point="[]", label="")
     await put_modes(store, "x", 0, 3, "{}", mine)
-    await store.put_scoring_error("x", 0, "a note", mine)
+    await store.put_scoring_error("x", 0, "a note", mine, label="")
     await store.retract("x", pick=2)
     state = (await store.state("x")).generators[0]
     assert (state.primary.estimate, state.primary.estimate_seq, state.primary.scoring_error) == (None, 0, None)
     assert await modes_of(store, "x", 0) is None
-    assert [point.seq for point in (await store.curves("x", [0, 0]))[0]] == [1]
+    assert [point.seq for point in (await store.curves("x", [0, 0], label=""))[0]] == [1]
     for late in (
-        store.put_estimate("x", 0, 3, "3", mine),
-        store.put_snapshot("x", 0, 3, b"", mine),
+        store.put_estimate("x", 0, 3, "3", mine, label=""),
+        store.put_snapshot("x", 0, 3, b"", mine, label=""),
         put_modes(store, "x", 0, 3, "{}", mine),
     ):
         with pytest.raises(Superseded):
@@ -202,18 +202,18 @@ async def test_after_a_retraction_every_claim_has_a_token_never_used_before(stor
     before = await token(store, 0, "newer")
     await store.retract("x", pick=1)
     assert await token(store, 0, "newer") != before
-    await store.end_claim("x", 0, await token(store, 0, "newer"))
+    await store.end_claim("x", 0, await token(store, 0, "newer"), label="")
     tokens = set()
     for owner in "abab":
         tokens.add(found := await token(store, 0, owner))
-        await store.end_claim("x", 0, found)
+        await store.end_claim("x", 0, found, label="")
     assert len(tokens) == 4
 
 
 async def decided(store: Store) -> ExperimentState:
     for generator in (0, 1):
         seq = (await store.state("x")).generators[generator].seq
-        await store.put_estimate("x", generator, seq, "{}", await token(store, generator))
+        await store.put_estimate("x", generator, seq, "{}", await token(store, generator), label="")
     state = await store.state("x")
     assert await store.latch_decision("x", "the answer", state.basis_digest)
     return state
@@ -272,17 +272,17 @@ async def test_kernels_that_the_batch_helped_to_fix_are_fixed_anew(store: Store)
         await tell(store, generator)
     tokens = [await token(store, generator) for generator in (0, 1)]
     logs = {g: (await store.read_log("x", g, 0, 1))[0] for g in (0, 1)}
-    await store.put_fitted("x", 0, b"kernels", tokens[0], logs)
+    await store.put_fitted("x", 0, b"kernels", tokens[0], logs, label="")
     for g in (0, 1):
-        await store.put_estimate("x", g, 1, "{}", tokens[g])
+        await store.put_estimate("x", g, 1, "{}", tokens[g], label="")
     await store.retract("x", pick=3, fits_kernels=True)
-    assert await store.fitted("x") == b"kernels", "it took no part"
+    assert await store.fitted("x", label="") == b"kernels", "it took no part"
     assert [g.primary.estimate for g in (await store.state("x")).generators] == [None, "{}"]
     await store.retract("x", pick=1, fits_kernels=True)
-    assert await store.fitted("x") is None
+    assert await store.fitted("x", label="") is None
     assert [g.primary.estimate for g in (await store.state("x")).generators] == [None, None]
     with pytest.raises(Superseded):
-        await store.put_fitted("x", 1, b"late", tokens[1], logs)
+        await store.put_fitted("x", 1, b"late", tokens[1], logs, label="")
 
 
 async def test_an_experiment_made_again_knows_nothing_of_it(store: Store):

@@ -23,7 +23,7 @@ def store(redis: Redis) -> Store:
 
 @pytest.fixture(autouse=True)
 async def experiment(store: Store) -> None:
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.04, route_growth=0.04)
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.04, route_growth=0.04, labels=[""])
 
 
 async def opened(store: Store, *contexts: bytes, request: str = "", lease: float = 60.0) -> list[int]:

@@ -30,7 +30,7 @@ asks = itertools.count()
 
 @pytest.fixture(autouse=True)
 async def experiment(store: Store) -> None:
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0)
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=[""])
 
 
 async def tell(store: Store, *bodies: bytes, record: str = "{}") -> None:
@@ -41,13 +41,13 @@ async def tell(store: Store, *bodies: bytes, record: str = "{}") -> None:
 
 
 async def token(store: Store, owner: str = "scorer", seconds: float = 60) -> str:
-    claim = await store.claim("x", 0, owner, seconds)
+    claim = await store.claim("x", 0, owner, seconds, label="")
     assert claim is not None
     return claim.token
 
 
 async def test_several_claims_at_once_are_those_one_by_one(store: Store):
-    first = await store.claim("x", 0, "scorer a", 60)
+    first = await store.claim("x", 0, "scorer a", 60, label="")
     assert first is not None
     kept, made, unknown = await store.claims("x", [(0, ""), (1, ""), (2, "")], "scorer a", 120)
     assert (kept is None, made is None, unknown) == (False, False, None)
@@ -59,50 +59,54 @@ async def test_several_claims_at_once_are_those_one_by_one(store: Store):
 
 
 async def test_a_claim_is_one_owners_until_it_runs_out_or_is_released(store: Store):
-    first = await store.claim("x", 0, "scorer a", 60)
+    first = await store.claim("x", 0, "scorer a", 60, label="")
     assert first is not None
     assert first.deadline > 1.7e9
-    assert await store.claim("x", 0, "scorer b", 60) is None
-    assert await store.claim("x", 1, "scorer b", 60) is not None, "another generator"
-    again = await store.claim("x", 0, "scorer a", 120)
+    assert await store.claim("x", 0, "scorer b", 60, label="") is None
+    assert await store.claim("x", 1, "scorer b", 60, label="") is not None, "another generator"
+    again = await store.claim("x", 0, "scorer a", 120, label="")
     assert again is not None
     assert (again.token, again.deadline > first.deadline + 50) == (first.token, True)
     for _ in range(2):
-        await store.end_claim("x", 0, first.token)
-    taken = await store.claim("x", 0, "scorer b", 60)
+        await store.end_claim("x", 0, first.token, label="")
+    taken = await store.claim("x", 0, "scorer b", 60, label="")
     assert taken is not None
     assert taken.token != first.token
-    await store.end_claim("x", 0, first.token)
-    assert await store.claim("x", 0, "scorer a", 60) is None, "a token of before releases nothing"
+    await store.end_claim("x", 0, first.token, label="")
+    assert await store.claim("x", 0, "scorer a", 60, label="") is None, "a token of before releases nothing"
     with pytest.raises(NotFound):
-        await store.claim("x", 2, "scorer a", 60)
+        await store.claim("x", 2, "scorer a", 60, label="")
     with pytest.raises(ValueError):
-        await store.claim("x", 0, "", 60)
+        await store.claim("x", 0, "", 60, label="")
 
 
 async def test_a_claim_that_ran_out_is_good_until_somebody_takes_over(store: Store):
     await tell(store, b"body")
     mine = await token(store, "a", seconds=0.01)
     await asyncio.sleep(0.03)
-    assert await store.put_estimate("x", 0, 1, "{}", mine)
+    assert await store.put_estimate("x", 0, 1, "{}", mine, label="")
     assert await token(store, "a", seconds=0.01) == mine
     await asyncio.sleep(0.03)
     other = await token(store, "b")
     assert other != mine
     before = await store.state("x")
     for call in (
-        store.put_estimate("x", 0, 2, "{}", mine),
-        store.put_fitted("x", 0, b"sigma", mine),
+        store.put_estimate("x", 0, 2, "{}", mine, label=""),
+        store.put_fitted("x", 0, b"sigma", mine, label=""),
         put_modes(store, "x", 0, 2, "{}", mine),
-        store.put_scoring_error("x", 0, "scratched", mine),
-        store.quarantine("x", 0, 1, "torn", mine),
-        store.put_snapshot("x", 0, 1, b"statistic", mine),
-        store.put_snapshot("x", 0, 1, b"statistic", ""),
+        store.put_scoring_error("x", 0, "scratched", mine, label=""),
+        store.quarantine("x", 0, 1, "torn", mine, label=""),
+        store.put_snapshot("x", 0, 1, b"statistic", mine, label=""),
+        store.put_snapshot("x", 0, 1, b"statistic", "", label=""),
     ):
         with pytest.raises(Superseded):
             await call
     assert await store.state("x") == before
-    assert (await store.fitted("x"), await modes_of(store, "x", 0), await store.snapshot("x", 0)) == (None, None, None)
+    assert (
+        await store.fitted("x", label=""),
+        await modes_of(store, "x", 0),
+        await store.snapshot("x", 0, label=""),
+    ) == (None, None, None)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2 * CHUNK_BYTES + 1])
@@ -110,18 +114,18 @@ async def test_a_snapshot_of_any_size_comes_back_and_trims_the_log(store: Store,
     await tell(store, bytes(10), bytes(20), bytes(30))
     assert (await store.state("x")).generators[0].primary.log_bytes == 60
     body, mine = os.urandom(size), await token(store)
-    assert await store.snapshot("x", 0) is None
-    assert await store.put_snapshot("x", 0, 2, memoryview(body), mine)
-    assert await store.snapshot("x", 0) == Snapshot(2, body)
+    assert await store.snapshot("x", 0, label="") is None
+    assert await store.put_snapshot("x", 0, 2, memoryview(body), mine, label="")
+    assert await store.snapshot("x", 0, label="") == Snapshot(2, body)
     with pytest.raises(LogGap):
         await store.read_log("x", 0, 1)
     assert [e.seq for e in await store.read_log("x", 0, 2)] == [3]
     state = (await store.state("x")).generators[0]
     assert (state.seq, state.primary.snapshot_seq, state.primary.log_bytes) == (3, 2, 30)
-    assert not await store.put_snapshot("x", 0, 2, b"as new", mine)
-    assert not await store.put_snapshot("x", 0, 1, b"older", mine)
-    assert await store.put_snapshot("x", 0, 3, b"newer", mine)
-    assert await store.snapshot("x", 0) == Snapshot(3, b"newer")
+    assert not await store.put_snapshot("x", 0, 2, b"as new", mine, label="")
+    assert not await store.put_snapshot("x", 0, 1, b"older", mine, label="")
+    assert await store.put_snapshot("x", 0, 3, b"newer", mine, label="")
+    assert await store.snapshot("x", 0, label="") == Snapshot(3, b"newer")
     assert len(await redis.keys("optimist:{x}:snapshot:*")) == 1, "none of an older one, or of one that was refused"
     assert await redis.keys("optimist:{x}:uploads") == []
     assert await redis.ttl((await redis.keys("optimist:{x}:snapshot:*"))[0]) == -1
@@ -133,10 +137,10 @@ async def test_a_snapshot_of_any_size_comes_back_and_trims_the_log(store: Store,
 
 async def test_a_log_that_is_kept_is_not_trimmed_and_has_the_records(store: Store):
     await store.delete_experiment("x")
-    await store.create_experiment("x", "{}", ["a"], growth=0.0, keep_log=True)
+    await store.create_experiment("x", "{}", ["a"], growth=0.0, keep_log=True, labels=[""])
     await tell(store, b"one", b"two", record='{"seed": "\\t1"}')
     await store.append("x", 0, "key", Contents("digest", 5, b"three"))
-    assert await store.put_snapshot("x", 0, 2, b"statistic", await token(store))
+    assert await store.put_snapshot("x", 0, 2, b"statistic", await token(store), label="")
     assert [(e.seq, e.pick, e.record) for e in await store.read_log("x", 0, 0)] == [
         (1, 1, '{"seed": "\\t1"}'),
         (2, 2, '{"seed": "\\t1"}'),
@@ -148,7 +152,7 @@ async def test_a_log_that_is_kept_is_not_trimmed_and_has_the_records(store: Stor
 async def test_a_snapshot_ahead_of_the_log_is_refused(store: Store):
     await tell(store, b"body")
     with pytest.raises(Conflict, match="does not reach"):
-        await store.put_snapshot("x", 0, 2, b"statistic", await token(store))
+        await store.put_snapshot("x", 0, 2, b"statistic", await token(store), label="")
 
 
 async def test_a_takeover_during_the_upload_leaves_all_as_it_was(
@@ -160,18 +164,18 @@ async def test_a_takeover_during_the_upload_leaves_all_as_it_was(
 
     async def taken_over(name: str, *arguments: Any, **options: Any) -> object:
         if name == "flip_snapshot" and not theirs:
-            await store.end_claim("x", 0, mine)
+            await store.end_claim("x", 0, mine, label="")
             theirs.append(await token(store, "b"))
         return await run(name, *arguments, **options)
 
     monkeypatch.setattr(store._commands, "experiment_script", taken_over)
     with pytest.raises(Superseded):
-        await store.put_snapshot("x", 0, 1, b"statistic", mine)
-    assert await store.snapshot("x", 0) is None
+        await store.put_snapshot("x", 0, 1, b"statistic", mine, label="")
+    assert await store.snapshot("x", 0, label="") is None
     assert len(await store.read_log("x", 0, 0)) == 1
     (left,) = await redis.keys("optimist:{x}:snapshot:*")
     assert 0 < await redis.ttl(left) <= 600, "expires by itself"
-    assert await store.put_snapshot("x", 0, 1, b"theirs", theirs[0])
+    assert await store.put_snapshot("x", 0, 1, b"theirs", theirs[0], label="")
     (stands,) = await redis.keys("optimist:{x}:snapshot:*")
     assert stands != left, "or when the next upload begins"
 
@@ -184,13 +188,13 @@ async def test_of_two_uploads_at_once_the_later_one_stands(store: Store, monkeyp
     async def interrupted(name: str, *arguments: Any, **options: Any) -> object:
         if name == "put_chunk" and not begun:
             begun.append(True)
-            assert await store.put_snapshot("x", 0, 1, b"later", mine)
+            assert await store.put_snapshot("x", 0, 1, b"later", mine, label="")
         return await run(name, *arguments, **options)
 
     monkeypatch.setattr(store._commands, "experiment_script", interrupted)
     with pytest.raises(Superseded, match="another upload"):
-        await store.put_snapshot("x", 0, 1, b"earlier", mine)
-    assert await store.snapshot("x", 0) == Snapshot(1, b"later")
+        await store.put_snapshot("x", 0, 1, b"earlier", mine, label="")
+    assert await store.snapshot("x", 0, label="") == Snapshot(1, b"later")
 
 
 async def test_chunks_that_expired_or_arrived_otherwise_become_no_snapshot(
@@ -208,7 +212,7 @@ async def test_chunks_that_expired_or_arrived_otherwise_become_no_snapshot(
     with monkeypatch.context() as patch:
         patch.setattr(store._commands, "experiment_script", expire)
         with pytest.raises(NotFound, match="expired"):
-            await store.put_snapshot("x", 0, 1, b"statistic", mine)
+            await store.put_snapshot("x", 0, 1, b"statistic", mine, label="")
 
     async def garble(name: str, *arguments: Any, **options: Any) -> object:
         if name == "put_chunk":
@@ -218,39 +222,39 @@ async def test_chunks_that_expired_or_arrived_otherwise_become_no_snapshot(
     with monkeypatch.context() as patch:
         patch.setattr(store._commands, "experiment_script", garble)
         with pytest.raises(Unavailable, match="whole"):
-            await store.put_snapshot("x", 0, 1, b"statistic", mine)
-    assert await store.snapshot("x", 0) is None
-    assert await store.put_snapshot("x", 0, 1, b"statistic", mine)
+            await store.put_snapshot("x", 0, 1, b"statistic", mine, label="")
+    assert await store.snapshot("x", 0, label="") is None
+    assert await store.put_snapshot("x", 0, 1, b"statistic", mine, label="")
 
 
 async def test_a_snapshot_that_does_not_check_out_is_damaged(store: Store, redis: Redis):
     await tell(store, b"one", b"two")
     mine = await token(store)
-    await store.put_snapshot("x", 0, 1, b"statistic", mine)
+    await store.put_snapshot("x", 0, 1, b"statistic", mine, label="")
     (chunk,) = await redis.keys("optimist:{x}:snapshot:*")
     await redis.set(chunk, b"statistik")
     with pytest.raises(CorruptData):
-        await store.snapshot("x", 0)
+        await store.snapshot("x", 0, label="")
     await redis.delete(chunk)
     with pytest.raises(CorruptData):
-        await store.snapshot("x", 0)
-    await store.put_snapshot("x", 0, 2, b"anew", mine)
-    assert await store.snapshot("x", 0) == Snapshot(2, b"anew")
+        await store.snapshot("x", 0, label="")
+    await store.put_snapshot("x", 0, 2, b"anew", mine, label="")
+    assert await store.snapshot("x", 0, label="") == Snapshot(2, b"anew")
 
 
 async def test_a_snapshot_replaced_while_it_is_read_is_read_again(store: Store, monkeypatch: pytest.MonkeyPatch):
     await tell(store, b"one", b"two")
     mine = await token(store)
-    await store.put_snapshot("x", 0, 1, b"older", mine)
+    await store.put_snapshot("x", 0, 1, b"older", mine, label="")
     call, flipped = store._commands.call, []
 
     async def flip(*command: str | int) -> object:
         if command[0] == "GET" and not flipped:
-            flipped.append(await store.put_snapshot("x", 0, 2, b"newer", mine))
+            flipped.append(await store.put_snapshot("x", 0, 2, b"newer", mine, label=""))
         return await call(*command)
 
     monkeypatch.setattr(store._commands, "call", flip)
-    assert await store.snapshot("x", 0) == Snapshot(2, b"newer")
+    assert await store.snapshot("x", 0, label="") == Snapshot(2, b"newer")
 
 
 async def test_quarantined_batches_are_named_counted_once_and_bounded(store: Store, redis: Redis):
@@ -258,12 +262,12 @@ async def test_quarantined_batches_are_named_counted_once_and_bounded(store: Sto
     mine = await token(store)
     for _ in range(2):  # the second time after a takeover, from the snapshot on
         for seq in (1, 3):
-            await store.quarantine("x", 0, seq, f"torn: {seq}", mine)
+            await store.quarantine("x", 0, seq, f"torn: {seq}", mine, label="")
     state = (await store.state("x")).generators[0]
     assert (state.quarantined, state.quarantined_count) == ([Quarantined(1, "torn: 1"), Quarantined(3, "torn: 3")], 2)
     assert [e.body for e in await store.read_log("x", 0, 0)] == [b"one", b"two", b"three"]
     for seq in range(4, QUARANTINE_LIMIT + 10):
-        await store.quarantine("x", 0, seq, "torn", mine)
+        await store.quarantine("x", 0, seq, "torn", mine, label="")
     state = (await store.state("x")).generators[0]
     assert (len(state.quarantined), state.quarantined_count) == (QUARANTINE_LIMIT, QUARANTINE_LIMIT + 8)
     assert await redis.hlen("optimist:{x}:quarantined") == QUARANTINE_LIMIT
@@ -274,13 +278,13 @@ async def test_charts_keep_an_estimate_whenever_the_log_has_grown_by_a_32nd(stor
     for seq in range(1, 161):
         await store.append("x", 0, f"key {seq}", Contents("digest", 1, b"body"))
         for _ in range(2):  # as redis-py does after a lost reply
-            await store.put_estimate("x", 0, seq, f"{{}} {seq}", mine, point=f"[{seq}, 0.5]")
-    await store.put_estimate("x", 0, 161, "{}", mine)
-    kept, of_others = await store.curves("x", [0, 0])
+            await store.put_estimate("x", 0, seq, f"{{}} {seq}", mine, point=f"[{seq}, 0.5]", label="")
+    await store.put_estimate("x", 0, 161, "{}", mine, label="")
+    kept, of_others = await store.curves("x", [0, 0], label="")
     assert of_others == []
     assert [point.seq for point in kept[:34]] == [*range(1, 34), 35]
     for earlier, later in itertools.pairwise(kept):
         assert later.seq - 1 < earlier.seq * 33 / 32 <= later.seq or later.seq == earlier.seq + 1
     assert len(kept) < 90
     assert all(point.told == point.seq and point.point == f"[{point.seq}, 0.5]" for point in kept)
-    assert await store.curves("x", [len(kept) - 1, 0]) == [kept[-1:], []]
+    assert await store.curves("x", [len(kept) - 1, 0], label="") == [kept[-1:], []]

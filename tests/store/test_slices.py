@@ -17,7 +17,7 @@ SIZE = 4
 
 @pytest.fixture(autouse=True)
 async def experiment(store: Store) -> None:
-    await store.create_experiment("x", "{}", ["a"], growth=0.0, batch_size=SIZE)
+    await store.create_experiment("x", "{}", ["a"], growth=0.0, batch_size=SIZE, labels=[""])
 
 
 async def take(store: Store, start: int, size: int, lease: float = 60.0, **taken: Any) -> int | None:
@@ -98,7 +98,7 @@ async def test_a_batch_without_a_pick_may_name_its_start(store: Store):
 
 
 async def test_samples_may_have_no_indices(store: Store):
-    await store.create_experiment("none", "{}", ["a"], growth=0.0)
+    await store.create_experiment("none", "{}", ["a"], growth=0.0, labels=[""])
     with pytest.raises(Refused, match="no indices"):
         await store.append("none", 0, "key", Contents("digest", 3, b"body"), start=0)
     await open_picks(store, "none", 0, [AskGroup("ask", [new_pick(0, "{}")])], 60)
@@ -113,22 +113,22 @@ async def test_estimates_that_the_reader_has_are_left_out_until_they_change(stor
     await store.add_generator("x", "b")
     tokens = []
     for g in (0, 1):
-        claim = await store.claim("x", g, "scorer", 60)
+        claim = await store.claim("x", g, "scorer", 60, label="")
         assert claim is not None
         tokens.append(claim.token)
         for n in range(3):
             await store.append("x", g, f"{n}", Contents("digest", 3, b"body"))
-        await store.put_estimate("x", g, 1, "first " * 1000, tokens[g])
+        await store.put_estimate("x", g, 1, "first " * 1000, tokens[g], label="")
     known = await store.state("x")
     before = await sent(redis)
     again = await store.state("x", known)
     assert again == known
     assert await sent(redis) - before < 6000
-    await store.put_estimate("x", 1, 2, "second", tokens[1])
+    await store.put_estimate("x", 1, 2, "second", tokens[1], label="")
     changed = await store.state("x", known)
     found = [(g.primary.estimate_seq, g.primary.estimate) for g in changed.generators]
     assert found == [(1, "first " * 1000), (2, "second")]
-    await store.put_estimate("x", 0, 2, "third", tokens[0])
+    await store.put_estimate("x", 0, 2, "third", tokens[0], label="")
     read = await store.state("x", changed)
     assert [(g.primary.estimate_seq, g.primary.estimate) for g in read.generators] == [(2, "third"), (2, "second")]
     await store.retract("x", generator=1)

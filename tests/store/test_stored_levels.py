@@ -32,7 +32,7 @@ keys = (f"key {number}" for number in itertools.count())
 
 @pytest.fixture(autouse=True)
 async def experiment(store: Store) -> None:
-    await store.create_experiment("x", "{}", ["a", "b", "c"], growth=0.04)
+    await store.create_experiment("x", "{}", ["a", "b", "c"], growth=0.04, labels=[""])
 
 
 def measured(*levels: float | None) -> Measures:

@@ -21,7 +21,7 @@ async def experiment(store: Store) -> None:
     await created(store, growth=0.25)
 
 
-MIXED = Artefact("mixture")
+MIXED = Artefact("mixture", label="")
 
 
 async def created(store: Store, growth: float | None) -> None:
@@ -42,9 +42,9 @@ async def token(store: Store, label: str = "", owner: str = "me") -> str:
 
 
 async def estimate(store: Store) -> None:
-    claim = await store.claim("x", 0, "me", 60)
+    claim = await store.claim("x", 0, "me", 60, label="")
     assert claim is not None
-    await store.put_estimate("x", 0, (await store.state("x")).generators[0].seq, "{}", claim.token)
+    await store.put_estimate("x", 0, (await store.state("x")).generators[0].seq, "{}", claim.token, label="")
 
 
 async def now(store: Store, *generators: int) -> list[ChainedExtent]:
@@ -245,10 +245,10 @@ async def test_one_of_a_retracted_batch_goes_and_others_stay(store: Store, label
 
 async def test_one_of_kernels_that_are_fixed_anew_goes(store: Store):
     await tell(store, 0, 1)
-    claim = await store.claim("x", 0, "me", 60)
+    claim = await store.claim("x", 0, "me", 60, label="")
     assert claim is not None
     [first] = await store.read_log("x", 0, 0)
-    await store.put_fitted("x", 0, b"sigma", claim.token, {0: first})
+    await store.put_fitted("x", 0, b"sigma", claim.token, {0: first}, label="")
     mine = await token(store)
     with pytest.raises(Superseded, match="kernels"):
         await store.put_artefact("x", MIXED, "{}", mine, await now(store), kernels=kernels_digest(b"other"))
@@ -318,7 +318,7 @@ async def test_an_imported_experiment_has_its_goal_and_makes_its_mixture_anew(st
         await restoration.commit("{}", 0.0, known, await store.history("x"), {})
     state = await store.state("y")
     assert (state.mixture_growth, state.mixture) == (0.25, None)
-    assert await store.claim("y", MIXTURE, "me", 60) is not None
+    assert await store.claim("y", MIXTURE, "me", 60, label="") is not None
 
 
 async def test_shares_follow_the_weights_in_the_long_run(store: Store):
@@ -343,7 +343,7 @@ async def test_shares_follow_the_weights_in_the_long_run(store: Store):
 @pytest.mark.parametrize("seed", range(5))
 async def test_shares_are_those_of_the_policy_to_the_last_bit(store: Store, redis: Redis, seed: int):
     rng = np.random.default_rng(seed)
-    await store.create_experiment("many", "{}", [f"g{number}" for number in range(9)], growth=0.0)
+    await store.create_experiment("many", "{}", [f"g{number}" for number in range(9)], growth=0.0, labels=[""])
     credits = [0.0] * 9
     for number in range(40):
         if number % 8 == 0:  # weights change, some are 0, and they do not sum to 1

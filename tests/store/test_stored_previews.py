@@ -22,7 +22,7 @@ def store(redis: Redis) -> Store:
 
 @pytest.fixture
 async def instance(store: Store) -> str:
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.04, batch_size=5)
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.04, batch_size=5, labels=[""])
     return (await store.state("x")).instance
 
 

@@ -26,7 +26,7 @@ BODY = b"\x00model\xff \n"
 
 @pytest.fixture(autouse=True)
 async def experiment(store: Store) -> None:
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, route_growth=0.25)
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, route_growth=0.25, labels=[""])
 
 
 async def tell(store: Store, *generators: int, rows: int = 5) -> None:
@@ -36,7 +36,7 @@ async def tell(store: Store, *generators: int, rows: int = 5) -> None:
 
 
 async def claimed(store: Store, place: Place) -> str:
-    claim = await store.claim("x", place, "me", 60)
+    claim = await store.claim("x", place, "me", 60, label="")
     assert claim is not None
     return claim.token
 
@@ -94,9 +94,9 @@ async def test_model_and_table_are_read_as_they_were_made_under_one_claim(store:
     assert await put(store, table='{"gain": 1}')
     assert await found(store) == (BODY, '{"gain": 1}')
     assert await parts_of(store) == {0: LogExtent(2, 10), 1: LogExtent(2, 10)}
-    assert await store.claim("x", ROUTES_UNIT, "other", 60) is None
-    await store.end_claim("x", ROUTES_UNIT, await token(store))
-    assert await store.claim("x", ROUTES_UNIT, "other", 60) is not None
+    assert await store.claim("x", ROUTES_UNIT, "other", 60, label="") is None
+    await store.end_claim("x", ROUTES_UNIT, await token(store), label="")
+    assert await store.claim("x", ROUTES_UNIT, "other", 60, label="") is not None
     with pytest.raises(ValueError, match="a payload"):
         await store.put_artefact("x", ROUTE_TABLE, "", "", parts)
 
@@ -184,7 +184,7 @@ async def test_one_is_due_as_samples_grow_and_generators_change(store: Store):
     await tell(store, 1, rows=3)
     assert await needs()
     assert not (await store.state("x")).is_routing_ready, "the bandwidth may be open"
-    await store.put_estimate("x", 0, 1, "{}", await claimed(store, 0))
+    await store.put_estimate("x", 0, 1, "{}", await claimed(store, 0), label="")
     assert (await store.state("x")).is_routing_ready
     await put(store, BODY)
     assert not await needs()
@@ -200,9 +200,9 @@ async def test_one_is_due_as_samples_grow_and_generators_change(store: Store):
     await tell(store, 2, rows=1)
     assert await needs()
     await put(store, BODY)
-    await store.put_scoring_error("x", 2, "torn", await claimed(store, 2))
+    await store.put_scoring_error("x", 2, "torn", await claimed(store, 2), label="")
     assert await needs(), "one that cannot be scored is no part of it"
-    await store.put_estimate("x", 2, 2, "{}", await claimed(store, 2))
+    await store.put_estimate("x", 2, 2, "{}", await claimed(store, 2), label="")
     assert not await needs()
     await store.set_state("x", 0, "paused")
     assert not await needs()
@@ -235,7 +235,7 @@ async def test_what_was_made_of_a_retracted_batch_goes_and_the_rest_stays(store:
     await put(store, b"first", "first")
     await tell(store, 0, rows=50)
     await put(store, table="second")
-    await store.put_scoring_error("x", ROUTES_UNIT, "torn", await token(store))
+    await store.put_scoring_error("x", ROUTES_UNIT, "torn", await token(store), label="")
     assert (await store.state("x")).routes_error == "torn"
     await store.retract("x", generator=0, position=3)
     assert await found(store) == (b"first", None)
@@ -248,7 +248,7 @@ async def test_what_was_made_of_a_retracted_batch_goes_and_the_rest_stays(store:
     assert await store.artefact_curve("x", ROUTE_TABLE) == []
     await tell(store, 1)
     assert await put(store, b"third", "third")
-    await store.put_scoring_error("x", ROUTES_UNIT, "torn", await token(store))
+    await store.put_scoring_error("x", ROUTES_UNIT, "torn", await token(store), label="")
     assert await put(store, b"fourth")
     assert (await store.state("x")).routes_error is None
     await store.retract("x", generator=0)
@@ -258,7 +258,7 @@ async def test_what_was_made_of_a_retracted_batch_goes_and_the_rest_stays(store:
 async def test_one_of_a_bandwidth_that_is_fixed_anew_goes(store: Store):
     await tell(store, 0, 1)
     [first] = await store.read_log("x", 0, 0)
-    await store.put_fitted("x", ROUTES_UNIT, b"sigma", await token(store), {0: first})
+    await store.put_fitted("x", ROUTES_UNIT, b"sigma", await token(store), {0: first}, label="")
     with pytest.raises(Superseded, match="kernels"):
         await put(store, BODY, kernels=kernels_digest(b"other"))
     assert await put(store, BODY, "table", kernels=kernels_digest(b"sigma"))
@@ -270,7 +270,7 @@ async def test_one_of_a_bandwidth_that_is_fixed_anew_goes(store: Store):
 async def test_one_of_lost_batches_is_refused_unless_a_snapshot_has_their_place(store: Store):
     await tell(store, 0, 1)
     parts = await now(store)
-    assert await store.put_snapshot("x", 0, 1, b"statistic", await claimed(store, 0), chain=parts[0].chain)
+    assert await store.put_snapshot("x", 0, 1, b"statistic", await claimed(store, 0), chain=parts[0].chain, label="")
     await tell(store, 0)
     for wrong in (ChainedExtent(0, 1, 5, "0" * 40), ChainedExtent(0, 3, 5, parts[0].chain)):
         with pytest.raises(Superseded, match="lost"):
@@ -283,7 +283,7 @@ async def test_nothing_of_a_deleted_experiment_stays(store: Store, redis: Redis)
     await put(store, BODY, "table")
     await store.delete_experiment("x")
     assert await redis.keys("optimist:{x}:*") == []
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, route_growth=0.25)
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, route_growth=0.25, labels=[""])
     assert await found(store) == (None, None)
 
 
@@ -297,4 +297,4 @@ async def test_an_import_makes_its_model_anew(store: Store):
         await restoration.commit("{}", 0.0, known, await store.history("x"), {})
     state = await store.state("y")
     assert (state.route_growth, state.model, state.is_routing_due) == (0.25, None, True)
-    assert await store.claim("y", ROUTES_UNIT, "me", 60) is not None
+    assert await store.claim("y", ROUTES_UNIT, "me", 60, label="") is not None

@@ -73,7 +73,7 @@ async def test_every_metric_of_a_generator_is_claimed_by_itself(store: Store):
     assert mine[1] is not None
     await store.end_claim("x", 0, mine[1].token, "kid")
     assert await store.claim("x", 0, "other", 60, "kid") is not None
-    assert await store.claim("x", 0, "other", 60) is None
+    assert await store.claim("x", 0, "other", 60, label="") is None
 
 
 async def test_what_is_written_under_the_claim_of_another_metric_changes_nothing(store: Store):
@@ -81,7 +81,7 @@ async def test_what_is_written_under_the_claim_of_another_metric_changes_nothing
     mine = await token(store, label="fid-dino")
     for call in (
         store.put_estimate("x", 0, 1, "{}", mine, label="kid"),
-        store.put_estimate("x", 0, 1, "{}", mine),
+        store.put_estimate("x", 0, 1, "{}", mine, label=""),
         put_modes(store, "x", 0, 1, "{}", mine, label="kid"),
         store.put_fitted("x", 0, b"sigma", mine, label="kid"),
         store.put_snapshot("x", 0, 1, b"statistic", mine, label="kid"),
@@ -269,7 +269,7 @@ async def test_only_the_kernels_that_the_batch_helped_to_fix_are_fixed_anew(stor
     entries = {g: await store.read_log("x", g, 0) for g in (0, 1)}
     read = {"kid": {0: entries[0][0], 1: entries[1][0]}, "fid-dino": {0: entries[0][1], 1: entries[1][0]}}
     for label, logs in read.items():
-        await store.put_fitted("x", 0, b"sigma", await token(store, label=label), logs, label)
+        await store.put_fitted("x", 0, b"sigma", await token(store, label=label), logs, label=label)
         for generator in (0, 1):
             await estimate(store, 1, label, generator=generator)
     theirs = await token(store, 1, "kid")
@@ -278,7 +278,7 @@ async def test_only_the_kernels_that_the_batch_helped_to_fix_are_fixed_anew(stor
     made = {unit: state.estimate for unit, state in (await units_of(store, "x")).items() if unit[1]}
     assert made == {(0, "kid"): None, (0, "fid-dino"): None, (1, "kid"): "{}", (1, "fid-dino"): None}
     with pytest.raises(Superseded):
-        await store.put_fitted("x", 1, b"late", theirs, read["kid"], "kid")
+        await store.put_fitted("x", 1, b"late", theirs, read["kid"], label="kid")
 
 
 async def test_picks_read_nothing_of_watched_metrics(store: Store, redis: Redis):

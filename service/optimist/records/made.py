@@ -20,7 +20,7 @@ class Artefact(NamedTuple):
     of these routes, or the modes of one generator."""
 
     kind: Literal["mixture", "model", "routes", "modes"]
-    label: str = ""
+    label: str
     """Of the metric that it is made by."""
     generator: int | None = None
     """The one that modes are of."""

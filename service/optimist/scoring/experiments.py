@@ -301,7 +301,7 @@ class Experiments:
         # The first scorer to store them wins; from the same generators all compute the same.
         ends = {ordinal: log[-1].entry for ordinal, log in read.items()}
         packed = pack_kernels(question, found)
-        return await self._store.put_fitted(*task.place, packed, claim.token, ends, task.label)
+        return await self._store.put_fitted(*task.place, packed, claim.token, ends, label=task.label)
 
 
 def bytes_of(thing: Any, seen: set[int] | None = None) -> int:

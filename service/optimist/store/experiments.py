@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence, Set
-from typing import TypedDict, Unpack
+from typing import Required, TypedDict, Unpack
 
 from optimist.records import COST, ExperimentState, State
 from optimist.store import keys
@@ -27,8 +27,8 @@ class Traits(TypedDict, total=False):
     """True if snapshots do not trim the log, which then holds the record of each pick, too."""
     batch_size: int | None
     """Picks begin at multiples of it in the sequence of their generator; None: samples have no indices."""
-    labels: Sequence[str]
-    """The labels of all metrics, that of the one that decides first; by default there is one, with the label ""."""
+    labels: Required[Sequence[str]]
+    """The labels of all metrics, that of the one that decides first."""
     mixture_growth: float | None
     """By which part the samples of all generators grow until the mixture is made anew; None with other goals."""
     route_growth: float | None
@@ -77,7 +77,7 @@ class Experiments:
             batch_size="" if batch_size is None else batch_size,
             mixture_growth="" if mixture is None else repr(float(mixture)),
             route_growth="" if route is None else repr(float(route)),
-            metrics=traits.get("labels", ("",)),
+            metrics=traits["labels"],
             names=generators,
             seedless=[int(name in seedless) for name in generators],
         )

@@ -33,9 +33,9 @@ class Snapshots:
         body: bytes | memoryview,
         token: str,
         *,
+        label: str,
         chain: str = "",
         kernels: str = "",
-        label: str = "",
     ) -> bool:
         """Store the statistic at log position `seq`; False if one as new or newer exists.
 
@@ -86,7 +86,7 @@ class Snapshots:
         )
         return bool(flipped[0])
 
-    async def snapshot(self, experiment: str, generator: int, label: str = "") -> Snapshot | None:
+    async def snapshot(self, experiment: str, generator: int, label: str) -> Snapshot | None:
         """The newest snapshot of a generator by one metric, None before the first.
 
         Raises CorruptData if its digest does not match.

@@ -79,7 +79,7 @@ class Restoration:
         self._written: dict[int, _Written] = {}
         self._renewed = time.monotonic()
 
-    async def add_snapshot(self, generator: int, snapshot: Snapshot, label: str = "") -> None:
+    async def add_snapshot(self, generator: int, snapshot: Snapshot, label: str) -> None:
         """Add a generator's statistic by one metric."""
         unit = generator, label
         unique = uuid.uuid4().hex

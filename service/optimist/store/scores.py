@@ -30,7 +30,7 @@ class Scores:
     _commands: Commands
 
     async def claim(
-        self, experiment: str, generator: keys.Place, owner: str, seconds: float, label: str = ""
+        self, experiment: str, generator: keys.Place, owner: str, seconds: float, label: str
     ) -> Claim | None:
         """Claim a generator for `seconds`, which are the same for all owners; None while another owner has the claim.
 
@@ -79,7 +79,7 @@ class Scores:
         )
         return [step(answer) for answer in answers]
 
-    async def end_claim(self, experiment: str, generator: keys.Place, token: str, label: str = "") -> None:
+    async def end_claim(self, experiment: str, generator: keys.Place, token: str, label: str) -> None:
         """End a claim, so that others can claim the generator at once; nothing happens if another owner has it."""
         await self._commands.experiment_script("end_claim", experiment, unit=keys.unit(generator, label), token=token)
 
@@ -98,10 +98,10 @@ class Scores:
         payload: str,
         token: str,
         *,
+        label: str,
         chain: str = "",
         kernels: str = "",
         point: str = "",
-        label: str = "",
     ) -> bool:
         """Publish an estimate made at log position `seq`; False if one as new or newer exists.
 
@@ -124,7 +124,7 @@ class Scores:
         )
         return bool(stands[0])
 
-    async def curves(self, experiment: str, starts: Sequence[int], label: str = "") -> list[list[CurvePoint]]:
+    async def curves(self, experiment: str, starts: Sequence[int], label: str) -> list[list[CurvePoint]]:
         """The points kept of the estimates of generators 0, 1, 2, …, of each from its index in `starts` on.
 
         A point is kept whenever the log position has grown by a 32nd since the last: some 400 at a million batches.
@@ -140,7 +140,8 @@ class Scores:
         payload: bytes,
         token: str,
         logs: Mapping[int, LogEntry] = NOTHING_READ,
-        label: str = "",
+        *,
+        label: str,
     ) -> bytes:
         """Store the kernels that the first samples fixed, once; returns what is stored, which is the first payload.
 
@@ -158,12 +159,12 @@ class Scores:
         )
         return stands[0]
 
-    async def fitted(self, experiment: str, label: str = "") -> bytes | None:
+    async def fitted(self, experiment: str, label: str) -> bytes | None:
         """The kernels that `put_fitted` stored; None before that, or where there is no such experiment."""
         return await self._commands.call("GET", self._commands.key(experiment, f"fitted:{label}"))
 
     async def quarantine(
-        self, experiment: str, generator: int, seq: int, reason: str, token: str, *, chain: str = "", label: str = ""
+        self, experiment: str, generator: int, seq: int, reason: str, token: str, *, label: str, chain: str = ""
     ) -> None:
         """Record that a batch of the log cannot be read, by any metric; its body stays until the log is trimmed.
 
@@ -183,7 +184,7 @@ class Scores:
         )
 
     async def put_scoring_error(
-        self, experiment: str, generator: keys.Place, note: str, token: str, label: str = ""
+        self, experiment: str, generator: keys.Place, note: str, token: str, label: str
     ) -> None:
         """Note why a generator cannot be scored by a metric, or mixture or routes be made; the latest note counts."""
         unit = keys.unit(generator, label)
