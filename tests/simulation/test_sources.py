@@ -242,7 +242,7 @@ def archived(path: Path, *logs: Sequence[LogEntry], **changes: Any) -> Path:
         "delta": 0.1,
         "keep_log": True,
     }
-    blank: dict[str, Any] = {"state": "active", "handed": 0, "returned": [], "quarantined": {}, "quarantined_count": 0}
+    blank: dict[str, Any] = {"state": "active", "handed": 0, "returned": [], "quarantined": [], "quarantined_count": 0}
     blank["units"] = {"is": ArchivedUnit()}
     with path.open("wb+") as file, ArchiveWriter(file) as writer:
         known = [

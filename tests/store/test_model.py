@@ -353,7 +353,7 @@ class Model(RuleBasedStateMachine):
             picks.append(new_pick(g, "{}", whole.start, size, again=back, left=left, nonce=nonce, context=context))
             rest = [Returned(0, whole.start + size, left), *rest] if left else rest
             if rest:
-                returned[-number] = [replace(one, pick=-number) for one in rest]
+                returned[-number] = [one._replace(pick=-number) for one in rest]
         opened = self.run(open_picks(self.store, "m", rounds - stale, [AskGroup(request, picks)], 60, last=last))
         inactive = any(self.gs[pick.generator].state != "active" for pick in picks)
         if stale or self.decision is not None or self.stopped or inactive:
