@@ -55,7 +55,7 @@ from rich import box
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table as Shown
-from streams import Stream, Table
+from streams import LOOKS, Stream, Table
 
 from optimist.metrics.threads import limit_threads
 
@@ -117,7 +117,8 @@ def streams_of(
     with ProcessPoolExecutor(
         jobs, multiprocessing.get_context("spawn"), initializer=limit_threads, initargs=(1,)
     ) as pool:
-        tasks = [pool.submit(Stream(problem, file, number, keep, in_lockstep)) for number in range(count)]
+        looks = LOOKS if in_lockstep else ()
+        tasks = [pool.submit(Stream(problem, file, number, keep, looks)) for number in range(count)]
         return [task.result() for task in track(tasks, problem, console=Console(stderr=True))]
 
 

@@ -3,24 +3,21 @@
     python benchmarks/pairs/floors.py [--problems NAME ...] [--streams 100] [--generators 20] [--samples 60]
 
 Two generators at a time that are among `--generators`, which the threshold counts; scored in lockstep every 5 samples
-from 10 on, δ = 0.05. The row has, for pairs that are moved to the same score, the share that is told apart up to
-`--samples` of each with a floor of 10 and of 20, each with its one-sided 95 % lower limit; and for pairs as they are,
-the wrong answers and the mean of the samples of both until then. Independent streams first, then common ones.
+from 10 to `--samples` of each, δ = 0.05. A row: the columns of the tables of ties and of gaps of `python
+benchmarks/pairs`, with a floor of 10 or of 20 samples.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Mapping
+from functools import partial
 
-import numpy as np
-from lockstep import share
-from problems import PROBLEMS, Problem, problem_named
-from races import DELTA, independent, shifted, unpaired
-from streams import BATCH, Table, places_of
+from lockstep import End, gaps, ties
+from problems import PROBLEMS, problem_named
+from races import DELTA
+from streams import BATCH, Stream, Table
 
-from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.threads import limit_threads
 from optimist.policies import Stopping
 from optimist.policies.contrasts import Contrasts
@@ -28,67 +25,16 @@ from optimist.policies.contrasts import Contrasts
 FLOORS = (10, 20)
 
 
-def scored(problem: Problem, number: int, samples: int) -> dict[str, Table]:
-    """The tables of all generators along a stream, at every count from the lower floor on."""
-    places = places_of(problem, number)
-    counts = (*range(FLOORS[0], samples + 1, BATCH),)
-    found: dict[str, Table] = {}
-    for generator in problem.generators:
-        estimator, rows, first = (
-            StreamingEstimator(problem.bound(), 0.0, paired=True),
-            problem.rows(generator, places),
-            0,
-        )
-        estimates = []
-        for last in counts:
-            batch = {name: array[first:last] for name, array in rows.items()}
-            estimator.add(batch, [""] * (last - first), None, (first, last - first))
-            estimates.append(estimator.estimate())
-            first = last
-        found[generator] = Table(counts, tuple(estimates))
-    return found
-
-
-def named(one: Table, other: Table, floor: int, generators: int) -> tuple[int | None, int]:
-    """Which of two is called better, 0 or 1, None for neither, and the samples of both until then."""
-    stopping = Stopping(DELTA)
-    for place, count in enumerate(one.counts):
-        if count < floor:
-            continue
-        contrasts = Contrasts([one.estimates[place], other.estimates[place]])
-        best = contrasts.best
-        if min(contrasts.separations(0.0, "stopping")) > stopping.threshold(generators, generators * count // BATCH):
-            return best, 2 * count
-    return None, 2 * one.counts[-1]
-
-
-def row(
-    problem: Problem, streams: Sequence[Mapping[str, Table]], truths: Mapping[str, float], floor: int, generators: int
-) -> list[str]:
-    """The cells of one floor: independent, then common streams."""
-    sign = 1.0 if problem.bound().metric.lower_is_better else -1.0
-    cells: list[str] = []
-    for is_paired in (False, True):
-        ties, wrong, samples = [], 0, []
-        for number in range(len(streams)):
-            drawn = streams[number] if is_paired else independent(streams, number)
-            seen = {
-                name: [each if is_paired else unpaired(name, each) for each in table.estimates]
-                for name, table in drawn.items()
-            }
-            level = {
-                name: Table(drawn[name].counts, tuple(shifted(each, -truths[name]) for each in made))
-                for name, made in seen.items()
-            }
-            plain = {name: Table(drawn[name].counts, tuple(made)) for name, made in seen.items()}
-            pairs = [*combinations(truths, 2)]
-            ties.append([named(level[a], level[b], floor, generators)[0] is not None for a, b in pairs])
-            for a, b in pairs:
-                best, count = named(plain[a], plain[b], floor, generators)
-                wrong += best is not None and sign * truths[(a, b)[best]] > sign * truths[(b, a)[best]]
-                samples.append(count)
-        cells += [share(np.array(ties)), f"{wrong} of {len(samples):,}; {np.mean(samples):.0f}"]
-    return cells
+def ended_from(tables: Mapping[str, Table], floor: int, generators: int) -> End:
+    """A run of two that are among so many, with decisions from `floor` samples of each on."""
+    counts, stopping = next(iter(tables.values())).counts, Stopping(DELTA)
+    for place, count in enumerate(counts):
+        if count >= floor:
+            contrasts = Contrasts([table.estimates[place] for table in tables.values()])
+            needed = stopping.threshold(generators, generators * count // BATCH)
+            if min(contrasts.separations(0.0, "stopping")) > needed:
+                return End([*tables][contrasts.best], 2 * count)
+    return End(None, 2 * counts[-1])
 
 
 def main() -> None:
@@ -100,15 +46,15 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=60)
     options = parser.parse_args()
     limit_threads(1)
+    looks = (*range(FLOORS[0], options.samples + 1, BATCH),)
     for name in (name for name in PROBLEMS if name.startswith(tuple(options.problems))):
         problem = problem_named(name, "")
         truths = {generator: problem.truth(generator) for generator in problem.generators}
-        streams = [scored(problem, number, options.samples) for number in range(options.streams)]
+        streams = [Stream(name, "", number, looks=looks)() for number in range(options.streams)]
         for floor in FLOORS:
-            print(
-                f"| {name} | {floor} | {' | '.join(row(problem, streams, truths, floor, options.generators))} |",
-                flush=True,
-            )
+            run = partial(ended_from, floor=floor, generators=options.generators)
+            cells = ties(problem, streams, truths, run) + gaps(problem, streams, truths, run)
+            print(f"| {name} | {floor} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ Several pairs share a stream, so the limits are those of the means of streams.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -36,6 +36,10 @@ class End:
     samples: int
 
 
+Ending = Callable[[Mapping[str, Table]], End]
+"""A run of generators that all have estimates at the same counts."""
+
+
 def ended(tables: Mapping[str, Table]) -> End:
     """A run of these generators, all of which have estimates at the same counts."""
     stopping, counts = Stopping(DELTA), next(iter(tables.values())).counts
@@ -50,17 +54,17 @@ def ended(tables: Mapping[str, Table]) -> End:
     return End(None, len(tables) * counts[-1])
 
 
-def ties(problem: Problem, streams: Streams, truths: Mapping[str, float]) -> list[str]:
+def ties(problem: Problem, streams: Streams, truths: Mapping[str, float], run: Ending = ended) -> list[str]:
     """Of all pairs of generators, made equal: the share of runs that stop, without pairing and with it."""
-    found = {way: stopped(runs) for way, runs in pairs(streams, truths, level=True).items()}
+    found = {way: stopped(runs) for way, runs in pairs(streams, truths, level=True, run=run).items()}
     return [f"{found['paired'].size:,}", *(share(each) for each in found.values())]
 
 
-def gaps(problem: Problem, streams: Streams, truths: Mapping[str, float]) -> list[str]:
+def gaps(problem: Problem, streams: Streams, truths: Mapping[str, float], run: Ending = ended) -> list[str]:
     """Of all pairs as they are: wrong answers, undecided runs, the median of the samples to stop, and their mean."""
     sign = 1.0 if streams[0][next(iter(truths))].estimates[0].lower_is_better else -1.0
     cells: list[str] = []
-    for runs in pairs(streams, truths, level=False).values():
+    for runs in pairs(streams, truths, level=False, run=run).values():
         every = [(end, names) for stream in runs for names, end in stream.items()]
         wrong = sum(end.best not in (None, min(names, key=lambda name: sign * truths[name])) for end, names in every)
         samples = np.array([end.samples if end.best is not None else math.inf for end, _ in every])
@@ -78,7 +82,9 @@ def warnings(problem: Problem, streams: Streams, truths: Mapping[str, float]) ->
     return [*cells, f"{np.mean(ever):.0%}"]
 
 
-def pairs(streams: Streams, truths: Mapping[str, float], level: bool) -> dict[str, list[dict[tuple[str, str], End]]]:
+def pairs(
+    streams: Streams, truths: Mapping[str, float], level: bool, run: Ending = ended
+) -> dict[str, list[dict[tuple[str, str], End]]]:
     """The ends of the runs of every stream, of independent and of paired generators; level: made equal."""
     found: dict[str, list[dict[tuple[str, str], End]]] = {"independent": [], "paired": []}
     by = {name: -truth if level else 0.0 for name, truth in truths.items()}
@@ -90,7 +96,7 @@ def pairs(streams: Streams, truths: Mapping[str, float], level: bool) -> dict[st
                 )
                 for name, table in drawn.items()
             }
-            found[way].append({both: ended({name: seen[name] for name in both}) for both in combinations(truths, 2)})
+            found[way].append({both: run({name: seen[name] for name in both}) for both in combinations(truths, 2)})
     return found
 
 

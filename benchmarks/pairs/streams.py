@@ -40,8 +40,7 @@ class Table:
 class Stream:
     """Task: the tables of all generators along the stream of this number: {generator: table}.
 
-    All generators get the same places of their pools. Tables of different numbers are independent of each other. In
-    `lockstep` a generator is scored at `LOOKS` alone.
+    All generators get the same places of their pools. Tables of different numbers are independent of each other.
     """
 
     problem: str
@@ -49,13 +48,14 @@ class Stream:
     number: int
     keep: Path | None = None
     """Folder of tables made before, and of this one."""
-    lockstep: bool = False
+    looks: tuple[int, ...] = ()
+    """The samples at which a generator is scored; none: whenever an estimate is due."""
 
     def __call__(self) -> dict[str, Table]:
         """Score the stream, or read it."""
         if self.keep is None:
             return self._scored()
-        kind = "lockstep" if self.lockstep else "races"
+        kind = "lockstep" if self.looks else "races"
         path = self.keep / kind / self.problem.replace(" ", "-") / f"{self.number}.pickle"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,9 +66,9 @@ class Stream:
         problem = problem_named(self.problem, self.file)
         places = places_of(problem, self.number)
         found: dict[str, Table] = {}
-        ends = LOOKS if self.lockstep else range(BATCH, problem.horizon + 1, BATCH)
+        ends = self.looks or range(BATCH, problem.horizon + 1, BATCH)
         for generator in problem.generators:
-            estimator = StreamingEstimator(problem.bound(), 0.0 if self.lockstep else GROWTH, paired=True)
+            estimator = StreamingEstimator(problem.bound(), 0.0 if self.looks else GROWTH, paired=True)
             rows = problem.rows(generator, places)
             counts: list[int] = []
             estimates: list[Estimate] = []
