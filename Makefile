@@ -48,7 +48,7 @@ test-faults: $(DEV)
 
 # What the tests of single rooms run of each room, in this process and in services that they start; fails below a floor.
 # Whether a test passes is for the commands above.
-WHOLE = service scoring simulation dashboard docs deploy faults chaos system examples embedders papers compatibility
+WHOLE = system sdk/embedders
 coverage: $(DEV)
 	-$(BIN)/pytest $(PARALLEL) -m "not long" -p no:cacheprovider -p pytest_cov --cov --cov-report= $(WHOLE:%=--ignore=tests/%)
 	$(BIN)/python benchmarks/covered.py
@@ -57,7 +57,7 @@ coverage: $(DEV)
 # the API, for one minute per operation at most (OPTIMIST_FUZZ_SECONDS).
 CASES ?= 100000
 fuzz: $(DEV)
-	OPTIMIST_FUZZ_CASES=$(CASES) $(BIN)/pytest tests/service/test_fuzz.py --timeout 0 --log-cli-level INFO
+	OPTIMIST_FUZZ_CASES=$(CASES) $(BIN)/pytest tests/system/http/test_fuzz.py --timeout 0 --log-cli-level INFO
 
 # Files, lines of code, docstrings and comments, and words of documents.
 size: $(DEV)

@@ -6,19 +6,21 @@ import fcntl
 import hashlib
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
 # Before numpy and torch are imported. Several tests run beside one another, and eigenproblems of more threads than
 # there are cores wait at every step: one test took 77 s beside another where it takes 2.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
 import pytest
 from hypothesis import settings
-from processes import Service, serving
 from redis.asyncio import Redis
 
 from optimist.store import EmbeddedRedis, Store, connect, start_embedded
+from tests.support.places import DATA
+from tests.support.processes import Service, serving
 
 # The tests start the service a hundred times. Where bytecode is not kept, each start compiles the whole of it again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -60,6 +62,24 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The service of every test that only talks to one, by experiments of its own names."""
     with serving(tmp_path_factory.mktemp("service")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def not_scoring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that has no scorer."""
+    with serving(tmp_path_factory.mktemp("not-scoring"), "--no-scoring") as running:
+        yield running
+
+
+@pytest.fixture
+def stored() -> Callable[[str], Mapping[str, np.ndarray]]:
+    """Loads a file of reference numbers by its name without suffix."""
+
+    def load(name: str) -> Mapping[str, np.ndarray]:
+        with np.load(DATA / f"{name}.npz") as file:
+            return dict(file)
+
+    return load
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,7 @@ from optimist.policies.routing import RouteName
 from optimist_client.config import BoundOptions, ExperimentConfig, PolicyName
 from optimist_client.goals import Best, BestMixture
 from optimist_client.metrics import declared
-
-ROOT = Path(__file__).parent.parent
+from tests.support.places import ROOT
 
 
 def test_imports_point_one_way():

@@ -19,13 +19,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from experiments import EXPERIMENTS
 from memory import Asked, Made, asked
 from served import PAUSE, Disturbed, Served, Service, Worker, serving
 from words import Step, exact
 
 import optimist
 import optimist_client
-from experiments import EXPERIMENTS
 from optimist_client import Optimist
 
 ATTEMPTS = 4

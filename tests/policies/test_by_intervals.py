@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from configs import config_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from optimist.numerics.estimate import Estimate
 from optimist.policies import Arm, Policy, Stopping, deciding_tolerance, explained, warmup_batches
 from optimist_client.goals import Best
 from optimist_client.metrics import WinRate
+from tests.support.configs import config_of
 
 
 def arm(name: str, lower: float, upper: float, *, lower_is_better: bool = False, samples: int = 9) -> Arm:

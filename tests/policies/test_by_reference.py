@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from paired_arms import correlated, estimate, pairing
 
 from optimist.numerics.pairing import Pairing
 from optimist.policies.contrasts import contrasts_of
 from optimist.records import codec
+from tests.support.paired_arms import correlated, estimate, pairing
 
 ONE, OTHER = correlated(0.8)
 ROWS = np.random.default_rng(1).standard_normal((3, 256)).astype(np.float32) / 100

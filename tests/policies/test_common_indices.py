@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from paired_arms import Side, by_common_indices, correlated, estimate, pairing
 
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import intervals_of
 from optimist.policies.contrasts import Contrasts
+from tests.support.paired_arms import Side, by_common_indices, correlated, estimate, pairing
+from tests.support.places import DATA
 
-KNOWN = np.load(Path(__file__).parents[1] / "data" / "common_indices.npz")
+KNOWN = np.load(DATA / "common_indices.npz")
 
 
 def reference_estimate(name: str, sign: int) -> Estimate:

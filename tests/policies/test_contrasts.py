@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paired_arms import arm, correlated, estimate, pairing, written_out
 
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Earlier, intervals_of
@@ -18,8 +16,9 @@ from optimist.policies.contrasts import Contrasts, contrasts_of
 from optimist.policies.correlation import Influences
 from optimist.policies.paired import Errors
 from optimist.policies.policy import gains
+from tests.support.paired_arms import arm, correlated, estimate, pairing, written_out
+from tests.support.places import DATA
 
-DATA = Path(__file__).parents[1] / "data"
 KINDS: tuple[Errors, Errors] = ("selection", "stopping")
 
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from paired_arms import correlated, estimate, pairing
 
 from optimist.estimation.paired import Paired
 from optimist.metrics.bound import InfluenceBound
@@ -24,8 +22,10 @@ from optimist.numerics.pairing import JACKKNIFE_HISTORY, Earlier, Pairing, jackk
 from optimist.numerics.skewness import skewness
 from optimist.policies.contrasts import contrasts_of
 from optimist.records import codec
+from tests.support.paired_arms import correlated, estimate, pairing
+from tests.support.places import DATA
 
-PAIRS = dict(np.load(Path(__file__).parents[1] / "data" / "fid_pairs.npz"))
+PAIRS = dict(np.load(DATA / "fid_pairs.npz"))
 ROWS = [torch.from_numpy(PAIRS[f"rows_{name}"].astype(float)) for name in PAIRS["names"]]
 METRIC = FrechetDistance(Reference(PAIRS["reference_mean"], PAIRS["reference_covariance"]))
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from paired_arms import correlated, estimate, pairing
 
 from optimist.numerics.pairing import COMMON
 from optimist.policies import Arm, Policy, Stopping
 from optimist.policies.policy import POSTPONED, UNRELATED
+from tests.support.paired_arms import correlated, estimate, pairing
 
 TOLD = 200
 POLICY = Policy("top-two", 2, Stopping())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +17,9 @@ from optimist.policies.mixture_policy import drawn, optimistic_weights, steepest
 from optimist.records import ExperimentState, GeneratorState, LogExtent, StoredArtefact, codec
 from optimist_client.goals import BestMixture
 from optimist_client.metrics import CMMD, FID, MMD, RKE
+from tests.support.places import DATA
 
-DATA = Path(__file__).parents[1] / "data" / "mixture_online.npz"
+KNOWN = DATA / "mixture_online.npz"
 PUBLISHED = tuple(name for name in BestMixture.policies if name.startswith("mixture-"))
 
 
@@ -27,7 +27,7 @@ class Published:
     """The streams of the reference run, sampled by one rule: a first pull of each, then one sample a round."""
 
     def __init__(self) -> None:
-        self.data = np.load(DATA)
+        self.data = np.load(KNOWN)
         self.rows: list[list[np.ndarray]] = [[], [], []]
         self.arms: list[int] = []
         self.weights: list[np.ndarray] = []

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from paired_arms import estimate, pairing
 
 from optimist.numerics.pairing import HISTORY_GROWTH, Earlier, Pairing
 from optimist.policies import Arm, Policy, Stopping
+from tests.support.paired_arms import estimate, pairing
 
 MEANS = (0.0, 0.25, 0.5)
 BATCH = 5

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paired_arms import correlated, estimate, pairing
 
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON, Earlier, Pairing, joined, packed, parted, unpacked
 from optimist.policies.contrasts import Contrasts
 from optimist.policies.correlation import Influences
 from optimist.records import codec
+from tests.support.paired_arms import correlated, estimate, pairing
 
 NOW, THEN = 0.5, 0.98
 SHORT, LONG = 40, 160

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from configs import config_of
 
 from optimist.numerics.estimate import Estimate, is_due
 from optimist.policies import Arm, Policy, Stopping, warmup_batches
 from optimist.records import codec
 from optimist_client.metrics import FID, InceptionScore
+from tests.support.configs import config_of
 
 
 def arm(name: str, value: float, error: float | None = 1.0, samples: int = 100, **counts: int) -> Arm:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from optimist.numerics.routing.features import ContextMap
 from optimist.numerics.routing.ridge import KernelRidge, Published, Sums
 from optimist.policies.routing import RoutePolicy, reservation_index, values_of_tries
+from tests.support.places import DATA
 
-DATA = Path(__file__).parent.parent / "data"
 PAK = np.load(DATA / "pak_ucb.npz")
 WISE = np.load(DATA / "promptwise.npz")
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from paired_arms import estimate, pairing
 
 from optimist.estimation.paired import Paired
 from optimist.metrics.bound import InfluenceBound
@@ -19,6 +18,7 @@ from optimist.numerics.pairing import Pairing
 from optimist.numerics.skewness import skewness
 from optimist.policies.contrasts import Contrasts
 from optimist.records import codec
+from tests.support.paired_arms import estimate, pairing
 
 N = 80
 SHARED = np.random.default_rng(1).standard_normal(N)

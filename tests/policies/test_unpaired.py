@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from paired_arms import correlated, estimate, pairing
 
 from optimist.policies import Arm, Policy, Stopping, deciding_tolerance, described, explained
 from optimist.policies.stopping import FEWEST_SAMPLES
+from tests.support.paired_arms import correlated, estimate, pairing
 
 TOLERANCES = (0.0, 0.3, "2%")
 

@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
-from logs import moments_bound
-from made import Made, scoring, settled, until
 
 from optimist.records import LogEntry, codec
 from optimist.scoring import Scorer
@@ -17,6 +15,8 @@ from optimist.scoring import tasks as tasks_module
 from optimist.scoring.cached import CachedStatistic, Step
 from optimist.scoring.scorer import evict_beyond
 from optimist.store import EmbeddedRedis, open_store
+from tests.support.logs import moments_bound
+from tests.support.made import Made, scoring, settled, until
 
 BIG = 100
 """Rows of a batch of which some twenty outgrow a snapshot in 4 dimensions."""

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from logs import KINDS, Kind, entry, log_of
 from safetensors.torch import load, save
 from torch import Tensor
 
 from optimist.records import LogEntry, codec
 from optimist.scoring.cached import DIGEST_BYTES, FORMAT, CachedStatistic
 from optimist_client import tensors
+from tests.support.logs import KINDS, Kind, entry, log_of
 
 
 def apply(cached: CachedStatistic, entries: list[LogEntry], pages: Iterable[int]) -> dict[int, str]:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping
 
 import pytest
-from logs import KINDS, log_of
 
 from optimist.records import codec
 from optimist.scoring import fairness
@@ -15,6 +14,7 @@ from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.fairness import LONG, SHORT, FairQueue
 from optimist.scoring.task import GeneratorTask
 from optimist.store import namespace_of
+from tests.support.logs import KINDS, log_of
 
 
 def queue_of(threads: int, *records: GeneratorTask) -> FairQueue:

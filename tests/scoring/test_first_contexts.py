@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from logs import entry
-from made import Made, scoring, settled, until
 
 from optimist.estimation.stored import question_of, routed_prompt_of, unpack_kernels
 from optimist.numerics.routing.features import contexts_to_fit, usual_distance
 from optimist.numerics.routing.prompts import RoutedPrompt
 from optimist.records import AskGroup, Batch, Contents, NewPick, Opening
 from optimist_client import tensors
+from tests.support.logs import entry
+from tests.support.made import Made, scoring, settled, until
 
 COLUMNS = 3
 asks = itertools.count()

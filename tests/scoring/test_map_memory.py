@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from configs import config_of, experiment_of
-from made import Made, scoring, until
 
 from optimist.estimation.stored import question_of, stored_reference, unpack_kernels
 from optimist.metrics.feature_maps import GaussianFourier, Nystrom
@@ -23,6 +21,8 @@ from optimist.scoring.scorer import evict_beyond
 from optimist.scoring.task import GeneratorTask
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client.models import Experiment
+from tests.support.configs import config_of, experiment_of
+from tests.support.made import Made, scoring, until
 
 DIMENSION, FEATURES = 64, 200
 MAP = DIMENSION * FEATURES * 8

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made import Made, owner_of, until
 from redis.asyncio import Redis
-from test_processes import scorer
 
 from optimist.estimation.artefacts import mixture_of
 from optimist.estimation.question import Question
@@ -16,6 +14,8 @@ from optimist.records import codec
 from optimist.scoring.cached import CachedStatistic
 from optimist.store import EmbeddedRedis
 from optimist_client.metrics import RKE, Gaussian
+from tests.support.made import Made, owner_of, until
+from tests.support.processes import scorer
 
 pytestmark = pytest.mark.faults
 
@@ -42,11 +42,11 @@ async def test_a_killed_scorer_is_taken_over_and_the_weights_are_those_of_the_lo
     async def owner() -> bytes | None:
         return await owner_of(redis, "mixture:" + made.label)
 
-    with scorer(server, tmp_path) as one:
+    with scorer(server.url, tmp_path) as one:
         await tell(made, range(4))
         await until(has_made)
         first = await owner()
-        with scorer(server, tmp_path):
+        with scorer(server.url, tmp_path):
             await tell(made, range(4, 8))
             one.kill()  # as it makes one, or is about to
             await tell(made, range(8, 12))

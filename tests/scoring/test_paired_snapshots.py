@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from logs import KINDS, Kind, entry, entry_of, log_of, retraction
 from safetensors.torch import load
 from torch import Tensor
 
@@ -17,6 +16,7 @@ from optimist.numerics.pairing import COMMON, Pairing
 from optimist.records import LogEntry, RetractedLog, codec
 from optimist.scoring.cached import DIGEST_BYTES, CachedStatistic
 from optimist_client import tensors
+from tests.support.logs import KINDS, Kind, entry, entry_of, log_of, retraction
 
 PAIRED = {name: kind for name, kind in KINDS.items() if kind.bound == "influence"}
 FEW = ("fid past rank", "is", "rke", "conditional-vendi")

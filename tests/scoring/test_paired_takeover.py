@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from logs import moments_bound
-from made import Made, scoring, settled
 
 from optimist.numerics.estimate import Estimate
 from optimist.records import codec
 from optimist.scoring.cached import CachedStatistic
 from optimist.store import EmbeddedRedis, open_store
+from tests.support.logs import moments_bound
+from tests.support.made import Made, scoring, settled
 
 ROWS = 100
 """Rows of a batch of which some twenty outgrow a snapshot in 4 dimensions."""

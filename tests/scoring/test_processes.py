@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
-from logs import entry, moments_bound
-from made import Made, owner_of, settled, units_of, until
 from redis.asyncio import Redis
 
 from optimist.records import codec
 from optimist.scoring.cached import CachedStatistic
 from optimist.store import EmbeddedRedis
 from optimist_client.metrics import RKE, Gaussian, Vendi
+from tests.support.logs import entry, moments_bound
+from tests.support.made import Made, owner_of, settled, units_of, until
+from tests.support.processes import scorer
 
 pytestmark = pytest.mark.faults
-
-
-@contextmanager
-def scorer(server: EmbeddedRedis, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`optimist scorer` as a child process."""
-    command = [sys.executable, "-m", "optimist.cli", "scorer", f"--redis-url={server.url}"]
-    with (directory / "scorer.log").open("ab") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    try:
-        yield process
-    finally:
-        process.send_signal(signal.SIGCONT)
-        process.kill()
-        process.wait()
 
 
 def batches(made: Made, count: int, rows: int, seed: int) -> list[np.ndarray]:
@@ -50,13 +32,13 @@ async def test_a_process_paused_through_takeover_snapshot_and_trim_publishes_not
     make, server: EmbeddedRedis, redis: Redis, tmp_path: Path
 ):
     made = await make(generators=1, rescore_growth=0.0)
-    with scorer(server, tmp_path) as paused:
+    with scorer(server.url, tmp_path) as paused:
         await made.tell_many(0, 10, 100)
         await settled(made)
         await made.tell_many(0, 10, 100, seed=1)
         paused.send_signal(signal.SIGSTOP)  # perhaps with an estimate in hand
         owner = await owner_of(redis, "0:fid")
-        with scorer(server, tmp_path) as other:
+        with scorer(server.url, tmp_path) as other:
             await made.tell_many(0, 40, 100, seed=2)
             before = await settled(made)
             claim = await owner_of(redis, "0:fid")
@@ -106,7 +88,7 @@ async def test_expensive_watched_metrics_of_one_namespace_leave_another_one_its_
         found = await scored()
         return all(len(times) == count for times in found.values())
 
-    with scorer(server, tmp_path):
+    with scorer(server.url, tmp_path):
         await until(done, 400.0)
     times = await scored()
     assert sum(time < times["quiet"][-1] for time in times["noisy"]) <= count // 2

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from logs import KINDS
-from made import Made, scoring, settled, until
 
 from optimist.numerics.estimate import Estimate
 from optimist.records import GeneratorState, codec
+from tests.support.logs import KINDS
+from tests.support.made import Made, scoring, settled, until
 
 BIG = 40
 ABSURD = 1e29

@@ -6,11 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from made import scoring, settled
 
 from optimist import Evaluation
 from optimist.store import EmbeddedRedis, open_store
 from optimist_client import tensors
+from tests.support.made import scoring, settled
 
 KERNEL = {"name": "gaussian", "sigma": "median", "features": 32}
 SCALES = {"g0": 1.0, "g1": 1e29}

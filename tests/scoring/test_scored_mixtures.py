@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made import Made, held_by_another, owner_of, scoring, until
 from redis.asyncio import Redis
 
 from optimist import Evaluation
@@ -28,6 +27,7 @@ from optimist.scoring.mixture_job import MixtureJob
 from optimist.scoring.score_job import ScoreJob
 from optimist.store import MIXTURE, EmbeddedRedis, Store, open_store
 from optimist_client.metrics import RKE, Gaussian
+from tests.support.made import Made, held_by_another, owner_of, scoring, until
 
 KERNEL = Gaussian(sigma=2.0, features=15)
 SETTINGS: dict[str, Any] = {"metric": RKE(dimension=4, kernel=KERNEL), "rescore_growth": 0.1}

@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made import Made, held_by_another, scoring, until
 from redis.asyncio import Redis
-from routed import ROUTES, WIDTH, estimators_of, has_model, is_exact, moments, prompts, table_of_now, tell_routed
 
 from optimist.experiments.curves import route_point
 from optimist.experiments.goals.route import ForRouting, LoadedModel
@@ -26,6 +24,18 @@ from optimist.scoring import Scorer, route_job
 from optimist.scoring.task import PUBLISH_EVERY
 from optimist.store import ROUTES_UNIT, EmbeddedRedis, Store, open_store
 from optimist_client.models import Routes
+from tests.support.made import Made, held_by_another, scoring, until
+from tests.support.routed import (
+    ROUTES,
+    WIDTH,
+    estimators_of,
+    has_model,
+    is_exact,
+    moments,
+    prompts,
+    table_of_now,
+    tell_routed,
+)
 
 
 @asynccontextmanager

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from logs import moments_bound
-from made import Made, scoring, settled, until
 from redis.asyncio import Redis
 
 from optimist import score
@@ -24,6 +22,8 @@ from optimist.scoring.scorer import Scorer
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client import tensors
 from optimist_client.metrics import InceptionScore
+from tests.support.logs import moments_bound
+from tests.support.made import Made, scoring, settled, until
 
 BIG = 100
 """Rows of a batch of which some twenty outgrow a snapshot in 4 dimensions."""

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from made import Made, scoring, settled, until
 
 from optimist.estimation import stored
 from optimist.metrics import implementations
@@ -19,6 +18,7 @@ from optimist.scoring.experiments import References
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client import tensors
 from optimist_client.metrics import FID, KID, MMD, Gaussian, Metric
+from tests.support.made import Made, scoring, settled, until
 
 
 def references() -> set[int]:

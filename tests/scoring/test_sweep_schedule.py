@@ -6,13 +6,13 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from made import scoring, until
 from redis.asyncio import Redis
 
 from optimist.records import ExperimentState
 from optimist.scoring import fairness
 from optimist.scoring.fairness import MOST, OTHERS, RESTING, SweepSchedule, owner_of
 from optimist.store import Store
+from tests.support.made import scoring, until
 
 
 async def commands_of_a_sweep(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:

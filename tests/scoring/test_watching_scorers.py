@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from made import Made, scoring, units_of, until
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 
@@ -22,6 +21,7 @@ from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client import tensors
 from optimist_client.metrics import FID, RKE, Gaussian, InceptionScore, Mean, Metric, Nystrom, Vendi
 from optimist_client.models import Modes
+from tests.support.made import Made, scoring, units_of, until
 
 COLUMNS = {"features": 4, "probabilities": 11, "second": 3, "score": 1}
 WATCHED: list[Metric] = [

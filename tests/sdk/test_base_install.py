@@ -7,14 +7,14 @@ import re
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
 import optimist_client
 from optimist_client import models
+from tests.support.places import ROOT
 
-PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+PROJECT = ROOT / "pyproject.toml"
 HEAVY = {"torch", "redis", "fastapi", "uvicorn", "scipy", "pandas", "matplotlib", "tqdm", "rich", "transformers"}
 
 

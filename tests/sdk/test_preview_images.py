@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from configs import config_of
 from PIL import Image
 
 from optimist_client.previews import LARGEST, compared, encoded, image_kind, previews_of, recognised, request_of
+from tests.support.configs import config_of
 
 NOISE = np.random.default_rng(0).integers(0, 256, (900, 600, 3), dtype=np.uint8)
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from processes import answered_by
 
 from optimist_client import (
     AsyncOptimist,
@@ -22,6 +21,7 @@ from optimist_client import (
     UnreachableError,
     errors,
 )
+from tests.support.processes import answered_by
 
 
 @contextmanager

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from configs import config_of
 
 from optimist_client import ExperimentConfig, FixError, Optimist, tensors
 from optimist_client.contexts import asked
 from optimist_client.goals import BestRoutes
 from optimist_client.metrics import Mean, WinRate
+from tests.support.configs import config_of
 
 ROUTE: dict[str, Any] = {"name": "a", "generators": ["x", "y"], "metric": "win-rate", "goal": "route", "context": 3}
 COSTS = {"x": 1.0, "y": 2.0}

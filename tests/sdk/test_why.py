@@ -6,12 +6,12 @@ import json
 import math
 
 import pytest
-from configs import config_of
 
 from optimist_client.metrics import Mean, declared
 from optimist_client.models import DecisionInfo, ExperimentConfig, HardestRival, Verdict
 from optimist_client.models.decisions import VerdictCode
 from optimist_client.tolerance import checked, parsed, share_of
+from tests.support.configs import config_of
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from configs import config_of
 
 from optimist_client import FixError, Optimist, models
 from optimist_client.metrics import Cosine, Vendi
+from tests.support.configs import config_of
 
 VENDI = {"metric": "vendi", "dimension": 4, "kernel": {"name": "gaussian", "sigma": 1.0}}
 NUMBERS = ("dimension", "order", "truncation", "delta", "batch_size", "warmup", "rescore_growth", "budget")

@@ -6,11 +6,11 @@ from io import StringIO
 
 import numpy as np
 import pytest
-from configs import config_of
 from rich.console import Console
 
 from optimist.simulation.digits.demo import play_unpaired, saved_by_pairing
 from optimist_client.models import ExperimentConfig
+from tests.support.configs import config_of
 
 NAMES = {"vae-0.5", "vae-0.75", "vae-1.0", "vae-1.3", "gmm-40", "kde-0.2", "pca-gaussian", "pixel-gaussian"}
 

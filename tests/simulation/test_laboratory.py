@@ -26,8 +26,8 @@ from optimist.simulation.sources import ArraySource, Draw, GaussianSource, Sourc
 from optimist.simulation.sources.base import ArrayStream
 from optimist.simulation.trial import Contender, contenders
 from optimist_client.metrics import RKE, Gaussian, Mean
+from tests.support.places import DATA
 
-DATA = Path(__file__).parent.parent / "data"
 REFERENCE = (np.zeros(4), np.eye(4))
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as arrow
 import pyarrow.parquet
 import pytest
-from configs import config_of, experiment_of
 from safetensors.numpy import save_file
 
 from optimist.archive.contents import ArchivedGenerator, ArchivedUnit, Contents
@@ -24,6 +23,7 @@ from optimist.simulation import sources
 from optimist.simulation.sources import ArraySource, Draw, GaussianSource, Source
 from optimist_client import FixError, tensors
 from optimist_client.metrics import FID, Gaussian, InceptionScore, Vendi
+from tests.support.configs import config_of, experiment_of
 
 
 def rows(seed: int, n: int = 12, d: int = 3) -> np.ndarray:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 from redis.asyncio import Redis
-from servers import Cluster, Server, cluster, redis_6, redis_7, single
 
 from optimist.store import EmbeddedRedis, start_embedded
 from optimist.store.clients import Cluster as ClusterClient
+from tests.support.servers import Cluster, Server, cluster, redis_6, redis_7, single
 
 
 @pytest.fixture(scope="session", params=os.environ.get("OPTIMIST_TEST_SERVERS", "embedded").split(","))

@@ -7,11 +7,11 @@ import time
 from dataclasses import replace
 
 import pytest
-from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.records import AskGroup, Contents, Copy, Measures, Origin, Refused, Settled, Size, Slice
 from optimist.store import Store
+from tests.support.exchanges import new_pick, open_picks, settle
 
 contents = (f"{number * 2654435761 % 2**64:016x}" for number in itertools.count(1))
 keys = (f"key {number}" for number in itertools.count())

@@ -6,14 +6,14 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from exchanges import new_pick, open_picks, settle
-from present import experiments, references
 from redis.asyncio import Redis
-from servers import Cluster, cluster, redis_6, redis_7
 
 from optimist.records import AskGroup, CannotStart, Unavailable
 from optimist.store import DUE, Announcement, Store, clients, connect
 from optimist.store.connection import check_server
+from tests.support.exchanges import new_pick, open_picks, settle
+from tests.support.present import experiments, references
+from tests.support.servers import Cluster, cluster, redis_6, redis_7
 
 # Their slots are 16,287, 8,157 and 3,300: one on each master.
 NAMES = ("x", "z", "b")

@@ -8,14 +8,14 @@ from urllib.parse import urlsplit
 
 import pytest
 import uvloop
-from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError
-from servers import Server
 
 from optimist.records import AskGroup, Unavailable
 from optimist.store import DUE, SCORED, Announcement, Announcements, Store, connect
 from optimist.store.clients import Cluster
+from tests.support.exchanges import new_pick, open_picks, settle
+from tests.support.servers import Server
 
 
 @asynccontextmanager

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from servers import SLOTS, Server, free_port, redis_6, redis_7, single, until
 
 from optimist.records import CannotStart
 from optimist.store import Store, connect
 from optimist.store.connection import check_server, format_url, wait_for_server
+from tests.support.servers import SLOTS, Server, free_port, redis_6, redis_7, single, until
 
 
 @pytest.fixture(scope="module")

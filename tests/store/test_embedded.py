@@ -11,16 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from exchanges import new_pick, open_picks, settle
 from redis import Redis
 from redis import exceptions as redis_errors
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from servers import redis_6, redis_7
 
 from optimist.records import AskGroup, CannotStart, DirectoryInUse, Unavailable
 from optimist.store import EmbeddedRedis, Store, connect, start_embedded
 from optimist.store.redis_program import find_program
+from tests.support.exchanges import new_pick, open_picks, settle
+from tests.support.servers import redis_6, redis_7
 
 SERVICE = """
 import sys, time

@@ -1,8 +1,6 @@
 import asyncio
 
 import pytest
-from exchanges import MODEL, ROUTE_TABLE, modes_of, new_pick, open_picks, put_modes, settle
-from present import experiments
 from redis.asyncio import Redis
 
 from optimist.records import (
@@ -22,6 +20,8 @@ from optimist.records import (
 )
 from optimist.store import MIXTURE, ROUTES_UNIT, WANTED, Announcement, Place, Store
 from optimist.store.keys import EXPERIMENT_PARTS
+from tests.support.exchanges import MODEL, ROUTE_TABLE, modes_of, new_pick, open_picks, put_modes, settle
+from tests.support.present import experiments
 
 CONFIG = '{"metric": "fid"}'
 SIZES = [Size("features", 1.0, 0, 1.0, None, 0.5)]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError, ResponseError
-from servers import Server
 
 from optimist.store import Store, connect
 from optimist.store.clients import LARGE, Cluster, Coalescer
+from tests.support.servers import Server
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from present import experiments, references
 from redis.asyncio import Redis
 
 from optimist.records import Full
 from optimist.store import Store
+from tests.support.present import experiments, references
 
 MOST = 3
 

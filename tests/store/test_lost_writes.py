@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
-from exchanges import new_pick, open_picks, opening_for, put_modes, settle
 from redis.asyncio import Redis
 
 from optimist.records import (
@@ -21,6 +20,7 @@ from optimist.records import (
     chained,
 )
 from optimist.store import Store, kernels_digest
+from tests.support.exchanges import new_pick, open_picks, opening_for, put_modes, settle
 
 Back = Callable[[], Awaitable[None]]
 

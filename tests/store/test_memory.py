@@ -5,11 +5,11 @@ import itertools
 from typing import Any
 
 import pytest
-from exchanges import MODEL, ROUTE_TABLE, new_pick, open_picks, put_modes, settle
 from redis.asyncio import Redis
 
 from optimist.records import Artefact, AskGroup, ChainedExtent, Contents, NewPick, Unavailable
 from optimist.store import MIXTURE, ROUTES_UNIT, Store
+from tests.support.exchanges import MODEL, ROUTE_TABLE, new_pick, open_picks, put_modes, settle
 
 asks = itertools.count()
 

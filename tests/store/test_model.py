@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from exchanges import MODEL, ROUTE_TABLE, new_pick, open_picks, settle
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
@@ -44,6 +43,7 @@ from optimist.records import (
 from optimist.store import ROUTES_UNIT, Store, connect
 from optimist.store.keys import unit
 from optimist.store.redis_program import find_program
+from tests.support.exchanges import MODEL, ROUTE_TABLE, new_pick, open_picks, settle
 
 LIMIT = 3
 SIZE = 3

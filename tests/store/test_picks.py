@@ -3,13 +3,13 @@ import itertools
 import struct
 
 import pytest
-from exchanges import new_pick, open_picks, settle
 from hypothesis import example, given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from optimist.records import AskGroup, Conflict, Contents, Gone, LogGap, NotFound
 from optimist.store import EmbeddedRedis, Store, connect
+from tests.support.exchanges import new_pick, open_picks, settle
 
 asks = itertools.count()
 

@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from exchanges import new_pick, open_picks, settle
 
 from optimist.records import AskGroup, NewPick, Returned
 from optimist.store import Store
+from tests.support.exchanges import new_pick, open_picks, settle
 
 
 @pytest.fixture(autouse=True)

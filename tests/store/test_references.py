@@ -3,12 +3,12 @@ import hashlib
 import os
 
 import pytest
-from present import references
 from redis.asyncio import Redis
 
 from optimist.records import Conflict, CorruptData
 from optimist.store import Store
 from optimist.store.references import CHUNK_BYTES
+from tests.support.present import references
 
 META = '{"dimension": 64}'
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from exchanges import new_pick, open_picks, settle
-from present import experiments
 from redis.asyncio import Redis
 
 from optimist.records import (
@@ -30,6 +28,8 @@ from optimist.records import (
 )
 from optimist.store import Store
 from optimist.store.restoration import Restoration
+from tests.support.exchanges import new_pick, open_picks, settle
+from tests.support.present import experiments
 
 ENTRIES = [
     LogEntry(4, pick=8, rows=5, digest="digest 4", body=bytes([4]) * 100),

@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from exchanges import modes_of, new_pick, open_picks, put_modes, settle
 from redis.asyncio import Redis
 
 from optimist.records import (
@@ -21,6 +20,7 @@ from optimist.records import (
     chained,
 )
 from optimist.store import Store
+from tests.support.exchanges import modes_of, new_pick, open_picks, put_modes, settle
 
 ROWS = 5
 

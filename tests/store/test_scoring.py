@@ -6,7 +6,6 @@ import os
 from typing import Any
 
 import pytest
-from exchanges import modes_of, new_pick, open_picks, put_modes, settle
 from redis.asyncio import Redis
 
 from optimist.records import (
@@ -24,6 +23,7 @@ from optimist.records import (
 from optimist.store import Store
 from optimist.store.logs import CHUNK_BYTES
 from optimist.store.scores import QUARANTINE_LIMIT
+from tests.support.exchanges import modes_of, new_pick, open_picks, put_modes, settle
 
 asks = itertools.count()
 

@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.records import AskGroup, Conflict, Contents, GeneratorState, Refused, Returned
 from optimist.store import Store
+from tests.support.exchanges import new_pick, open_picks, settle
 
 SIZE = 4
 

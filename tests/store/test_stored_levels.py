@@ -7,7 +7,6 @@ import math
 import random
 
 import pytest
-from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.numerics.anomalies import EXTREMES, KEPT, Level, keep
@@ -24,6 +23,7 @@ from optimist.records import (
     Size,
 )
 from optimist.store import Store
+from tests.support.exchanges import new_pick, open_picks, settle
 
 PIXELS = round(math.log(255.0), 4)
 contents = (f"{number * 2654435761 % 2**64:016x}" for number in itertools.count(1))

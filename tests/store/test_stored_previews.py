@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from exchanges import new_pick, open_picks, settle
 from redis.asyncio import Redis
 
 from optimist.records import AskGroup, Conflict, Gone, NewPreview, Refused, Retracted
 from optimist.store import Store
+from tests.support.exchanges import new_pick, open_picks, settle
 
 MOST = 8
 asks = itertools.count()

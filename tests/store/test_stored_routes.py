@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from exchanges import MODEL, ROUTE_TABLE
 from redis.asyncio import Redis
 
 from optimist.records import (
@@ -20,6 +19,7 @@ from optimist.records import (
     is_outgrown,
 )
 from optimist.store import MIXTURE, ROUTES_UNIT, SCORED, WANTED, Announcement, Place, Store, kernels_digest
+from tests.support.exchanges import MODEL, ROUTE_TABLE
 
 BODY = b"\x00model\xff \n"
 

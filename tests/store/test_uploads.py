@@ -6,12 +6,12 @@ import asyncio
 import hashlib
 
 import pytest
-from present import references
 from redis.asyncio import Redis
 
 from optimist.records import Conflict, Full, NotFound
 from optimist.store import Store
 from optimist.store.references import KEPT_SECONDS
+from tests.support.present import references
 
 PIECES = [b"head", b"rows", b"rest"]
 OWNER = "0123456789ab"

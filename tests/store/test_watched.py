@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from exchanges import modes_of, put_modes, units_of
 from redis.asyncio import Redis
 
 from optimist.records import (
@@ -24,6 +23,7 @@ from optimist.records import (
     UnitState,
 )
 from optimist.store import SCORED, WANTED, Store, kernels_digest
+from tests.support.exchanges import modes_of, put_modes, units_of
 
 WATCHED = ["kid", "fid-dino"]
 LABELS = ["", *WATCHED]

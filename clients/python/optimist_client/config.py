@@ -27,7 +27,7 @@ RULES = 1
 """The version of the defaults and formulas, which an experiment keeps from its creation.
 
 A service refuses experiments of a later version than this one. Until the first tag a change of formulas does not raise
-it: the fixture of tests/compatibility is made anew, and CHANGELOG.md says so.
+it: the fixture of tests/system/compatibility is made anew, and CHANGELOG.md says so.
 """
 
 MOST_WATCHED = 16

@@ -31,7 +31,7 @@ from optimist.store.scores import Scores
 FORMAT = 1
 """The format that this service writes, and the only one that it reads.
 
-Until the first tag, 1.0, it stays 1: a change of the data makes the fixture of `tests/compatibility` anew, and
+Until the first tag, 1.0, it stays 1: a change of the data makes the fixture of `tests/system/compatibility` anew, and
 CHANGELOG.md says so. From 1.0 on every later version opens the data that are in Redis: a change that an older service
 would misread counts the format on, earlier formats are still read, and the fixture of each stays as it is.
 """

@@ -1,0 +1,223 @@
+"""The attacks of docs/security.md on a real service with two tenants, and their effect on service and other tenant.
+
+    python -m tests.chaos.attacks [NAME …] [--json FILE] [--compare FILE]
+
+Each attack has a fresh `optimist serve` with an embedded Redis and access keys of two namespaces: one tenant attacks,
+the other asks and tells with four loops in a separate process. Everything runs on 127.0.0.1, takes about a minute per
+attack at most, and needs 4 GiB of free memory. `--compare` shows the figures beside those that an earlier run wrote
+with `--json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from . import misleading, starving
+from .figures import Outcome
+from .hostile import Scale
+from .usage import available
+
+NEEDED = 4 * 1024
+"""MiB of free memory required at the start."""
+
+
+@dataclass(frozen=True)
+class Attack:
+    """An attack: its description, the limit that should hold it, and the function that runs it."""
+
+    name: str
+    description: str
+    limit: str
+    run: Callable[[Scale], Outcome]
+
+
+ATTACKS = (
+    Attack(
+        "large-batches",
+        "batches of 64 MiB, told for a pick that does not exist; appended with a NaN",
+        "pick and shape are checked before decoding; memory for decoding is reserved from `MAX_MEMORY`",
+        starving.large_batches,
+    ),
+    Attack(
+        "slow-bodies",
+        "two bodies of 256 MiB that stop 8 bytes short, `MAX_MEMORY` of 512 MiB",
+        "share of `MAX_MEMORY` per key; minimum rate of a body; small bodies are exempt",
+        starving.slow_bodies,
+    ),
+    Attack(
+        "references",
+        "six references of d = 2048 uploaded at once, then SIGTERM during six more",
+        "one thread for references, one BLAS thread",
+        starving.references,
+    ),
+    Attack(
+        "open-picks",
+        "one tenant opens as many picks as it can and continues to ask; the other works without pause",
+        "open picks per worker, key and experiment",
+        starving.open_picks,
+    ),
+    Attack(
+        "lists",
+        "15 experiments with 20,000 prompts of 700 characters each, listed in a loop by four clients",
+        "lists have summaries, by pages",
+        starving.lists,
+    ),
+    Attack(
+        "imports",
+        "archives sent by three loops with one key: of 24 MiB, with 400,000 slices given back, without their end",
+        "one import at a time and key; every part of an archive is bounded before it is parsed",
+        starving.imports,
+    ),
+    Attack(
+        "feature-maps",
+        "1 GiB of feature maps in experiments with four rows, `WARM_BYTES` of 256 MiB",
+        "dimension × features; maps count towards `WARM_BYTES`",
+        starving.feature_maps,
+    ),
+    Attack(
+        "more-rows",
+        "60,000 rows told for a pick of 5, budget 100",
+        "a tell has at most the rows that were asked for",
+        misleading.more_rows_than_asked,
+    ),
+    Attack(
+        "absurd-rows",
+        "rows at 1e30 after 40 normal ones; one generator at 1e29",
+        "plausibility compared with reference, history and other generators",
+        misleading.absurd_rows,
+    ),
+    Attack(
+        "copies",
+        "a worker that tells the same rows each round",
+        "warnings about repeated batches",
+        misleading.copies,
+    ),
+    Attack(
+        "heads",
+        "request heads of 100 KiB and 1 MiB; malformed cookies",
+        "size of a request head, 64 KiB",
+        misleading.heads_and_cookies,
+    ),
+    Attack(
+        "revoked-key",
+        "a key is revoked while its request body is sent, which takes 8 s more",
+        "keys are checked again before a request takes effect",
+        misleading.revoked_key,
+    ),
+    Attack(
+        "json-asks",
+        "one worker's key sends asks in JSON one after another: of 16 MiB, and as large as they may be",
+        "size of an ask by the goal of its experiment, known before it is read; values of JSON counted before parsing",
+        starving.large_asks,
+    ),
+    Attack(
+        "watched",
+        "batches for four generators of an experiment with growth 0, which watches no metric, or 16",
+        "metrics that decide are scored first; of the rest each namespace has a share, in short turns",
+        starving.watched,
+    ),
+    Attack(
+        "everything",
+        "one tenant, all at once: eight slow bodies, asks for 250 picks, uploads of d = 2048, batches of 16 MiB",
+        "all of these; target: p99 at most 5 × quiet",
+        starving.everything,
+    ),
+)
+
+
+def run(
+    attacks: Sequence[Attack], scale: Scale, progress: Callable[[str], None] = lambda text: None
+) -> dict[str, Outcome]:
+    """The outcome of each attack by name; an attack that fails has an outcome, too."""
+    outcomes = {}
+    for attack in attacks:
+        begun = time.monotonic()
+        try:
+            outcome = attack.run(scale)
+        except Exception as error:  # the other attacks still run
+            outcome = Outcome()
+            outcome.note(f"could not be tried: {type(error).__name__}: {error}")
+        outcome.numbers["took"] = time.monotonic() - begun
+        progress(f"{attack.name}: {outcome.numbers['took']:.0f} s")
+        outcomes[attack.name] = outcome
+    return outcomes
+
+
+def table_of(figures: Mapping[str, Mapping[str, Sequence[str]]]) -> Table:
+    """One row per attack; `figures` by name of the column ("figure", or "before" and "after") and by attack.
+
+    Figures of asks and tells are the waiting times of the other tenant in seconds: p50 / p99 / longest.
+    """
+    table = Table(box=box.MARKDOWN)
+    for column in ("attack", "limit that applies", *figures):
+        table.add_column(column, no_wrap=True)
+    for attack in ATTACKS:
+        cells = [found.get(attack.name) for found in figures.values()]
+        if any(cells):
+            shown = attack.description, attack.limit, *("; ".join(cell or ["–"]) for cell in cells)
+            table.add_row(*map(Text, shown))
+    return table
+
+
+def record(outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+    """The results of a run as values for JSON."""
+    return {name: {"figures": outcome.figures, "numbers": outcome.numbers} for name, outcome in outcomes.items()}
+
+
+def main() -> int:
+    """Run the attacks and print the table. The exit code is 1 if one of them could not be run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"names of attacks (default: all) of {', '.join(a.name for a in ATTACKS)}",
+    )
+    parser.add_argument("--json", type=Path, help="write all numbers to this file")
+    parser.add_argument(
+        "--compare", type=Path, help="show the figures of an earlier run (a file from --json) in a column 'before'"
+    )
+    options = parser.parse_args()
+    if unknown := set(options.names) - {attack.name for attack in ATTACKS}:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    if available() < NEEDED:
+        parser.error(f"needs {NEEDED} MiB of free memory, found {available():.0f}")
+    chosen = [attack for attack in ATTACKS if not options.names or attack.name in options.names]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the services end as well
+    progress, console = Console(stderr=True), Console(width=100_000)
+    outcomes = run(chosen, Scale(), progress.print)
+    found = record(outcomes)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1))
+    columns = {"figure": {name: outcome["figures"] for name, outcome in found.items()}}
+    if options.compare:
+        before = json.loads(options.compare.read_text())
+        columns = {
+            "before": {name: before[name]["figures"] for name in found if name in before},
+            "after": columns["figure"],
+        }
+    console.print(f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}")
+    console.print("asks and tells of the other tenant in seconds: p50 / p99 / longest")
+    console.print(table_of(columns))
+    return int(any(figure.startswith("could not") for outcome in outcomes.values() for figure in outcome.figures))
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.exit(main())

@@ -1,0 +1,315 @@
+"""Attacks with which one tenant uses up shared resources: memory, threads, Redis, the scorer."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from statistics import median
+
+import httpx
+import numpy as np
+
+from optimist_client import tensors
+from optimist_client.models.picks import MOST_PICKS
+
+from .figures import Outcome
+from .hostile import (
+    NEVER,
+    NOISY,
+    Scale,
+    answer,
+    archives,
+    asking,
+    attacking,
+    hammering,
+    importing,
+    json_asks,
+    large,
+    moments,
+    said,
+    status,
+    stop_short,
+    watching,
+)
+from .tenants import QUIET, Neighbour, Tenants, two_tenants
+from .usage import peak, reset_peak, resident
+
+from tests.support.keys import new_key  # isort: skip  (found by `tenants`)
+
+
+def large_batches(scale: Scale) -> Outcome:
+    """Batches of 64 MiB, of a pick that does not exist, and with a NaN."""
+    outcome, body, wrong = Outcome(), large(scale.rows), large(scale.rows, float("nan"))
+    append = "/v1/experiments/noisy/generators/a/batches"
+    with two_tenants() as tenants:
+        tenants.noisy.post("/v1/experiments", json=NOISY).raise_for_status()
+
+        def grown(path: str, content: bytes, count: int) -> tuple[float, str]:
+            """MiB by which the API grew at most, and its answers to this many bodies at once."""
+
+            def send(_: int) -> str:
+                headers = {"content-type": tensors.MEDIA_TYPE, "idempotency-key": "large"}
+                return status(lambda: tenants.noisy.post(path, content=content, headers=headers, timeout=45.0))
+
+            before = reset_peak(tenants.api)
+            with ThreadPoolExecutor(count) as threads:
+                answers = Counter(threads.map(send, range(count)))
+            return peak(tenants.api) - before, said(answers)
+
+        with Neighbour(tenants) as neighbour:
+            begun = time.monotonic()
+            for what, path, content, count in (
+                ("one", NEVER, body, 1),
+                (f"{scale.at_once} at once", NEVER, body, scale.at_once),
+                (f"{scale.at_once} appended, with a NaN", append, wrong, scale.at_once),
+            ):
+                size, answers = grown(path, content, count)
+                outcome.note(f"{what}: API +{size:,.0f} MiB, {answers}", **{what: size})
+            ended = time.monotonic()
+        outcome.waited(neighbour, begun, ended)
+    outcome.numbers["body"] = len(body)
+    return outcome
+
+
+def slow_bodies(scale: Scale) -> Outcome:
+    """Two bodies of 256 MiB that stop 8 bytes short, with 512 MiB for all bodies together."""
+    outcome = Outcome()
+    limits = {"OPTIMIST_MAX_BODY": scale.body, "OPTIMIST_MAX_MEMORY": 2 * scale.body}
+    with two_tenants(**{name: str(value) for name, value in limits.items()}) as tenants:
+        tenants.noisy.post("/v1/experiments", json=NOISY).raise_for_status()
+        # While no other request is running: an attacker tries until there is such a moment.
+        connections = [stop_short(tenants, scale.body) for _ in range(2)]
+        with Neighbour(tenants) as neighbour:
+            begun = time.monotonic()
+            time.sleep(scale.hold)
+            ended = time.monotonic()
+        answers = Counter(answer(connection, 0.1) for connection in connections)
+        for connection in connections:
+            connection.close()
+    outcome.waited(neighbour, begun, ended)
+    outcome.note(f"slow ones: {said(answers)} in {scale.hold:.0f} s")
+    return outcome
+
+
+def references(scale: Scale) -> Outcome:
+    """Uploads of moments of 2048 dimensions, all at once, and SIGTERM during as many more."""
+    outcome, body = Outcome(), moments(scale.dimension)
+    headers = {"content-type": tensors.MEDIA_TYPE}
+
+    def upload(number: int) -> str:
+        parameters = {"name": f"reference-{number}"}
+        return status(
+            lambda: tenants.noisy.post(
+                "/v1/references", params=parameters, content=body, headers=headers, timeout=scale.hold
+            )
+        )
+
+    def tell_large() -> str:
+        """The waiting time of the other tenant if its body is so large that it is checked in a thread."""
+        rows, begun = np.full((5000, 10), 0.1), time.monotonic()
+        found = status(
+            lambda: tenants.quiet.post(
+                f"/v1/experiments/{QUIET['name']}/generators/a/batches",
+                content=tensors.encode({"probabilities": rows}),
+                headers={**headers, "idempotency-key": "large"},
+                timeout=scale.hold,
+            )
+        )
+        return f"{found} after {time.monotonic() - begun:.1f} s"
+
+    with two_tenants() as tenants, ThreadPoolExecutor(2 * scale.uploads) as threads:
+        with Neighbour(tenants) as neighbour:
+            time.sleep(3.0)
+            begun = time.monotonic()
+            uploads = [threads.submit(upload, number) for number in range(scale.uploads)]
+            time.sleep(0.5)
+            large = tell_large()
+            answers = Counter(upload.result() for upload in uploads)
+            ended = time.monotonic()
+        outcome.waited(neighbour, begun - 3.0, begun, "quiet")
+        outcome.waited(neighbour, begun, ended)
+        text = f"{said(answers)} after {ended - begun:.1f} s; another tenant's batch of 390 KiB: {large}"
+        outcome.note(text, seconds=ended - begun)
+        for number in range(scale.uploads):
+            threads.submit(upload, scale.uploads + number)
+        time.sleep(1.0)
+        taken = tenants.end(scale.hold)
+        text = f"not obeyed in {scale.hold:.0f} s" if taken is None else f"obeyed after {taken:.1f} s"
+        outcome.note(f"SIGTERM {text}", sigterm=taken)
+    return outcome
+
+
+def open_picks(scale: Scale) -> Outcome:
+    """As many picks as one tenant can open in its own experiments, under any worker's name, and further asks."""
+    outcome = Outcome()
+    with two_tenants() as tenants, Neighbour(tenants, pause=0.0) as neighbour:
+        time.sleep(5.0)
+
+        def ask(name: str, worker: str | None) -> None:
+            asked = {"worker": worker, "count": MOST_PICKS}
+            status(lambda: tenants.noisy.post(f"/v1/experiments/{name}/picks", json=asked, timeout=5.0))
+
+        begun = time.monotonic()
+        named = {"one worker": ["one"] * 60, "many workers": [f"{n}" for n in range(60)], "no name": [None] * 60}
+        for what, workers in named.items():
+            name, deadline = what.replace(" ", "-"), time.monotonic() + scale.hold / 3
+            config = {"name": name, "generators": ["a"], "metric": {"name": "is", "dimension": 10}, "lease": 3600}
+            tenants.noisy.post("/v1/experiments", json=config).raise_for_status()
+            for worker in workers:
+                if time.monotonic() < deadline:
+                    ask(name, worker)
+            opened = tenants.report(name, 0.0)["open_picks"]
+            outcome.note(f"{what}: {opened:,} open", **{what: opened})
+        full = time.monotonic()
+        while time.monotonic() < full + scale.hold / 3:
+            ask("no-name", None)
+        ended = time.monotonic()
+    outcome.waited(neighbour, begun - 5.0, begun, "quiet")
+    outcome.waited(neighbour, begun, full, "while they are opened")
+    outcome.waited(neighbour, full, ended, "others")
+    return outcome
+
+
+def lists(scale: Scale) -> Outcome:
+    """Lists of 15 experiments with 20,000 prompts of 700 characters each, in a loop of four."""
+    outcome, prompts, sizes = Outcome(), [f"{n:0700}" for n in range(20_000)], [0]
+
+    def listing(client: httpx.Client) -> str:
+        sizes.append(len(client.get("/v1/experiments").raise_for_status().content))
+        return "list 200"
+
+    with two_tenants() as tenants:
+        for number in range(15):
+            config = {"name": f"long-{number}", "generators": ["a"], "metric": {"name": "mean"}, "prompts": prompts}
+            tenants.noisy.post("/v1/experiments", json=config, timeout=45.0).raise_for_status()
+        before = reset_peak(tenants.api)
+        _in_turns(outcome, tenants, scale, {"listed": lambda: attacking(tenants, [listing] * 4)})
+        grown = peak(tenants.api) - before
+    most = max(sizes) / 2**20
+    outcome.note(f"lists of at most {most:.2f} MiB: API +{grown:,.0f} MiB", largest=most, grown=grown)
+    return outcome
+
+
+def imports(scale: Scale) -> Outcome:
+    """Archives sent by three loops with one key: valid, with 400,000 slices given back, and without their end."""
+    outcome = Outcome()
+
+    def unfinished(_: httpx.Client) -> str:
+        with stop_short(tenants, scale.body, "POST /v1/import?name=never") as connection:
+            return f"unfinished {answer(connection, 5.0)}"
+
+    with two_tenants() as tenants:
+        whole, long = archives(tenants)
+        loops = {"whole ones": importing(whole), "400,000 slices": importing(long), "unfinished": unfinished}
+        _in_turns(
+            outcome, tenants, scale, {what: partial(attacking, tenants, [loop] * 3) for what, loop in loops.items()}
+        )
+    outcome.numbers["body"] = len(whole)
+    return outcome
+
+
+def feature_maps(scale: Scale) -> Outcome:
+    """Kernel experiments of four rows each, with frequencies as large as allowed, 1 GiB in total."""
+    outcome, dimension, features = Outcome(), 1300, 8192
+    with two_tenants(OPTIMIST_WARM_BYTES=str(256 * 2**20)) as tenants, Neighbour(tenants) as neighbour:
+        scorer = tenants.service.scorer_pid()
+        assert scorer is not None
+
+        def create(number: int) -> int:
+            kernel = {"sigma": 40.0, "features": features, "seed": number}
+            metric = {"name": "rke", "dimension": dimension, "kernel": kernel}
+            config = {"name": f"maps-{number}", "generators": ["a"], "metric": metric}
+            return tenants.noisy.post("/v1/experiments", json=config).status_code
+
+        while (found := create(0)) == 422 and features > 64:
+            outcome.note(f"{dimension} × {features}: {found}")
+            features //= 2
+        size = dimension * features / 2**17
+        count = max(1, round(scale.maps / size))
+        before, begun = reset_peak(scorer), time.monotonic()
+        deadline, rows = begun + 1.5 * scale.hold, np.random.default_rng(0).standard_normal((4, dimension))
+        for number in range(count):
+            create(number)
+            tenants.append(f"maps-{number}", "a", rows)
+        reports = [tenants.report(f"maps-{n}", max(0.0, deadline - time.monotonic())) for n in range(count)]
+        ended, grown, left = time.monotonic(), peak(scorer) - before, resident(scorer) - before
+        text = f"{count} maps of {size:.0f} MiB, {sum(report['scored'] for report in reports)} scored"
+        outcome.note(f"{text}: scorer +{grown:,.0f} MiB at most, +{left:,.0f} in the end", peak=grown, end=left)
+    outcome.waited(neighbour, begun, ended)
+    return outcome
+
+
+def large_asks(scale: Scale) -> Outcome:
+    """One worker's key sends asks in JSON one after another: of 16 MiB, and as large as they may be."""
+    outcome = Outcome()
+    with two_tenants() as tenants:
+        bodies, key = json_asks(tenants), new_key(tenants.directory, "worker", "noisy")
+        _in_turns(outcome, tenants, scale, {
+            "asks of 16 MiB": lambda: attacking(tenants, [asking(bodies[False])], key),
+            "largest asks allowed": lambda: attacking(tenants, [asking(bodies[True])], key),
+        })  # fmt: skip
+    return outcome
+
+
+def watched(scale: Scale) -> Outcome:
+    """Batches for four generators of an experiment that watches no metric, or 16."""
+    outcome = Outcome()
+    with two_tenants() as tenants:
+        kinds = {"none watched": 0, "16 watched": 16}
+        _in_turns(outcome, tenants, scale, {what: partial(watching, tenants, n) for what, n in kinds.items()})
+    return outcome
+
+
+def everything(scale: Scale) -> Outcome:
+    """Everything at once: eight slow bodies, asks for 250 picks, uploads of references, large batches."""
+    outcome = Outcome()
+    for make, size in ((moments, scale.dimension), (large, scale.rows // 4)):
+        make(size)  # before anything is timed
+    with two_tenants() as tenants:
+        before = reset_peak(tenants.api)
+        _in_turns(outcome, tenants, scale, {"hammered": lambda: hammering(tenants, scale)})
+        grown = peak(tenants.api) - before
+    outcome.note(f"API +{grown:,.0f} MiB", peak=grown)
+    return outcome
+
+
+def _in_turns(
+    outcome: Outcome,
+    tenants: Tenants,
+    scale: Scale,
+    attacks: Mapping[str, Callable[[], AbstractContextManager[Counter[str]]]],
+    turns: int = 3,
+) -> None:
+    """The other tenant's waits while nothing goes on and during each attack, in turns, so that what else the machine
+    does falls on all of them; of the ratios of a turn the median is noted, and all that was answered."""
+    periods: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    quiet: dict[str, Callable[[], AbstractContextManager[Counter[str]]]] = {"quiet": lambda: nullcontext(Counter())}
+    with Neighbour(tenants) as neighbour:
+        time.sleep(2.0)
+        for _ in range(turns):
+            for what, attack in (quiet | dict(attacks)).items():
+                with attack() as answers:
+                    begun = time.monotonic()
+                    time.sleep(scale.hammer / 3)
+                    periods[what].append((begun, time.monotonic()))
+                found[what] += answers
+    calm = periods.pop("quiet")
+    outcome.waited(neighbour, *calm[0], "quiet")
+    for what, attacked in periods.items():
+        outcome.waited(neighbour, *attacked[0], what)
+        ratios = {
+            kind: sorted(
+                neighbour.between(*now, kind).p99 / neighbour.between(*before, kind).p99
+                for before, now in zip(calm, attacked, strict=True)
+            )
+            for kind in ("ask", "tell")
+        }
+        text = ", ".join(f"{kind} {median(found):.1f} ×" for kind, found in ratios.items())
+        outcome.note(
+            f"p99 against quiet, median of {turns} turns: {text}; {said(found[what])}", **{f"{what}: p99": ratios}
+        )

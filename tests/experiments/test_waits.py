@@ -1,0 +1,76 @@
+"""What an ask waits for: nothing in the warm-up, then what lacks much, and all that is due where that may decide."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from optimist.experiments.state import LATE, PolicyState
+from optimist.numerics.estimate import Estimate
+from optimist.records import ExperimentState, GeneratorState, UnitState, codec
+from tests.support.configs import config_of, experiment_of
+
+
+def state_of(
+    made: dict[str, tuple[int, int]], values: tuple[float, float] = (10.0, 10.01), **config: Any
+) -> PolicyState:
+    """Generators by name with so many batches told, of which the estimate has so many; 0: it has no estimate."""
+    experiment = experiment_of(config_of(name="e", generators=[*made], **config), created=time.time(), instance="i")
+    label = experiment.config.metric.shown_label
+    generators = [
+        GeneratorState(
+            ordinal=place,
+            name=name,
+            samples=5 * told,
+            batches=told,
+            seq=told,
+            due_samples=5 * told,
+            due_seq=told,
+            units={label: UnitState(known, codec.encode(_estimate(value, 5 * known)) if known else None)},
+        )
+        for place, ((name, (told, known)), value) in enumerate(zip(made.items(), values, strict=True))
+    ]
+    told = sum(generator.batches for generator in generators)
+    return PolicyState(experiment, ExperimentState(told, told, generators))
+
+
+def _estimate(value: float, samples: int) -> Estimate:
+    return Estimate(value, value, samples, value - 1.0, value + 1.0, value - 1.0, 1.0, 1.0)
+
+
+def waits(state: PolicyState, among: list[str] | None = None) -> bool:
+    return state.is_pending(state.goal.pending(state.stored), among)
+
+
+def test_picks_of_the_warm_up_wait_for_nothing():
+    assert not waits(state_of({"a": (2, 0), "b": (1, 0)}))
+    assert waits(state_of({"a": (2, 0), "b": (2, 0)})), "the next pick rests on estimates"
+    assert waits(state_of({"a": (2, 2), "b": (2, 0)}))
+
+
+def test_a_worker_that_makes_only_generators_behind_their_warm_up_waits():
+    state = state_of({"a": (2, 0), "b": (0, 0)})
+    assert not waits(state)
+    assert waits(state, ["a"])
+    assert not waits(state, ["b"])
+
+
+@pytest.mark.parametrize(("known", "is_waited_for"), [(100, False), (90, False), (89, True)])
+def test_estimates_that_lack_little_are_not_waited_for(known: int, is_waited_for: bool):
+    assert LATE == 0.1
+    assert waits(state_of({"a": (100, known), "b": (100, 100)})) == is_waited_for
+
+
+def test_where_every_batch_is_scored_all_are_waited_for():
+    assert waits(state_of({"a": (100, 99), "b": (100, 100)}, rescore_growth=0.0))
+
+
+def test_what_would_decide_waits_for_all_that_are_due():
+    made = {"a": (100, 95), "b": (100, 100)}
+    apart = state_of(made, (10.0, 20.0))
+    assert apart.would_stop
+    assert waits(apart)
+    assert not waits(state_of(made, (10.0, 20.0), stop=False))
+    assert not waits(state_of({"a": (100, 100), "b": (100, 100)}, (10.0, 20.0)))

@@ -1,1 +1,0 @@
-"""Fault tests: real processes are killed, stopped and disconnected while workers run, and the results are checked."""

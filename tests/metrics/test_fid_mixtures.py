@@ -1,0 +1,346 @@
+"""Mixtures by FID: parity, derivatives, and whether de-biased losses and their errors are true of known Gaussians."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from optimist.metrics.fid.objective import FrechetObjective
+from optimist.metrics.fid.reference import Reference
+from optimist.metrics.fid.score import FrechetDistance
+from optimist.metrics.fid.statistic import GaussianStatistic
+from optimist.metrics.implementations import Setting, make_metric
+from optimist.metrics.mixtures.cross_fitted import cross_fitted
+from optimist.metrics.mixtures.objective import Half
+from optimist.numerics.programme import Floats, minimise
+from optimist.records import codec
+from optimist_client.metrics import FID
+from tests.support.places import DATA
+
+WIDTH = 24
+SPECTRUM = torch.arange(1, WIDTH + 1, dtype=torch.float64) ** -1.0
+
+
+def metric_of() -> FrechetDistance:
+    return FrechetDistance(Reference(np.zeros(WIDTH), SPECTRUM.diag()))
+
+
+def taken(metric: FrechetDistance, rows: Tensor) -> GaussianStatistic:
+    statistic = metric.statistic()
+    for batch in rows.split(29):
+        statistic.update(batch)
+    return statistic
+
+
+class Problem:
+    """Generators with independent Gaussian coordinates, whose mixtures have a known FID."""
+
+    def __init__(self, spreads: Tensor, shifts: Tensor) -> None:
+        self.metric = metric_of()
+        self.means, self.variances = shifts * SPECTRUM.sqrt(), spreads * SPECTRUM
+
+    @classmethod
+    def inside(cls, count: int = 3) -> "Problem":
+        """The best mixture has all generators."""
+        noise = torch.Generator().manual_seed(5)
+        spreads = (0.8 * torch.randn(count, WIDTH, generator=noise, dtype=torch.float64)).exp()
+        return cls(spreads, 0.3 * torch.randn(count, WIDTH, generator=noise, dtype=torch.float64))
+
+    @classmethod
+    def single(cls, count: int = 3) -> "Problem":
+        """The first generator is the reference's own law; the others have ever less variance."""
+        return cls(torch.tensor([[1.0 - 0.15 * place] for place in range(count)]), torch.zeros(count, 1))
+
+    def draw(self, count: int, seed: int) -> list[Tensor]:
+        noise = torch.Generator().manual_seed(seed)
+        pairs = zip(self.means, self.variances, strict=True)
+        return [
+            mean + torch.randn(count, WIDTH, generator=noise, dtype=torch.float64) * variance.sqrt()
+            for mean, variance in pairs
+        ]
+
+    def statistics(self, count: int, seed: int) -> list[GaussianStatistic]:
+        return [taken(self.metric, rows) for rows in self.draw(count, seed)]
+
+    def loss(self, weights: Floats) -> float:
+        alpha = torch.from_numpy(weights)
+        mean = alpha @ self.means
+        covariance = (alpha * (self.means - mean).T) @ (self.means - mean) + (alpha @ self.variances).diag()
+        root = SPECTRUM.sqrt().diag()
+        roots = torch.linalg.eigvalsh(root @ covariance @ root).clamp_min(0.0).sqrt()
+        return float(mean.square().sum() + covariance.trace() + SPECTRUM.sum() - 2.0 * roots.sum())
+
+
+@pytest.fixture(scope="module")
+def parity() -> tuple[FrechetObjective, dict[str, Floats]]:
+    file = dict(np.load(DATA / "mixture_fid_vendi.npz"))
+    metric = FrechetDistance(Reference(file["mu_r"], file["cov_r"]))
+    statistics = []
+    for mean, covariance in zip(file["mus"], file["covs"], strict=True):
+        # 2d rows that have exactly these moments.
+        factor = math.sqrt(len(mean)) * np.linalg.cholesky(covariance).T
+        statistics.append(taken(metric, torch.from_numpy(np.concatenate([mean + factor, mean - factor]))))
+    return metric.objective(statistics), file
+
+
+def test_parity_of_values_and_gradient(parity):
+    mixtures, file = parity
+    for vertex, value in zip(np.eye(3), file["fid_single"], strict=True):
+        assert mixtures.model(vertex, published=True).value(vertex) == pytest.approx(value, rel=1e-6)
+    uniform = np.full(3, 1.0 / 3.0)
+    model = mixtures.model(uniform, published=True)
+    assert model.value(uniform) == pytest.approx(float(file["fid_uniform"]), rel=1e-9)
+    gradient, expected = model.gradient(uniform), file["fid_gradient_uniform"]
+    np.testing.assert_allclose(gradient - gradient.mean(), expected - expected.mean(), rtol=1e-8, atol=1e-8)
+
+
+def test_parity_of_the_best_weights(parity):
+    mixtures, file = parity
+    weights = minimise(mixtures, published=True)
+    np.testing.assert_allclose(weights, file["fid_alpha"], atol=1e-5)
+    assert mixtures.model(weights, published=True).value(weights) == pytest.approx(float(file["fid_value"]), rel=1e-6)
+
+
+@pytest.mark.parametrize("count", [5, 90], ids=["by the rows' Gram matrix", "by the covariance"])
+def test_gradient_and_hessian_are_finite_differences(count):
+    problem = Problem.inside()
+    mixtures = problem.metric.objective(problem.statistics(count, 0))
+    weights, ways = np.array([0.5, 0.2, 0.3]), np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
+    model, step = mixtures.model(weights, published=True), 1e-4
+
+    def there(by: float, way: Floats):
+        moved = weights + by * way
+        found = mixtures.model(moved, published=True)
+        return found.value(moved), found.gradient(moved)
+
+    for way in ways:
+        (low, slope_below), (high, slope_above) = there(-step, way), there(step, way)
+        assert model.gradient(weights) @ way == pytest.approx((high - low) / (2.0 * step), rel=1e-4, abs=1e-7)
+        for other in ways:
+            second = (slope_above - slope_below) @ other / (2.0 * step)
+            assert 2.0 * (way @ model.matrix @ other) == pytest.approx(second, rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize("count", [4, 17, WIDTH, WIDTH + 1, 60, 300])
+def test_at_a_vertex_the_value_is_that_of_the_generator_alone(count):
+    problem = Problem.inside()
+    statistics = problem.statistics(count, 1)
+    mixtures = problem.metric.objective(statistics)
+    for vertex, statistic in zip(np.eye(3), statistics, strict=True):
+        expected = problem.metric.analyse(statistic).estimate
+        for slopes in (False, True):
+            assert mixtures.analyse(vertex, slopes=slopes).loss == pytest.approx(expected, rel=1e-8, abs=1e-8)
+
+
+@pytest.mark.parametrize("count", [20, 40, 61, 200], ids=["rows", "one half below the rank", "above", "far above"])
+@pytest.mark.parametrize("half", [0, 1])
+def test_a_half_is_that_of_its_rows(count, half):
+    problem = Problem.inside()
+    rows = problem.draw(count, 2)
+    whole = problem.metric.objective([taken(problem.metric, each) for each in rows], half)
+    own = problem.metric.objective([taken(problem.metric, each[half::2]) for each in rows])
+    assert whole.samples == own.samples
+    weights = np.array([0.6, 0.0, 0.4])
+    found, expected = (each.analyse(weights, slopes=True) for each in (whole, own))
+    assert found.loss == pytest.approx(expected.loss, rel=1e-6, abs=1e-6)
+    np.testing.assert_allclose(found.slopes, expected.slopes, rtol=1e-5, atol=1e-5)
+    for mine, theirs in zip(found.rows, expected.rows, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+    for published in (False, True):
+        model, same = (each.model(weights, published=published) for each in (whole, own))
+        assert model.value(weights) == pytest.approx(same.value(weights), rel=1e-4)
+
+
+def test_a_mixture_is_the_pooled_sample_that_its_weights_draw():
+    problem = Problem.inside()
+    counts, differences, errors = (100, 60, 40), [], []
+    weights = np.array(counts) / sum(counts)
+    for seed in range(20):
+        rows = problem.draw(200, seed)
+        found = problem.metric.objective([taken(problem.metric, each) for each in rows]).analyse(weights)
+        pooled = torch.cat([each[:count] for each, count in zip(rows, counts, strict=True)])
+        alone = problem.metric.analyse(taken(problem.metric, pooled))
+        differences.append(found.loss - alone.estimate)
+        errors.append(alone.stopping_error)
+    # The samples have rows in common, so that the difference is below the pooled sample's error.
+    assert abs(np.mean(differences)) < np.mean(errors)
+    assert np.std(differences) < 1.2 * np.mean(errors)
+
+
+@pytest.mark.parametrize("count", [15, 60, 250])
+@pytest.mark.parametrize("weights", [[0.3, 0.4, 0.3], [0.7, 0.3, 0.0]])
+def test_losses_and_slopes_are_without_bias_and_their_errors_true(count, weights):
+    problem, alpha = Problem.inside(), np.array(weights)
+    plug_in, losses, slacks = [], [], []
+    step = 1e-5
+    true = problem.loss(alpha)
+    ways = np.eye(3) - alpha
+    true_slacks = np.array([(problem.loss(alpha) - problem.loss(alpha + step * way)) / step for way in ways])
+    for seed in range(30):
+        mixtures = problem.metric.objective(problem.statistics(count, seed))
+        found = mixtures.analyse(alpha, slopes=True)
+        variance = sum(float(rows.var()) / count for rows in found.rows) + float(found.extra @ found.extra)
+        losses.append((found.loss - true) / math.sqrt(variance))
+        plug_in.append((mixtures.model(alpha, published=True).value(alpha) - true) / math.sqrt(variance))
+        moved = [(rows @ rows.new_tensor(alpha)[:, None] - rows).var(0) / count for rows in found.slope_rows]
+        errors = torch.stack(moved).sum(0).sqrt().numpy()
+        slacks.append((alpha @ found.slopes - found.slopes - true_slacks) / errors)
+    # Errors of few samples are a little too large.
+    assert 0.5 < math.sqrt(np.mean(np.square(losses))) < 1.45
+    assert abs(np.mean(losses)) < min(0.9, 0.7 * np.mean(plug_in))
+    assert 0.6 < math.sqrt(np.mean(np.square(slacks))) < 1.5
+
+
+def test_influences_are_what_leaving_a_row_out_changes():
+    problem, count, weights = Problem.inside(), 240, np.array([0.5, 0.3, 0.2])
+    rows = problem.draw(count, 3)
+    statistics = [taken(problem.metric, each) for each in rows]
+    found = problem.metric.objective(statistics).analyse(weights, slopes=True)
+    for place in range(3):
+        losses, slopes = [], []
+        for row in range(0, count, 12):
+            kept = torch.arange(count) != row
+            fewer = [*statistics]
+            fewer[place] = taken(problem.metric, rows[place][kept])
+            without = problem.metric.objective(fewer).analyse(weights, slopes=True)
+            losses.append((count - 1) * (found.loss - without.loss))
+            change = (count - 1) * (found.slopes - without.slopes)
+            slopes.append(change - weights @ change)
+        influence = found.rows[place][::12].numpy()
+        assert np.corrcoef(influence, losses)[0, 1] > 0.98
+        assert np.std(influence) == pytest.approx(np.std(losses), rel=0.15)
+        expected = found.slope_rows[place][::12].numpy()
+        expected = expected - (expected @ weights)[:, None]
+        for other in range(3):
+            assert np.corrcoef(expected[:, other], np.array(slopes)[:, other])[0, 1] > 0.9
+
+
+def test_common_rows_have_the_influence_of_the_same_rows():
+    problem = Problem.inside()
+    for count in (7, 60):
+        rows = problem.draw(count, 4)
+        common = [{"features": each[:5]} for each in rows]
+        mixtures = problem.metric.objective([taken(problem.metric, each) for each in rows], None, [*common[:2], None])
+        found = mixtures.analyse(np.array([0.5, 0.3, 0.2]), slopes=True)
+        assert found.common[2] is None
+        assert found.common_slopes[2] is None
+        for place in range(2):
+            torch.testing.assert_close(found.common[place], found.rows[place][:5], rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(found.common_slopes[place], found.slope_rows[place][:5], rtol=1e-6, atol=1e-6)
+        lean = mixtures.analyse(np.array([0.5, 0.5, 0.0]))
+        assert not bool(lean.rows[2].any())
+        assert np.isnan(lean.slopes).all()
+
+
+@pytest.mark.parametrize("count", [25, 60])
+def test_generators_that_answer_a_seed_alike_have_losses_without_bias(count):
+    problem, alpha = Problem.inside(), np.array([0.3, 0.4, 0.3])
+    paired, ignored = [], []
+    for seed in range(12):
+        noise = torch.randn(count, WIDTH, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        rows = [mean + noise * variance.sqrt() for mean, variance in zip(problem.means, problem.variances, strict=True)]
+        statistics, common = [taken(problem.metric, each) for each in rows], [{"features": each} for each in rows]
+        paired.append(problem.metric.objective(statistics, None, common).analyse(alpha).loss - problem.loss(alpha))
+        ignored.append(problem.metric.objective(statistics).analyse(alpha).loss - problem.loss(alpha))
+    error = np.std(paired) / math.sqrt(len(paired))
+    assert np.mean(ignored) > 4.0 * error
+    assert abs(np.mean(paired)) < max(3.0 * error, 0.35 * np.mean(ignored))
+
+
+@pytest.mark.parametrize("count", [25, 60])
+def test_declared_pairs_that_share_nothing_change_little(count):
+    problem, alpha = Problem.inside(), np.array([0.3, 0.4, 0.3])
+    changes, losses = [], []
+    for seed in range(12):
+        rows = problem.draw(count, seed)
+        statistics, common = [taken(problem.metric, each) for each in rows], [{"features": each} for each in rows]
+        losses.append(problem.metric.objective(statistics).analyse(alpha).loss)
+        changes.append(problem.metric.objective(statistics, None, common).analyse(alpha).loss - losses[-1])
+    assert abs(np.mean(changes)) < 0.3 * np.std(losses)
+    assert np.std(changes) < np.std(losses)
+
+
+def test_where_one_generator_is_best_the_model_mixes_less_than_the_published_one():
+    problem = Problem.single()
+    losses = {published: [] for published in (False, True)}
+    for seed in range(12):
+        mixtures = problem.metric.objective(problem.statistics(40, seed))
+        for published in losses:
+            losses[published].append(problem.loss(minimise(mixtures, published=published)))
+    assert np.mean(losses[False]) < 0.6 * np.mean(losses[True])
+
+
+def test_the_best_weights_are_those_of_the_model():
+    problem = Problem.inside()
+    mixtures = problem.metric.objective(problem.statistics(200, 6))
+    weights = minimise(mixtures)
+    model = mixtures.model(weights)
+    gradient = model.gradient(weights)
+    assert weights @ gradient - gradient.min() < 1e-9
+    assert np.linalg.eigvalsh(model.matrix)[0] > -1e-9 * np.abs(model.matrix).max()
+    assert problem.loss(weights) < 1.05 * min(problem.loss(np.full(3, 1.0 / 3.0)), *map(problem.loss, np.eye(3)))
+
+
+def test_a_mixture_finds_the_gain_of_the_mixture():
+    problem = Problem.inside()
+    mixture = cross_fitted(problem.metric, problem.statistics(200, 7), ["a", "b", "c"])
+    true = min(map(problem.loss, np.eye(3))) - problem.loss(np.array(mixture.weights))
+    assert abs(mixture.gain - true) < 4.0 * mixture.gain_error
+    assert mixture.gain > 3.0 * mixture.gain_error
+    assert mixture.gap < 4.0 * max(mixture.slack_errors)
+
+
+@pytest.mark.parametrize("count", [16, 60])
+def test_restored_statistics_give_the_same_mixture_to_the_last_bit(count):
+    problem = Problem.inside()
+    statistics = problem.statistics(count, 8)
+    restored = [problem.metric.statistic().restore(statistic.state()) for statistic in statistics]
+    one, other = (codec.encode(cross_fitted(problem.metric, each, ["a", "b", "c"])) for each in (statistics, restored))
+    assert one == other
+
+
+def test_where_one_generator_is_best_the_gain_is_not_flattered():
+    problem = Problem.single()
+    claims = 0
+    for seed in range(8):
+        mixture = cross_fitted(problem.metric, problem.statistics(24, seed), ["a", "b", "c"])
+        claims += mixture.gain > 1.645 * mixture.gain_error
+    assert claims <= 2
+
+
+def test_identical_samples_have_a_mixture():
+    metric = metric_of()
+    point = torch.ones(6, WIDTH, dtype=torch.float64)
+    for others in (point, 2.0 * point, Problem.inside().draw(6, 0)[0]):
+        mixture = cross_fitted(metric, [taken(metric, point), taken(metric, others)], ["a", "b"])
+        assert mixture.is_sound()
+
+
+def test_halves_past_the_rank():
+    metric = make_metric(FID(reference=Reference(np.zeros(WIDTH), SPECTRUM.diag())), Setting({"features": WIDTH}))
+    statistic = metric.statistic()
+    statistic.update(Problem.inside().draw(WIDTH + 6, 0)[0])
+    assert metric.objective([statistic, statistic], 0).samples == (WIDTH // 2 + 3,) * 2
+    assert metric.objective([statistic, statistic]).samples == (WIDTH + 6,) * 2
+
+
+def test_too_few_samples_are_refused():
+    metric = metric_of()
+    with pytest.raises(ValueError, match="4 samples"):
+        metric.objective([taken(metric, torch.ones(3, WIDTH, dtype=torch.float64))])
+
+
+@pytest.mark.parametrize("count", [WIDTH - 4, WIDTH, WIDTH + 1, WIDTH + 2])
+@pytest.mark.parametrize("half", [None, 0])
+def test_equal_rows_do_not_let_rounding_decide(count: int, half: Half | None):
+    """At the vertex of a generator whose rows repeat; a half stands at the rank where the log has twice as many."""
+    problem, step = Problem.inside(2), 1 if half is None else 2
+    drawn = problem.draw(step * count, 3)
+    for rows in drawn:
+        rows[4 * step] = rows[2 * step] = rows[0]
+    statistics = [taken(problem.metric, rows) for rows in drawn]
+    alone = problem.metric.analyse(taken(problem.metric, drawn[0][::step]))
+    found = problem.metric.objective(statistics, half).analyse(np.array([1.0, 0.0]))
+    assert found.loss == pytest.approx(alone.estimate, abs=0.3 * alone.stopping_error)

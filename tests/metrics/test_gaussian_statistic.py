@@ -1,0 +1,131 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from optimist.metrics.fid.statistic import GaussianStatistic
+from optimist.numerics.batches import LARGEST
+from tests.support.streams import assert_bit_identical, rows_of
+
+
+def fed(rows: Tensor, sizes: list[int], **layout: int | bool) -> GaussianStatistic:
+    statistic = GaussianStatistic(rows.shape[1], **layout)  # type: ignore[arg-type]
+    for batch in rows.split(sizes):
+        statistic.update(batch)
+    return statistic
+
+
+def assert_same_moments(statistic: GaussianStatistic, rows: Tensor) -> None:
+    centred = rows - rows.mean(0)
+    assert statistic.samples == len(rows)
+    torch.testing.assert_close(statistic.mean, rows.mean(0), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(statistic.scatter, centred.T @ centred, rtol=1e-10, atol=1e-10 * len(rows))
+    assert statistic.scatter_trace == pytest.approx(float(centred.square().sum()), rel=1e-10, abs=1e-10)
+
+
+sizes = st.lists(st.integers(1, 23), min_size=1, max_size=12)
+layouts = st.fixed_dictionaries(
+    {
+        "keep": st.integers(0, 70),
+        "first": st.integers(0, 40),
+        "last": st.integers(0, 40),
+        "scatter": st.booleans(),
+    }
+)
+
+
+@given(st.integers(0, 9), sizes, st.integers(1, 64), layouts)
+def test_moments_of_batches_of_any_size_are_those_of_the_rows(seed, sizes, dimension, layout):
+    rows = rows_of(seed, sum(sizes), dimension, offset=3.0)
+    assert_same_moments(fed(rows, sizes, **layout), rows)
+
+
+@given(st.integers(0, 9), sizes, st.integers(1, 9), layouts)
+def test_rows_are_kept_in_log_order(seed, sizes, dimension, layout):
+    rows = rows_of(seed, sum(sizes), dimension)
+    statistic = fed(rows, sizes, **layout)
+    assert torch.equal(statistic.first_rows, rows[: layout["first"]])
+    assert torch.equal(statistic.last_rows, rows[max(len(rows) - layout["last"], 0) :])
+    assert statistic.holds_rows == (len(rows) <= layout["keep"])
+    if statistic.holds_rows:
+        assert statistic.rows is not None
+        assert torch.equal(statistic.rows, rows)
+    else:
+        assert statistic.rows is None
+
+
+@given(st.integers(0, 9), sizes, sizes, st.integers(1, 20), layouts)
+def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, after, dimension, layout):
+    rows = rows_of(seed, sum(before + after), dimension)
+    straight = fed(rows[: sum(before)], before, **layout)
+    restored = GaussianStatistic(dimension, **layout).restore(straight.state())
+    assert_bit_identical(straight, restored)
+    for batch in rows[sum(before) :].split(after):
+        straight.update(batch)
+        restored.update(batch)
+    assert_bit_identical(straight, restored)
+
+
+@given(st.integers(0, 9), sizes, st.integers(1, 20), layouts)
+def test_asking_changes_nothing(seed, sizes, dimension, layout):
+    rows = rows_of(seed, sum(sizes), dimension)
+    asked = GaussianStatistic(dimension, **layout)
+    for batch in rows.split(sizes):
+        asked.update(batch)
+        _ = asked.scatter, asked.rows, asked.first_rows, asked.last_rows, asked.state()
+    assert_bit_identical(asked, fed(rows, sizes, **layout))
+
+
+@given(st.integers(0, 9), sizes, st.integers(1, 64), st.integers(0, 70), st.sampled_from([0, 1]))
+def test_halves_are_the_rows_in_even_and_in_odd_places(seed, sizes, dimension, keep, parity):
+    rows = rows_of(seed, sum(sizes), dimension, offset=3.0)
+    statistic = fed(rows, sizes, keep=keep, last=7)
+    own = rows[parity::2]
+    if len(own) == 0:
+        with pytest.raises(ValueError, match="half"):
+            statistic.half(parity)
+        return
+    half, centred = statistic.half(parity), own - own.mean(0)
+    assert half.count == len(own)
+    torch.testing.assert_close(half.mean, own.mean(0), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(half.scatter, centred.T @ centred, rtol=1e-9, atol=1e-9 * len(rows))
+    last = torch.arange(len(rows))[-7:]
+    assert torch.equal(statistic.last_of_half(parity), rows[last[last % 2 == parity]])
+
+
+def test_an_offset_costs_no_accuracy():
+    rows = rows_of(0, 400, 8)
+    far = fed(rows + 1e6, [5] * 80)
+    torch.testing.assert_close(far.scatter / (far.samples - 1), rows.T.cov(), rtol=1e-8, atol=1e-8)
+
+
+def test_identical_rows_have_a_scatter_of_exactly_zero():
+    statistic = fed(torch.full((35, 3), 0.1, dtype=torch.float64), [7] * 5)
+    assert statistic.scatter_trace == 0.0
+    assert torch.equal(statistic.mean, torch.full((3,), 0.1, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        torch.zeros(0, 3),
+        torch.zeros(3),
+        torch.zeros(2, 4),
+        torch.tensor([[0.0, math.nan, 0.0]]),
+        torch.tensor([[0.0, math.inf, 0.0]]),
+        torch.tensor([[0.0, 2 * LARGEST, 0.0]]),
+    ],
+)
+def test_what_is_no_batch_is_refused_and_changes_nothing(batch):
+    statistic = fed(rows_of(0, 10, 3), [5, 5], keep=7)
+    with pytest.raises(ValueError):
+        statistic.update(batch)
+    assert_bit_identical(statistic, fed(rows_of(0, 10, 3), [5, 5], keep=7))
+
+
+def test_a_statistic_of_no_columns_is_refused():
+    with pytest.raises(ValueError, match="dimension"):
+        GaussianStatistic(0)

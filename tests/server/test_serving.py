@@ -1,0 +1,87 @@
+"""How `optimist serve` begins and ends, and what it says meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner, Result
+
+from optimist.commands import app
+from tests.support.processes import Service, free_port, until
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+def test_the_command_that_creates_the_first_key_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    refused = run("serve", "--port=0", "--require-keys", "--data-dir=my data")
+    assert refused.exit_code == 1
+    [advice] = [line for line in refused.stderr.splitlines() if "keys create" in line]
+    monkeypatch.chdir("/")
+    program, *arguments = shlex.split(advice)
+    assert program == "optimist"
+    key = run(*arguments).stdout.strip()
+    listed = json.loads(run("keys", "list", f"--data-dir={tmp_path / 'my data'}", "--json").stdout)
+    assert [(key.split("_")[1], "admin")] == [(found["id"], found["role"]) for found in listed]
+
+
+def test_the_advice_names_the_redis_and_no_password(tmp_path: Path):
+    from optimist.server.service import _option
+    from optimist.settings import Settings
+
+    assert _option(Settings(redis_url="redis://127.0.0.1:6379/2")) == "--redis-url redis://127.0.0.1:6379/2"
+    said = _option(Settings(redis_url="rediss://me:secret@redis.local:6380"))
+    assert said.startswith("--redis-url rediss://redis.local:6380 ")
+    assert "secret" not in said
+
+
+def test_a_port_in_use_is_noticed_before_redis_is_waited_for(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = run("serve", f"--port={port}", f"--redis-url=redis://127.0.0.1:{free_port()}")
+    assert refused.exit_code == 1
+    assert refused.stderr.strip() == (
+        f"cannot listen on 127.0.0.1:{port}: Address already in use. Choose another --port or --host"
+    )
+
+
+@pytest.mark.long
+def test_what_is_logged_and_how_it_ends(tmp_path: Path, not_scoring: Service):
+    service = Service(tmp_path, "--scoring", "--log-format=json").start()
+
+    def logged() -> list[str]:
+        lines = [json.loads(line) for line in service.log().splitlines()]
+        return [f"{line['level']}: {line['message']}" for line in lines]
+
+    def said(beginning: str) -> bool:
+        return any(line.startswith(beginning) for line in logged())
+
+    where = f"(Redis: embedded, data in {tmp_path})"
+    [address] = [line for line in logged() if "Optimist" in line]
+    assert address.startswith("info: Optimist 0.")
+    assert address.endswith(f" on http://127.0.0.1:{service.port} {where}")
+    assert said("info: the scorer begins, on cpu (Redis: unix://")
+    assert "the scorer begins" not in not_scoring.log()
+
+    os.kill(service.redis_pid(), signal.SIGKILL)
+    until(lambda: said("info: redis-server (process "))
+    assert said("warning: redis-server (process ")
+
+    with httpx.Client(base_url=service.url) as client:  # a connection stays open
+        until(lambda: client.get("/readyz").status_code == 200)
+        assert service.process is not None
+        service.process.send_signal(signal.SIGINT)
+        service.process.send_signal(signal.SIGINT)
+        assert service.process.wait(60) == 0
+    assert said("info: SIGINT: ends after the requests in progress")
+    assert said("info: SIGTERM: the scorer releases its generators and ends")
+    assert "Traceback" not in service.log()

@@ -1,0 +1,173 @@
+"""Experiments as the API makes them, told batches that no pick asked for, and waiting until scorers are done."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from redis.asyncio import Redis
+
+from optimist.records import Artefact, Contents, ExperimentState, Unit, UnitState
+from optimist.scoring import Scorer
+from optimist.scoring.cached import SMALLEST_TAIL
+from optimist.scoring.scorer import CLAIM
+from optimist.store import DEFAULT_NAMESPACE, Store
+from optimist_client import tensors
+from optimist_client.models import Experiment
+from tests.support.configs import config_of, experiment_of
+from tests.support.logs import entry
+
+
+class Made:
+    """An experiment of a store, whose generators are told batches that no pick asked for."""
+
+    def __init__(self, store: Store, experiment: Experiment) -> None:
+        self.store = store
+        self.experiment = experiment
+        self.config = experiment.config
+        self.name = self.config.name
+        self.label = self.config.metric.shown_label
+        """Of the metric that decides."""
+        self._keys = itertools.count()
+
+    @property
+    def mixture(self) -> Artefact:
+        """The mixture by the metric that decides."""
+        return Artefact("mixture", self.label)
+
+    @property
+    def model(self) -> Artefact:
+        return Artefact("model", self.label)
+
+    @property
+    def table(self) -> Artefact:
+        return Artefact("routes", self.label)
+
+    async def fitted(self) -> bytes | None:
+        """The kernels of the metric that decides."""
+        return await self.store.fitted(self.name, self.label)
+
+    async def tell(self, generator: int, arrays: dict[str, NDArray[Any]], start: int | None = None) -> int:
+        """Append a batch, without indices unless it has a start; its position in the log."""
+        good = entry(1, arrays)
+        key = f"key {next(self._keys)}"
+        contents = Contents(good.digest, good.rows, good.body)
+        return (await self.store.append(self.name, generator, key, contents, start=start)).seq
+
+    async def tell_many(self, generator: int, batches: int, rows: int = 5, seed: int = 0) -> None:
+        """Append normal batches, the same for one seed."""
+        rng = np.random.default_rng((seed, generator))
+        for _ in range(batches):
+            await self.tell(generator, {"features": rng.standard_normal((rows, self.experiment.columns["features"]))})
+
+
+def making(store: Store) -> Callable[..., Awaitable[Made]]:
+    """A function that makes an experiment: FID in 4 dimensions unless the config says otherwise.
+
+    columns: of all arrays, where references have another dimension.
+    """
+
+    async def made(
+        name: str = "x",
+        generators: int = 2,
+        columns: dict[str, int] | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        **config: Any,
+    ) -> Made:
+        its = store.in_namespace(namespace)
+        if config.get("metric", "fid") == "fid":
+            moments = tensors.encode({"mean": np.zeros(4), "covariance": np.eye(4)})
+            await its.references.put("normal", "{}", moments)
+        names = [f"g{number}" for number in range(generators)]
+        wanted = config_of(name=name, generators=names, **config)
+        pinned: dict[str, Any] = {"instance": f"{name}-instance"}
+        pinned |= {} if columns is None else {"columns": columns}
+        record = experiment_of(wanted, **pinned)
+        await its.create_experiment(
+            name,
+            record.model_dump_json(),
+            names,
+            wanted.rescore_growth,
+            instance=record.instance,
+            keep_log=wanted.keep_log,
+            batch_size=wanted.batch_size if record.is_indexed else None,
+            labels=list(wanted.metrics),
+            mixture_growth=record.mixture_growth,
+            route_growth=record.route_growth,
+        )
+        return Made(its, record)
+
+    return made
+
+
+async def owner_of(redis: Redis, unit: str) -> bytes | None:
+    """Who has the claim of a unit of the experiment "x"; None: nobody has."""
+    token: bytes | None = await redis.hget("optimist:{x}:claims", unit)  # type: ignore[misc]
+    return token and token.rpartition(b":")[2]
+
+
+async def units_of(made: Made) -> dict[Unit, UnitState]:
+    """The state of every generator by every metric."""
+    stored = await made.store.state(made.name, all_metrics=True)
+    return {(g.ordinal, label): unit for g in stored.generators for label, unit in g.units.items()}
+
+
+@asynccontextmanager
+async def scoring(store: Store, warm_bytes: int | None = None, threads: int = 2) -> AsyncIterator[Scorer]:
+    """A scorer beside what else the event loop does."""
+    scorer = Scorer(store, threads, warm_bytes=warm_bytes)
+    task = asyncio.create_task(scorer.run())
+    try:
+        yield scorer
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(condition: Callable[[], Awaitable[object]], seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not await condition():
+        assert time.monotonic() < deadline, "waited too long"
+        await asyncio.sleep(0.02)
+
+
+async def settled(made: Made, but: Sequence[int] = ()) -> ExperimentState:
+    """When all estimates that are due are made, but those of some generators, and logs have shrunk."""
+
+    async def done() -> bool:
+        states = [state for state in (await made.store.state(made.name)).generators if state.ordinal not in but]
+        return all(
+            state.primary.estimate_seq >= state.due_seq and state.primary.log_bytes < SMALLEST_TAIL for state in states
+        )
+
+    await until(done)
+    return await made.store.state(made.name)
+
+
+@asynccontextmanager
+async def held_by_another(made: Made) -> AsyncIterator[None]:
+    """While this lasts, somebody has claims on all generators, and does nothing."""
+
+    async def renew() -> None:
+        while True:
+            units = [(generator.ordinal, made.label) for generator in (await made.store.state(made.name)).generators]
+            await made.store.claims(made.name, units, "somebody", CLAIM)
+            first.set()
+            await asyncio.sleep(CLAIM / 8)
+
+    first = asyncio.Event()
+    renewing = asyncio.create_task(renew())
+    try:
+        await first.wait()
+        yield
+    finally:
+        renewing.cancel()
+        await asyncio.wait([renewing])

@@ -1,0 +1,229 @@
+"""Real processes for the tests: `optimist serve` on a port of its own, and a proxy that loses replies."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+from redis import Redis
+
+from optimist.store import running_url
+from optimist_client import AsyncPick, Pick
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def batch_path(pick: Pick | AsyncPick) -> str:
+    """Where a pick is told, for tests that speak HTTP themselves."""
+    return f"/v1/experiments/{pick.info.experiment}/picks/{pick.number}/batch?nonce={pick.info.nonce}"
+
+
+class Service:
+    """`optimist serve` as a child process; `url` stays the same over restarts."""
+
+    def __init__(
+        self, directory: Path, *options: str, port: int | None = None, environment: dict[str, str] | None = None
+    ) -> None:
+        self.directory = directory
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._command = [sys.executable, "-m", "optimist.cli", "serve", f"--port={self.port}", *options]
+        if not any(option.startswith("--redis-url") for option in options):
+            self._command.append(f"--data-dir={directory}")
+        self._environment = {**os.environ, **(environment or {})}
+        self._log = directory / "service.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, wait: bool = True) -> Service:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environment)
+        if wait:
+            self.wait_until_ready()
+        return self
+
+    def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            assert self.process is not None
+            assert self.process.poll() is None, self.log()
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"{self.url}/readyz").status_code == 200:
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"the service did not become ready: {self.log()}")
+
+    def accepts(self) -> bool:
+        """Whether it takes connections."""
+        with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", self.port), 30):
+            return True
+        return False
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def redis_pid(self) -> int:
+        """Process id of the redis-server that this service started."""
+        found = self._child(b"redis-server")
+        assert found is not None
+        return found
+
+    def scorer_pid(self) -> int | None:
+        """Process id of its scorer; None while there is none."""
+        return self._child(b"optimist.scoring")
+
+    def api_pids(self) -> list[int]:
+        """Process ids of its API processes, where it has several."""
+        return self._children(b"optimist.server.worker")
+
+    def _child(self, word: bytes) -> int | None:
+        """A child with this in its command line."""
+        return next(iter(self._children(word)), None)
+
+    def _children(self, word: bytes) -> list[int]:
+        assert self.process is not None
+        found = []
+        for path in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            for pid in path.read_text().split():
+                with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                    if word in Path(f"/proc/{pid}/cmdline").read_bytes():
+                        found.append(int(pid))
+        return found
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(30)
+
+
+@contextmanager
+def serving(directory: Path, *options: str, environment: dict[str, str] | None = None) -> Iterator[Service]:
+    """A service that runs; a Redis of its own does not wait for the disk."""
+    service = Service(directory, *options, environment=environment).start()
+    try:
+        stop_syncing(service)
+        yield service
+    finally:
+        service.stop()
+
+
+def stop_syncing(service: Service) -> None:
+    """Let a service's own Redis wait for the disk no more. Only a power cut would show the difference."""
+    if (url := running_url(service.directory)) is not None:
+        with Redis.from_url(url) as redis:
+            redis.config_set("appendfsync", "no")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def until(condition: Callable[[], object], seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+
+
+def scraped(url: str) -> Callable[..., float]:
+    """A function that says what a metric sums up to, over the labels that are not named."""
+    families = text_string_to_metric_families(httpx.get(f"{url}/metrics", timeout=60).text)
+    samples = [sample for family in families for sample in family.samples]
+
+    def total(name: str, **labels: str) -> float:
+        return sum(s.value for s in samples if s.name == name and labels.items() <= s.labels.items())
+
+    return total
+
+
+@contextmanager
+def answered_by(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """URL of a server in this process whose every request a handler answers."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
+def losing_replies(url: str, every: int) -> Iterator[str]:
+    """URL of a proxy to `url` that passes every request on, but cuts the connection instead of each `every`th reply."""
+    host = url.removeprefix("http://")
+    passed = iter(range(1, 1_000_000))
+    lock = threading.Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def pass_on(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            upstream = http.client.HTTPConnection(host, timeout=30)
+            upstream.request(self.command, self.path, body, dict(self.headers.items()))
+            reply = upstream.getresponse()
+            content = reply.read()
+            upstream.close()
+            with lock:
+                cut = next(passed) % every == 0
+            if cut:
+                self.close_connection = True
+                self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            self.send_response(reply.status)
+            for name, value in reply.getheaders():
+                if name.lower() not in ("transfer-encoding", "connection", "server", "date"):
+                    self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_DELETE = pass_on
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with answered_by(Handler) as url_of_proxy:
+        yield url_of_proxy
+
+
+@contextmanager
+def scorer(redis_url: str, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`optimist scorer` as a child process, which is killed in the end, paused or not."""
+    command = [sys.executable, "-m", "optimist.cli", "scorer", f"--redis-url={redis_url}"]
+    with (directory / "scorer.log").open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()

@@ -1,0 +1,428 @@
+"""Who may do what: every route for every role, in one's own namespace and from another."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from fastapi.routing import iter_route_contexts
+from redis import Redis
+
+from optimist.api.app import create_app
+from optimist.settings import Settings
+from optimist.store import running_url
+from optimist_client import FixError, Optimist, tensors
+from tests.support.keys import bearer, client_of, guarded, new_key, optimist_keys
+from tests.support.processes import Service, serving, stop_syncing
+
+CONFIG = {"generators": ["a", "b"], "metric": {"name": "is", "dimension": 3}, "seed": 1, "max_wait": 0}
+BATCH = tensors.encode({"probabilities": np.eye(3)[:1]})
+TENSORS = {"content-type": tensors.MEDIA_TYPE}
+ROWS = {"rows": 2, "dimension": 1, "dtype": "float32", "digest": "0" * 64}
+UPLOAD = f"/v1/references/rows/uploads/{'1' * 64}"
+MOMENTS = {"content": tensors.encode({"mean": np.zeros(2), "covariance": np.eye(2)}), "headers": TENSORS}
+INSIDE = "/v1/experiments/shared"
+
+
+@dataclass
+class Route:
+    """What a route needs, and answers: to those who may, and to an admin of a namespace that has no `shared`."""
+
+    role: str | None
+    """None: anybody."""
+    path: str | Callable[[httpx.Client], str]
+    """Or how an admin who may do everything finds it."""
+    allowed: int = 200
+    elsewhere: int = 404
+    request: dict[str, Any] = field(default_factory=dict)
+    of_all: bool = False
+    """Whether a key that is bound to an experiment is good for it."""
+    operators: bool = False
+    """Whether the namespace has to be `default`."""
+
+
+def open_pick(admin: httpx.Client, part: str = "") -> str:
+    (pick,) = admin.post(f"{INSIDE}/picks", json={}).json()["picks"]
+    return f"{INSIDE}/picks/{pick['number']}{part}?nonce={pick['nonce']}"
+
+
+def told_pick(admin: httpx.Client) -> str:
+    path = open_pick(admin, "/batch")
+    admin.post(path, content=BATCH, headers=TENSORS).raise_for_status()
+    return path.partition("?")[0]
+
+
+def told_position(admin: httpx.Client) -> str:
+    path, headers = f"{INSIDE}/generators/a/batches", {**TENSORS, "idempotency-key": uuid.uuid4().hex}
+    return f"{path}/{admin.post(path, content=BATCH, headers=headers).json()['position']}"
+
+
+def spare(admin: httpx.Client) -> str:
+    """A generator that may be retired."""
+    admin.post(f"{INSIDE}/generators", json={"name": "spare"}).raise_for_status()
+    return f"{INSIDE}/generators/spare"
+
+
+TABLE = {
+    ("GET", "/healthz"): Route(None, "/healthz"),
+    ("GET", "/readyz"): Route(None, "/readyz"),
+    ("GET", "/openapi.json"): Route(None, "/openapi.json"),
+    ("GET", "/docs"): Route(None, "/docs"),
+    ("GET", "/metrics"): Route("viewer", "/metrics", operators=True),
+    ("GET", "/v1/session"): Route("viewer", "/v1/session", elsewhere=200, of_all=True),
+    ("POST", "/v1/session"): Route("viewer", "/v1/session", elsewhere=200, of_all=True),
+    ("DELETE", "/v1/session"): Route("viewer", "/v1/session", allowed=204, elsewhere=204, of_all=True),
+    ("GET", "/v1/references"): Route("viewer", "/v1/references", elsewhere=200),
+    ("GET", "/v1/references/{name}"): Route("viewer", "/v1/references/real"),
+    ("POST", "/v1/references"): Route("admin", "/v1/references?name=real", elsewhere=200, request=MOMENTS),
+    ("POST", "/v1/references/{name}/uploads"): Route(
+        "admin", "/v1/references/rows/uploads", elsewhere=200, request={"json": ROWS}
+    ),
+    # Nothing was begun under this digest.
+    ("PUT", "/v1/references/{name}/uploads/{digest}/{piece}"): Route("admin", f"{UPLOAD}/0", 404, 404),
+    ("POST", "/v1/references/{name}/uploads/{digest}"): Route("admin", UPLOAD, 404, 404),
+    ("DELETE", "/v1/references/{name}/uploads/{digest}"): Route("admin", UPLOAD, 204, 204),
+    ("GET", "/v1/experiments"): Route("viewer", "/v1/experiments", elsewhere=200, of_all=True),
+    ("GET", "/"): Route(None, "/"),
+    ("GET", "/dashboard/{version}/{name}"): Route(None, "/dashboard/0/style.css"),
+    ("POST", "/v1/experiments"): Route(
+        "admin", "/v1/experiments", elsewhere=200, request={"json": {"name": "new", **CONFIG}}
+    ),
+    ("POST", "/v1/import"): Route("admin", "/v1/import", 422, 422, {"content": b"no archive"}),
+    ("GET", "/v1/experiments/{name}"): Route("viewer", INSIDE),
+    ("GET", "/v1/experiments/{name}/report"): Route("viewer", f"{INSIDE}/report"),
+    # The generators have no estimates.
+    ("GET", "/v1/experiments/{name}/contrast"): Route("viewer", f"{INSIDE}/contrast?generator=a&against=b", 422),
+    ("GET", "/v1/experiments/{name}/anomalies"): Route("viewer", f"{INSIDE}/anomalies"),
+    ("GET", "/v1/experiments/{name}/export"): Route("admin", f"{INSIDE}/export"),
+    ("POST", "/v1/experiments/{name}/corrections"): Route("admin", f"{INSIDE}/corrections", request={"json": {}}),
+    ("POST", "/v1/experiments/{name}/shares"): Route("admin", f"{INSIDE}/shares", request={"json": {}}),
+    ("GET", "/v1/experiments/{name}/shares"): Route("admin", f"{INSIDE}/shares"),
+    ("DELETE", "/v1/experiments/{name}/shares/{id}"): Route("admin", f"{INSIDE}/shares/0123456789ab", 404),
+    # The metric has no score of mixtures.
+    ("GET", "/v1/experiments/{name}/mixture"): Route("viewer", f"{INSIDE}/mixture", 422),
+    ("GET", "/v1/experiments/{name}/routes"): Route("viewer", f"{INSIDE}/routes", 422),
+    ("POST", "/v1/experiments/{name}/blend"): Route("worker", f"{INSIDE}/blend", 409, request={"json": {"size": 5}}),
+    ("PATCH", "/v1/experiments/{name}"): Route("admin", INSIDE, request={"json": {"max_wait": 0.5}}),
+    ("DELETE", "/v1/experiments/{name}"): Route("admin", INSIDE, 204),
+    ("POST", "/v1/experiments/{name}/picks"): Route("worker", f"{INSIDE}/picks", request={"json": {"worker": "w"}}),
+    ("POST", "/v1/experiments/{name}/picks/{number}/batch"): Route(
+        "worker", lambda admin: open_pick(admin, "/batch"), request={"content": BATCH, "headers": TENSORS}
+    ),
+    ("POST", "/v1/experiments/{name}/picks/batches"): Route(
+        "worker", f"{INSIDE}/picks/batches?instance=0&picks=1.0", 404, request={"content": BATCH, "headers": TENSORS}
+    ),
+    # The experiment keeps none.
+    ("PUT", "/v1/experiments/{name}/picks/{number}/previews"): Route(
+        "worker", f"{INSIDE}/picks/1/previews", 422, request={"json": {"previews": [{"place": 0, "text": "a"}]}}
+    ),
+    ("GET", "/v1/experiments/{name}/previews"): Route("viewer", f"{INSIDE}/previews"),
+    ("GET", "/v1/experiments/{name}/generators/{generator:path}/records"): Route(
+        "viewer", f"{INSIDE}/generators/a/records"
+    ),
+    ("GET", "/v1/experiments/{name}/previews/{id}"): Route("viewer", f"{INSIDE}/previews/0-1-0", 404),
+    ("DELETE", "/v1/experiments/{name}/picks/{number}"): Route("worker", open_pick, 204),
+    ("DELETE", "/v1/experiments/{name}/picks/{number}/batch"): Route("admin", told_pick),
+    ("DELETE", "/v1/experiments/{name}/generators/{generator:path}/batches"): Route(
+        "admin", f"{INSIDE}/generators/a/batches"
+    ),
+    ("DELETE", "/v1/experiments/{name}/generators/{generator:path}/batches/{position}"): Route("admin", told_position),
+    ("PUT", "/v1/experiments/{name}/picks/{number}/batch/acceptance"): Route(
+        "admin", lambda admin: f"{told_pick(admin)}/acceptance"
+    ),
+    ("PUT", "/v1/experiments/{name}/generators/{generator:path}/batches/acceptance"): Route(
+        "admin", lambda admin: told_position(admin).rpartition("/")[0] + "/acceptance"
+    ),
+    ("PUT", "/v1/experiments/{name}/generators/{generator:path}/batches/{position}/acceptance"): Route(
+        "admin", lambda admin: f"{told_position(admin)}/acceptance"
+    ),
+    ("POST", "/v1/experiments/{name}/generators"): Route(
+        "admin", f"{INSIDE}/generators", request={"json": {"name": "c"}}
+    ),
+    ("PATCH", "/v1/experiments/{name}/generators/{generator:path}"): Route(
+        "admin", spare, request={"json": {"state": "paused"}}
+    ),
+    ("POST", "/v1/experiments/{name}/generators/{generator:path}/batches"): Route(
+        "worker",
+        f"{INSIDE}/generators/a/batches",
+        request={"content": BATCH, "headers": {**TENSORS, "idempotency-key": "k"}},
+    ),
+    # The metric has no kernel.
+    ("GET", "/v1/experiments/{name}/generators/{generator:path}/modes"): Route(
+        "viewer", f"{INSIDE}/generators/a/modes", 422
+    ),
+}
+ROLES = ["viewer", "worker", "admin"]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("guarded")
+
+
+@pytest.fixture(scope="module")
+def service(directory: Path) -> Iterator[Service]:
+    with guarded(directory, "--no-scoring") as (running, _):
+        stop_syncing(running)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def callers(directory: Path, service: Service) -> Iterator[dict[str, httpx.Client]]:
+    """One of each kind; `red` is the namespace that has `shared` and `real`, the default one has neither."""
+    keys = {
+        f"{namespace} {role}": new_key(directory, role, namespace) for role in ROLES for namespace in ("red", "default")
+    }
+    keys |= {"blue admin": new_key(directory, "admin", "blue")}
+    keys |= {f"bound {role}": new_key(directory, role, "red", "shared") for role in ROLES}
+    keys |= {"bound elsewhere": new_key(directory, "admin", "red", "another")}
+    last = keys["red admin"][-1]
+    keys |= {"guesser": keys["red admin"][:-1] + ("B" if last == "A" else "A")}
+    with ExitStack() as stack:
+        clients = {name: stack.enter_context(client_of(service, key)) for name, key in keys.items()}
+        clients["nobody"] = stack.enter_context(httpx.Client(base_url=service.url, timeout=30))
+        yield clients
+
+
+def routes() -> set[tuple[str, str]]:
+    app = create_app(Settings.model_validate({}), "redis://nowhere")
+    contexts = iter_route_contexts(app.routes)
+    return {(method, route.path or "") for route in contexts for method in (route.methods or {"?"}) - {"HEAD"}}
+
+
+def test_every_route_is_in_the_table():
+    assert routes() == set(TABLE)
+
+
+def expected(route: Route, caller: str) -> int:
+    """The status that a caller gets."""
+    if route.role is None:
+        return route.allowed
+    if caller in ("nobody", "guesser"):
+        return 401
+    namespace, role = caller.split(" ")
+    if caller == "bound elsewhere":
+        role = "admin"
+    if ROLES.index(role) < ROLES.index(route.role):
+        return 403
+    if route.operators:
+        return route.allowed if namespace == "default" else 403
+    if namespace == "bound":
+        inside = callable(route.path) or route.path.startswith(INSIDE)
+        if inside:
+            return 404 if caller == "bound elsewhere" else route.allowed
+        return route.allowed if route.of_all else 403
+    return route.allowed if namespace == "red" else route.elsewhere
+
+
+@pytest.mark.parametrize(("method", "pattern"), TABLE, ids=" ".join)
+def test_every_role_on_every_route(callers: dict[str, httpx.Client], method: str, pattern: str):
+    route, admin = TABLE[method, pattern], callers["red admin"]
+    statuses = {caller: expected(route, caller) for caller in callers}
+    refused = [caller for caller in callers if statuses[caller] >= 400]
+
+    def ask(caller: str, path: str) -> int:
+        return callers[caller].request(method, path, **route.request).status_code
+
+    def path() -> str:
+        admin.post("/v1/experiments", json={"name": "shared", **CONFIG}).raise_for_status()
+        admin.post("/v1/references?name=real", **MOMENTS).raise_for_status()
+        return route.path(admin) if callable(route.path) else route.path
+
+    there = path()
+    before = admin.get(f"{INSIDE}/report").headers["etag"]
+    found = {caller: ask(caller, there) for caller in refused}
+    assert admin.get(f"{INSIDE}/report").headers["etag"] == before
+    # Those who may come last: what they do is done, and what it is done to may have to be made again.
+    found |= {caller: ask(caller, path()) for caller in callers if caller not in refused}
+    assert found == statuses
+
+
+def test_lists_show_no_more_than_a_key_is_good_for(callers: dict[str, httpx.Client]):
+    admin = callers["red admin"]
+    for name in ("shared", "private"):
+        admin.post("/v1/experiments", json={"name": name, **CONFIG}).raise_for_status()
+    admin.post("/v1/references?name=reds-own", **MOMENTS).raise_for_status()
+    callers["blue admin"].post("/v1/experiments", json={"name": "theirs", **CONFIG}).raise_for_status()
+
+    def listed(caller: str) -> set[str]:
+        return {item["name"] for item in callers[caller].get("/v1/experiments?limit=200").json()["experiments"]}
+
+    assert {"shared", "private"} <= listed("red viewer")
+    assert "theirs" not in listed("red viewer")
+    assert listed("bound viewer") == {"shared"}
+    assert not {"shared", "private"} & (listed("blue admin") | listed("default admin"))
+
+    def references(caller: str) -> set[str]:
+        return {item["name"] for item in callers[caller].get("/v1/references").json()["references"]}
+
+    assert "reds-own" in references("red viewer")
+    assert "reds-own" not in references("blue admin") | references("default viewer")
+
+
+def test_the_same_name_in_two_namespaces_is_two_experiments(callers: dict[str, httpx.Client], directory: Path):
+    """And nothing that is done in one names a key in Redis of the other."""
+    red, blue = callers["red admin"], callers["blue admin"]
+    for client, classes in ((red, 3), (blue, 5)):
+        config = {"name": "twin", "generators": ["a"], "metric": {"name": "is", "dimension": classes}}
+        client.post("/v1/experiments", json=config).raise_for_status()
+    url = running_url(directory)
+    assert url is not None
+    with Redis.from_url(url) as redis, redis.monitor() as monitor:
+        pick = red.post("/v1/experiments/twin/picks", json={}).json()["picks"][0]
+        path = f"/v1/experiments/twin/picks/{pick['number']}/batch?next=1&nonce={pick['nonce']}"
+        told = red.post(path, content=BATCH, headers=TENSORS)
+        assert (pick["experiment"], told.json()["samples"]) == ("twin", 1)
+        assert red.get("/v1/experiments/twin/report").json()["samples"] == 1
+        archive = red.get("/v1/experiments/twin/export").content
+        copy = red.post("/v1/import", params={"name": "copy"}, content=archive)
+        assert copy.json()["config"]["name"] == "copy"
+        assert red.delete("/v1/experiments/copy").status_code == 204
+        redis.set("optimist:the-end", 1)
+        seen = []
+        while "the-end" not in (command := monitor.next_command()["command"]):
+            seen += re.findall(r"optimist:\{([^}]*)\}", command)
+        redis.delete("optimist:the-end")
+    assert {"red/twin", "red/copy"} <= set(seen)
+    assert all(name.startswith("red/") for name in seen)
+    assert blue.get("/v1/experiments/twin/report").json()["samples"] == 0
+    assert blue.get("/v1/experiments/copy").status_code == 404
+
+
+def test_scorers_find_experiments_of_every_namespace(shared: Service):
+    with Optimist(shared.url, api_key=new_key(shared.directory, "admin", "red")) as optimist:
+        reference = (np.zeros(2), np.eye(2))
+        experiment = optimist.create_experiment("fid", ["good", "bad"], reference=reference, budget=200, stop=False)
+        for pick in experiment.picks():
+            rng = np.random.default_rng(pick.seed)
+            pick.tell(rng.standard_normal((pick.size, 2)) + (0.0 if pick.generator == "good" else 3.0))
+        report = experiment.report()
+        assert report.decision.best == "good"
+        assert all(row.score is not None for row in report.standings)
+
+
+@pytest.mark.long
+def test_a_revoked_key_is_worthless_within_five_seconds_and_a_new_one_good_at_once(service: Service, directory: Path):
+    made = optimist_keys("create", "--role", "viewer", "--note", "a passer-by", "--data-dir", str(directory))
+    key = made.stdout.strip()
+    with client_of(service, key) as client:
+        assert client.get("/v1/experiments").status_code == 200
+        listed = optimist_keys("list", "--json", "--data-dir", str(directory)).stdout
+        assert "a passer-by" in listed
+        assert "digest" not in listed
+        secret = key.split("_", 2)[2]  # which may contain "_", too
+        assert secret not in listed
+        revoked = optimist_keys("revoke", key.split("_")[1], "--data-dir", str(directory))
+        assert revoked.exit_code == 0, revoked.stderr
+        deadline = time.monotonic() + 10
+        while client.get("/v1/experiments").status_code != 401:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    assert optimist_keys("revoke", key, "--data-dir", str(directory)).exit_code == 1
+    assert secret not in service.log()
+
+
+def test_the_sdk_takes_the_key_from_the_environment(service: Service, directory: Path, monkeypatch: pytest.MonkeyPatch):
+    with Optimist(service.url) as optimist, pytest.raises(FixError, match="expected an access key"):
+        optimist.experiments()
+    monkeypatch.setenv("OPTIMIST_API_KEY", new_key(directory, "viewer", "green"))
+    with Optimist(service.url) as optimist:
+        assert optimist.experiments() == []
+        with pytest.raises(FixError, match="role admin"):
+            optimist.create_experiment("x", ["a"], metric="is", dimension=3)
+
+
+def test_a_browser_signs_in_with_a_cookie_that_scripts_do_not_see(service: Service, directory: Path):
+    key = new_key(directory, "admin", "green")
+    with httpx.Client(base_url=service.url) as browser:
+        signed_in = browser.post("/v1/session", headers=bearer(key))
+        caller = {"namespace": "green", "role": "admin", "experiments": [], "key": key.split("_")[1]}
+        assert signed_in.json() == {**caller, "previews": True, "image_hosts": []}
+        cookie = signed_in.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        assert browser.get("/v1/experiments").status_code == 200
+        own, other = {"origin": service.url}, {"origin": "https://example.org"}
+        body = {"name": "made-by-the-page", **CONFIG}
+        assert browser.post("/v1/experiments", json=body, headers=other).status_code == 403
+        assert browser.post("/v1/experiments", json=body, headers=own).status_code == 200
+        assert browser.delete("/v1/session", headers=own).status_code == 204
+        assert browser.get("/v1/experiments").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "shown", ["", "Bearer", "Bearer x", "Basic eDp5", "Bearer optimist_000000000000_" + 43 * "A", "é"]
+)
+def test_what_is_no_key_is_refused(service: Service, shown: str):
+    reply = httpx.get(f"{service.url}/v1/experiments", headers={"authorization": shown.encode()})
+    assert reply.status_code == 401
+    assert reply.headers["www-authenticate"] == "Bearer"
+    assert reply.json()["type"] == "urn:optimist:problem:unauthorized"
+
+
+def test_an_open_service_answers_to_its_own_names_and_pages_alone(shared: Service, name: str):
+    url = f"{shared.url}/v1/experiments"
+    assert httpx.get(url).status_code == 200
+    assert httpx.get(url, headers={"host": f"localhost:{shared.port}"}).status_code == 200
+    assert httpx.get(url, headers={"host": "rebound.example.org"}).status_code == 403
+    body = {"name": name, **CONFIG}
+    assert httpx.post(url, json=body, headers={"origin": "https://example.org"}).status_code == 403
+    assert httpx.post(url, json=body, headers={"origin": shared.url}).status_code == 200
+    assert httpx.get(f"{shared.url}/v1/session").json()["key"] is None
+    # A key works here, too, and nothing is passed off as one.
+    with Optimist(shared.url, api_key=new_key(shared.directory, "viewer", "of-nobody-else")) as optimist:
+        assert optimist.experiments() == []
+    assert httpx.get(url, headers=bearer("x")).status_code == 401
+
+
+@pytest.mark.long
+def test_beyond_loopback_the_service_does_not_start_without_keys(tmp_path: Path):
+    service = Service(tmp_path, "--host=0.0.0.0", "--no-scoring").start(wait=False)
+    assert service.process is not None
+    assert service.process.wait(60) == 1
+    assert "optimist keys create --role admin" in " ".join(service.log().split())
+    key = optimist_keys("create", "--role", "admin", "--data-dir", str(tmp_path)).stdout.strip()
+    service.start()
+    try:
+        assert httpx.get(f"{service.url}/v1/experiments").status_code == 401
+        assert httpx.get(f"{service.url}/v1/experiments", headers=bearer(key)).status_code == 200
+    finally:
+        service.stop()
+
+
+def test_a_service_that_is_told_so_is_open_anywhere(tmp_path: Path):
+    with serving(tmp_path, "--host=0.0.0.0", "--no-scoring", "--insecure") as service:
+        assert httpx.get(f"{service.url}/v1/experiments", headers={"host": "any.example.org"}).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["Authorization", "Host", "Origin"])
+@pytest.mark.parametrize("path", ["/v1/experiments", "/healthz"])
+def test_a_header_that_says_who_calls_comes_once(service: Service, directory: Path, path: str, name: str):
+    """Of two, a proxy may go by the one and the service by the other."""
+    values = {"Host": f"127.0.0.1:{service.port}", "Origin": service.url, **bearer(new_key(directory, "viewer"))}
+    values["Authorization"] = values.pop("authorization")
+
+    def status(*more: str) -> tuple[int, bytes]:
+        connection = HTTPConnection("127.0.0.1", service.port, timeout=60)
+        with closing(connection):
+            connection.putrequest("GET", path, skip_host=True)
+            for header in (*values, *more):
+                connection.putheader(header.lower() if header in more else header, values[header])
+            connection.endheaders()
+            reply = connection.getresponse()
+            return reply.status, reply.read()
+
+    assert status()[0] == 200
+    refused, problem = status(name)
+    assert refused == 400
+    assert f"expected at most one {name.lower()} header".encode() in problem

@@ -1,0 +1,108 @@
+"""`optimist list`, `show`, `open`, `annotate`, `delete`, `backup` on a service."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import webbrowser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from optimist.commands import app
+from optimist_client import NotFoundError, Optimist
+from tests.support.processes import Service
+
+TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "80"}
+LONG = "a-generator-with-a-name-that-is-longer-than-half-of-a-line-of-a-terminal"
+
+
+@pytest.fixture
+def made(client: Optimist, name: str) -> str:
+    """The name of a decided experiment with tags and a generator of a long name."""
+    experiment = client.create_experiment(
+        name, [LONG, "near"], reference=(np.zeros(4), np.eye(4)), tags=["paper", name], batch_size=10
+    )
+    for pick in experiment.picks():
+        shift = 2.0 * (pick.generator == LONG)
+        pick.tell(np.random.default_rng(pick.seed).standard_normal((pick.size, 4)) + shift)
+    return name
+
+
+def run(service: Service, *arguments: object, env: dict[str, str] | None = None, code: int = 0) -> str:
+    done = CliRunner().invoke(app, [*map(str, arguments), "--url", service.url], env=env)
+    assert done.exit_code == code, done.output
+    return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout if code == 0 else done.output)
+
+
+def test_a_list_is_lines_with_tabs_or_a_table_of_80_columns(service: Service, client: Optimist, made: str):
+    report = client.experiment(made).report()
+    head, line = (row.split("\t") for row in run(service, "list", "--tag", made).splitlines())
+    assert head == ["experiment", "state", "best", "metric", "score", "samples", "tags"]
+    assert line[:4] == [made, "decided", f"near {report.decision.confidence_text}", "FID"]
+    assert line[4:] == [report.ranking[0].score_text, f"{report.samples:,}", f"paper, {made}"]
+    shown = run(service, "list", "--tag", made, env=TERMINAL).splitlines()
+    assert max(map(len, shown)) <= 80
+    assert "near" in " ".join(shown)
+    (one,) = json.loads(run(service, "list", "--search", made, "--json"))
+    assert (one["name"], one["samples"]) == (made, report.samples)
+    assert run(service, "list", "--tag", "nobody has this tag").count("\n") == 1
+
+
+def test_an_experiment_is_shown_as_print_shows_it(service: Service, client: Optimist, made: str):
+    report = client.experiment(made).report()
+    assert run(service, "show", made) == f"{report}\n"
+    assert json.loads(run(service, "show", made, "--json")) == report.to_dict()
+    shown = run(service, "show", made, env=TERMINAL)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert report.answer in " ".join(shown.split())
+    assert client.experiment(made).url in shown.replace("\n", "")
+    assert "no experiment" in run(service, "show", "nothing-of-this-name", code=1)
+
+
+def test_it_is_watched_until_it_has_ended(service: Service, client: Optimist, name: str):
+    experiment = client.create_experiment(name, ["a", "b"], reference=(np.zeros(2), np.eye(2)), budget=40)
+
+    def work() -> None:
+        for pick in experiment.picks():
+            pick.tell(np.random.default_rng(pick.seed).standard_normal((pick.size, 2)))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    shown = run(service, "show", name, "--watch")
+    worker.join()
+    assert "FID, 40 samples, out of budget" in shown.splitlines()[0]
+
+
+def test_its_page_is_opened(service: Service, client: Optimist, made: str, monkeypatch: pytest.MonkeyPatch):
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    assert run(service, "open", made) == f"{client.experiment(made).url}\n"
+    assert opened == [client.experiment(made).url]
+
+
+def test_tags_and_notes_are_replaced(service: Service, client: Optimist, made: str):
+    assert "tags b, c; note: none" in run(service, "annotate", made, "--tag", "b", "--tag", "c")
+    assert "tags b, c; note: of Tuesday" in run(service, "annotate", made, "--note", "of Tuesday")
+    assert "tags none; note: of Tuesday" in run(service, "annotate", made, "--tag", "")
+    assert client.experiment(made).info.config.note == "of Tuesday"
+    assert "expected --tag or --note" in run(service, "annotate", made, code=2)
+
+
+def test_all_are_backed_up_and_come_back(service: Service, client: Optimist, made: str, tmp_path: Path):
+    report = client.experiment(made).report()
+    said = run(service, "backup", tmp_path / "new" / "folder", "--tag", made)
+    file = tmp_path / "new" / "folder" / f"{made}.zip"
+    assert said == f"{made}: {file.stat().st_size:,} bytes in {file}\n"
+    assert "Aborted" in run(service, "delete", made, code=1)
+    assert client.experiment(made).report().samples == report.samples
+    run(service, "delete", made, "--yes")
+    with pytest.raises(NotFoundError):
+        client.experiment(made)
+    run(service, "import", file)
+    assert client.experiment(made).report().standings == report.standings
+    (tmp_path / "file").write_text("")
+    assert "file" in run(service, "backup", tmp_path / "file", code=1)

@@ -1,0 +1,281 @@
+"""Routers from end to end: prompts of two kinds go to the generator that is better on them, and the table says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from optimist.commands import app
+from optimist_client import AsyncOptimist, ConflictError, Experiment, FixError, NotFoundError, Optimist
+from tests.support.processes import Service, losing_replies, until
+
+WIDTH = 8
+SUCCESS = {"a": (0.9, 0.2), "b": (0.3, 0.8)}
+"""How often each generator succeeds on prompts of the two kinds."""
+ROUTE: dict[str, Any] = {"metric": "win-rate", "goal": "route", "context": WIDTH, "context_features": 32}
+CENTRES = np.random.default_rng(7).standard_normal((2, WIDTH))
+
+
+def prompted(rng: np.random.Generator) -> tuple[int, np.ndarray, str]:
+    """A prompt: its kind, its context and its text."""
+    kind = int(rng.integers(2))
+    return kind, CENTRES[kind] + 0.2 * rng.standard_normal(WIDTH), ("sort a list", "join two tables")[kind]
+
+
+def outcome(
+    generator: str, kind: int, rng: np.random.Generator, success: dict[str, tuple[float, float]] = SUCCESS
+) -> float:
+    return float(rng.random() < success[generator][kind])
+
+
+def served(
+    experiment: Experiment,
+    prompts: int,
+    seed: int,
+    success: dict[str, tuple[float, float]] = SUCCESS,
+    only: list[str] | None = None,
+    kind: int | None = None,
+) -> Counter[tuple[int, str]]:
+    """Serve prompts, of this kind or of both, one after the other, by these generators alone or by all; how many of
+    each kind went to each generator."""
+    rng, went = np.random.default_rng(seed), Counter[tuple[int, str]]()
+    of, asked = kind, 0
+    while asked < prompts:
+        kind, context, text = prompted(rng)
+        if of not in (None, kind):
+            continue
+        asked += 1
+        pick = experiment.ask(context=context, prompt=text, generators=only)
+        assert pick is not None
+        pick.tell(outcome(pick.generator, kind, rng, success))
+        went[kind, pick.generator] += 1
+    return went
+
+
+@pytest.mark.long
+def test_prompts_go_to_the_generator_that_is_better_on_them(client: Optimist, name: str):
+    experiment = client.create_experiment(name, list(SUCCESS), costs={"a": 2.0, "b": 1.0}, **ROUTE)
+    served(experiment, 300, seed=1)
+    until(lambda: experiment.report().scored)
+    went = served(experiment, 100, seed=2)
+    assert went[0, "a"] + went[1, "b"] > 85
+    made = experiment.route_table()
+    assert (made.experiment, made.samples, made.basis, made.stale) == (name, 400, "doubly robust", False)
+    # A type is a cluster of contexts; each is of one kind of prompts.
+    best = {"sort a list": "a", "join two tables": "b"}
+    assert {text for kind in made.types for text in kind.examples} == best.keys()
+    assert all(best[kind.example] == kind.winner for kind in made.types if kind.share > 0.1)
+    # By the known chances a router gains 0.3 over always "a": 0.85 against 0.55.
+    assert made.gain is not None
+    assert made.standard_error is not None
+    assert abs(made.gain - 0.3) < 4.0 * made.standard_error
+    assert made.gain > 2.0 * made.standard_error
+    assert made.savings is not None
+    assert made.savings.single_cost == 2.0
+    report = experiment.report()
+    assert report.routes is not None
+    assert report.sentences[0].startswith("A router is better than ")
+    assert not report.decision.decided
+
+
+def next_pick(experiment: Experiment) -> tuple[int, float | None, float | None]:
+    """How many told batches the model of the next pick knows, its price and its probability; the pick is given up."""
+    pick = experiment.ask(context=CENTRES[0])
+    assert pick is not None
+    pick.give_up("only asked")
+    return sum(pick.info.positions), pick.info.price, pick.info.probability
+
+
+def test_a_ceiling_is_kept_through_the_service_and_after_an_import(client: Optimist, name: str, tmp_path: Path):
+    costs = {"a": 10.0, "b": 1.0}
+    config = ROUTE | {"rescore_growth": 0.0, "keep_log": True}
+    experiment = client.create_experiment(name, list(SUCCESS), costs=costs, ceiling=3.0, **config)
+    rng, spent, prices = np.random.default_rng(1), 0.0, []
+    for number in range(60):
+        kinds, contexts, _ = zip(*(prompted(rng) for _ in range(5)), strict=True)
+        for pick, kind in zip(experiment.ask_all(contexts), kinds, strict=True):
+            pick.tell(outcome(pick.generator, kind, rng))
+            spent += costs[pick.generator]
+            prices.append(pick.info.price)
+        if number == 15:  # the bandwidth is fixed, and there is a model
+            until(lambda: next_pick(experiment)[1] is not None)
+    assert prices[0] is None
+    assert 0.0 < prices[-1] < 0.2
+    made = experiment.route_table()
+    assert made.pace is not None
+    assert made.pace.spent == pytest.approx(spent / 300)
+    assert made.price == made.pace.price
+    # A pick of "a" is made up for within some tens of prompts.
+    assert abs(spent / 300 - 3.0) < 0.35
+    assert made.pace_text.startswith(f"A prompt has cost {spent / 300:.3g} so far, ")
+    assert made.pace_text in str(made)
+    # The price is found from the logs alone, bit for bit.
+    until(lambda: next_pick(experiment)[0] == 300)
+    experiment.export(tmp_path / "file.zip")
+    again = client.import_experiment(tmp_path / "file.zip", f"{name}-again")
+    until(lambda: next_pick(again)[0] == 300)
+    assert next_pick(again)[1] == next_pick(experiment)[1]
+
+
+@pytest.mark.long
+async def test_the_asyncio_client_has_the_same(service: Service, name: str):
+    rng = np.random.default_rng(3)
+
+    async def serve(experiment: Any) -> None:
+        kinds, contexts, texts = zip(*(prompted(rng) for _ in range(5)), strict=True)
+        picks = await experiment.ask_all(contexts, texts)
+        assert [pick.prompts for pick in picks] == [[text] for text in texts]
+        tells = [pick.tell(outcome(pick.generator, kind, rng)) for pick, kind in zip(picks, kinds, strict=True)]
+        await asyncio.gather(*tells)
+
+    async with AsyncOptimist(service.url) as optimist:
+        experiment = await optimist.create_experiment(name, list(SUCCESS), **ROUTE)
+        for _ in range(10):
+            await asyncio.gather(*(serve(experiment) for _ in range(4)))
+        made = await experiment.route_table()
+        assert made.samples == 200
+        assert {text for kind in made.types for text in kind.examples} == {"sort a list", "join two tables"}
+        assert "A router is better than" in str(made)
+
+
+def test_an_ask_that_is_sent_again_gets_the_same_picks(service: Service, client: Optimist, name: str):
+    client.create_experiment(name, list(SUCCESS), **ROUTE)
+    rng, numbers = np.random.default_rng(4), []
+    with losing_replies(service.url, every=2) as url, Optimist(url) as unlucky:
+        experiment = unlucky.experiment(name)
+        for _ in range(6):
+            kind, context, _ = prompted(rng)
+            for pick in experiment.ask_all([context, context], worker="one"):
+                numbers.append(pick.number)
+                pick.tell(outcome(pick.generator, kind, rng))
+    assert sorted(numbers) == list(range(1, 13))
+    report = client.experiment(name).report()
+    assert (report.samples, report.open_picks) == (12, 0)
+
+
+def test_picks_end_with_the_budget(client: Optimist, name: str):
+    experiment = client.create_experiment(name, list(SUCCESS), budget=5, **ROUTE)
+    picks = experiment.ask_all(np.zeros((8, WIDTH)))
+    assert [pick.number for pick in picks] == [1, 2, 3, 4, 5]
+    for pick in picks:
+        pick.tell([1.0])
+    assert experiment.ask_all(np.zeros((3, WIDTH))) == []
+    assert experiment.ask(context=np.zeros(WIDTH)) is None
+    assert experiment.report().state == "out of budget"
+
+
+def test_a_pick_has_its_prompt_as_often_as_it_may_be_tried(client: Optimist, name: str):
+    experiment = client.create_experiment(name, list(SUCCESS), tries=3, **ROUTE)
+    text = "why? " * 2000
+    pick = experiment.ask(context=[0.5] * WIDTH, prompt=text, generators=["b"])
+    assert pick is not None
+    assert (pick.generator, pick.size, pick.prompts) == ("b", 3, [text] * 3)
+    with pytest.raises(ValueError, match="routes prompts"):
+        _ = pick.seeds
+    assert pick.tell([0.0, 1.0]).samples == 2
+    again = experiment.ask(context=[0.5] * WIDTH)
+    assert again is not None
+    assert (again.size, again.prompts) == (3, [])
+    again.give_up("the model is down")
+    assert experiment.report().samples == 2
+
+
+def test_what_needs_a_context_or_has_none_is_refused(client: Optimist, name: str):
+    router = client.create_experiment(name, list(SUCCESS), **ROUTE)
+    for refused in (
+        router.ask,
+        lambda: next(iter(router.picks())),
+        lambda: router.run({"a": lambda size, seed: np.ones(size)}),
+    ):
+        with pytest.raises(FixError, match=r"chooses a generator for each prompt: use ask\(context=…\)"):
+            refused()
+    with pytest.raises(ValueError, match=f"context: expected {WIDTH} numbers"):
+        router.ask(context=[1.0, 2.0])
+    with pytest.raises(ConflictError, match="too few samples to say how prompts are routed"):
+        router.route_table()
+    other = client.create_experiment(f"{name}-best", list(SUCCESS), metric="mean")
+    with pytest.raises(FixError, match="has the goal 'best': an ask has a context only with the goal 'route'"):
+        other.ask(context=[1.0] * WIDTH)
+    with pytest.raises(FixError, match="route"):
+        other.route_table()
+
+
+def test_answers_that_change_are_reported_and_what_was_learned_before_is_dropped(
+    client: Optimist, service: Service, name: str, tmp_path: Path
+):
+    config = ROUTE | {"context_bandwidth": 2.0, "rescore_growth": 0.0, "keep_log": True}
+    experiment = client.create_experiment(name, list(SUCCESS), **config)
+    # Half to each: a router that knew a little earlier might send the prompts that change to the other one alone.
+    for seed, generator in enumerate(SUCCESS, 3):
+        served(experiment, 80, seed=seed, only=[generator])
+    until(lambda: experiment.report().scored)
+    before = experiment.report()
+    assert [row.change for row in before.standings] == [None, None]
+    told = {row.generator: row.samples for row in before.standings}
+    changed = {"a": (0.0, 0.2), "b": SUCCESS["b"]}
+    served(experiment, 50, seed=2, success=changed, only=["a"], kind=0)
+
+    until(lambda: experiment.report().scored and experiment.report().standings[0].change is not None)
+    report = experiment.report()
+    change = report.standings[0].change
+    assert change is not None
+    assert report.standings[1].change is None
+    # Which prompts came to it before, and so how sure the beginning is, depends on when models were made.
+    assert 0 < change.position <= told["a"] + 2
+    assert change.pick is not None
+    assert change.shift < -0.3
+    assert change.text in report.standings[0].warnings
+    listed = CliRunner().invoke(app, ["anomalies", name, "--url", service.url], env={"COLUMNS": "200"})
+    assert listed.output.splitlines()[-1] == f"a: {change.text}"
+    assert f"Warning: a: its answers have changed since about pick {change.pick}: scores are " in str(report)
+    assert f"retract(generator=…, until={change.position}) drops what it told before." in report.sentences[-1]
+
+    reply = experiment.retract(generator="a", until=told["a"], reason="a new version")
+    assert [(one.which, one.samples) for one in reply.retracted] == [(f"all batches up to {told['a']}", told["a"])]
+    assert experiment.retract(generator="a", until=told["a"]).already
+    until(lambda: experiment.report().scored and experiment.report().standings[0].scored_samples > 0)
+    report = experiment.report()
+    assert [row.samples for row in report.standings] == [50, told["b"]]
+    assert [row.change for row in report.standings] == [None, None]
+    assert (report.samples, report.retractions[0].reason) == (210, "a new version")
+    assert f"Retracted: all batches up to {told['a']} of a ({told['a']} samples): a new version." in str(report)
+    went = served(experiment, 80, seed=3, success=changed)
+    assert went[0, "b"] > went[0, "a"]
+
+    until(lambda: experiment.report().scored)
+    experiment.export(tmp_path / "file.zip")
+    again = client.import_experiment(tmp_path / "file.zip", f"{name}-again")
+    until(lambda: again.report().scored)
+    assert again.report().retractions == experiment.report().retractions
+    assert [row.score for row in again.report().standings] == [row.score for row in experiment.report().standings]
+    assert again.retract(generator="a", until=told["a"]).already
+
+    until_now = ("retract", again.name, "--generator", "b", "--until", "3", "--yes", "--url", service.url)
+    done = CliRunner().invoke(app, [*until_now], env={"COLUMNS": "200"})
+    assert done.output == "retracted: all batches up to 3 of b, 3 samples\n"
+
+
+def test_first_batches_that_cannot_be_retracted(client: Optimist, name: str):
+    experiment = client.create_experiment(name, list(SUCCESS), **ROUTE)
+    served(experiment, 6, seed=1)
+    before = experiment.report()
+    for wrong in ({"pick": 1}, {"generator": "a", "position": 1}, {}):
+        with pytest.raises(FixError, match="expected a"):
+            experiment.retract(**wrong, until=1)
+    for unknown in ({"generator": "nobody", "until": 1}, {"generator": "a", "until": 99}):
+        with pytest.raises(NotFoundError):
+            experiment.retract(**unknown)
+    with pytest.raises(FixError, match="until"):
+        experiment.retract(generator="a", until=0)
+    other = client.create_experiment(f"{name}-best", list(SUCCESS), metric="mean")
+    with pytest.raises(FixError, match="only an experiment that routes prompts"):
+        other.retract(generator="a", until=1)
+    after = experiment.report()
+    assert (after.retractions, after.samples) == ([], before.samples)
+    assert [row.samples for row in after.standings] == [row.samples for row in before.standings]

@@ -1,0 +1,271 @@
+"""`experiment.run` against the real service: workers, limits, functions that fail, Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from redis import Redis
+
+from optimist.store import running_url
+from optimist_client import ConflictError, Experiment, FixError, GeneratorError, Optimist, Pick
+from optimist_client.embedders import Function
+from tests.support.places import ROOT
+from tests.support.processes import Service
+
+SHIFTS = {"a": 1.0, "b": 0.0, "c": 2.0}
+
+
+def drawing(generator: str) -> Callable[[int, int], np.ndarray]:
+    """Real draws: `b` is the reference's own distribution, the others are shifted away from it."""
+    return lambda size, seed: np.random.default_rng(seed).standard_normal((size, 4)) + SHIFTS[generator]
+
+
+GENERATORS = {generator: drawing(generator) for generator in SHIFTS}
+
+
+@pytest.fixture
+def experiment(client: Optimist, name: str, reference) -> Experiment:
+    return client.create_experiment(name, list(SHIFTS), reference=reference, budget=5_000)
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as at a prompt: processes that run in the background, as those of pytest-xdist do, ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def wait_until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def reason_of(service: Service, experiment: Experiment, number: int) -> str:
+    """Why a pick was given up, as the service remembers it."""
+    first = experiment.ask(worker="asks for a reason")
+    with Redis.from_url(running_url(service.directory)) as redis:
+        nonce = redis.hget(f"optimist:{{{experiment.name}}}:settled", str(number)).decode().split("\t")[0]
+    pick = Pick(experiment._transport, first.info.model_copy(update={"number": number, "nonce": nonce}), "features")
+    with pytest.raises(ConflictError) as refused:
+        pick.tell(np.zeros((5, 4)))
+    first.give_up()
+    return str(refused.value)
+
+
+def test_three_lines_name_the_best(experiment: Experiment, capsys: pytest.CaptureFixture[str]):
+    report = experiment.run(GENERATORS, embed=lambda rows: rows.astype(np.float32), progress=True)
+    assert (report.state, report.decision.best, report.open_picks) == ("decided", "b", 0)
+    assert report.scored
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"{experiment.name}: {report.samples:,} of 5,000 samples  b ")
+    assert experiment.run(GENERATORS).samples == report.samples
+
+
+def test_only_the_generators_given_are_picked(experiment: Experiment):
+    report = experiment.run({"a": GENERATORS["a"], "c": GENERATORS["c"]}, max_samples=40)
+    assert {row.generator: row.samples > 0 for row in report.standings} == {"a": True, "b": False, "c": True}
+    for generators, found in (({"a": GENERATORS["a"], "d": GENERATORS["a"]}, "got d"), ({}, "got none")):
+        with pytest.raises(ValueError, match=f"expected some of a, b, c; {found}"):
+            experiment.run(generators)
+    with pytest.raises(ValueError, match="workers"):
+        experiment.run(GENERATORS, workers=0)
+
+
+def test_workers_generate_at_once_and_share_the_limit(experiment: Experiment):
+    meeting, first = threading.Barrier(3, timeout=60), threading.local()
+
+    def generate(size: int, seed: int) -> np.ndarray:
+        if not hasattr(first, "met"):
+            first.met = meeting.wait()  # nobody gets on unless three are here
+        return np.random.default_rng(seed).standard_normal((size, 4))
+
+    report = experiment.run(dict.fromkeys(SHIFTS, generate), max_samples=73, workers=3)
+    assert (report.samples, report.open_picks) == (70, 0)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_round_is_one_request(client: Optimist, name: str, reference, workers: int):
+    experiment = client.create_experiment(name, list(SHIFTS), reference=reference, stop=False)
+    sent: list[str] = []
+    client._transport._http.event_hooks["request"] = [lambda request: sent.append(request.url.path)]
+    report = experiment.run(GENERATORS, max_samples=100, workers=workers)
+    assert report.rounds == sum(path.endswith("/batch") for path in sent) == 20
+    assert sum(path.endswith("/picks") for path in sent) <= workers
+
+
+def test_an_interrupt_while_a_tell_is_answered_gives_the_next_pick_back(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, list(SHIFTS), reference=reference, stop=False)
+    turn = iter(range(100))
+
+    def interrupt(response: httpx.Response) -> None:
+        if response.request.url.path.endswith("/batch") and next(turn) == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    client._transport._http.event_hooks["response"] = [interrupt]
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run(GENERATORS)
+    report = experiment.report()
+    assert (report.rounds, report.open_picks) == (4, 0)
+
+
+def test_a_generator_that_raises_is_named_and_its_pick_given_back(service: Service, experiment: Experiment):
+    def broken(size: int, seed: int) -> np.ndarray:
+        raise MemoryError("CUDA out of memory")
+
+    with pytest.raises(GeneratorError, match="'b': generating raised MemoryError: CUDA out of memory") as failure:
+        experiment.run({**GENERATORS, "b": broken})
+    assert (failure.value.generator, failure.value.action) == ("b", "fix")
+    assert isinstance(failure.value.__cause__, MemoryError)
+    report = experiment.report()
+    assert report.open_picks == 0
+    assert "CUDA out of memory" in reason_of(service, experiment, 1 + report.rounds)
+    with pytest.raises(GeneratorError, match="embedding raised ZeroDivisionError"):
+        experiment.run(GENERATORS, embed=lambda rows: 1 / 0)
+
+
+def test_what_the_service_refuses_ends_the_run_and_names_the_generator(experiment: Experiment):
+    with pytest.raises(FixError, match=r"\(n, 4\)") as failure:
+        experiment.run(GENERATORS, embed=lambda rows: rows[:, :3])
+    assert failure.value.__notes__ == ["in pick 1, of generator 'a'"]
+    with pytest.raises(ValueError, match="array of real numbers"):
+        experiment.run(GENERATORS, embed=lambda rows: "nothing")
+    assert experiment.report().open_picks == 0
+
+
+def test_other_workers_first_tell_what_they_make(experiment: Experiment):
+    both = threading.Barrier(2, timeout=60)
+    turn = iter(range(100))
+
+    def generate(size: int, seed: int) -> np.ndarray:
+        mine = next(turn)
+        if mine < 2:
+            both.wait()
+        if mine == 0:
+            raise RuntimeError("broken")
+        return np.random.default_rng(seed).standard_normal((size, 4))
+
+    with pytest.raises(GeneratorError, match="broken"):
+        experiment.run(dict.fromkeys(SHIFTS, generate), workers=2)
+    report = experiment.report()
+    assert report.open_picks == 0
+    assert report.samples >= 5
+
+
+def test_an_interrupt_in_a_generator_gives_the_pick_back(experiment: Experiment):
+    def interrupted(size: int, seed: int) -> np.ndarray:
+        signal.raise_signal(signal.SIGINT)
+        return np.zeros((size, 4))
+
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run({**GENERATORS, "b": interrupted})
+    assert experiment.report().open_picks == 0
+    assert experiment.run(GENERATORS).decision.best == "b"
+
+
+def test_an_interrupt_gives_the_picks_of_threads_back_while_they_generate(experiment: Experiment):
+    inside, released, seen = threading.Semaphore(0), threading.Event(), []
+
+    def generate(size: int, seed: int) -> np.ndarray:
+        inside.release()
+        assert released.wait(60)
+        return np.zeros((size, 4))
+
+    def interrupt() -> None:
+        try:
+            assert inside.acquire(timeout=60)
+            assert inside.acquire(timeout=60)
+            seen.append(experiment.report().open_picks)
+            os.kill(os.getpid(), signal.SIGINT)
+            wait_until(lambda: experiment.report().open_picks == 0)
+            seen.append(0)
+        finally:
+            released.set()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run(dict.fromkeys(SHIFTS, generate), workers=2)
+    thread.join()
+    assert seen == [2, 0]
+    assert (experiment.report().samples, experiment.report().open_picks) == (0, 0)
+
+
+def test_asynchronous_functions_are_for_the_asynchronous_client(experiment: Experiment):
+    async def generate(size: int, seed: int) -> np.ndarray:
+        return np.zeros((size, 4))
+
+    with pytest.raises(GeneratorError, match="use AsyncOptimist"):
+        experiment.run(dict.fromkeys(SHIFTS, generate))
+
+
+def test_prompts_are_passed_on_and_embedded(client: Optimist, name: str):
+    prompts = ["cat", "dog", "house"]
+    config = {"dimension": 2, "prompt_dimension": 3, "kernel": {"sigma": 1.0}, "prompt_kernel": {"sigma": 0.5}}
+    experiment = client.create_experiment(
+        name, ["dull", "varied"], metric="conditional-vendi", prompts=prompts, budget=400, **config
+    )
+
+    def varied(size: int, seed: int, texts: list[str]) -> list[str]:
+        assert len(texts) == size
+        kinds = np.random.default_rng(seed).integers(9, size=size)
+        return [f"{text} {kind}" for text, kind in zip(texts, kinds, strict=True)]
+
+    def embed(answers: list[str]) -> dict[str, object]:
+        rows = [[len(answer.split()[0]), int(answer.split()[1])] for answer in answers]
+        return {"features": np.array(rows, float), "ids": answers}
+
+    report = experiment.run(
+        {"varied": varied, "dull": lambda size, seed, texts: [f"{text} 0" for text in texts]},
+        embed,
+        embed_prompts=lambda texts: np.eye(3)[[prompts.index(text) for text in texts]],
+    )
+    assert report.decision.best == "varied"
+    assert {sample.id for mode in experiment.modes("dull").modes for sample in mode.samples} <= {
+        "cat 0",
+        "dog 0",
+        "house 0",
+    }
+
+
+def test_the_embedding_that_the_experiment_names_is_told(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, list(SHIFTS), reference=reference, embedding="rows")
+    for other in (None, lambda rows: rows, Function("others", 4, lambda rows: rows)):
+        with pytest.raises(ValueError, match="takes embedding 'rows'"):
+            experiment.run(GENERATORS, other)
+    report = experiment.run(GENERATORS, Function("rows", 4, lambda rows: rows), max_samples=30)
+    assert report.samples == 30
+
+
+def test_the_readme_example_comes_to_a_decision(service: Service, name: str, capsys: pytest.CaptureFixture[str]):
+    text = (ROOT / "README.md").read_text()
+    example = next(code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "optimist_client" in code)
+    here = example.replace("http://127.0.0.1:8000", service.url).replace('"my-checkpoints"', repr(name))
+    names: dict[str, Any] = {}
+    exec(compile(here, "README.md", "exec"), names)
+    names["optimist"].close()
+    assert "Best: new with" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([GENERATORS["a"]], r"expected functions by the names of their generators, such as .* got a list"),
+        (GENERATORS["a"], "got a function"),
+        ({"a": np.zeros((5, 4))}, r"'a': expected a function \(size, seed\), got array"),
+    ],
+)
+def test_what_is_no_mapping_of_functions_is_said(given: object, expected: str, experiment: Experiment):
+    with pytest.raises(ValueError, match=expected):
+        experiment.run(given)

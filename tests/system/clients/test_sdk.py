@@ -1,0 +1,283 @@
+"""The SDK against the real service: the loop, open picks, lost replies, and the same numbers as in memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from optimist import Evaluation
+from optimist_client import ConflictError, FixError, NotFoundError, Optimist, RetryError
+from tests.support.processes import Service, losing_replies
+
+
+def samples(generator: str, size: int, seed: int, d: int = 4) -> np.ndarray:
+    """Real draws: `b` is the reference's own distribution, the others are shifted away from it."""
+    shift = {"a": 1.0, "b": 0.0, "c": 2.0}[generator]
+    return np.random.default_rng(seed).standard_normal((size, d)) + shift
+
+
+def test_the_loop_names_the_best_generator(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b", "c"], reference=reference, budget=5_000)
+    for pick in experiment.picks():
+        pick.tell(samples(pick.generator, pick.size, pick.seed))
+    report = experiment.report()
+    assert report.state == "decided"
+    assert report.decision.best == "b"
+    assert report.decision.confidence > 0.95
+    assert report.open_picks == 0
+    assert report.samples == sum(row.samples for row in report.standings) < 5_000
+    assert experiment.url.endswith(f":{experiment._transport._http.base_url.port}/#/e/{name}")
+    winner = next(row for row in report.standings if row.generator == "b")
+    assert winner.lower <= 0.5
+    assert report.optimal_pick_ratio == pytest.approx(winner.batches / report.rounds)
+    assert report.uniform_samples is None or report.uniform_samples > report.samples
+    assert report.regret.average == pytest.approx(report.regret.total / report.rounds)
+    assert experiment.ask() is None
+
+
+def test_the_service_and_an_evaluation_in_memory_agree(client: Optimist, name: str, reference):
+    """Growth 0, one worker: the paper's protocol exactly, pick for pick and number for number."""
+    config = {"policy": "ucb", "rescore_growth": 0.0, "seed": 3}
+    experiment = client.create_experiment(name, ["a", "b", "c"], reference=reference, stop=False, max_wait=30, **config)
+    evaluation = Evaluation(["a", "b", "c"], metric="fid", reference=reference, **config)
+    for pick in experiment.picks(max_samples=300):
+        assert pick.generator == evaluation.ask()
+        batch = samples(pick.generator, pick.size, pick.seed)
+        pick.tell(batch)
+        evaluation.tell(pick.generator, batch)
+    deadline = time.monotonic() + 120
+    while not (report := experiment.report()).scored and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for row in report.standings:
+        estimate = evaluation.estimates()[row.generator]
+        assert row.score == pytest.approx(estimate.score, rel=1e-12)
+        assert row.standard_error == pytest.approx(estimate.stopping_error, rel=1e-12)
+        assert row.scored_samples == estimate.samples
+    assert report.rounds == 60
+
+
+def test_many_picks_are_asked_and_told_together(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b", "c"], reference=reference, policy="uniform", stop=False)
+    picks = experiment.ask_all(count=90)
+    assert sorted(pick.number for pick in picks) == list(range(1, 91))
+    batches = [samples(pick.generator, pick.size, pick.seed) for pick in picks]
+    replies = experiment.tell_all(list(zip(picks, batches, strict=True)))
+    assert [reply.pick for reply in replies] == [pick.number for pick in picks]
+    assert experiment.report().samples == 450
+    assert experiment.tell_all([]) == []
+    more = experiment.ask_all(count=3)
+    wrong = [(pick, np.full((pick.size, 4), np.nan)) for pick in more]
+    with pytest.raises(FixError, match="finite"):
+        experiment.tell_all(wrong)
+    assert not any(pick.settled for pick in more)
+    right = [(pick, samples(pick.generator, pick.size, pick.seed)) for pick in more]
+    experiment.tell_all(right)
+    assert all(pick.settled for pick in more)
+    experiment.tell_all(right)  # the same again counts nothing
+    assert experiment.report().samples == 465
+    for asked in ({}, {"contexts": np.zeros((2, 3)), "count": 2}):
+        with pytest.raises(FixError, match=r"expected contexts with the goal|has the goal"):
+            experiment.ask_all(**asked)
+    with pytest.raises(FixError, match="count: expected at most 250"):
+        experiment.ask_all(count=251)
+
+
+def test_max_samples_bounds_one_loop(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
+    drawn = 0
+    for pick in experiment.picks(max_samples=22):
+        pick.tell(samples(pick.generator, pick.size, pick.seed))
+        drawn += pick.size
+    assert drawn == 20
+    assert (experiment.report().samples, experiment.report().open_picks) == (20, 0)
+
+
+def test_the_budget_is_never_exceeded(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference, budget=23, stop=False)
+    sizes = []
+    for pick in experiment.picks():
+        pick.tell(samples(pick.generator, pick.size, pick.seed))
+        sizes.append(pick.size)
+    assert sizes == [5, 5, 5, 5, 3]
+    assert experiment.report().state == "out of budget"
+
+
+def test_a_broken_loop_gives_its_picks_back(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
+    picks = experiment.picks()
+    next(picks).tell(np.zeros((5, 4)))
+    picks.close()
+    assert experiment.report().open_picks == 0
+
+    def breaks():
+        for pick in experiment.picks():
+            raise RuntimeError(pick.generator)
+
+    with pytest.raises(RuntimeError):
+        breaks()
+    assert experiment.report().open_picks == 0
+
+
+def test_a_worker_that_asks_again_gets_its_pick_back(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
+    first = experiment.ask(worker="w")
+    assert experiment.ask(worker="w").info == first.info
+    assert experiment.ask(worker="v").number != first.number
+    assert experiment.ask().number != experiment.ask().number
+    first.give_up("tired")
+    first.give_up("tired")
+    assert experiment.ask(worker="w").number > first.number
+    with pytest.raises(ConflictError, match="given up"):
+        first.tell(np.zeros((5, 4)))
+
+
+def test_open_picks_spread_over_the_generators(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b", "c"], reference=reference)
+    asked = [experiment.ask().generator for _ in range(9)]
+    assert asked[:6] == ["a", "b", "c", "a", "b", "c"]
+    assert {asked.count(generator) for generator in "abc"} == {3}
+
+
+def test_picks_of_a_run_out_lease_are_late_but_count(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference, lease=1)
+    pick = experiment.ask()
+    deadline = time.monotonic() + 120
+    while experiment.report().open_picks and time.monotonic() < deadline:
+        time.sleep(0.1)
+    reply = pick.tell(np.zeros((5, 4)))
+    assert reply.late
+    assert experiment.report().samples == 5
+
+
+def test_seeds_are_those_of_the_indices_and_the_same_in_every_service(client: Optimist, name: str, reference):
+    seeds: list[list[tuple[str, int]]] = []
+    for suffix in ("x", "y"):
+        experiment = client.create_experiment(f"{name}-{suffix}", ["a", "b"], reference=reference, seed=7)
+        picks = [experiment.ask() for _ in range(20)]
+        assert {(pick.seed - pick.start) % 2**32 for pick in picks} == {picks[0].seed}
+        assert [seed for pick in picks if pick.generator == "a" for seed in pick.seeds] == [
+            (picks[0].seed + index) % 2**32 for index in range(50)
+        ]
+        seeds.append([(pick.generator, pick.seed) for pick in picks])
+    assert seeds[0] == seeds[1]
+    assert len(set(seeds[0])) == 20
+
+
+def test_twenty_asks_through_lost_replies_open_twenty_picks(service: Service, client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
+    with losing_replies(service.url, every=4) as url, Optimist(url) as unlucky:
+        asked = [unlucky.experiment(name).ask().number for _ in range(20)]
+    assert sorted(asked) == list(range(1, 21))
+    assert experiment.report().open_picks == 20
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_loop_through_lost_replies_counts_every_batch_once(
+    service: Service, client: Optimist, name: str, reference, replicas: int
+):
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference, stop=False, budget=150)
+    told = 0
+    with losing_replies(service.url, every=3) as url, Optimist([url] * replicas) as unlucky:
+        for pick in unlucky.experiment(name).picks():
+            told += pick.tell(samples(pick.generator, pick.size, pick.seed)).pick > 0
+    report = experiment.report()
+    assert (report.samples, report.rounds, report.open_picks) == (150, 30, 0)
+    assert told == 30
+
+
+def test_errors_say_what_to_do(client: Optimist, name: str, reference):
+    with pytest.raises(NotFoundError):
+        client.experiment("nobody")
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
+    with pytest.raises(FixError, match=r"\(n, 4\)"):
+        experiment.ask().tell(np.zeros((5, 3)))
+    with pytest.raises(FixError, match="finite"):
+        experiment.ask().tell(np.full((5, 4), np.inf, np.float16))
+    with Optimist("http://127.0.0.1:9", patience=0.2) as nowhere, pytest.raises(RetryError, match=r"127\.0\.0\.1:9"):
+        nowhere.references()
+
+
+def test_tensors_of_torch_are_taken_as_they_are(client: Optimist, name: str, reference):
+    torch = pytest.importorskip("torch")
+    features = torch.from_numpy(samples("a", 5, 0)).to(torch.bfloat16)
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
+    first, second = experiment.ask(), experiment.ask()
+    first.tell(features)
+    assert first.tell(features.float().numpy()).duplicate
+    second.tell({"features": torch.ones(5, 4, dtype=torch.float64, requires_grad=True)}, ids=range(5))
+    assert second.tell({"features": np.ones((5, 4)), "ids": ["0", "1", "2", "3", "4"]}).duplicate
+    real = torch.from_numpy(samples("b", 50, 1))
+    halves = client.create_reference(f"{name}-halves", features=real.to(torch.bfloat16).requires_grad_())
+    same = client.create_reference(f"{name}-same", features=real.to(torch.bfloat16).double().numpy())
+    assert halves.digest == same.digest
+
+
+@pytest.mark.parametrize("wrong", [np.ones((5, 4), complex), np.full((5, 4), "1"), np.ones((5, 4), bool)])
+def test_what_is_no_array_of_real_numbers_is_not_sent(client: Optimist, name: str, reference, wrong: np.ndarray):
+    pick = client.create_experiment(name, ["a", "b"], reference=reference).ask()
+    with pytest.raises(ValueError, match="features: expected an array of real numbers"):
+        pick.tell(wrong)
+    with pytest.raises(
+        ValueError, match=r"at most 1024 bytes each, got 1025 in row 1\. .* keep images .* tell .* URLs"
+    ):
+        pick.tell(np.ones((5, 4)), ids=["0", "x" * 1025, *"234"])
+    with pytest.raises(ValueError, match="features: expected an array of real numbers"):
+        client.create_reference(name, features=wrong)
+    assert pick.tell(np.ones((5, 4))).samples == 5
+
+
+def test_a_degenerate_generator_gets_numbers_not_nan(client: Optimist, name: str, reference):
+    """All samples identical, one sample a batch: estimates stay finite and the sound generator wins."""
+    experiment = client.create_experiment(name, ["a", "b"], reference=reference, batch_size=1, budget=600)
+    for pick in experiment.picks():
+        pick.tell(np.ones((1, 4)) if pick.generator == "a" else samples("b", 1, pick.seed))
+    report = experiment.report()
+    assert report.decision.best == "b"
+    assert all(np.isfinite([row.score, row.standard_error]).all() for row in report.standings)
+
+
+def test_the_base_install_needs_no_torch_redis_or_fastapi():
+    """Importing the SDK, and naming what is missing where something heavy is used."""
+    code = """
+import sys
+for heavy in ("torch", "redis", "fastapi", "scipy", "sklearn"):
+    sys.modules[heavy] = None
+import optimist, optimist_client
+assert optimist.Optimist is optimist_client.Optimist
+try:
+    optimist.Evaluation
+except ModuleNotFoundError as error:
+    assert "optimist[scoring]" in str(error), error
+else:
+    raise AssertionError("Evaluation without torch")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_api_process_that_does_not_score_never_imports_torch(not_scoring: Service, name: str, reference):
+    """`serve --no-scoring` answers asks and tells; its memory maps hold no torch library."""
+    with Optimist(not_scoring.url) as client:
+        experiment = client.create_experiment(name, ["a", "b"], reference=reference, max_wait=0.1)
+        for _ in range(6):
+            pick = experiment.ask()
+            pick.tell(samples(pick.generator, pick.size, pick.seed))
+        assert not experiment.report().scored
+        assert experiment.ask().info.stale
+        with open(f"/proc/{not_scoring.process.pid}/maps") as maps:
+            assert "torch" not in maps.read()
+
+
+def test_the_repr_says_name_state_and_leader_and_never_raises(service: Service, name: str, reference):
+    with Optimist(service.url) as client:
+        experiment = client.create_experiment(name, ["a", "b"], reference=reference, budget=200)
+        assert repr(experiment) == f"<Experiment {name!r}: warming up, leader none yet>"
+        experiment.run({g: lambda size, seed, g=g: samples(g, size, seed) for g in "ab"})
+        said = repr(client.experiment(name))
+        assert said.startswith(f"<Experiment {name!r}: decided, leader b 9")
+    assert repr(experiment) == said, "the client is closed: what it saw last"
+    with Optimist("http://127.0.0.1:9") as nobody:
+        assert repr(type(experiment)(nobody._transport, experiment.info)) == f"<Experiment {name!r}>"

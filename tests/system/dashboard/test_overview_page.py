@@ -1,0 +1,162 @@
+"""The list of experiments: searched, filtered, sorted and kept in the address; experiments are deleted there."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from optimist_client import NotFoundError, Optimist
+from optimist_client.metrics import Mean, WinRate
+from tests.support.pages import WAIT, OpenPage, serious_violations_of_both_schemes
+from tests.support.processes import Service
+
+expect.set_options(timeout=WAIT)
+
+
+@pytest.fixture(scope="module")
+def list_of_three(service: Service) -> Iterator[None]:
+    with Optimist(service.url) as client:
+        client.create_experiment("list-empty", ["a", "b"], metric=Mean())
+        costly = client.create_experiment(
+            "list-costly", ["<b>left</b>", "right"], metric=WinRate(), costs={"right": 2.5}, stop=False
+        )
+        rng = random.Random(0)
+        for pick in costly.picks(120):
+            chance = 0.9 if pick.generator == "right" else 0.3
+            pick.tell([float(rng.random() < chance) for _ in range(pick.size)])
+        client.create_experiment("list-stopped", ["a", "b"], metric=Mean()).stop()
+        while not costly.report().scored:
+            pass
+        yield
+
+
+def names(page: Page) -> list[str]:
+    return [name for name in page.locator(".line th").all_text_contents() if name.startswith("list-")]
+
+
+@pytest.mark.long
+def test_it_is_searched_sorted_and_linked_to(open_page: OpenPage, list_of_three: None, axe: str):
+    page = open_page("/", bypass_csp=True)
+    expect(page.get_by_role("link", name="list-costly")).to_be_visible()
+    assert names(page) == ["list-stopped", "list-costly", "list-empty"]
+    page.get_by_label("Search").fill("LIST- win rate")
+    expect(page.locator(".line")).to_have_count(1)
+    row = page.locator(".line")
+    expect(row).to_contain_text("right")
+    leader = re.compile(r"^right: 0\.\d+, from 0\.\d+ to ")
+    expect(row.get_by_role("img", name=leader)).to_be_visible()
+    expect(row.get_by_role("img", name="Next, <b>left</b>: ")).to_be_visible()
+    page.get_by_label("Search").fill("list-")
+    page.get_by_role("button", name="Samples").click()
+    assert names(page)[0] == "list-costly"
+    page.get_by_role("button", name="Experiment").click()
+    assert names(page) == ["list-costly", "list-empty", "list-stopped"]
+    page.get_by_role("button", name="Experiment").click()
+    assert names(page) == ["list-stopped", "list-empty", "list-costly"]
+    page.get_by_label("State").select_option("stopped")
+    assert names(page) == ["list-stopped"]
+    again = open_page(page.url)
+    expect(again.get_by_label("Search")).to_have_value("list-")
+    expect(again.locator(".line th")).to_have_text(["list-stopped"])
+    again.get_by_label("State").select_option("")
+    assert names(again) == ["list-stopped", "list-empty", "list-costly"]
+    assert serious_violations_of_both_schemes(page, axe) == []
+
+
+def test_rows_are_blocks_on_a_phone(open_page: OpenPage, list_of_three: None, axe: str):
+    page = open_page("/#/?q=list-", bypass_csp=True, viewport={"width": 390, "height": 844})
+    expect(page.locator(".line")).to_have_count(3)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    page.get_by_label("Sort by").select_option("samples")
+    assert names(page)[0] == "list-costly"
+    assert serious_violations_of_both_schemes(page, axe) == []
+
+
+def test_an_experiment_is_deleted_once_that_is_confirmed(open_page: OpenPage, client: Optimist):
+    client.create_experiment("gone-soon", ["a", "b"], metric=Mean())
+    page = open_page("/#/?q=gone")
+    page.get_by_role("checkbox", name="Select gone-soon").check()
+    page.get_by_text("1 selected").click()
+    remove = page.get_by_role("button", name="Delete …")
+    remove.click()
+    expect(page.get_by_role("dialog")).to_contain_text("gone-soon and its 0 samples are deleted")
+    page.get_by_role("button", name="Cancel").click()
+    assert client.experiment("gone-soon").report().samples == 0
+    remove.click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.locator(".line")).to_have_count(0)
+    with pytest.raises(NotFoundError):
+        client.experiment("gone-soon").report()
+
+
+def test_several_get_a_tag_at_once(open_page: OpenPage, client: Optimist):
+    made = [client.create_experiment(name, ["a", "b"], metric=Mean(), tags=["old"]) for name in ("tag-one", "tag-two")]
+    page = open_page("/")
+    expect(page.get_by_role("link", name="tag-one")).to_be_visible()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search")).to_be_focused()
+    page.keyboard.type("tag-")
+    for experiment in made:
+        page.get_by_role("checkbox", name=f"Select {experiment.name}").check()
+    page.get_by_text("2 selected").click()
+    page.get_by_role("button", name="Add a tag …").click()
+    page.get_by_role("dialog").get_by_label("Tag").fill("morning")
+    page.keyboard.press("Enter")
+    expect(page.locator(".line").get_by_role("button", name="morning")).to_have_count(2)
+    assert [experiment.report().tags for experiment in made] == [["old", "morning"]] * 2
+
+
+def test_views_are_saved_under_a_name(open_page: OpenPage, client: Optimist):
+    client.create_experiment("viewed", ["a", "b"], metric=Mean())
+    page = open_page("/#/?q=viewed")
+    expect(page.locator(".line")).to_have_count(1)
+    page.get_by_role("button", name="Save view").click()
+    page.get_by_role("dialog").get_by_label("Name").fill("mine")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("View", exact=True)).to_have_value("q=viewed")
+    page.get_by_label("View", exact=True).select_option("All")
+    expect(page.get_by_label("Search")).to_have_value("")
+    page.get_by_label("View", exact=True).select_option("mine")
+    expect(page.get_by_label("Search")).to_have_value("viewed")
+    page.get_by_role("button", name="Forget view").click()
+    expect(page.get_by_label("View", exact=True)).to_be_hidden()
+
+
+def test_an_abandoned_experiment_is_idle(open_page: OpenPage, client: Optimist):
+    client.create_experiment("abandoned", ["a", "b"], metric=Mean()).ask().give_up()
+    page = open_page("/")
+    said = """async (one) => (await import("/dashboard/0/overview-row.js")).stateOf(one)"""
+    one = page.request.get("/v1/experiments?search=abandoned").json()["experiments"][0]
+    assert (one["open_picks"], one["active"] > one["created"]) == (0, True)
+    assert page.evaluate(said, one) == one["state"]
+    assert page.evaluate(said, {**one, "active": one["active"] - 3 * 3600}) == "idle 3 h"
+    assert page.evaluate(said, {**one, "active": one["active"] - 3 * 3600, "open_picks": 1}) == one["state"]
+
+
+def test_all_pages_of_a_long_list_are_searched_and_follow_changes(open_page: OpenPage, client: Optimist):
+    made = [f"many-{number:03}" for number in range(255)]  # the newest 50, then 200, then the rest
+    for name in made:
+        client.create_experiment(name, ["a", "b"], metric=Mean(), tags=["odd" if int(name[-1]) % 2 else "even"])
+    try:
+        page = open_page("/#/?q=many-&tag=odd")
+        rows = page.locator(".line")
+        page.get_by_role("button", name="Show all 127").click()
+        expect(rows).to_have_count(127)
+        page.get_by_label("Search").fill("many-001")
+        expect(rows).to_have_count(1)
+        page.get_by_label("Search").fill("many-")
+        page.get_by_role("button", name="Experiment").click()
+        expect(rows.first).to_contain_text("many-001")
+        client.delete_experiment(made.pop(1))
+        client.create_experiment("many-zzz", ["a", "b"], metric=Mean(), tags=["odd"])
+        made.append("many-zzz")
+        expect(rows.first).to_contain_text("many-003")
+        expect(rows.last).to_contain_text("many-zzz")
+        expect(rows).to_have_count(127)
+    finally:
+        for name in made:
+            client.delete_experiment(name)

@@ -1,0 +1,122 @@
+"""Print, HTML, the command line and the page say the same sentence, whatever is asked and however far it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+from typer.testing import CliRunner
+
+from optimist.commands import app
+from optimist_client import Experiment, Optimist
+from optimist_client.models import Report
+from tests.support.pages import WAIT, OpenPage
+from tests.support.processes import Service
+
+expect.set_options(timeout=WAIT)
+METRICS: dict[str, dict[str, Any]] = {
+    "fid": {"reference": (np.zeros(3), np.eye(3))},
+    "mean": {},
+    "rke": {"kernel": {"name": "gaussian", "sigma": 2.0, "features": 32}, "dimension": 3},
+}
+FAR, NEAR, SAME = {"good": 0.0, "bad": 3.0}, {"one": 0.0, "two": 0.1}, {"one": 0.0, "two": 0.0}
+ROUTED = {"metric": "mean", "goal": "route", "context": 2, "seeds": False}
+
+
+def rows(shift: float, size: int, seed: int, width: int) -> np.ndarray:
+    """Those of a far shift are worse by every metric: they have another mean, are smaller, and vary less."""
+    drawn = np.random.default_rng(seed).standard_normal((size, width))
+    return drawn / (1.0 + shift) + (shift if width > 1 else -shift)
+
+
+def told(experiment: Experiment, shifts: dict[str, float], samples: int) -> None:
+    width = 1 if experiment.info.config.metric.name == "mean" else 3
+    for pick in experiment.picks(samples):
+        pick.tell(rows(shifts[pick.generator], pick.size, pick.seed, width))
+
+
+def routed(experiment: Experiment, shifts: dict[str, float], samples: int) -> None:
+    """Each generator is right for one half of the prompts."""
+    rng = np.random.default_rng(0)
+    for start in range(0, samples, 50):
+        kinds = rng.integers(0, 2, min(50, samples - start))
+        for pick, kind in zip(experiment.ask_all(np.eye(2)[kinds]), kinds, strict=True):
+            pick.tell(float(rng.random() < (0.9 if list(shifts)[kind] == pick.generator else 0.3)))
+    if samples >= 100:
+        experiment.route_table()
+
+
+def stopped(experiment: Experiment, shifts: dict[str, float], samples: int) -> None:
+    told(experiment, shifts, samples)
+    experiment.stop()
+
+
+def on_another_scale(experiment: Experiment, shifts: dict[str, float], samples: int) -> None:
+    """The last batch but one is 255 times as large."""
+    for number, pick in enumerate(experiment.picks(samples)):
+        scale = 255.0 if number == samples // pick.size - 2 else 1.0
+        pick.tell(scale * rows(shifts[pick.generator], pick.size, pick.seed, 3))
+
+
+Case = tuple[dict[str, float], int, Callable[[Experiment, dict[str, float], int], None], dict[str, Any]]
+CASES: dict[str, Case] = {
+    **{
+        f"{metric}-{state}": (shifts, samples, done, {"metric": metric, **METRICS[metric], **config})
+        for metric in METRICS
+        for state, (shifts, samples, done, config) in {
+            "waiting": (FAR, 0, told, {}),
+            "few": (FAR, 20, told, {}),
+            "close": (NEAR, 200, told, {}),
+            "decided": (FAR, 2000, told, {}),
+            "spent": (SAME, 100, told, {"budget": 100}),
+            "stopped": (NEAR, 100, stopped, {}),
+        }.items()
+    },
+    "fid-alone": ({"only": 0.0}, 60, told, {"metric": "fid", **METRICS["fid"]}),
+    "fid-equal": (SAME, 3000, told, {"metric": "fid", **METRICS["fid"], "tolerance": 1.0}),
+    "fid-cost": (NEAR, 500, told, {"metric": "fid", **METRICS["fid"], "costs": {"one": 1, "two": 2}, "max_cost": 90}),
+    "fid-scale": (FAR, 100, on_another_scale, {"metric": "fid", **METRICS["fid"], "stop": False}),
+    "mixture-waiting": (NEAR, 0, told, {"metric": "rke", **METRICS["rke"], "goal": "mixture"}),
+    "mixture-few": (NEAR, 20, told, {"metric": "rke", **METRICS["rke"], "goal": "mixture"}),
+    "mixture-close": (NEAR, 200, told, {"metric": "rke", **METRICS["rke"], "goal": "mixture"}),
+    "mixture-spent": (FAR, 200, told, {"metric": "rke", **METRICS["rke"], "goal": "mixture", "budget": 100}),
+    "mixture-stopped": (FAR, 100, stopped, {"metric": "rke", **METRICS["rke"], "goal": "mixture"}),
+    "route-waiting": (SAME, 0, routed, ROUTED),
+    "route-few": (SAME, 10, routed, ROUTED),
+    "route-gains": (SAME, 300, routed, ROUTED),
+}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_all_say_the_same(open_page: OpenPage, service: Service, client: Optimist):
+    answers = {name: answered(client, name, case) for name, case in CASES.items()}
+    assert len(answers) >= 30
+    assert len({report.answer for report in answers.values()}) >= 25, "of states that are unlike"
+    assert {report.state for report in answers.values()} == {
+        *("warming up", "running", "decided", "out of budget", "stopped")
+    }
+    page = open_page("/")
+    for name, report in answers.items():
+        assert report.answer in f"{report}".splitlines(), name
+        assert f"<p>{escape(report.answer)}</p>" in report._repr_html_(), name
+        shown = CliRunner().invoke(app, ["show", report.experiment, "--url", service.url])
+        assert report.answer in shown.stdout.splitlines(), name
+        page.goto(f"/#/e/{report.experiment}")
+        expect(page.locator(".answer")).to_have_text(report.answer)
+
+
+def answered(client: Optimist, name: str, case: Case) -> Report:
+    shifts, samples, work, config = case
+    experiment = client.create_experiment(f"same-{name}", [*shifts], batch_size=1 if "route" in name else 10, **config)
+    work(experiment, shifts, samples)
+    deadline = time.monotonic() + 60
+    while not (report := experiment.report()).scored:
+        assert time.monotonic() < deadline, name
+        time.sleep(0.05)
+    return report

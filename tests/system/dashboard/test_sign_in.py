@@ -1,0 +1,78 @@
+"""The dashboard of a service that asks for keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from optimist_client import Optimist
+from tests.support.keys import guarded
+from tests.support.pages import WAIT, serious_violations_of_both_schemes
+
+expect.set_options(timeout=WAIT)
+
+
+@pytest.mark.long
+def test_a_key_signs_in_and_stays_out_of_reach(browser: Browser, tmp_path: Path):
+    with guarded(tmp_path / "data", "--no-scoring") as (service, key):
+        with Optimist(service.url, api_key=key) as client:
+            client.create_experiment("secret", ["a", "b"], metric="is", dimension=4)
+        page = browser.new_page()
+        page.goto(f"{service.url}/")
+        field = page.get_by_label("Access key")
+        field.fill("wrong")
+        field.press("Enter")
+        expect(page.get_by_role("alert").filter(has_text="key")).to_be_visible()
+        expect(page.get_by_text("secret")).to_have_count(0)
+        field.fill(key)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("link", name="secret")).to_be_visible()
+        assert key not in page.url
+        assert key not in page.evaluate(
+            "document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"
+        )
+        assert key not in page.content()
+        page.reload()
+        expect(page.get_by_role("link", name="secret")).to_be_visible()
+        page.context.clear_cookies()
+        page.reload()
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        page.close()
+
+
+@pytest.mark.long
+def test_a_shared_link_shows_one_experiment_without_controls(browser: Browser, tmp_path: Path, axe: str):
+    with guarded(tmp_path / "data", "--no-scoring") as (service, key):
+        with Optimist(service.url, api_key=key) as client:
+            for name in ("shared", "other"):
+                client.create_experiment(name, ["a", "b"], metric="is", dimension=4, previews=4)
+        admin = browser.new_context(base_url=service.url, bypass_csp=True).new_page()
+        admin.goto("/#/e/shared")
+        admin.get_by_label("Access key").fill(key)
+        admin.keyboard.press("Enter")
+        expect(admin.locator("#who")).to_contain_text("Signed in as admin, default")
+        expect(admin.get_by_role("button", name="Stop")).to_be_visible()
+        admin.locator("summary", has_text="Share").click()
+        admin.get_by_role("button", name="Make a link").click()
+        link = admin.get_by_label("Link", exact=True)
+        expect(link).to_be_focused()
+        assert serious_violations_of_both_schemes(admin, axe) == []
+        page = browser.new_context().new_page()
+        page.goto(link.input_value())
+        expect(page.locator(".answer")).to_contain_text("Waiting for the first samples.")
+        assert "key=" not in page.url
+        expect(page.locator("#who")).to_contain_text("Signed in as viewer, default")
+        for name in ("Stop", "Retire a", "Pause a", "Set budget", "Add tags or a note"):
+            expect(page.get_by_role("button", name=name)).to_have_count(0)
+        expect(page.locator("summary", has_text="Share")).to_be_hidden()
+        expect(page.get_by_role("heading", name="Samples")).to_have_count(0)
+        page.get_by_role("link", name="← Experiments").click()
+        expect(page.locator(".line")).to_have_count(1)
+        admin.get_by_role("button", name="Revoke").click()
+        expect(admin.locator(".shares li")).to_have_count(0)
+        page.get_by_role("button", name="sign out").click()
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        for one in (admin, page):
+            one.context.close()

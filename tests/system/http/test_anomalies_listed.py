@@ -1,0 +1,220 @@
+"""Batches that can hardly be right: absurd values are refused, copies are named, by the service."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from optimist_client import Experiment, FixError, Optimist
+from optimist_client.models import Report, Standing
+from tests.support.processes import Service, serving
+
+PAIRS = {
+    "metric": "conditional-vendi",
+    "dimension": 3,
+    "prompt_dimension": 2,
+    "kernel": {"sigma": 1.0, "features": 16},
+    "prompt_kernel": {"sigma": 1.0},
+}
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Path]]:
+    """A service whose log and Redis a test looks into, and its directory."""
+    directory = tmp_path_factory.mktemp("own")
+    with serving(directory, "--no-scoring") as running:
+        yield running, directory
+
+
+def rows(seed: int, size: int = 20) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((size, 8))
+
+
+def made(client: Optimist, name: str, reference: object = None, **config: object) -> Experiment:
+    """By Vendi without a reference, whose features have no known scale before there are samples."""
+    metric = {"metric": "vendi", "dimension": 8, "kernel": {"sigma": 2.0, "features": 32}} if reference is None else {}
+    known = {"reference": reference, "policy": "uniform", "batch_size": 20, "max_wait": 0.0, "stop": False}
+    return client.create_experiment(name, ["x", "y"], **{**known, **metric, **config})
+
+
+def append(service: Service, name: str, generator: str, key: str, batch: np.ndarray, **more: object) -> httpx.Response:
+    """A batch of features, with further arrays, that no pick asked for."""
+    body = {"features": batch.tolist(), **{name: np.asarray(array).tolist() for name, array in more.items()}}
+    url = f"{service.url}/v1/experiments/{name}/generators/{generator}/batches"
+    return httpx.post(url, json=body, headers={"idempotency-key": key})
+
+
+def standing(report: Report, generator: str) -> Standing:
+    return next(row for row in report.standings if row.generator == generator)
+
+
+def test_absurd_rows_after_sane_ones_are_refused_and_change_nothing(client: Optimist, name: str):
+    experiment = made(client, name, (np.zeros(8), np.eye(8)))
+    for seed in (1, 2):
+        experiment.ask(generators=["x"]).tell(rows(seed))
+    pick = experiment.ask(generators=["x"])
+    absurd = rows(3)
+    absurd[7, 2] = -1e30
+    with pytest.raises(FixError, match=r"features: row 7 holds a value of size 1e\+30, .*reference.*1 generator"):
+        pick.tell(absurd)
+    assert experiment.report().samples == 40
+    assert pick.tell(rows(3)).position == 3
+
+
+def test_odd_batches_are_logged_a_few_a_minute(own: tuple[Service, Path]):
+    service, _ = own
+    with Optimist(service.url) as client:
+        experiment = made(client, "odd")
+        for seed, factor in enumerate((*[1] * 12, 255, 1)):
+            reply = experiment.ask(generators=["y"]).tell(factor * rows(seed))
+            assert bool(reply.findings) == (factor > 1)
+        for number in range(12):
+            append(service, "odd", "y", f"{number}", rows(99))
+    lines = [line for line in service.log().splitlines() if "odd/y" in line]
+    assert "batch 13 of odd/y is about 2" in lines[0]
+    assert "times larger than its others: pixels 0–255 instead of 0–1?" in lines[0]
+    assert "batch 16 of odd/y repeats the batch at position 15" in lines[1]
+    assert len(lines) == 10, "a few a minute"
+
+
+def test_odd_batches_are_listed_newest_first(client: Optimist, service: Service, name: str):
+    experiment = made(client, name)
+    began = time.time()
+    for seed, factor in enumerate((*[1] * 12, 255)):
+        pick = experiment.ask(generators=["y"])
+        pick.tell(factor * rows(seed))
+    assert pick.tell(factor * rows(seed)).findings == []  # told again, it is still one anomaly
+    append(service, name, "y", "copy", rows(0))
+    copy, large = experiment.anomalies()
+    assert experiment.report().anomalies == [copy, large]
+    assert (copy.generator, copy.position, copy.pick, copy.samples) == ("y", 14, None, 20)
+    assert copy.findings == ["repeats the batch at position 1"]
+    assert (large.position, large.pick, large.samples, large.retracted) == (13, pick.number, 20, False)
+    assert large.findings[0].startswith("is about 2")
+    assert began - 60 < large.told <= copy.told < time.time() + 60
+    experiment.set_state("y", "retired")
+    assert experiment.anomalies() == []
+
+
+def test_of_two_generators_the_absurd_one_is_refused_though_it_came_first(
+    client: Optimist, service: Service, name: str
+):
+    made(client, name)
+    first = append(service, name, "x", "first", 1e29 * rows(1))
+    assert first.status_code == 200, "nothing was known yet"
+    assert append(service, name, "y", "sane", rows(2)).status_code == 200
+    refused = append(service, name, "x", "second", 1e29 * rows(3))
+    assert (refused.status_code, "lower median of 2 generators" in refused.json()["detail"]) == (422, True)
+    again = append(service, name, "x", "first", 1e29 * rows(1))
+    assert again.json() == {**first.json(), "duplicate": True}
+    assert append(service, name, "y", "sane too", rows(4)).status_code == 200
+
+
+def test_max_magnitude_raises_the_limit(client: Optimist, service: Service, name: str):
+    experiment = made(client, name, max_magnitude=1e12)
+    append(service, name, "x", "sane", rows(1))
+    assert append(service, name, "x", "large", 1e9 * rows(2)).status_code == 200
+    assert append(service, name, "x", "absurd", 1e15 * rows(3)).status_code == 422
+    assert experiment.info.config.max_magnitude == 1e12
+
+
+def test_a_decision_that_rests_on_copies_says_so(client: Optimist, name: str):
+    experiment = made(client, name, batch_size=10, policy="top-two", stop=True, seed=1)
+    shift = {"x": 1.0, "y": 8.0}
+    for pick in experiment.picks(max_samples=400):
+        # x ignores the seed of its picks.
+        seed = 5 if pick.generator == "x" else pick.seed
+        pick.tell(rows(seed, 10) * shift[pick.generator])
+    deadline = time.monotonic() + 60
+    while not (report := experiment.report()).decision.decided:
+        assert time.monotonic() < deadline, report
+        time.sleep(0.02)
+    copies = standing(report, "x").batches - 1
+    at = ", ".join(str(position) for position in range(2, min(copies, 3) + 2))
+    says = "1 batch repeats" if copies == 1 else f"{copies} batches repeat"
+    assert f"{says} earlier ones, as at position {at}" in standing(report, "x").warnings
+    assert not any("earlier" in warning for warning in standing(report, "y").warnings)
+    part = f"{100 * copies / (copies + 1):.0f} %"
+    warning = f"{part} of the batches of 'x' repeat earlier ones: the decision may rest on copies"
+    assert report.decision.warnings == (warning,)
+    assert f"Warning: {warning}." in str(report)
+    assert warning in report._repr_html_().replace("&#x27;", "'")
+
+
+def test_generators_that_agree_are_named(client: Optimist, name: str):
+    experiment = made(client, name)
+    for seed in (1, 2, 3):
+        for generator in ("x", "y"):
+            pick = experiment.ask(generators=[generator])
+            pick.tell(rows(seed), ids=[f"{generator}/{seed}/{row}" for row in range(20)])
+    report = experiment.report()
+    assert report.decision.warnings == ("'x' and 'y' are identical so far (3 of their batches agree): stop?",)
+    assert standing(report, "x").warnings[-1] == "identical to 'y' so far (3 batches agree): stop?"
+    assert standing(report, "y").warnings[-1] == "identical to 'x' so far (3 batches agree): stop?"
+
+
+def test_single_rows_may_repeat_now_and_then(client: Optimist, service: Service, name: str):
+    experiment = made(client, name)
+    for key, seed in enumerate((1, 2, 1, 2)):
+        append(service, name, "x", f"{key}", rows(seed, 1))
+    assert "earlier" not in " ".join(standing(experiment.report(), "x").warnings)
+    assert experiment.anomalies() == []
+    append(service, name, "x", "third", rows(1, 1))
+    assert [anomaly.position for anomaly in experiment.anomalies()] == [5, 4, 3]
+    assert "3 batches repeat earlier ones, as at position 3, 4, 5" in standing(experiment.report(), "x").warnings
+
+
+def test_copies_are_refused_where_the_experiment_says_so(client: Optimist, service: Service, name: str):
+    experiment = made(client, name, refuse_copies=True)
+    experiment.ask(generators=["x"]).tell(rows(1), ids=[f"{row}" for row in range(20)])
+    pick = experiment.ask(generators=["x"])
+    with pytest.raises(FixError, match="repeats the one at position 1"):
+        pick.tell(rows(1))
+    assert append(service, name, "x", "copy", rows(1)).status_code == 422
+    assert append(service, name, "y", "other", rows(1)).status_code == 200
+    assert pick.tell(rows(2)).position == 2
+    assert experiment.report().samples == 60
+
+
+def test_equal_answers_to_equal_prompts_are_lawful(client: Optimist, name: str):
+    experiment = client.create_experiment(
+        name, ["x"], prompts=["one", "two"], batch_size=1, max_wait=0.0, stop=False, refuse_copies=True, **PAIRS
+    )
+    embedded, told = {"one": [1.0, 0.0], "two": [0.0, 1.0]}, set()
+    for pick in experiment.picks(max_samples=12):
+        # Always the same answer to a prompt, as at temperature 0.
+        answer = np.full((1, 3), len(pick.prompts[0]) + float(pick.prompts[0] == "one"))
+        pick.tell(answer, prompts=[embedded[pick.prompts[0]]])
+        told.add(pick.prompts[0])
+    assert told == {"one", "two"}
+    assert "earlier" not in " ".join(experiment.report().standings[0].warnings)
+    while (pick := experiment.ask()).prompts != ["two"]:
+        pick.give_up()
+    with pytest.raises(FixError, match="refuses copies"):
+        pick.tell(np.full((1, 3), 4.0), prompts=[embedded["one"]])
+
+
+def test_what_is_known_goes_along_with_an_archive(client: Optimist, service: Service, name: str, tmp_path: Path):
+    experiment = made(client, name)
+    for seed, factor in enumerate((*[1.0] * 12, 255.0)):
+        append(service, name, "x", f"{seed}", factor * rows(seed))
+    append(service, name, "x", "copy", rows(0))
+    append(service, name, "y", "large", 255 * rows(90))
+    experiment.accept(generator="y", position=1, reason="they are so")
+    file = tmp_path / "x.optimist"
+    experiment.export(file)
+    copy = client.import_experiment(file, name=f"{name}-copy")
+    said = {"1 batch repeats earlier ones, as at position 14"}
+    assert copy.anomalies() == experiment.anomalies()
+    assert len(copy.anomalies()) == 2
+    (accepted,) = copy.report().acceptances
+    assert (accepted.generator, accepted.position, accepted.reason) == ("y", 1, "they are so")
+    for one in (experiment, copy):
+        assert standing(one.report(), "x").warnings[-2].startswith("batch 13 of x is about 2")
+        assert said <= set(standing(one.report(), "x").warnings)
+    assert append(service, f"{name}-copy", "y", "absurd", 1e8 * rows(5)).status_code == 422

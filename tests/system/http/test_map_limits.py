@@ -1,0 +1,112 @@
+"""Feature maps: how large a new experiment's may be. What a scorer keeps of them: test_scorer_command.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from optimist.archive.file import Archive, ArchiveWriter
+from optimist.store import running_url
+from optimist_client import tensors
+from tests.support.configs import on_wire
+from tests.support.processes import Service, serving
+
+RKE = {"name": "x", "generators": ["a"], "metric": "rke", "dimension": 10, "kernel": {"sigma": 1.0, "features": 100}}
+PAIRS = {**RKE, "metric": "conditional-vendi", "prompt_dimension": 5, "prompts": ["p"], "prompt_kernel": {"sigma": 1.0}}
+NYSTROM = {"name": "nystrom", "sigma": 1.0}
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(
+        tmp_path_factory.mktemp("limited"), "--no-scoring", environment={"OPTIMIST_MAX_MAP": "1000"}
+    ) as service:
+        yield service
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (RKE, None),
+        ({**RKE, "dimension": 11}, "kernel: expected a feature map of at most 1,000 numbers, got dimension × features"),
+        ({**RKE, "kernel": {"sigma": "median", "features": 101}}, "dimension × features = 1,010"),
+        ({**RKE, "kernel": {**NYSTROM, "features": 27}}, None),
+        ({**RKE, "kernel": {**NYSTROM, "features": 28}}, "(dimension + features) × features = 1,064"),
+        ({**RKE, "metric": "vendi", "dimension": 2000, "kernel": {"name": "cosine"}}, None),
+        ({**PAIRS, "kernel": {"sigma": 1.0, "features": 66}}, None),
+        (
+            {**PAIRS, "kernel": {"sigma": 1.0, "features": 67}},
+            "kernel and prompt_kernel: expected a feature map of at most 1,000 numbers, "
+            "got (dimension + prompt_dimension) × features = 1,005",
+        ),
+        ({"name": "x", "generators": ["a"], "metric": "is", "dimension": 2000}, None),
+    ],
+)
+def test_a_new_experiment_has_maps_of_a_limited_size(limited: Service, config: dict[str, Any], expected: str | None):
+    with httpx.Client(base_url=limited.url) as client:
+        reply = client.post("/v1/experiments", json=on_wire(**config))
+        if expected is None:
+            assert reply.status_code == 200, reply.text
+            client.delete("/v1/experiments/x").raise_for_status()
+        else:
+            assert reply.status_code == 422
+            assert expected in reply.json()["detail"]
+            assert client.get("/v1/experiments").json()["experiments"] == [], "nothing is left"
+
+
+def test_what_is_there_goes_on_under_a_smaller_limit_but_is_not_imported(
+    limited: Service, not_scoring: Service, tmp_path: Path
+):
+    httpx.post(f"{not_scoring.url}/v1/experiments", json=on_wire(**{**RKE, "dimension": 2000})).raise_for_status()
+    archive = httpx.get(f"{not_scoring.url}/v1/experiments/x/export").content
+    options = (f"--redis-url={running_url(not_scoring.directory)}", "--no-scoring")
+    with serving(tmp_path, *options, environment={"OPTIMIST_MAX_MAP": "1000"}) as service:
+        assert (
+            httpx.post(f"{service.url}/v1/experiments", json=on_wire(**{**RKE, "dimension": 2000})).status_code == 200
+        )
+        assert httpx.post(f"{service.url}/v1/experiments/x/picks").json()["picks"]
+        httpx.delete(f"{service.url}/v1/experiments/x").raise_for_status()
+    refused = httpx.post(f"{limited.url}/v1/import", content=archive, headers={"content-type": "application/zip"})
+    assert refused.status_code == 422
+    assert "at most 1,000 numbers" in refused.json()["detail"]
+    assert httpx.get(f"{limited.url}/v1/experiments").json()["experiments"] == []
+
+
+def test_landmarks_that_an_archive_brings_are_those_of_its_config(limited: Service):
+    """Else the limit would be none: a map is made of what is stored as fitted."""
+    config = {**RKE, "kernel": {**NYSTROM, "features": 20}}
+    httpx.post(f"{limited.url}/v1/experiments", json=on_wire(**config)).raise_for_status()
+    exported = httpx.get(f"{limited.url}/v1/experiments/x/export").content
+    httpx.delete(f"{limited.url}/v1/experiments/x").raise_for_status()
+    good = {"kernel.sigma": np.array([1.0]), "kernel.landmarks": np.ones((20, 10))}
+    for change, status in (
+        ({}, 200),
+        ({"kernel.landmarks": np.ones((40, 10))}, 422),
+        ({"kernel.sigma": np.ones(2)}, 422),
+        ({"prompt_kernel.sigma": np.ones(1)}, 422),
+    ):
+        reply = httpx.post(
+            f"{limited.url}/v1/import",
+            content=with_fitted(exported, tensors.encode({**good, **change})),
+            headers={"content-type": "application/zip"},
+        )
+        assert reply.status_code == status, reply.text
+        if status == 422:
+            assert "what the first samples fixed" in reply.json()["detail"]
+        else:
+            httpx.delete(f"{limited.url}/v1/experiments/x").raise_for_status()
+
+
+def with_fitted(exported: bytes, fitted: bytes) -> bytes:
+    contents, history = Archive(BytesIO(exported)).contents, Archive(BytesIO(exported)).history
+    file = BytesIO()
+    with ArchiveWriter(file) as writer:
+        writer.add_fitted(fitted, *contents.experiment.config.metrics)
+        writer.finish(contents, history)
+    return file.getvalue()

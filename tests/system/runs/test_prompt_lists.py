@@ -1,0 +1,163 @@
+"""Experiments whose prompts are a fixed list: the service scores as `Evaluation` does, and keeps doing so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from optimist import Evaluation
+from optimist_client import Experiment, Optimist, tensors
+from tests.support.configs import on_wire
+from tests.support.processes import Service
+
+PROMPTS = [f"p{place}" for place in range(6)]
+KERNEL = {"sigma": 1.5, "features": 24}
+RKE = {"metric": "rke", "dimension": 3, "kernel": KERNEL}
+PAIRS = {
+    "metric": "conditional-vendi",
+    "order": 2.0,
+    "dimension": 3,
+    "prompt_dimension": 6,
+    "kernel": KERNEL,
+    "prompt_kernel": {"sigma": 0.5},
+}
+SPREAD = {"dull": 0.2, "varied": 1.0}
+
+
+def made(prompts: list[str], generator: str, seed: int) -> dict[str, np.ndarray]:
+    places = [PROMPTS.index(prompt) for prompt in prompts]
+    centres = np.random.default_rng(0).standard_normal((6, 3))[places]
+    noise = np.random.default_rng(seed).standard_normal((len(prompts), 3))
+    return {"features": centres + SPREAD[generator] * noise, "prompts": np.eye(6)[places]}
+
+
+def batch_of(config: dict, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return arrays if config is PAIRS else {"features": arrays["features"]}
+
+
+def in_memory(config: dict) -> Evaluation:
+    settings = {name: value for name, value in config.items() if "dimension" not in name}
+    return Evaluation(
+        list(SPREAD), policy="uniform", rescore_growth=0.0, prompts=PROMPTS, prompts_are="list", **settings
+    )
+
+
+def append(service: Service, experiment: Experiment, generator: str, arrays: dict[str, np.ndarray]) -> None:
+    url = f"{service.url}/v1/experiments/{experiment.name}/generators/{generator}/batches"
+    headers = {"content-type": tensors.MEDIA_TYPE, "idempotency-key": f"{arrays['features'].sum()}"}
+    httpx.post(url, content=tensors.encode(arrays), headers=headers).raise_for_status()
+
+
+def same(experiment: Experiment, evaluation: Evaluation) -> None:
+    while not (report := experiment.report()).scored:
+        time.sleep(0.02)
+    standings = {row.generator: row for row in report.standings}
+    for name, estimate in evaluation.estimates().items():
+        assert estimate is not None
+        row = standings[name]
+        ends = (estimate.score, estimate.natural(estimate.lower), estimate.natural(estimate.upper))
+        assert (row.score, row.lower, row.upper) == ends, name
+
+
+@pytest.mark.parametrize("config", [RKE, PAIRS], ids=["rke", "conditional-vendi"])
+@pytest.mark.long
+def test_the_service_scores_as_in_memory_and_after_an_import(
+    service: Service, client: Optimist, name: str, tmp_path: Path, config: dict
+):
+    experiment = client.create_experiment(
+        name,
+        list(SPREAD),
+        prompts=PROMPTS,
+        prompts_are="list",
+        policy="uniform",
+        batch_size=4,
+        rescore_growth=0.0,
+        budget=144,
+        stop=False,
+        **config,
+    )
+    assert experiment.info.config.prompts_are == "list"
+    evaluation = in_memory(config)
+
+    def tell(picks: Iterator) -> None:
+        for pick in picks:
+            indices = pick.info.prompt_indices
+            assert [PROMPTS[index] for index in indices] == pick.prompts
+            if pick.number == 3:
+                continue  # given up: its prompts come again, out of order
+            arrays = batch_of(config, made(pick.prompts, pick.generator, pick.number))
+            pick.tell(arrays)
+            evaluation.tell(pick.generator, arrays, prompt_indices=indices)
+            if pick.number % 11 == 0:  # a batch without a pick: its prompts are not known
+                extra = batch_of(config, made(PROMPTS[:3], pick.generator, 100 + pick.number))
+                append(service, experiment, pick.generator, extra)
+                evaluation.tell(pick.generator, extra)
+            if pick.number == 20:
+                return
+
+    tell(experiment.picks())
+    same(experiment, evaluation)
+    experiment.export(tmp_path / "half.zip")
+    experiment = client.import_experiment(tmp_path / "half.zip", f"{name}-again")
+    tell(experiment.picks())
+    assert experiment.report().samples == 144
+    same(experiment, evaluation)
+
+
+def test_passes_have_every_prompt_once(client: Optimist, name: str):
+    experiment = client.create_experiment(
+        name, ["a"], prompts=PROMPTS, prompts_are="list", batch_size=5, budget=30, stop=False, **RKE
+    )
+    given: list[str] = []
+    for pick in experiment.picks():
+        given += pick.prompts
+        pick.tell(np.random.default_rng(pick.number).standard_normal((5, 3)))
+    assert [sorted(given[start : start + 6]) for start in range(0, 30, 6)] == 5 * [PROMPTS]
+
+
+def test_other_orders_keep_the_interval_and_the_order_of_a_sample(client: Optimist, name: str):
+    experiment = client.create_experiment(name, ["a"], prompts=PROMPTS, prompts_are="list", **{**PAIRS, "order": 1.0})
+    pick = experiment.ask()
+    assert pick is not None
+    assert pick.info.prompt_indices is None
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({**RKE, "prompts_are": "list"}, "found no prompts"),
+        ({**RKE, "prompts_are": "list", "prompts": PROMPTS, "bound": "theorem", "policy": "ucb"}, "bound 'influence'"),
+        ({**RKE, "prompts_are": "population", "prompts": PROMPTS}, "'sample' or 'list'"),
+        (
+            {"metric": {"name": "is", "dimension": 3}, "prompts_are": "list", "prompts": PROMPTS},
+            "does not take prompts",
+        ),
+    ],
+)
+def test_a_list_that_means_nothing_is_refused(service: Service, name: str, config: dict, expected: str):
+    body = on_wire(name=name, generators=["a"], **config)
+    refused = httpx.post(f"{service.url}/v1/experiments", json=body)
+    assert refused.status_code == 422
+    assert expected in refused.json()["detail"]
+
+
+def test_an_evaluation_refuses_what_means_nothing():
+    kernel = {"metric": "rke", "kernel": KERNEL}
+    with pytest.raises(ValueError, match="found no prompts"):
+        Evaluation(["a"], prompts_are="list", **kernel)
+    with pytest.raises(ValueError, match="'sample' or 'list'"):
+        Evaluation(["a"], prompts_are="lists", prompts=PROMPTS, **kernel)
+    with pytest.raises(ValueError, match="only with prompts_are='list'"):
+        Evaluation(["a"], **kernel).tell("a", np.ones((2, 3)), prompt_indices=[0, 1])
+    listed = Evaluation(["a"], prompts=PROMPTS, prompts_are="list", **kernel)
+    wrongs: list[Any] = [[0], [0, 6], [0, -1], [0.0, 1.0]]
+    for wrong in wrongs:
+        with pytest.raises(ValueError, match="whole numbers from 0 to 5"):
+            listed.tell("a", np.ones((2, 3)), prompt_indices=wrong)
+    assert listed.told == 0

@@ -1,0 +1,174 @@
+"""A metric that the project does not know goes through all of it: registered here alone, named nowhere else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from toy_metric import ColumnMean
+
+from optimist import Evaluation, score, simulate
+from optimist_client import ConflictError, Experiment, Optimist
+from tests.support.places import ROOT
+from tests.support.processes import Service, serving
+
+BROUGHT = ROOT / "tests" / "support" / "brought"
+MEANS = {"low": -3.0, "middle": -2.0, "high": 0.5}
+ENVIRONMENT = {"OPTIMIST_METRICS": "toy_metric", "PYTHONPATH": ":".join(sys.path)}
+
+
+def rows(generator: str, size: int, seed: int) -> np.ndarray:
+    """Four columns, of which the last is around the generator's mean."""
+    found = np.random.default_rng(seed).standard_normal((size, 4))
+    found[:, 3] += MEANS[generator]
+    return found
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("toy"), environment=ENVIRONMENT) as running:
+        yield running
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[Optimist]:
+    with Optimist(service.url) as connected:
+        yield connected
+
+
+def test_in_memory():
+    metric = ColumnMean(column=3)
+    batch = rows("low", 50, 0)
+    estimate = score(batch, metric)
+    assert estimate.score == pytest.approx(batch[:, 3].mean())
+    assert estimate.lower < estimate.score < estimate.upper
+    with pytest.raises(ValueError, match="scores of 'column-mean' may be 0 or negative"):
+        Evaluation(list(MEANS), metric=metric, tolerance="1%")
+    evaluation = Evaluation(list(MEANS), metric=metric)
+    for step in range(60):
+        name = evaluation.ask()
+        evaluation.tell(name, rows(name, 5, step))
+    assert evaluation.decision().best == "low"
+
+
+def test_saved_and_loaded(tmp_path: Path):
+    """What its statistic declares as its state is all that a saved evaluation needs."""
+    evaluation = Evaluation(list(MEANS), metric=ColumnMean(column=3))
+    for step in range(8):
+        name = evaluation.ask()
+        evaluation.tell(name, rows(name, 5, step))
+    evaluation.save(tmp_path / "saved")
+    loaded = Evaluation.load(tmp_path / "saved")
+    assert loaded.estimates() == evaluation.estimates()
+    for step in range(8, 20):
+        name = evaluation.ask()
+        assert loaded.ask() == name
+        for one in (evaluation, loaded):
+            one.tell(name, rows(name, 5, step))
+    assert loaded.estimates() == evaluation.estimates()
+
+
+def test_on_files(tmp_path: Path):
+    for name in ("low", "high"):
+        np.save(tmp_path / f"{name}.npy", rows(name, 60, 0))
+    command = [sys.executable, "-m", "optimist.cli", "score", "low.npy", "high.npy", "--json"]
+    done = subprocess.run(
+        [*command, "--metric=column-mean:column=3"], env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    found = {row["name"]: row["score"] for row in json.loads(done.stdout)}
+    assert found == pytest.approx({name: rows(name, 60, 0)[:, 3].mean() for name in ("low", "high")})
+
+
+def test_in_the_service_as_in_memory(client: Optimist):
+    names, metric = list(MEANS), ColumnMean(dimension=4, column=3)
+    experiment = client.create_experiment("toy", names, metric=metric, policy="ucb", rescore_growth=0.0, budget=200)
+    assert client.create_experiment("toy", names, metric=metric, policy="ucb", rescore_growth=0.0, budget=200)
+    with pytest.raises(ConflictError):
+        client.create_experiment("toy", names, metric=ColumnMean(dimension=4), policy="ucb", budget=200)
+    assert client.experiment("toy").info.config.metric == metric
+    first = experiment.report()
+    assert (first.metric, first.title, first.scale) == ("column-mean", "Column mean", "linear")
+    assert first.lower_is_better
+    assert first.offers == []
+    evaluation = Evaluation(names, metric=metric, policy="ucb", rescore_growth=0.0)
+    for pick in experiment.picks(worker="one"):
+        assert pick.generator == evaluation.ask()
+        batch = rows(pick.generator, pick.size, pick.seed)
+        evaluation.tell(pick.generator, batch)
+        pick.tell(batch)
+    report = settled(experiment)
+    assert report.ranking[0].generator == report.decision.best == "low"
+    assert report.ranking[0].score is not None
+    assert report.ranking[0].score < -2.0  # no floor cuts it off
+    assert "Column mean" in str(report)
+    for row in report.standings:
+        found = evaluation.estimates()[row.generator]
+        assert found is not None
+        assert (row.score, row.lower, row.upper) == pytest.approx((found.value, found.lower, found.upper))
+
+
+def settled(experiment: Experiment):
+    while not (report := experiment.report()).scored:
+        pass
+    return report
+
+
+def test_over_http(service: Service):
+    def post(**changes: object) -> httpx.Response:
+        config = {
+            "name": "http",
+            "generators": ["a", "b"],
+            "metric": {"name": "column-mean", "dimension": 4},
+            **changes,
+        }
+        return httpx.post(f"{service.url}/v1/experiments", json={**config, **changes})
+
+    refused = post(tolerance="1%")
+    assert refused.status_code == 422
+    assert "scores of 'column-mean' may be 0 or negative" in refused.text
+    assert post().json()["config"]["metric"] == {"name": "column-mean", "dimension": 4, "column": 0}
+    for change, expected in (
+        ({"metric": {"name": "column-mean"}}, "needs dimension"),
+        ({"metric": {"name": "column-mean", "dimension": 4, "row": 1}}, "row"),
+        ({"metric": {"name": "row-mean"}}, "unknown metric 'row-mean': expected one of fid"),
+        ({"dimension": 4}, "dimension: expected in the metric, an object such as"),
+        ({"bound": "theorem", "policy": "ucb"}, "has the bounds influence"),
+    ):
+        reply = post(**change)
+        assert reply.status_code == 422
+        assert expected in reply.json()["detail"]
+
+
+def test_simulated():
+    sources = {name: rows(name, 400, place) for place, name in enumerate(MEANS)}
+    result = simulate(sources, metric=ColumnMean(column=3), policies=["ucb", "uniform"], rounds=20, trials=2)
+    assert list(result.judge.best) == ["low"]
+    assert "Column mean of 3 generators" in str(result)
+
+
+def test_no_line_of_the_project_names_it():
+    roots = [ROOT / "service", ROOT / "clients"]
+    named = [file for root in roots for file in root.rglob("*.py") if "column-mean" in file.read_text()]
+    assert not named
+    lines = [line for name in ("toy_metric.py", "toy_score.py") for line in (BROUGHT / name).read_text().splitlines()]
+    assert len([line for line in lines if line]) <= 60
+
+
+def test_the_api_takes_it_without_torch():
+    code = "import sys, toy_metric, optimist.api.app; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT).returncode == 0
+
+
+def test_a_module_that_is_not_there_stops_the_service():
+    command = [sys.executable, "-m", "optimist.cli", "serve", "--port=0"]
+    environment = {**ENVIRONMENT, "OPTIMIST_METRICS": "no_such_metrics"}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert ended.stderr == "OPTIMIST_METRICS: cannot import 'no_such_metrics': No module named 'no_such_metrics'\n"
