@@ -123,7 +123,7 @@ class ScoreJob:
         else:
             if cached.seq < max(newest, cached.reaches):
                 raise LogGap(f"log of generator {task.ordinal} in {task.name!r} ends before {newest}")
-        if task.wants_modes and not cached.is_empty:
+        if task.is_wanted and not cached.is_empty:
             await self._put_modes(cached)
 
     async def _read_log(self, cached: CachedStatistic) -> list[LogEntry]:
@@ -176,7 +176,7 @@ class ScoreJob:
 
     async def _put_modes(self, cached: CachedStatistic) -> None:
         task = self._task
-        task.wants_modes = False
+        task.is_wanted = False
         generator = (await self._store.state(task.name)).generators[task.ordinal].name
         made, task.modes_seconds = await self._in_thread(timed, cached.modes, generator)
         parts = [ChainedExtent(task.ordinal, cached.seq, cached.estimator.samples, cached.chain)]

@@ -244,7 +244,7 @@ class Scorer:
         claim = await self._store.claim(*task.place, self._owner, CLAIM, task.label)
         if claim is None:
             task.release()
-            task.forget_wish()
+            task.is_wanted = False
             return
         TAKEOVERS.inc(claim.taken_over)
         task.token = claim.token

@@ -60,6 +60,8 @@ class ScoringTask(Generic[At]):
     experiment: ScoredExperiment | None = field(default=None, kw_only=True)
     bytes: int = field(default=0, kw_only=True)
     """Memory of what `evict` drops."""
+    is_wanted: bool = field(default=False, kw_only=True)
+    """Whether somebody waits for what it makes beside estimates: the modes of a generator, a mixture, or a table."""
 
     @property
     def place(self) -> tuple[str, At]:
@@ -87,25 +89,25 @@ class ScoringTask(Generic[At]):
         """Drop what is in memory. It is computed again from snapshots and logs, bit for bit, when it is needed."""
         self.bytes = 0
 
+    def forget(self) -> None:
+        """Forget everything derived under the claim."""
+        self.evict()
+
     def start(self, experiment: ScoredExperiment) -> None:
         """Start again from snapshots, with this experiment; keep the claim."""
-        self.evict()
+        self.forget()
         self.experiment = experiment
 
     def release(self) -> None:
         """Forget the claim, and everything derived under it."""
-        self.evict()
+        self.forget()
         self.token, self.experiment = "", None
-
-    def forget_wish(self) -> None:
-        """Leave to another scorer what somebody waits for. A plain task has nothing of the kind."""
 
 
 @dataclass(slots=True, eq=False)
 class GeneratorTask(ScoringTask[int]):
     """One generator by one metric."""
 
-    wants_modes: bool = field(default=False, kw_only=True)
     due: int = field(default=0, kw_only=True)
     """The newest known log position at which an estimate is due; 0: none."""
     samples: int = field(default=0, kw_only=True)
@@ -129,41 +131,29 @@ class GeneratorTask(ScoringTask[int]):
     @property
     def expected_seconds(self) -> float:
         """Seconds of the estimate, and of the modes if they are wanted."""
-        return (self.seconds or 0.0) + (self.modes_seconds if self.wants_modes else 0.0)
+        return (self.seconds or 0.0) + (self.modes_seconds if self.is_wanted else 0.0)
 
     def evict(self) -> None:
         self.cached, self.bytes = None, 0
 
-    def start(self, experiment: ScoredExperiment) -> None:
-        """Start again from the snapshot, with this experiment; keep the claim."""
+    def forget(self) -> None:
         self.evict()
-        self.experiment, self.published, self.room = experiment, 0, LONGEST_TAIL
+        self.published, self.room = 0, LONGEST_TAIL
 
     def release(self) -> None:
-        """Forget the claim, and everything derived under it."""
-        self.evict()
-        self.token, self.experiment, self.published, self.room, self.due = "", None, 0, LONGEST_TAIL, 0
-
-    def forget_wish(self) -> None:
-        """Leave the modes to another scorer."""
-        self.wants_modes = False
+        ScoringTask.release(self)
+        self.due = 0
 
 
 @dataclass(slots=True, eq=False)
 class CombinedTask(ScoringTask[At]):
     """Something that is made of the statistics of all generators together."""
 
-    is_wanted: bool = field(default=False, kw_only=True)
-    """Whether somebody waits for it."""
     copies: dict[int, CachedStatistic] = field(default_factory=dict, kw_only=True)
     """Statistics of generators that this scorer does not hold, to be read only, by ordinal."""
 
     def evict(self) -> None:
         self.copies, self.bytes = {}, 0
-
-    def forget_wish(self) -> None:
-        """Leave it to another scorer."""
-        self.is_wanted = False
 
 
 @dataclass(slots=True, eq=False)
@@ -199,12 +189,6 @@ class RouteTask(CombinedTask[Literal["routes"]]):
         """Whether the last model is old enough for another one."""
         return time.monotonic() >= self.published + PUBLISH_EVERY
 
-    def start(self, experiment: ScoredExperiment) -> None:
-        """Start again, with this experiment; keep the claim."""
+    def forget(self) -> None:
         self.evict()
-        self.experiment, self.left_out = experiment, frozenset()
-
-    def release(self) -> None:
-        """Forget the claim, and everything derived under it."""
-        self.evict()
-        self.token, self.experiment, self.left_out = "", None, frozenset()
+        self.left_out = frozenset()

@@ -134,15 +134,12 @@ class ScoringTasks(dict[Key, GeneratorTask]):
     def hear(self, announcement: Announcement) -> Sequence[ScoringTask[Any]]:
         """The tasks that an announcement gives work to, that of the metric that decides first."""
         name, wanted = announcement.experiment, announcement.wanted
-        if wanted is not None and wanted.generator is not None:
-            task = self.known(name, wanted.generator, wanted.label)
-            task.wants_modes = True
-            return [task]
         if wanted is not None:
-            is_mixture = claimed_for(wanted) == MIXTURE
-            combined = self._mixture(name, wanted.label) if is_mixture else self._routes(name, wanted.label)
-            combined.is_wanted = True
-            return [combined]
+            of = claimed_for(wanted)
+            combined = self._mixture if of == MIXTURE else self._routes
+            task = self.known(name, of, wanted.label) if isinstance(of, int) else combined(name, wanted.label)
+            task.is_wanted = True
+            return [task]
         # Estimates are due by all metrics.
         found = [self.known(name, announcement.generator, label) for label in self.labels.get(name, ())]
         for task in found:
