@@ -1,7 +1,7 @@
 """How right the intervals of what routing gains are, on problems whose expected scores are known.
 
     python benchmarks/routing_gain.py [--repeats 40]
-    python benchmarks/routing_gain.py --adaptive [--repeats 60] [--logs 500 2,000]
+    python benchmarks/routing_gain.py --adaptive [--repeats 60] [--logs 500 2,000] [--prompts prompts.npz]
 
 z = (gain − true gain)/error; the true gain is that of the same routes on the same prompts, over the single generator
 that the gain is compared with. The last columns are about the generator that is truly the best single one: how often
@@ -10,7 +10,7 @@ that is the one named, how often the interval (`lower` to `upper`) holds the gai
 --adaptive: logs as the service writes them. `optimistic` is played, with its floor of 0.02, and records the probability
 with which it chose; the first prompts, which it gives in turn, have none. The same log is read after 500, 2,000 and
 5,000 prompts, and once as the service keeps it: 2,000 of 5,000 prompts. With --logs only these are read, and no more
-prompts are played than they need.
+prompts are played than they need. --prompts: a file that `routing_problems.py` makes; its problems have at most 3,609.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +29,27 @@ from optimist.policies.routing import RoutePolicy
 from optimist.routing_gain.gain import RouteGain, route_gain
 from optimist.routing_gain.outcomes import ScoredPrompts
 from optimist.simulation.routing import RoutingProblem, play
-from routing_problems import kinds, smooth
+from routing_problems import collections, kinds, rewards, smooth, texts
 
-PROBLEMS: dict[str, Callable[[int, int], RoutingProblem]] = {
+Maker = Callable[[int, int], RoutingProblem]
+"""A problem of a seed, of so many prompts."""
+PROBLEMS: dict[str, Maker] = {
     "linear": lambda seed, n: smooth("linear", seed, n),
     "rugged": lambda seed, n: smooth("rugged", seed, n),
     "kinds of task": lambda seed, n: kinds(seed, n),
     "one is best": lambda seed, n: kinds(seed, n, one_is_best=True),
 }
+
+
+def of_prompts(file: Path) -> dict[str, Maker]:
+    """The problems of real prompts in a file."""
+    return {
+        "text": lambda seed, n: texts(file, 5, seed, n),
+        "collections": lambda seed, n: collections(file, seed, n),
+        "rewards": lambda seed, n: rewards(file, 0.0, seed, n),
+    }
+
+
 LOGS = {"500": (500, 500), "2,000": (2000, 2000), "5,000": (5000, 5000), "2,000 of 5,000": (5000, 2000)}
 """Prompts played and prompts kept, by what the table calls them."""
 
@@ -137,13 +151,15 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=40)
     parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--logs", nargs="*", default=list(LOGS), choices=list(LOGS))
-    parser.add_argument("--problems", nargs="*", default=list(PROBLEMS), choices=list(PROBLEMS))
+    parser.add_argument("--prompts", type=Path, help="as `routing_problems.py` writes them")
+    parser.add_argument("--problems", nargs="*", help="only these")
     asked = parser.parse_args()
+    known = PROBLEMS | ({} if asked.prompts is None else of_prompts(asked.prompts))
     heads = ("gain", "true", "spread", "error", "rms z", "covers", "repeats", "nothing to gain", "by the model")
     heads = (*heads, "best is named", "interval holds", "gain is said")
     table = Table("problem", "log" if asked.adaptive else "scores of", "prompts", *heads)
-    for name in asked.problems:
-        made = PROBLEMS[name]
+    for name in asked.problems or known:
+        made = known[name]
         if asked.adaptive:
             longest = max(LOGS[label][0] for label in asked.logs)
             runs = [

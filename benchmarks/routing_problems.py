@@ -193,13 +193,14 @@ def collections(file: Path, seed: int, prompts: int = 2600, models: int = 5) -> 
     return RoutingProblem("collections", known["contexts"][chosen].astype(np.float64), scores, expected)
 
 
-def rewards(file: Path, less: float = 0.0) -> RoutingProblem:
-    """Three language models' answers to real prompts; less: times the cost, whose largest mean is 1."""
+def rewards(file: Path, less: float = 0.0, seed: int = 0, prompts: int | None = None) -> RoutingProblem:
+    """Three language models' answers to real prompts, all or so many of them; less: times the cost, whose largest mean
+    is 1."""
     known = np.load(file)
     worth = known["rewards"] - less * known["costs"] / known["costs"].mean(0).max()
-    return RoutingProblem(
-        "rewards" + (" less cost" if less else ""), known["contexts"].astype(np.float64), worth, worth
-    )
+    name, contexts = "rewards" + (" less cost" if less else ""), known["contexts"].astype(np.float64)
+    some = slice(None) if prompts is None else np.random.default_rng(seed).permutation(len(contexts))[:prompts]
+    return RoutingProblem(name, contexts[some], worth[some], worth[some])
 
 
 def problems(

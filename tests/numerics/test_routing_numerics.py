@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from optimist.numerics.routing.features import REACH, Components, ContextMap, median_distance
 from optimist.numerics.routing.model import best_chances, normal_below
 from optimist.numerics.routing.ridge import (
+    MEAN_RIDGES,
     RIDGES,
     SHARED_RIDGES,
-    WITHOUT_COMPONENTS,
     KernelRidge,
     Published,
     Regressions,
     Sums,
+    common_mean,
+    forms_of,
     prior_variances,
 )
 from optimist.policies.mixture_policy import drawn
@@ -138,10 +140,13 @@ def test_prior_variances_are_those_of_the_normal_law_of_all_scores(linear: int):
     found = prior_variances([each.centred for each in moments], counts, linear)
     left, values = without_means(rows, scores)
     logs, owns, shareds = [], [], []
-    for form in (np.ones(7), np.where(np.arange(7) < 3, WITHOUT_COMPONENTS, 1.0))[: 2 if linear else 1]:
+    forms = forms_of(7, linear)
+    assert len(forms) == (3 if linear else 1)
+    for form in forms:
         for ridge in RIDGES:
             for of_all in SHARED_RIDGES:
-                matrix = covariance(left, form / ridge, form / of_all)
+                kept = np.where(form == 1.0, form, 0.0)
+                matrix = covariance(left, kept / ridge, kept / of_all)
                 quadratic = values @ np.linalg.solve(matrix, values)
                 logs.append(-0.5 * (np.linalg.slogdet(matrix)[1] + len(values) * np.log(quadratic)))
                 owns.append(form / ridge)
@@ -153,20 +158,78 @@ def test_prior_variances_are_those_of_the_normal_law_of_all_scores(linear: int):
 
 
 def test_weights_and_widths_are_those_of_the_normal_law_of_all_scores():
+    """Each mean counts as further samples at the mean of all contexts, which is a prior of it there."""
     rows, scores = of_rows(4)
     moments = [Sums.from_rows(each, score) for each, score in zip(rows, scores, strict=True)]
     counts = np.array([float(len(each)) for each in rows])
     found = Regressions.from_moments(moments, linear=3)
     own, shared = prior_variances([each.centred for each in moments], counts, 3)
-    left, values = without_means(rows, scores)
-    explained = np.linalg.solve(covariance(left, own, shared), values)
-    ends = np.cumsum([len(each) for each in left])
-    for place, each in enumerate(left):
+    ridges = found.samples - counts
+    assert (ridges > 0.0).all()
+    common = np.array(
+        [(total * mean - score.sum()) / ridge for total, mean, score, ridge in zip(
+            found.samples, found.means, scores, ridges, strict=True
+        )]
+    )
+    np.testing.assert_allclose(common, common[0], rtol=1e-9)
+    centred = [each - np.concatenate(rows).mean(0) for each in rows]
+    levels = np.zeros((int(counts.sum()), int(counts.sum())))
+    ends = np.cumsum(counts).astype(int)
+    for end, count, ridge in zip(ends, counts.astype(int), ridges, strict=True):
+        levels[end - count : end, end - count : end] = 1.0 / ridge
+    explained = np.linalg.solve(covariance(centred, own, shared) + levels, np.concatenate(scores) - common[0])
+    for place, each in enumerate(centred):
         mine = explained[ends[place] - len(each) : ends[place]]
-        expected = shared * (np.concatenate(left).T @ explained) + own * (each.T @ mine)
-        np.testing.assert_allclose(found.weights[place], expected, rtol=1e-8, atol=1e-10)
-        posterior = np.linalg.inv(np.diag(1.0 / own) + each.T @ each)
-        np.testing.assert_allclose(found.factors[place].T @ found.factors[place], posterior, rtol=1e-8, atol=1e-10)
+        weights = shared * (np.concatenate(centred).T @ explained) + own * (each.T @ mine)
+        np.testing.assert_allclose(found.weights[place], weights, rtol=1e-8, atol=1e-10)
+        means, widths = found.predict(rows[0])
+        level = common[0] + mine.sum() / ridges[place]
+        np.testing.assert_allclose(means[:, place], level + centred[0] @ weights, rtol=1e-8)
+        with_one = np.concatenate([np.ones((len(each), 1)), each], axis=1)
+        posterior = np.linalg.inv(np.diag([ridges[place], *(1.0 / own)]) + with_one.T @ with_one)
+        asked = np.concatenate([np.ones((len(rows[0]), 1)), centred[0]], axis=1)
+        expected = found.noise[place] * np.sqrt(np.einsum("nr,rs,ns->n", asked, posterior, asked))
+        np.testing.assert_allclose(widths[:, place], expected, rtol=1e-8)
+
+
+def test_the_spread_of_means_is_that_of_the_normal_law_of_their_estimates():
+    rng = np.random.default_rng(1)
+    values, errors, noise = rng.standard_normal(4), np.array([0.1, 0.5, 0.3, 1.0]), np.array([1.0, 2.0, 1.5, 1.0])
+    scale = np.square(noise).mean()
+    basis = np.linalg.svd(np.eye(4) - 0.25)[0][:, :3]
+    logs = []
+    for ridge in MEAN_RIDGES:
+        left = basis.T @ np.diag(np.square(errors) + scale / ridge) @ basis
+        logs.append(-0.5 * (np.linalg.slogdet(left)[1] + basis.T @ values @ np.linalg.solve(left, basis.T @ values)))
+    weights = np.exp(np.array(logs) - max(logs))
+    spread = np.sqrt(scale / np.exp(weights @ np.log(MEAN_RIDGES) / weights.sum()))
+    parts = 1.0 / (np.square(errors) + spread**2)
+    assert common_mean(values, errors, noise) == pytest.approx((parts @ values / parts.sum(), spread))
+
+
+def test_a_few_failures_do_not_keep_a_generator_from_all_prompts_unless_means_do_differ():
+    rng = np.random.default_rng(2)
+    phi = ContextMap.drawn(4, 16, 2.0)(rng.standard_normal((500, 4)))
+
+    def of_newcomer(means: tuple[float, ...]) -> float:
+        told = [
+            Sums.from_rows(phi[100 * place : 100 * (place + 1)], (rng.random(100) < mean).astype(np.float64))
+            for place, mean in enumerate(means)
+        ]
+        found = Regressions.from_moments([*told, Sums.from_rows(phi[400:403], np.zeros(3))])
+        return float(found.predict(phi)[0][:, -1].mean())
+
+    assert of_newcomer((0.5, 0.5, 0.5, 0.5)) > 0.35
+    assert of_newcomer((0.95, 0.05, 0.95, 0.05)) < 0.2
+
+
+def test_means_far_apart_for_their_noise_and_scores_without_noise_are_kept():
+    phi = ContextMap.drawn(4, 16, 2.0)(np.random.default_rng(3).standard_normal((60, 4)))
+    for size in (1e-9, 1e6):
+        told = [Sums.from_rows(phi[20 * place :][:20], np.full(20, size * place)) for place in range(3)]
+        means, widths = Regressions.from_moments(told).predict(phi)
+        np.testing.assert_allclose(means, np.broadcast_to(size * np.arange(3.0), means.shape), atol=2e-3 * size)
+        assert np.isfinite(widths).all()
 
 
 def test_the_ridge_of_what_a_generator_is_better_at_is_found_though_all_share_much():

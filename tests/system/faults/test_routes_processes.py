@@ -160,10 +160,10 @@ class Workers:
         self.picks += picks
         return picks
 
-    async def work(self, name: str) -> None:
+    async def work(self, name: str, pause: float) -> None:
         numbers = itertools.count()
         while not self.are_done:
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(pause)
             for pick in await self.ask(f"{name}-{next(numbers)}"):
                 await self.tell(pick)
 
@@ -180,8 +180,9 @@ class Workers:
         return sum(map(len, self.ledger.values()))
 
 
+@pytest.mark.parametrize("count", [4, 16])
 async def test_whoever_is_killed_every_reward_counts_once_and_asks_go_on_by_the_last_model(
-    make, server: EmbeddedRedis, redis: Redis, tmp_path: Path
+    make, server: EmbeddedRedis, redis: Redis, tmp_path: Path, count: int
 ):
     made: Made = await make("other", generators=1, **ROUTES)  # for its config
     options = ["--no-scoring", f"--redis-url={server.url}"]
@@ -191,11 +192,12 @@ async def test_whoever_is_killed_every_reward_counts_once_and_asks_go_on_by_the_
         async with Workers([one, two]) as workers:
             created = await workers.post("/v1/experiments", wanted.model_dump(mode="json", exclude_unset=True))
             made = Made(made.store, type(made.experiment).model_validate(created))
-            tasks = [asyncio.create_task(workers.work(f"worker-{number}")) for number in range(4)]
+            # So many asks in all, however many workers there are.
+            tasks = [asyncio.create_task(workers.work(f"worker-{number}", count / 40.0)) for number in range(count)]
 
-            async def more(count: int) -> bool:
+            async def more(told: int) -> bool:
                 assert not any(task.done() for task in tasks), [task for task in tasks if task.done()]
-                return workers.told >= count
+                return workers.told >= told
 
             async with watched(made) as published:
                 with scorer(server.url, tmp_path) as first, scorer(server.url, tmp_path) as second:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optimist.numerics.routing.features import Floats
 from optimist_client.errors import FixError
@@ -84,13 +85,50 @@ class Sums:
         return self.gram - outer, self.cross - self.mean * self.total, squares
 
 
-RIDGES: Floats = np.array([0.1, 0.4, 1.5, 6.0, 25.0])
+@dataclass(frozen=True, eq=False)
+class Located:
+    """Sums of features and scores about their own means."""
+
+    samples: float
+    mean: float
+    """Mean score."""
+    centre: Floats
+    """Mean φ (r,)."""
+    gram: Floats
+    """Σ φφᵀ (r, r) of φ minus its mean."""
+    cross: Floats
+    """Σ sφ (r,), both minus their means."""
+    squares: float
+    """Σ s² of s minus its mean."""
+
+    @classmethod
+    def from_sums(cls, sums: Sums) -> Located:
+        return cls(float(sums.samples), sums.mean, sums.centre, *sums.centred)
+
+    def joined(self, samples: float, centre: Floats, mean: float) -> Located:
+        """With so many further samples, all at this φ and of this score."""
+        part = samples / (self.samples + samples)
+        away, above = centre - self.centre, mean - self.mean
+        return Located(
+            self.samples + samples,
+            self.mean + part * above,
+            self.centre + part * away,
+            self.gram + part * self.samples * np.outer(away, away),
+            self.cross + part * self.samples * above * away,
+            self.squares + part * self.samples * above * above,
+        )
+
+
+RIDGES: Floats = np.array([0.1, 0.4, 1.5, 6.0])
 """Ridges κ of θ that are weighed by their likelihood. σ²/κ is the prior variance of what a generator scores on a prompt
 beyond its mean and what all share. Larger ones are left out: few samples like them best, which ends all learning."""
 SHARED_RIDGES: Floats = np.array([0.1, 1.3, 17.0, 230.0, 3000.0])
 """Ridges of u, which all generators share."""
-WITHOUT_COMPONENTS = 1e-6
-"""Prior variance of the weights of principal components, beside 1 for features, where scores are not linear in them."""
+MEAN_RIDGES: Floats = np.geomspace(0.01, 1000.0, 6)
+"""Samples that the mean of all generators may count as, beside a generator's own."""
+LEFT_OUT = 1e-6
+"""Prior variance, beside 1 of the others, of the weights of principal components where scores are not linear in them,
+and of features where they are."""
 SMALLEST_BLOCK = 32
 """Rows up to which a triangular matrix is inverted at once."""
 FEWEST = 3
@@ -172,37 +210,53 @@ class Regressions:
 
         linear: how many of the first columns are principal components.
         """
-        parts = [each.centred for each in moments]
         counts = np.array([float(each.samples) for each in moments])
-        own, shared = prior_variances(parts, counts, linear)
+        own, shared = prior_variances([each.centred for each in moments], counts, linear)
+        alone = cls._of_known_priors([Located.from_sums(each) for each in moments], own, shared)
+        if len(moments) == 1:
+            return alone
+        # Differences of means that may be chance must not outweigh what the context says, nor keep a generator of few
+        # samples from all prompts.
+        centre = np.sum([each.total for each in moments], axis=0) / counts.sum()
+        values, errors = (each[0] for each in alone.predict(centre[None]))
+        common, spread = common_mean(values, errors, alone.noise)
+        located = [
+            Located.from_sums(each).joined(noise**2 / spread**2, centre, common)
+            for each, noise in zip(moments, alone.noise.tolist(), strict=True)
+        ]
+        return replace(cls._of_known_priors(located, own, shared), noise=alone.noise)
+
+    @classmethod
+    def _of_known_priors(cls, located: Sequence[Located], own: Floats, shared: Floats) -> Regressions:
+        """The regressions by these prior variances of θ and u by column, in units of the noise."""
+        counts = np.array([each.samples for each in located])
         root = np.sqrt(own)
-        grams = [root[:, None] * gram * root for gram, _, _ in parts]
-        crosses = [root * cross for _, cross, _ in parts]
+        grams = [root[:, None] * each.gram * root for each in located]
+        crosses = [root * each.cross for each in located]
         halves = [_inverse_factor(gram, 1.0) for gram in grams]
         # P = (I + A)⁻¹ of each generator.
         inverses = [half.T @ half for half in halves]
         pulls = np.sum([inverse @ cross for inverse, cross in zip(inverses, crosses, strict=True)], axis=0)
-        taken = len(parts) * np.eye(len(root)) - np.sum(inverses, axis=0)
+        taken = len(located) * np.eye(len(root)) - np.sum(inverses, axis=0)
         u = np.linalg.solve(np.diag(own / shared) + taken, pulls)
         weights, noises, degrees = [], [], []
-        for (gram, cross, squares), inverse, scaled, pull, n in zip(
-            parts, inverses, grams, crosses, counts.tolist(), strict=True
-        ):
+        for each, inverse, scaled, pull in zip(located, inverses, grams, crosses, strict=True):
             found = root * (u + inverse @ (pull - scaled @ u))
             weights.append(found)
-            noises.append(max(float(squares - 2.0 * found @ cross + found @ gram @ found), 1e-12 * squares, 1e-300))
-            degrees.append(max(n - 1.0 - (len(root) - float(np.trace(inverse))), 0.5 * (n - 1.0), 0.5))
+            squares = float(each.squares - 2.0 * found @ each.cross + found @ each.gram @ found)
+            noises.append(max(squares, 1e-12 * each.squares, 1e-300))
+            degree = each.samples - 1.0
+            degrees.append(max(degree - (len(root) - float(np.trace(inverse))), 0.5 * degree, 0.5))
         left, free = np.array(noises), np.array(degrees)
         # A few scores may be equal by chance, such as five successes: alone they would end all exploration.
         noise = (left + FEWEST * left.sum() / free.sum()) / (free + FEWEST)
         if not (counts > 1.0).any():  # nothing says how large it is
             noise = np.ones(len(counts))
-        factors = [half * root for half in halves]
         return cls(
-            np.array([each.mean for each in moments]),
-            np.array([each.centre for each in moments]),
+            np.array([each.mean for each in located]),
+            np.array([each.centre for each in located]),
             np.array(weights),
-            np.array(factors),
+            np.array([half * root for half in halves]),
             np.sqrt(noise),
             counts,
         )
@@ -220,6 +274,28 @@ class Regressions:
         return means, self.noise * np.sqrt(1.0 / self.samples + np.square(lengths))
 
 
+def common_mean(values: Floats, errors: Floats, noise: Floats) -> tuple[float, float]:
+    """The mean about which generators' mean scores vary, and their standard deviation, from estimates (G,) with
+    errors (G,) and the noise (G,) of a score.
+
+    The standard deviation is σ/√κ, σ² the mean of noise²; log κ is the mean over `MEAN_RIDGES`, each as likely as the
+    estimates say, with the mean integrated out.
+    """
+    level = float(values.mean())
+    apart = values - level
+    # Generators of scores without noise, too.
+    scale = max(float(np.square(noise).mean()), 1e-24 * float(np.square(apart).max()), 1e-200)
+    precisions = 1.0 / (np.square(errors) + scale / MEAN_RIDGES[:, None])
+    totals = precisions.sum(1)
+    means = precisions @ apart / totals
+    left = (precisions * np.square(apart - means[:, None])).sum(1)
+    likelihoods = -0.5 * (np.log(totals) - np.log(precisions).sum(1) + left)
+    weights = np.exp(likelihoods - likelihoods.max())
+    spread = np.sqrt(scale / np.exp(weights @ np.log(MEAN_RIDGES) / weights.sum()))
+    precisions = 1.0 / (np.square(errors) + spread**2)
+    return level + float(precisions @ apart / precisions.sum()), float(spread)
+
+
 def prior_variances(
     parts: Sequence[tuple[Floats, Floats, float]], counts: Floats, linear: int = 0
 ) -> tuple[Floats, Floats]:
@@ -231,7 +307,7 @@ def prior_variances(
     −½ [Σ_g log|I + A_g/κ| + Σ_j log(1 + μ_j/κ_u) + (N − G) log Q], μ_j the eigenvalues of Σ_g κ(I − κ(A_g + κI)⁻¹).
     """
     forms = forms_of(len(parts[0][1]), linear)
-    values = np.array([_likelihoods(parts, counts, np.sqrt(form)) for form in forms])
+    values = np.array([_likelihoods([_of_columns(each, form == 1.0) for each in parts], counts) for form in forms])
     weights = np.exp(values - values.max())
     weights /= weights.sum()
     own = np.einsum("dku,k,dr->r", weights, 1.0 / RIDGES, np.array(forms))
@@ -239,24 +315,33 @@ def prior_variances(
 
 
 def forms_of(width: int, linear: int) -> list[Floats]:
-    """The prior variances by column that are weighed, (r,) each: with and without principal components."""
+    """The prior variances by column that are weighed, (r,) each: of all columns alike, and with principal components or
+    features left out."""
     plain = np.ones(width)
-    return [plain] if not 0 < linear < width else [plain, np.where(np.arange(width) < linear, WITHOUT_COMPONENTS, 1.0)]
+    if not 0 < linear < width:
+        return [plain]
+    is_linear = np.arange(width) < linear
+    return [plain, np.where(is_linear, LEFT_OUT, 1.0), np.where(is_linear, 1.0, LEFT_OUT)]
 
 
-def _likelihoods(parts: Sequence[tuple[Floats, Floats, float]], counts: Floats, root: Floats) -> Floats:
-    """Log marginal likelihoods of all `RIDGES` (rows) and `SHARED_RIDGES`, in columns that are scaled by `root`."""
+def _of_columns(part: tuple[Floats, Floats, float], kept: NDArray[np.bool_]) -> tuple[Floats, Floats, float]:
+    gram, cross, squares = part
+    return gram[np.ix_(kept, kept)], cross[kept], squares
+
+
+def _likelihoods(parts: Sequence[tuple[Floats, Floats, float]], counts: Floats) -> Floats:
+    """Log marginal likelihoods of all `RIDGES` (rows) and `SHARED_RIDGES`, of all columns alike."""
     total = sum(squares for _, _, squares in parts)
     degrees = float(counts.sum()) - len(parts)
     if degrees < 1.0:
         return np.zeros((len(RIDGES), len(SHARED_RIDGES)))
-    width, ridges = len(root), RIDGES[:, None, None]
+    width, ridges = len(parts[0][1]), RIDGES[:, None, None]
     # All κ at once, in stacks of matrices.
     precision, pull = np.zeros((len(RIDGES), width, width)), np.zeros((len(RIDGES), width))
     left, growth = np.full(len(RIDGES), total), np.zeros(len(RIDGES))
     for gram, cross, _ in parts:
-        half = _inverse_factor(root[:, None] * gram * root, ridges)
-        taken = half @ (root * cross)
+        half = _inverse_factor(gram, ridges)
+        taken = half @ cross
         precision += ridges * (np.eye(width) - ridges * (half.mT @ half))
         pull += RIDGES[:, None] * np.einsum("kji,kj->ki", half, taken)
         left -= np.square(taken).sum(-1)
