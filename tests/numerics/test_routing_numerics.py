@@ -167,9 +167,10 @@ def test_weights_and_widths_are_those_of_the_normal_law_of_all_scores():
     ridges = found.samples - counts
     assert (ridges > 0.0).all()
     common = np.array(
-        [(total * mean - score.sum()) / ridge for total, mean, score, ridge in zip(
-            found.samples, found.means, scores, ridges, strict=True
-        )]
+        [
+            (total * mean - score.sum()) / ridge
+            for total, mean, score, ridge in zip(found.samples, found.means, scores, ridges, strict=True)
+        ]
     )
     np.testing.assert_allclose(common, common[0], rtol=1e-9)
     centred = [each - np.concatenate(rows).mean(0) for each in rows]
