@@ -62,9 +62,8 @@ def written_out(a: Estimate, b: Estimate, rho: float, kind: str) -> tuple[float,
         systematic -= 2.0 * max(rho, 0.0) * o * one.sign * one.y * other.sign * other.y
     lacks, is_linear = any(side.told != {*range(side.n)} for side in sides), min(one.first, other.first) > 0.0
     if rho > 0.0 and m >= 10 and lacks and is_linear:
-        ranked = [Side.of(each, "selection") for each in (a, b)]
-        difference, first, second = by_common_indices(*ranked, rho, m)
-        variance = (first + second) * (one.s**2 + other.s**2) / (one.select**2 + other.select**2)
+        difference, first, second = by_common_indices(one, other, rho, m)
+        variance = first + second
         if one.sign * one.y * other.sign * other.y != 0.0:
             systematic = (1.0 - rho * o) * (one.y**2 + other.y**2)
     elif rho > 0.0 and one.n != other.n and not lacks:

@@ -318,10 +318,9 @@ class _Differences:
     def use_common_indices(self) -> None:
         """Put the differences and sampling variances in their places where one of the two lacks indices and ρ_L > 0.
 
-        D = e_a − e_b + λ_a u_a − λ_b u_b (`common_indices`). How much larger an error to stop is than one to rank by,
-        and how large its systematic part and of which sign, is known by the samples of each, which are others here. So
-        the variance to stop is that to rank by, times the ratio of both variances of the two together, and systematic
-        parts that have a sign have in common what the samples have.
+        D = e_a − e_b + λ_a u_a − λ_b u_b (`common_indices`). λ is made of the selection variances for both errors. How
+        large a systematic part is and of which sign, is known by the samples of each, which are others here: parts that
+        have a sign have in common what the samples have.
         """
         columns, base, rho = self.columns, self.base, self.rho
         is_whole = columns.indices.are_whole
@@ -335,12 +334,12 @@ class _Differences:
             return
         m, r = self.common[at], rho[at]
         a, b = columns.indices.sides(self.influences, m, base, at)
-        select, stop = ((part.each[at], part.own[at]) for part in self.parts)
-        taken = weights(a, b, *select, r, m)
+        # Of both kinds of errors at once (2, ·).
+        of_a, of_b = np.array([part.each[at] for part in self.parts]), np.array([part.own[at] for part in self.parts])
+        taken = weights(a, b, of_a[0], of_b[0], r, m)
         self.difference[at] += columns.sign * (taken[0] * a.moved(m) - taken[1] * b.moved(m))
-        by_selection = variance(a, b, *select, r, m, taken)
-        self.variances[0][at] = by_selection
-        self.variances[1][at] = by_selection * sum(stop) / sum(select)
+        for variances, each in zip(self.variances, variance(a, b, of_a, of_b, r, m, taken), strict=True):
+            variances[at] = each
         alike = r * m / np.sqrt(a.n * b.n)
         for of, shared in zip((columns.selection, columns.stopping), self.shared, strict=True):
             both = of.systematic[at] + of.systematic[base]
