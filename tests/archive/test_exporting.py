@@ -15,6 +15,7 @@ from optimist.store import Store
 from optimist_client.metrics import InceptionScore
 from optimist_client.models import Experiment
 from tests.support.configs import config_of, experiment_of
+from tests.support.exchanges import claimed
 
 
 async def made(store: Store) -> Experiment:
@@ -31,10 +32,9 @@ async def append(store: Store, number: int) -> None:
 
 
 async def trim(store: Store, generator: int = 0) -> None:
-    claim = await store.claim("x", generator, "scorer", 60, "is")
-    assert claim is not None
+    claim = await claimed(store, "x", generator, "scorer", 60, "is")
     seq = (await store.state("x")).generators[generator].seq
-    await store.put_snapshot("x", generator, seq, f"statistic at {seq}".encode(), claim.token, label="is")
+    await store.put_snapshot("x", generator, seq, f"statistic at {seq}".encode(), claim, label="is")
 
 
 async def exported(store: Store, experiment: Experiment) -> Archive:
@@ -95,9 +95,8 @@ async def test_a_snapshot_is_exported_with_the_estimate_that_came_before_it(
         await append(store, number)
 
     async def score_and_trim() -> None:
-        claim = await store.claim("x", 0, "scorer", 60, "is")
-        assert claim is not None
-        await store.put_estimate("x", 0, 5, '{"value": 1.0, "samples": 25}', claim.token, label="is")
+        claim = await claimed(store, "x", 0, "scorer", 60, "is")
+        await store.put_estimate("x", 0, 5, '{"value": 1.0, "samples": 25}', claim, label="is")
         await trim(store)
 
     before(store, monkeypatch, "snapshot", score_and_trim)
@@ -154,12 +153,11 @@ async def watching(store: Store) -> Experiment:
 
 
 async def watched(store: Store, seq: int, *, snapshot: bool) -> None:
-    claim = await store.claim("x", 0, "scorer", 60, "again")
-    assert claim is not None
+    claim = await claimed(store, "x", 0, "scorer", 60, "again")
     text = f'{{"value": {seq}.0, "samples": {5 * seq}}}'
-    await store.put_estimate("x", 0, seq, text, claim.token, label="again")
+    await store.put_estimate("x", 0, seq, text, claim, label="again")
     if snapshot:
-        await store.put_snapshot("x", 0, seq, f"again at {seq}".encode(), claim.token, label="again")
+        await store.put_snapshot("x", 0, seq, f"again at {seq}".encode(), claim, label="again")
 
 
 async def test_the_log_is_exported_from_the_oldest_snapshot_on(store: Store):

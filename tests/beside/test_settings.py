@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from optimist.commands import app
 from optimist.commands.shared import settings_of
 from optimist.settings import Settings
+from tests.support.commands import invoked
 
 
 def test_a_scorer_keeps_a_quarter_of_the_memory_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch):
@@ -41,23 +41,20 @@ def test_a_gpu_that_is_not_here_is_said_plainly(
         monkeypatch.setenv("OPTIMIST_DEVICE", "cuda:99")
     else:
         arguments.append("--device=cuda:99")
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 1
+    result = invoked(*arguments, code=1)
     assert "device 'cuda:99' is not here" in result.stderr
     assert isinstance(result.exception, SystemExit), "no traceback"
 
 
 @pytest.mark.parametrize(("given", "expected"), [("--version", "0."), ("-h", "Usage: "), ("--help", "Usage: ")])
 def test_version_and_help(given: str, expected: str):
-    result = CliRunner().invoke(app, [given])
-    assert result.exit_code == 0
+    result = invoked(given, code=0)
     assert result.stdout.strip().startswith(expected)
 
 
 @pytest.mark.parametrize("command", [["serve"], ["keys", "list"]])
 def test_two_places_of_the_data_are_refused(command: list[str], tmp_path: Path):
-    result = CliRunner().invoke(app, [*command, f"--data-dir={tmp_path}", "--redis-url=redis://127.0.0.1:9"])
-    assert result.exit_code == 2
+    result = invoked(*command, f"--data-dir={tmp_path}", "--redis-url=redis://127.0.0.1:9", code=2)
     assert "expected --data-dir or --redis-url" in result.stderr
 
 
@@ -79,16 +76,15 @@ def test_every_option_of_a_process_has_its_variable(command: str):
 
 def test_a_variable_that_is_wrong_is_said_plainly(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPTIMIST_PORT", "many")
-    result = CliRunner().invoke(app, ["serve"])
-    assert result.exit_code == 2
+    result = invoked("serve", code=2)
     said = " ".join(result.stderr.replace("│", " ").split())
     assert "OPTIMIST_PORT: expected a whole number, got 'many'" in said
 
 
 def test_a_scorer_finds_its_redis_in_the_variable(monkeypatch: pytest.MonkeyPatch):
-    assert "OPTIMIST_REDIS_URL" in CliRunner().invoke(app, ["scorer"]).stderr
+    assert "OPTIMIST_REDIS_URL" in invoked("scorer").stderr
     monkeypatch.setenv("OPTIMIST_REDIS_URL", "http://nowhere")
-    assert "expected a redis://" in CliRunner().invoke(app, ["scorer"]).stderr
+    assert "expected a redis://" in invoked("scorer").stderr
 
 
 @pytest.mark.parametrize(
@@ -114,7 +110,6 @@ def test_the_password_of_redis_is_put_into_its_url(url: str, expected: str, monk
 @pytest.mark.parametrize("command", [["serve"], ["scorer"], ["keys", "list"]])
 @pytest.mark.parametrize("url", ["redis://:hush@h:1", "redis://me:hush@h:1", "redis://h:1?password=hush"])
 def test_no_password_is_taken_from_a_command_line(command: list[str], url: str):
-    result = CliRunner().invoke(app, [*command, f"--redis-url={url}"])
-    assert result.exit_code == 2
+    result = invoked(*command, f"--redis-url={url}", code=2)
     assert "OPTIMIST_REDIS_PASSWORD" in result.stderr
     assert "hush" not in result.stderr

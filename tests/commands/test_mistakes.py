@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import optimist
 from optimist import Evaluation
-from optimist.commands import app
 from optimist_client import Optimist, OptimistError
+from tests.support.commands import invoked
 
 Z = np.random.default_rng(0).standard_normal((60, 4))
 REF = (np.zeros(4), np.eye(4))
@@ -124,7 +123,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize(("command", "said"), COMMANDS.items(), ids=" ".join)
 def test_a_command_says_what_was_expected(command: tuple[str, ...], said: str):
-    done = CliRunner().invoke(app, command)
+    done = invoked(*command)
     assert done.exit_code in (1, 2), done.output
     assert isinstance(done.exception, SystemExit), "a traceback"
     assert said in " ".join(done.output.replace("│", " ").split())

@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 from safetensors.numpy import save_file
-from typer.testing import CliRunner
 
 import optimist
-from optimist.commands import app
 from optimist.records import codec
 from optimist_client.metrics import declared
+from tests.support.commands import invoked
 
 D = 4
 KERNEL = {"name": "gaussian", "sigma": 2.0, "features": 64, "seed": 3}
@@ -35,8 +34,7 @@ def probabilities(seed: int) -> np.ndarray:
 
 
 def run(*arguments: object, code: int = 0) -> tuple[str, str]:
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert done.exit_code == code, done.output
+    done = invoked(*arguments, code=code)
     return done.stdout, done.stderr
 
 

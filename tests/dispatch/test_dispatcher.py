@@ -18,6 +18,7 @@ from optimist.records import Batch, Conflict, Contents, Exchanged, ExperimentSta
 from optimist.store import Store
 from optimist_client.models import AskReply, AskRequest, Pick
 from tests.support.configs import config_of, experiment_of
+from tests.support.exchanges import claimed
 
 PROMPTS = [f"prompt {n}" for n in range(7)]
 
@@ -126,13 +127,12 @@ async def test_what_others_change_is_seen(store: Store):
 async def test_an_estimate_that_was_put_meanwhile_is_used(store: Store):
     dispatcher = await make_dispatcher(store, rescore_growth=0.0)
     pick = await round_(dispatcher, await first(dispatcher))
-    claim = await store.claim("x", 0, "scorer", 60, "is")
-    assert claim is not None
+    claim = await claimed(store, "x", 0, "scorer", 60, "is")
     estimate = (
         '{"value": 1, "plug_in": 1, "samples": 4, "lower": 0, "upper": 2, "optimistic": 2, "standard_error": 0.1, '
     )
     estimate += '"stopping_error": 0.1, "scale": "log", "lower_is_better": false, "warnings": []}'
-    assert await store.put_estimate("x", 0, 1, estimate, claim.token, label="is")
+    assert await store.put_estimate("x", 0, 1, estimate, claim, label="is")
     assert (await round_(dispatcher, pick)).positions == [1, 0, 0]
 
 

@@ -24,6 +24,7 @@ from optimist.store import Store, connect, start_embedded
 from optimist_client.models import AskReply, AskRequest, Pick
 from optimist_client.models.picks import MOST_PICKS
 from tests.support.configs import config_of, experiment_of
+from tests.support.exchanges import claimed
 
 KERNEL = {"name": "gaussian", "sigma": 1.0, "features": 8}
 PAIRS = {
@@ -173,14 +174,11 @@ class World:
     async def estimate(self, ordinal: int, value: float) -> None:
         generator = (await self.store.state("x")).generators[ordinal]
         label = self.config.metric.shown_label
-        claim = await self.store.claim("x", ordinal, "scorer", 60, label)
-        assert claim is not None
+        claim = await claimed(self.store, "x", ordinal, "scorer", 60, label)
         errors = {"standard_error": 0.5, "stopping_error": 0.5, "scale": "log", "lower_is_better": False}
         ends = {"lower": value - 1.0, "upper": value + 1.0, "optimistic": value + 1.0, "warnings": []}
         text = json.dumps({"value": value, "plug_in": value, "samples": generator.samples, **errors, **ends})
-        await self.store.put_estimate(
-            "x", ordinal, generator.seq, text, claim.token, label=self.config.metric.shown_label
-        )
+        await self.store.put_estimate("x", ordinal, generator.seq, text, claim, label=self.config.metric.shown_label)
 
 
 @example(

@@ -16,11 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import optimist
-from optimist.commands import app
 from optimist_client.embedders import EfficientNetLite
+from tests.support.commands import invoked
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 IMAGES, REAL = 80, 40
@@ -151,6 +150,5 @@ def test_what_is_wrong_is_one_line(folders: Path):
         ([f"{folders / 'nowhere'}"], "no such file or folder"),
     ):
         _, _, _, *asked = command(folders, *more)
-        ended = CliRunner().invoke(app, asked)
-        assert ended.exit_code == 1, ended.output
+        ended = invoked(*asked, code=1)
         assert said in ended.stderr

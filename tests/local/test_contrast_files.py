@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import optimist
 from optimist.commands import app
+from tests.support.commands import invoked
 
 D = 4
 REFERENCE = (np.zeros(D), np.eye(D))
@@ -24,8 +24,7 @@ SETS = {"wide": 1.5 * Z, "near": 1.3 * Z, "middle": 1.4 * Z}
 
 
 def run(*arguments: object, code: int = 0) -> tuple[str, str]:
-    done = CliRunner().invoke(app, ["contrast", *(str(argument) for argument in arguments)])
-    assert done.exit_code == code, done.output
+    done = invoked("contrast", *arguments, code=code)
     return done.stdout, " ".join(done.stderr.split())
 
 
@@ -140,9 +139,9 @@ def test_the_median_bandwidth_is_that_of_an_experiment(tmp_path: Path):
     options = ("--metric=rke:kernel.sigma=median,kernel.features=32", "--paired", "--json")
     told = json.loads(run(tmp_path / "a.npy", tmp_path / "b.npy", *options)[0])
     assert told["contrasts"][0]["difference"] == found.contrasts[0].difference
-    sigma = json.loads(
-        CliRunner().invoke(app, ["score", f"{tmp_path}/a.npy", f"{tmp_path}/b.npy", options[0], "--json"]).stdout
-    )[0]["bandwidths"]["kernel"]
+    sigma = json.loads(invoked("score", f"{tmp_path}/a.npy", f"{tmp_path}/b.npy", options[0], "--json").stdout)[0][
+        "bandwidths"
+    ]["kernel"]
     known = optimist.contrast(
         {"a": SETS["near"], "b": SETS["wide"]}, "rke", kernel=KERNEL | {"sigma": sigma}, paired=True
     )

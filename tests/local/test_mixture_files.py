@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import optimist
-from optimist.commands import app
+from tests.support.commands import invoked
 
 D = 3
 REFERENCE = (np.zeros(D), np.eye(D) + 4.0 * np.diag([1.0, 0.0, 0.0]))
@@ -32,8 +31,7 @@ def files(tmp_path: Path) -> list[Path]:
 
 
 def run(*arguments: object, code: int = 0) -> tuple[str, str]:
-    done = CliRunner().invoke(app, ["score", *(str(argument) for argument in arguments)])
-    assert done.exit_code == code, done.output
+    done = invoked("score", *arguments, code=code)
     return done.stdout, done.stderr
 
 

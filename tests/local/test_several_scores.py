@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from optimist import contrast, score
-from optimist.commands import app
 from optimist_client.metrics import FID, RKE, Gaussian, Mean
 from optimist_client.metrics.texts import parsed
+from tests.support.commands import invoked
 
 REAL = np.random.default_rng(0).standard_normal((300, 3))
 
@@ -24,7 +23,7 @@ def arrays(shift: float) -> dict[str, np.ndarray]:
 
 
 def run(*options: object) -> Any:
-    return CliRunner().invoke(app, ["score", *map(str, options)])
+    return invoked("score", *options)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +60,7 @@ def test_values_of_one_column_may_be_vectors(tmp_path: Path):
     for files in ([tmp_path / "all.npz"], [tmp_path / "a.npy", tmp_path / "b.npy"]):
         found = {row["name"]: row["score"] for row in json.loads(run(*files, "--metric=mean", "--json").stdout)}
         assert found == {name: score(array, "mean").score for name, array in values.items()}
-        ended = CliRunner().invoke(app, ["contrast", *map(str, files), "--metric=mean", "--paired", "--json"])
+        ended = invoked("contrast", *files, "--metric=mean", "--paired", "--json")
         assert json.loads(ended.stdout)["contrasts"] == json.loads(json.dumps(expected["contrasts"]))
 
 

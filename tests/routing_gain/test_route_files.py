@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from optimist.commands import app
 from optimist.routing_gain.gain import route_gain, types_of
 from optimist.routing_gain.outcomes import ScoredPrompts
 from optimist.routing_gain.reports import route_file
 from optimist.simulation.laboratory import simulate
 from optimist_client import FixError
 from optimist_client.rows import Fields
+from tests.support.commands import invoked
 
 KINDS = ("python", "java to c++", "sql")
 SUCCESS = np.array([[0.95, 0.3], [0.4, 0.9], [0.7, 0.7]])
@@ -164,15 +163,14 @@ def test_the_command_prints_the_answer_and_one_document(tmp_path: Path):
     contexts, kinds, scores = tasks(6, 300)
     texts = [f"{KINDS[kind]}: task {place}" for place, kind in enumerate(kinds)]
     file = saved(tmp_path / "log.npz", contexts=contexts, scores=scores, names=["ada", "bob"], prompts=texts)
-    shown = CliRunner().invoke(app, ["route", str(file), "--frequencies", "64", "--types", "3"])
-    assert shown.exit_code == 0, shown.output
+    shown = invoked("route", file, "--frequencies", "64", "--types", "3", code=0)
     assert "A router is better than ada alone by" in shown.output
     assert "ada" in shown.output
     assert "java to c++" in " ".join(shown.output.split())
     table = shown.output[shown.output.index("prompts such as") : shown.output.index("A router would send")].splitlines()
     assert max(map(len, table)) <= 80
     assert any("winner" in line and "gain of routing" in line for line in table), "headings in one line"
-    as_json = CliRunner().invoke(app, ["route", str(file), "--frequencies", "64", "--types", "3", "--json"])
+    as_json = invoked("route", file, "--frequencies", "64", "--types", "3", "--json")
     answer = json.loads(as_json.stdout)
     assert answer["generators"] == ["ada", "bob"]
     assert answer["lower"] < answer["gain"] < answer["upper"]
@@ -237,8 +235,7 @@ def test_policies_are_played_on_a_file(tmp_path: Path):
     contexts, _, scores = tasks(8, 400)
     file = saved(tmp_path / "log.npz", contexts=contexts, scores=scores, names=["ada", "bob"])
     command = ["simulate", "--goal", "route", "--features", str(file), "--trials", "2", "--json"]
-    shown = CliRunner().invoke(app, command)
-    assert shown.exit_code == 0, shown.output
+    shown = invoked(*command, code=0)
     answer = json.loads(shown.stdout)
     rows, answer = {row["policy"]: row for row in answer}, answer[0]
     assert set(rows) == {"optimistic", "rff-ucb", "uniform", "best-single"}
@@ -246,7 +243,7 @@ def test_policies_are_played_on_a_file(tmp_path: Path):
     assert answer["ideal"] == pytest.approx(scores.max(1).mean())
     assert rows["optimistic"]["mean"] > answer["best"] + 0.04 > rows["uniform"]["mean"]
     assert sum(rows["optimistic"]["shares"].values()) == pytest.approx(1.0)
-    again = CliRunner().invoke(app, command)
+    again = invoked(*command)
     assert again.stdout == shown.stdout
 
 
@@ -267,7 +264,7 @@ def test_prices_and_tries_are_played(tmp_path: Path):
         "3",
     ]
     command += ["--policy", "optimistic", "--policy", "promptwise", "--policy", "best-single"]
-    shown, played = (CliRunner().invoke(app, [*command, *more]) for more in ([], ["--json"]))
+    shown, played = (invoked(*command, *more) for more in ([], ["--json"]))
     assert shown.exit_code == 0, shown.output
     listed = json.loads(played.stdout)
     rows, answer = {row["policy"]: row for row in listed}, listed[0]
@@ -284,7 +281,7 @@ def test_prices_and_tries_are_played(tmp_path: Path):
     assert "with the dearest" in " ".join(shown.output.split())
     numbers = saved(tmp_path / "numbers.npz", contexts=CONTEXTS, scores=SCORES)
     for options, expected in ((["--tries", "2"], "scores from 0 to 1"), (["--price", "1"], "there are none")):
-        wrong = CliRunner().invoke(app, ["simulate", "--goal", "route", "--features", str(numbers), *options])
+        wrong = invoked("simulate", "--goal", "route", "--features", numbers, *options)
         assert expected in " ".join(wrong.output.replace("│", " ").split())
 
 
@@ -306,8 +303,7 @@ def test_a_budget_is_kept_on_a_file(tmp_path: Path):
     assert share.gain.cost is not None
     assert share.gain.cost < kept.gain.cost
     for command in (["route", str(file)], ["simulate", "--goal", "route", "--features", str(file), "--trials", "1"]):
-        shown = CliRunner().invoke(app, [*command, "--ceiling", "2"])
-        assert shown.exit_code == 0, shown.output
+        shown = invoked(*command, "--ceiling", "2", code=0)
         said = " ".join(shown.output.split())
         assert ("to keep the budget" if command[0] == "route" else "Best fixed mixture at a mean cost of 2: ") in said
 
@@ -341,7 +337,7 @@ def test_a_ceiling_is_kept_where_policies_are_played(tmp_path: Path):
 def test_a_wrong_budget_is_said_in_words(tmp_path: Path, command: str, options: list[str], expected: str):
     file = str(saved(tmp_path / "log.npz", contexts=CONTEXTS, scores=SCORES))
     asked = ["route", file] if command == "route" else ["simulate", "--goal", "route", "--features", file]
-    shown = CliRunner().invoke(app, [*asked, *options])
+    shown = invoked(*asked, *options)
     assert shown.exit_code != 0
     assert expected in " ".join(shown.output.replace("│", " ").split())
 
@@ -364,7 +360,7 @@ def test_a_budget_that_costs_or_scores_do_not_fit_is_said_in_words():
 )
 def test_what_cannot_be_played_is_said_in_words(tmp_path: Path, options: list[str], expected: str):
     file = saved(tmp_path / "log.npz", contexts=CONTEXTS, scores=SCORES)
-    shown = CliRunner().invoke(app, ["simulate", "--goal", "route", "--features", str(file), *options])
+    shown = invoked("simulate", "--goal", "route", "--features", file, *options)
     assert shown.exit_code != 0
     assert expected in " ".join(shown.output.replace("│", " ").split())
 
@@ -373,7 +369,7 @@ def test_a_table_with_gaps_is_not_played(tmp_path: Path):
     holes = SCORES.copy()
     holes[3, 1] = np.nan
     file = saved(tmp_path / "log.npz", contexts=CONTEXTS, scores=holes)
-    shown = CliRunner().invoke(app, ["simulate", "--goal", "route", "--features", str(file)])
+    shown = invoked("simulate", "--goal", "route", "--features", file)
     assert "some are missing" in shown.output
 
 

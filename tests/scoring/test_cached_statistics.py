@@ -45,11 +45,6 @@ def assert_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
         assert tensor.contiguous().numpy().tobytes() == other[name].contiguous().numpy().tobytes(), name
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 def test_snapshot_and_tail_reach_the_bits_of_the_whole_log(kind: Kind):
     bound, log = kind.make(), log_of(kind, 40)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from safetensors.torch import load
 from torch import Tensor
 
@@ -20,11 +19,6 @@ from tests.support.logs import KINDS, Kind, entry, entry_of, log_of, retraction
 
 PAIRED = {name: kind for name, kind in KINDS.items() if kind.bound == "influence"}
 FEW = ("fid past rank", "is", "rke", "conditional-vendi")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 def in_order(log: Sequence[LogEntry]) -> list[LogEntry]:

@@ -11,26 +11,21 @@ from pathlib import Path
 
 import httpx
 import pytest
-from typer.testing import CliRunner, Result
 
-from optimist.commands import app
+from tests.support.commands import invoked
 from tests.support.processes import Service, free_port, until
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments)
 
 
 def test_the_command_that_creates_the_first_key_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    refused = run("serve", "--port=0", "--require-keys", "--data-dir=my data")
+    refused = invoked("serve", "--port=0", "--require-keys", "--data-dir=my data")
     assert refused.exit_code == 1
     [advice] = [line for line in refused.stderr.splitlines() if "keys create" in line]
     monkeypatch.chdir("/")
     program, *arguments = shlex.split(advice)
     assert program == "optimist"
-    key = run(*arguments).stdout.strip()
-    listed = json.loads(run("keys", "list", f"--data-dir={tmp_path / 'my data'}", "--json").stdout)
+    key = invoked(*arguments).stdout.strip()
+    listed = json.loads(invoked("keys", "list", f"--data-dir={tmp_path / 'my data'}", "--json").stdout)
     assert [(key.split("_")[1], "admin")] == [(found["id"], found["role"]) for found in listed]
 
 
@@ -47,7 +42,7 @@ def test_the_advice_names_the_redis_and_no_password(tmp_path: Path):
 def test_a_port_in_use_is_noticed_before_redis_is_waited_for(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        refused = run("serve", f"--port={port}", f"--redis-url=redis://127.0.0.1:{free_port()}")
+        refused = invoked("serve", f"--port={port}", f"--redis-url=redis://127.0.0.1:{free_port()}")
     assert refused.exit_code == 1
     assert refused.stderr.strip() == (
         f"cannot listen on 127.0.0.1:{port}: Address already in use. Choose another --port or --host"

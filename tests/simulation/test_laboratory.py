@@ -12,10 +12,8 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import optimist
-from optimist.commands import app
 from optimist.simulation.judges.best import BestJudge, TrueScore
 from optimist.simulation.laboratory import SimulationWarning
 from optimist.simulation.plan import Plan
@@ -26,6 +24,7 @@ from optimist.simulation.sources import ArraySource, Draw, GaussianSource, Sourc
 from optimist.simulation.sources.base import ArrayStream
 from optimist.simulation.trial import Contender, contenders
 from optimist_client.metrics import RKE, Gaussian, Mean
+from tests.support.commands import invoked
 from tests.support.places import DATA
 
 REFERENCE = (np.zeros(4), np.eye(4))
@@ -73,8 +72,7 @@ def test_the_authors_picks_come_out_of_python_and_of_the_command(file: str, poli
         f"--reference={tmp_path / 'real.npz'}",
         f"--picks={tmp_path / 'p.csv'}",
     ]
-    run = CliRunner().invoke(app, ["simulate", "--policy", policy, *size, *told])
-    assert run.exit_code == 0, run.output
+    invoked("simulate", "--policy", policy, *size, *told, code=0)
     with (tmp_path / "p.csv").open() as table:
         assert [int(row["generator"]) for row in csv.DictReader(table)] == picks.tolist()
 
@@ -361,8 +359,7 @@ def test_the_command_says_what_is_wrong_without_a_traceback(tmp_path: Path):
     np.save(tmp_path / "real.npy", rows(3))
 
     def said(*arguments: str, code: int = 1) -> str:
-        run = CliRunner().invoke(app, ["simulate", *arguments])
-        assert run.exit_code == code, run.output
+        run = invoked("simulate", *arguments, code=code)
         assert "Traceback" not in run.output
         return run.output
 
@@ -381,12 +378,11 @@ def test_the_command_warns_first_and_writes_what_it_is_asked_to(tmp_path: Path, 
     np.savez(tmp_path / "problem" / "real.npz", mean=np.zeros(4), covariance=np.eye(4))
     told = [f"--features={tmp_path / 'problem'}", f"--reference={tmp_path / 'problem' / 'real.npz'}", "--rounds=15"]
     written = [f"--csv={tmp_path / 'o.csv'}", f"--plot={tmp_path / 'figures'}"]
-    run = CliRunner().invoke(app, ["simulate", *told, "--trials=2", "--policy=ucb", "--policy=fd-ucb", *written])
-    assert run.exit_code == 0, run.output
+    run = invoked("simulate", *told, "--trials=2", "--policy=ucb", "--policy=fd-ucb", *written, code=0)
     assert "found 50 in " in run.stderr
     assert "g0.0.npy, 50 in " in run.stderr
     assert "FID of 2 generators, 2 trials of 15 batches of 5, seed 0" in run.stdout
-    listed = CliRunner().invoke(app, ["simulate", *told, "--trials=2", "--policy=ucb", "--policy=fd-ucb", "--json"])
+    listed = invoked("simulate", *told, "--trials=2", "--policy=ucb", "--policy=fd-ucb", "--json")
     assert len(json.loads(listed.stdout)) == 2
     assert (tmp_path / "o.csv").exists()
     assert len(list((tmp_path / "figures").iterdir())) == 2

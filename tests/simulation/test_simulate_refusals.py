@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from optimist.commands import app
+from tests.support.commands import invoked
 
 SMALL = ("--rounds=4", "--trials=1", "--batch-size=2")
 PAIRS = ("--metric=conditional-vendi:kernel.sigma=1,kernel.features=4,prompt_kernel.sigma=1",)
@@ -61,7 +61,7 @@ def real(tmp_path: Path) -> Path:
 def simulated(*arguments: object) -> Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return CliRunner().invoke(app, ["simulate", *map(str, arguments), *SMALL])
+        return invoked("simulate", *arguments, *SMALL)
 
 
 def refused(*arguments: object) -> str:
@@ -160,7 +160,7 @@ def test_more_than_memory_can_hold(samples, real: Path):
         ),
         (["--rounds=2", "--trials=1", "--batch-size=1000000000000000"], "batch_size: expected at most 10,000"),
     ):
-        done = CliRunner().invoke(app, [*told, *size])
+        done = invoked(*told, *size)
         assert (done.exit_code, type(done.exception)) == (1, SystemExit)
         assert said in done.stderr
 

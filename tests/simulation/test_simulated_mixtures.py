@@ -11,15 +11,14 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import optimist
-from optimist.commands import app
 from optimist.simulation.judges.mixture import MixtureJudge, TrueMixtures, marks_of
 from optimist.simulation.plan import Plan
 from optimist.simulation.result import Result
 from optimist.simulation.run import Play, Run
 from optimist_client.metrics import FID
+from tests.support.commands import invoked
 
 KERNEL = {"name": "gaussian", "sigma": 1.5, "features": 16}
 LAWS = {"a": ((0.5, 1.0), 0.3), "b": ((2.5, 0.0), 0.7), "c": ((-1.5, 2.0), 0.9)}
@@ -129,10 +128,9 @@ def test_the_command_says_what_python_says(tmp_path: Path, draw_only: Callable[.
     size = ["--rounds=24", "--trials=2", "--policy=ogd", "--policy=uniform"]
     files = {"csv": tmp_path / "curves.csv", "picks": tmp_path / "picks.csv"}
     wanted = [f"--{option}={file}" for option, file in files.items()]
-    run = CliRunner().invoke(app, ["simulate", *told, *size, *wanted, f"--plot={tmp_path / 'figures'}"])
-    assert run.exit_code == 0, run.output
+    run = invoked("simulate", *told, *size, *wanted, f"--plot={tmp_path / 'figures'}", code=0)
     direct = simulated()
-    listed = CliRunner().invoke(app, ["simulate", *told, *size, "--json"])
+    listed = invoked("simulate", *told, *size, "--json")
     assert json.loads(listed.stdout) == json.loads(direct.to_json())
     assert all(line in run.output for line in direct.table().splitlines() if "excess" in line or "truth" in line)
     with files["csv"].open() as table:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from optimist import score, simulate
-from optimist.commands import app
 from optimist_client.metrics import FID, RKE, Gaussian, Mean
+from tests.support.commands import invoked
 
 REAL = np.random.default_rng(0).standard_normal((300, 2))
 
@@ -46,9 +45,7 @@ def test_on_the_command_line(tmp_path: Path):
         np.savez(tmp_path / f"{name}.npz", **made)
     np.save(tmp_path / "real.npy", REAL)
     options = [f"--reference={tmp_path / 'real.npy'}", "--rounds=6", "--trials=1", "--watch=mean:reads=wit"]
-    ended = CliRunner().invoke(app, ["simulate", f"--features={tmp_path}", *options])
-    assert ended.exit_code == 0, ended.output
+    ended = invoked("simulate", f"--features={tmp_path}", *options, code=0)
     assert "Best by mean-wit: far" in ended.output
-    refused = CliRunner().invoke(app, ["simulate", f"--features={tmp_path}", *options, "--watch=mean:reads=humour"])
-    assert refused.exit_code == 1
+    refused = invoked("simulate", f"--features={tmp_path}", *options, "--watch=mean:reads=humour", code=1)
     assert "humour" in refused.output

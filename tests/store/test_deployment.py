@@ -15,7 +15,8 @@ import pytest
 from optimist.records import CannotStart
 from optimist.store import Store, connect
 from optimist.store.connection import check_server, format_url, wait_for_server
-from tests.support.servers import SLOTS, Server, free_port, redis_6, redis_7, single, until
+from tests.support.processes import until
+from tests.support.servers import SLOTS, Server, free_port, redis_6, redis_7, single
 
 
 @pytest.fixture(scope="module")

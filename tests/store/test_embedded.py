@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from optimist.records import AskGroup, CannotStart, DirectoryInUse, Unavailable
 from optimist.store import EmbeddedRedis, Store, connect, start_embedded
 from optimist.store.redis_program import find_program
 from tests.support.exchanges import new_pick, open_picks, settle
+from tests.support.processes import until
 from tests.support.servers import redis_6, redis_7
 
 SERVICE = """
@@ -46,13 +46,6 @@ def start_service(directory: Path) -> tuple[subprocess.Popen[str], int, str]:
 def kill(service: subprocess.Popen[str]) -> None:
     service.kill()
     service.communicate()
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.01)
 
 
 def is_gone(pid: int) -> bool:

@@ -20,7 +20,7 @@ from optimist.records import (
 )
 from optimist.store import MIXTURE, ROUTES_UNIT, WANTED, Announcement, Place, Store
 from optimist.store.keys import EXPERIMENT_PARTS
-from tests.support.exchanges import MODEL, ROUTE_TABLE, modes_of, new_pick, open_picks, put_modes, settle
+from tests.support.exchanges import MODEL, ROUTE_TABLE, claimed, modes_of, new_pick, open_picks, put_modes, settle
 from tests.support.present import experiments
 
 CONFIG = '{"metric": "fid"}'
@@ -28,9 +28,7 @@ SIZES = [Size("features", 1.0, 0, 1.0, None, 0.5)]
 
 
 async def token(store: Store, generator: Place, owner: str = "scorer", label: str = "") -> str:
-    claim = await store.claim("one", generator, owner, 60, label)
-    assert claim is not None
-    return claim.token
+    return await claimed(store, "one", generator, owner, 60, label)
 
 
 async def test_creating_is_idempotent_by_name_and_config(store: Store):

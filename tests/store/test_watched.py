@@ -23,7 +23,7 @@ from optimist.records import (
     UnitState,
 )
 from optimist.store import SCORED, WANTED, Store, kernels_digest
-from tests.support.exchanges import modes_of, put_modes, units_of
+from tests.support.exchanges import claimed, modes_of, put_modes, units_of
 
 WATCHED = ["kid", "fid-dino"]
 LABELS = ["", *WATCHED]
@@ -46,9 +46,7 @@ async def tell(store: Store, count: int, generator: int = 0) -> None:
 
 
 async def token(store: Store, generator: int = 0, label: str = "", owner: str = "me") -> str:
-    claim = await store.claim("x", generator, owner, 60, label)
-    assert claim is not None
-    return claim.token
+    return await claimed(store, "x", generator, owner, 60, label)
 
 
 async def snapshot(store: Store, seq: int, label: str) -> None:

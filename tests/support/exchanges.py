@@ -102,6 +102,13 @@ def opening_for(state: ExperimentState, groups: Sequence[AskGroup], lease_second
     return Opening(groups, lease_seconds, state.rounds, state.last, state.version, state.state_token)
 
 
+async def claimed(store: Store, *arguments: Any) -> str:
+    """The token of a claim that nobody else has; arguments: those of `Store.claim`."""
+    claim = await store.claim(*arguments)
+    assert claim is not None
+    return claim.token
+
+
 async def units_of(store: Store, experiment: str, known: ExperimentState | None = None) -> dict[Unit, UnitState]:
     """The state of every generator by every metric."""
     stored = await store.state(experiment, known, all_metrics=True)

@@ -8,14 +8,14 @@ from optimist.numerics.mixture import Mixture
 from optimist.numerics.programme import Quadratic
 from optimist.records import Artefact, ChainedExtent, codec
 from optimist.store import MIXTURE, Store
+from tests.support.exchanges import claimed
 
 
 async def put_mixture(store: Store, experiment: str, slack: float = 0.5, **weights: float) -> str:
     """Store one of the logs as they are, with these weights. Returns its name."""
     stored = await store.state(experiment)
     label = stored.labels[0]
-    claim = await store.claim(experiment, MIXTURE, "me", 60, label)
-    assert claim is not None
+    claim = await claimed(store, experiment, MIXTURE, "me", 60, label)
     parts = []
     for g in stored.mixable:
         [entry] = await store.read_log(experiment, g.ordinal, g.seq - 1)
@@ -23,7 +23,7 @@ async def put_mixture(store: Store, experiment: str, slack: float = 0.5, **weigh
     names = [g.name for g in stored.mixable]
     made = mixture(names, [g.samples for g in stored.mixable], [weights.get(name, 0.0) for name in names], slack)
     artefact = Artefact("mixture", label)
-    assert await store.put_artefact(experiment, artefact, codec.encode(made), claim.token, parts)
+    assert await store.put_artefact(experiment, artefact, codec.encode(made), claim, parts)
     found = await store.artefact(experiment, artefact)
     assert found is not None
     return found.made

@@ -11,17 +11,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import httpx
+import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
 
 from optimist.store import running_url
-from optimist_client import AsyncPick, Pick
+from optimist_client import AsyncPick, Experiment, Pick, tensors
+from optimist_client.models import Report
 
 
 def free_port() -> int:
@@ -33,6 +37,22 @@ def free_port() -> int:
 def batch_path(pick: Pick | AsyncPick) -> str:
     """Where a pick is told, for tests that speak HTTP themselves."""
     return f"/v1/experiments/{pick.info.experiment}/picks/{pick.number}/batch?nonce={pick.info.nonce}"
+
+
+TENSORS = {"content-type": tensors.MEDIA_TYPE}
+
+
+def append_batch(
+    url: str, experiment: str, generator: str, arrays: Mapping[str, Any], key: str | None = None, **query: Any
+) -> httpx.Response:
+    """Send a batch that no pick asked for to the service at this URL; with a key of its own unless one is given."""
+    return httpx.post(
+        f"{url}/v1/experiments/{experiment}/generators/{generator}/batches",
+        content=tensors.encode({name: np.asarray(array) for name, array in arrays.items()}),
+        headers={**TENSORS, "idempotency-key": key or uuid.uuid4().hex},
+        params=query,
+        timeout=60,
+    )
 
 
 class Service:
@@ -148,6 +168,18 @@ def until(condition: Callable[[], object], seconds: float = 120.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.05)
+
+
+def scored(experiment: Experiment, seconds: float = 120.0) -> Report:
+    """The report, once every estimate that is due is made, by the watched metrics, too."""
+    reports: list[Report] = []
+
+    def is_scored() -> bool:
+        reports[:] = [experiment.report()]
+        return all(one.scored for one in (reports[0], *reports[0].watched.values()))
+
+    until(is_scored, seconds)
+    return reports[0]
 
 
 def scraped(url: str) -> Callable[..., float]:

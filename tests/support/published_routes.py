@@ -9,6 +9,7 @@ import numpy as np
 from optimist.numerics.routing.model import RouteModel
 from optimist.records import Artefact, ChainedExtent
 from optimist.store import ROUTES_UNIT, Store
+from tests.support.exchanges import claimed
 
 WIDTH = 4
 """Of contexts."""
@@ -44,16 +45,15 @@ async def put_model(
     """Publish it, and perhaps a table, as made of the logs as they are. Returns its name."""
     stored = await store.state(experiment)
     (label,) = stored.labels
-    claim = await store.claim(experiment, ROUTES_UNIT, "me", 60, label)
-    assert claim is not None
+    claim = await claimed(store, experiment, ROUTES_UNIT, "me", 60, label)
     parts = []
     for g in stored.routable:
         [entry] = await store.read_log(experiment, g.ordinal, g.seq - 1)
         parts.append(ChainedExtent(g.ordinal, g.seq, g.samples, entry.chain))
     packed = published if isinstance(published, bytes) else published.pack()
-    assert await store.put_artefact(experiment, Artefact("model", label), packed, claim.token, parts)
+    assert await store.put_artefact(experiment, Artefact("model", label), packed, claim, parts)
     if table:
-        assert await store.put_artefact(experiment, Artefact("routes", label), table, claim.token, parts, point=point)
+        assert await store.put_artefact(experiment, Artefact("routes", label), table, claim, parts, point=point)
     found = await store.artefact(experiment, Artefact("model", label))
     assert found is not None
     return found.made

@@ -10,8 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +20,8 @@ from redis import Redis
 from redis import exceptions as redis_errors
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+from tests.support.processes import until
 
 SLOTS = 16_384
 _BUS_OFFSET = 10_000  # redis-server's own: a cluster's nodes talk on port + 10000
@@ -40,13 +41,6 @@ def redis_7() -> str | None:
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     match = re.search(r"v=(\d+)", version)
     return program if match and int(match[1]) >= 7 else None
-
-
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.02)
 
 
 def free_port() -> int:

@@ -23,11 +23,10 @@ from optimist.settings import Settings
 from optimist.store import running_url
 from optimist_client import FixError, Optimist, tensors
 from tests.support.keys import bearer, client_of, guarded, new_key, optimist_keys
-from tests.support.processes import Service, serving, stop_syncing
+from tests.support.processes import TENSORS, Service, serving, stop_syncing
 
 CONFIG = {"generators": ["a", "b"], "metric": {"name": "is", "dimension": 3}, "seed": 1, "max_wait": 0}
 BATCH = tensors.encode({"probabilities": np.eye(3)[:1]})
-TENSORS = {"content-type": tensors.MEDIA_TYPE}
 ROWS = {"rows": 2, "dimension": 1, "dtype": "float32", "digest": "0" * 64}
 UPLOAD = f"/v1/references/rows/uploads/{'1' * 64}"
 MOMENTS = {"content": tensors.encode({"mean": np.zeros(2), "covariance": np.eye(2)}), "headers": TENSORS}

@@ -22,7 +22,7 @@ from optimist.numerics.real_data import BLOCK, NEGATIVE
 from optimist_client import tensors
 from tests.support.configs import on_wire
 from tests.support.keys import bearer, client_of, guarded, new_key, optimist_keys
-from tests.support.processes import Service, scraped, until
+from tests.support.processes import TENSORS, Service, scraped, until
 
 LIMITS = {
     "OPTIMIST_MAX_MEMORY": "8000000",
@@ -32,7 +32,6 @@ LIMITS = {
 }
 CONFIG: dict[str, Any] = {"generators": ["a"], "metric": {"name": "is", "dimension": 10}, "allow_extra": True}
 KERNEL = {"name": "gaussian", "sigma": 1.0}
-TENSORS = {"content-type": tensors.MEDIA_TYPE}
 
 
 @pytest.fixture(scope="module")

@@ -16,18 +16,17 @@ import numpy as np
 import pytest
 from click.testing import Result
 from redis import Redis
-from typer.testing import CliRunner
 
 from optimist.archive.file import Archive
-from optimist.commands import app
 from optimist.numerics.estimate import Estimate
 from optimist.records import codec
 from optimist.store import running_url
 from optimist_client import ConflictError, Experiment, FixError, NotFoundError, Optimist, StopError, UnreachableError
 from optimist_client.models import Report
 from optimist_client.operations import run
+from tests.support.commands import invoked
 from tests.support.keys import new_key
-from tests.support.processes import Service, losing_replies
+from tests.support.processes import Service, losing_replies, scored
 from tests.support.replay import replay
 
 PROMPTS = [f"prompt {n}" for n in range(7)]
@@ -54,14 +53,6 @@ def work(experiment: Experiment, most: int, size: int | None = None, d: int = 4)
 def lasting(report: Report) -> Report:
     """The report without the time at which something last happened here."""
     return report.model_copy(update={"active": None})
-
-
-def scored(experiment: Experiment) -> Any:
-    deadline = time.monotonic() + 240
-    while not (report := experiment.report()).scored:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return report
 
 
 def opened(path: Path) -> Archive:
@@ -373,7 +364,7 @@ def test_the_command_line_exports_and_imports(service: Service, client: Optimist
     client.create_experiment(name, ["a", "b"], metric="is", dimension=2)
 
     def command_line(*arguments: object) -> Result:
-        return CliRunner().invoke(app, [*map(str, arguments), f"--url={service.url}"])
+        return invoked(*arguments, f"--url={service.url}")
 
     assert command_line("export", name, tmp_path / "file").exit_code == 0
     assert command_line("import", tmp_path / "file", f"--name={name}-again").exit_code == 0

@@ -24,7 +24,7 @@ from optimist_client import Experiment, Optimist, Pick
 from optimist_client.errors import ConflictError
 from tests.support.edited import Edit, changed, setting, slices
 from tests.support.keys import client_of, guarded, new_key
-from tests.support.processes import Service, serving, until
+from tests.support.processes import Service, scored, serving, until
 
 
 def asked(experiment: Experiment) -> Pick:
@@ -39,7 +39,7 @@ def exported(client: Optimist, name: str) -> bytes:
     for seed in range(4):
         asked(experiment).tell(np.random.default_rng(seed).dirichlet(np.ones(2), size=5))
     asked(experiment).give_up()
-    until(lambda: experiment.report().scored)
+    scored(experiment)
     return httpx.get(f"{client._transport._http.base_url}/v1/experiments/{name}/export").content
 
 

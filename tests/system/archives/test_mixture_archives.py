@@ -9,7 +9,7 @@ import pytest
 
 from optimist_client import Experiment, Optimist
 from tests.support.keys import new_key
-from tests.support.processes import Service, until
+from tests.support.processes import Service, scored
 from tests.support.replay import replay
 
 PLACES = {"a": 0.0, "b": 3.0, "late": 6.0}
@@ -52,7 +52,7 @@ def test_an_experiment_is_replayed_and_goes_on_elsewhere(
     experiment.set_state("a", "active")
     experiment.set_state("b", "retired")
     play(experiment, 6)
-    until(lambda: experiment.report().scored)
+    scored(experiment)
     experiment.stop()
     experiment.export(tmp_path / "file")
     replayed = replay(tmp_path / "file")

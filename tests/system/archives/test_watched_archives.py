@@ -13,10 +13,10 @@ import pytest
 from optimist.archive.file import Archive
 from optimist.numerics.estimate import Estimate
 from optimist.records import codec
-from optimist_client import Experiment, Optimist, Report
+from optimist_client import Experiment, Optimist
 from optimist_client.metrics import FID, Mean, Nystrom, Vendi
 from tests.support.keys import new_key
-from tests.support.processes import Service
+from tests.support.processes import Service, scored
 from tests.support.replay import replay
 
 WATCH = [
@@ -46,16 +46,6 @@ def play(experiment: Experiment, rounds: int, size: int) -> None:
         pick = experiment.ask()
         assert pick is not None
         pick.tell(batch(pick.generator, size, pick.seed))
-
-
-def scored(experiment: Experiment) -> Report:
-    deadline = time.monotonic() + 120
-    while True:
-        report = experiment.report()
-        if report.scored and all(watched.scored for watched in report.watched.values()):
-            return report
-        assert time.monotonic() < deadline, {label: watched.scored for label, watched in report.watched.items()}
-        time.sleep(0.02)
 
 
 def opened(path: Path) -> Archive:

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from optimist.commands import app
 from optimist_client import NotFoundError, Optimist
+from tests.support.commands import invoked
 from tests.support.processes import Service
 
 TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "80"}
@@ -33,8 +32,7 @@ def made(client: Optimist, name: str) -> str:
 
 
 def run(service: Service, *arguments: object, env: dict[str, str] | None = None, code: int = 0) -> str:
-    done = CliRunner().invoke(app, [*map(str, arguments), "--url", service.url], env=env)
-    assert done.exit_code == code, done.output
+    done = invoked(*arguments, "--url", service.url, env=env, code=code)
     return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout if code == 0 else done.output)
 
 

@@ -9,17 +9,15 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import optimist
-from optimist.commands import app
 from optimist_client import Experiment, FixError, Optimist, tensors
-from tests.support.processes import Service
+from tests.support.commands import invoked
+from tests.support.processes import Service, append_batch
 
 
 def printed(service: Service, experiment: Experiment) -> list[dict[str, Any]]:
-    done = CliRunner().invoke(app, ["records", experiment.name, "--url", service.url])
-    assert done.exit_code == 0, done.output
+    done = invoked("records", experiment.name, "--url", service.url, code=0)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert found == [one.model_dump() for one in experiment.records()]
     return found
@@ -109,10 +107,8 @@ def test_a_record_that_is_not_json_is_its_text(client: Optimist, service: Servic
     """As of a worker without the SDK."""
     experiment = client.create_experiment(name, ["a"], metric="mean", keep_log=True)
     texts = ["{", "NaN", "[" * 3000, "[" * 100 + "]" * 100, '"\\ud800"', "1e999", '"fine"']
-    body = tensors.encode({"values": np.full((len(texts), 1), 0.5), "records": tensors.pack_texts(texts)})
-    url = f"{service.url}/v1/experiments/{name}/generators/a/batches"
-    headers = {"idempotency-key": "1", "content-type": tensors.MEDIA_TYPE}
-    httpx.post(url, content=body, headers=headers).raise_for_status()
+    arrays = {"values": np.full((len(texts), 1), 0.5), "records": tensors.pack_texts(texts)}
+    append_batch(service.url, name, "a", arrays).raise_for_status()
     found = [one["record"] for one in printed(service, experiment)]
     assert [found[place] for place in (0, 1, 2, 4, 5, 6)] == [*texts[:3], *texts[4:6], "fine"]
     assert json.dumps(found[3]) == texts[3]

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from optimist.commands import app
 from optimist_client import AsyncOptimist, ConflictError, Experiment, FixError, NotFoundError, Optimist
-from tests.support.processes import Service, losing_replies, until
+from tests.support.commands import invoked
+from tests.support.processes import Service, losing_replies, scored, until
 
 WIDTH = 8
 SUCCESS = {"a": (0.9, 0.2), "b": (0.3, 0.8)}
@@ -62,7 +61,7 @@ def served(
 def test_prompts_go_to_the_generator_that_is_better_on_them(client: Optimist, name: str):
     experiment = client.create_experiment(name, list(SUCCESS), costs={"a": 2.0, "b": 1.0}, **ROUTE)
     served(experiment, 300, seed=1)
-    until(lambda: experiment.report().scored)
+    scored(experiment)
     went = served(experiment, 100, seed=2)
     assert went[0, "a"] + went[1, "b"] > 85
     made = experiment.route_table()
@@ -214,7 +213,7 @@ def test_answers_that_change_are_reported_and_what_was_learned_before_is_dropped
     # Half to each: a router that knew a little earlier might send the prompts that change to the other one alone.
     for seed, generator in enumerate(SUCCESS, 3):
         served(experiment, 80, seed=seed, only=[generator])
-    until(lambda: experiment.report().scored)
+    scored(experiment)
     before = experiment.report()
     assert [row.change for row in before.standings] == [None, None]
     told = {row.generator: row.samples for row in before.standings}
@@ -231,7 +230,7 @@ def test_answers_that_change_are_reported_and_what_was_learned_before_is_dropped
     assert change.pick is not None
     assert change.shift < -0.3
     assert change.text in report.standings[0].warnings
-    listed = CliRunner().invoke(app, ["anomalies", name, "--url", service.url], env={"COLUMNS": "200"})
+    listed = invoked("anomalies", name, "--url", service.url, env={"COLUMNS": "200"})
     assert listed.output.splitlines()[-1] == f"a: {change.text}"
     assert f"Warning: a: its answers have changed since about pick {change.pick}: scores are " in str(report)
     assert f"retract(generator=…, until={change.position}) drops what it told before." in report.sentences[-1]
@@ -248,16 +247,16 @@ def test_answers_that_change_are_reported_and_what_was_learned_before_is_dropped
     went = served(experiment, 80, seed=3, success=changed)
     assert went[0, "b"] > went[0, "a"]
 
-    until(lambda: experiment.report().scored)
+    scored(experiment)
     experiment.export(tmp_path / "file.zip")
     again = client.import_experiment(tmp_path / "file.zip", f"{name}-again")
-    until(lambda: again.report().scored)
+    scored(again)
     assert again.report().retractions == experiment.report().retractions
     assert [row.score for row in again.report().standings] == [row.score for row in experiment.report().standings]
     assert again.retract(generator="a", until=told["a"]).already
 
     until_now = ("retract", again.name, "--generator", "b", "--until", "3", "--yes", "--url", service.url)
-    done = CliRunner().invoke(app, [*until_now], env={"COLUMNS": "200"})
+    done = invoked(*until_now, env={"COLUMNS": "200"})
     assert done.output == "retracted: all batches up to 3 of b, 3 samples\n"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from optimist import Evaluation
 from optimist_client import ConflictError, FixError, NotFoundError, Optimist, RetryError
-from tests.support.processes import Service, losing_replies
+from tests.support.processes import Service, losing_replies, scored
 
 
 def samples(generator: str, size: int, seed: int, d: int = 4) -> np.ndarray:
@@ -49,9 +49,7 @@ def test_the_service_and_an_evaluation_in_memory_agree(client: Optimist, name: s
         batch = samples(pick.generator, pick.size, pick.seed)
         pick.tell(batch)
         evaluation.tell(pick.generator, batch)
-    deadline = time.monotonic() + 120
-    while not (report := experiment.report()).scored and time.monotonic() < deadline:
-        time.sleep(0.05)
+    report = scored(experiment)
     for row in report.standings:
         estimate = evaluation.estimates()[row.generator]
         assert row.score == pytest.approx(estimate.score, rel=1e-12)

@@ -7,11 +7,10 @@ import time
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from optimist.commands import app
 from optimist_client import AsyncOptimist, ConflictError, Experiment, NotFoundError, Optimist, StopError
 from optimist_client.models import Report
+from tests.support.commands import invoked
 from tests.support.processes import Service
 
 NAMES = ["x", "y/z"]
@@ -107,7 +106,7 @@ def test_the_commands_list_and_retract(client: Optimist, service: Service, name:
     made(client, name)
 
     def run(*arguments: str, answer: str = "") -> tuple[int, str]:
-        done = CliRunner().invoke(app, [*arguments, "--url", service.url], input=answer, env={"COLUMNS": "200"})
+        done = invoked(*arguments, "--url", service.url, input=answer, env={"COLUMNS": "200"})
         return done.exit_code, done.output
 
     code, listed = run("anomalies", name)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 
-import httpx
 import numpy as np
 import pytest
 from playwright.sync_api import expect
 
 from optimist_client import Optimist
 from tests.support.pages import WAIT, OpenPage
-from tests.support.processes import Service
+from tests.support.processes import Service, append_batch
 
 expect.set_options(timeout=WAIT)
 NAME = "anomalous"
@@ -27,10 +26,9 @@ def anomalous(service: Service) -> str:
         for pick in experiment.picks(400):
             scale = {3: 255.0, 4: 255.0}.get(pick.number, 1.0)
             pick.tell(scale * np.random.default_rng(pick.seed).standard_normal((pick.size, 8)))
-    for key in ("first", "second"):
-        url = f"{service.url}/v1/experiments/{NAME}/generators/bad/batches"
-        rows = np.random.default_rng(0).standard_normal((5, 8)).tolist()
-        httpx.post(url, json={"features": rows}, headers={"idempotency-key": key}).raise_for_status()
+    for _ in range(2):
+        rows = np.random.default_rng(0).standard_normal((5, 8))
+        append_batch(service.url, NAME, "bad", {"features": rows}).raise_for_status()
     return NAME
 
 

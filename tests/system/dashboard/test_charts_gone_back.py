@@ -14,10 +14,10 @@ from redis import Redis
 
 from optimist.store import running_url
 from optimist.store.keys import experiment_key
-from optimist_client import Optimist, tensors
+from optimist_client import Optimist
 from optimist_client.models import Progress, Report
 from tests.support.pages import OpenPage
-from tests.support.processes import Service
+from tests.support.processes import Service, append_batch
 
 REFUSED = "Failed to load resource"
 GENERATORS = ["good", "bad", "worse"]
@@ -32,11 +32,9 @@ class Site:
 
     def tell(self, name: str, generator: str, batches: int, rows: int, score: float) -> None:
         """Batches of a generator, and an estimate of it such as a scorer would have published then."""
-        body = tensors.encode({"probabilities": np.eye(3)[np.arange(rows) % 3]})
         for _ in range(batches):
-            headers = {"content-type": tensors.MEDIA_TYPE, "idempotency-key": f"{time.monotonic_ns()}"}
-            path = f"/v1/experiments/{name}/generators/{generator}/batches"
-            assert self.http.post(path, content=body, headers=headers).status_code == 200
+            arrays = {"probabilities": np.eye(3)[np.arange(rows) % 3]}
+            append_batch(str(self.http.base_url).rstrip("/"), name, generator, arrays).raise_for_status()
         told = self.redis.hget(experiment_key(name, "counts"), "told")
         assert isinstance(told, bytes)
         point = json.dumps([batches * rows, score, score - 0.1, score + 0.1])

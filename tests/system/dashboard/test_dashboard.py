@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from optimist.store import EmbeddedRedis
 from optimist.store.keys import experiment_key
 from optimist_client import Experiment, Optimist
 from tests.support.pages import WAIT, OpenPage, serious_violations_of_both_schemes
-from tests.support.processes import Service
+from tests.support.processes import Service, scored
 
 expect.set_options(timeout=WAIT)
 
@@ -152,8 +151,7 @@ def test_an_experiment_is_seen_running_to_its_decision(open_page: OpenPage, clie
 def test_near_ties_have_a_leader_and_a_reason(open_page: OpenPage, client: Optimist):
     experiment = create(client, "near-tie", ["a", "b"])
     work(experiment, 60, {"a": 0.5, "b": 0.5})
-    while not (report := experiment.report()).scored:
-        time.sleep(0.05)
+    report = scored(experiment)
     assert (report.decision.rank, report.uniform_samples) == ("leads", None)
     page = open_page("/#/e/near-tie")
     expect(page.locator(".badge.leads")).to_have_text("leads")
@@ -278,8 +276,7 @@ def test_damage_is_seen_in_the_list_and_on_the_page(
     open_page: OpenPage, experiment: Experiment, redis_server: EmbeddedRedis
 ):
     work(experiment, 30)
-    while not experiment.report().scored:  # a new estimate would remove the error
-        time.sleep(0.05)
+    scored(experiment)  # a new estimate would remove the error
     with Redis(unix_socket_path=redis_server.url.removeprefix("unix://")) as redis:
         redis.hset(
             experiment_key(experiment.name, "units"),
@@ -397,8 +394,7 @@ def test_axe_finds_no_serious_violation(open_page: OpenPage, experiment: Experim
 @pytest.mark.long
 def test_the_difference_from_the_best_is_the_first_column(open_page: OpenPage, experiment: Experiment, axe: str):
     work(experiment, 300)
-    while not (report := experiment.report()).scored:
-        time.sleep(0.05)
+    report = scored(experiment)
     apart = {one.generator: one for one in report.contrasts}
     assert set(apart) == {"bad", "worse"}
     page = open_page(f"/#/e/{experiment.name}", bypass_csp=True)

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from optimist_client import NotFoundError, Optimist
 from optimist_client.metrics import Mean, WinRate
 from tests.support.pages import WAIT, OpenPage, serious_violations_of_both_schemes
-from tests.support.processes import Service
+from tests.support.processes import Service, scored
 
 expect.set_options(timeout=WAIT)
 
@@ -29,8 +29,7 @@ def list_of_three(service: Service) -> Iterator[None]:
             chance = 0.9 if pick.generator == "right" else 0.3
             pick.tell([float(rng.random() < chance) for _ in range(pick.size)])
         client.create_experiment("list-stopped", ["a", "b"], metric=Mean()).stop()
-        while not costly.report().scored:
-            pass
+        scored(costly)
         yield
 
 

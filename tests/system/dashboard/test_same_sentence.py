@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -10,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from playwright.sync_api import expect
-from typer.testing import CliRunner
 
-from optimist.commands import app
 from optimist_client import Experiment, Optimist
 from optimist_client.models import Report
+from tests.support.commands import invoked
 from tests.support.pages import WAIT, OpenPage
-from tests.support.processes import Service
+from tests.support.processes import Service, scored
 
 expect.set_options(timeout=WAIT)
 METRICS: dict[str, dict[str, Any]] = {
@@ -105,7 +103,7 @@ def test_all_say_the_same(open_page: OpenPage, service: Service, client: Optimis
     for name, report in answers.items():
         assert report.answer in f"{report}".splitlines(), name
         assert f"<p>{escape(report.answer)}</p>" in report._repr_html_(), name
-        shown = CliRunner().invoke(app, ["show", report.experiment, "--url", service.url])
+        shown = invoked("show", report.experiment, "--url", service.url)
         assert report.answer in shown.stdout.splitlines(), name
         page.goto(f"/#/e/{report.experiment}")
         expect(page.locator(".answer")).to_have_text(report.answer)
@@ -115,8 +113,4 @@ def answered(client: Optimist, name: str, case: Case) -> Report:
     shifts, samples, work, config = case
     experiment = client.create_experiment(f"same-{name}", [*shifts], batch_size=1 if "route" in name else 10, **config)
     work(experiment, shifts, samples)
-    deadline = time.monotonic() + 60
-    while not (report := experiment.report()).scored:
-        assert time.monotonic() < deadline, name
-        time.sleep(0.05)
-    return report
+    return scored(experiment)

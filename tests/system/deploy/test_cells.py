@@ -15,11 +15,10 @@ import httpx
 import numpy as np
 import pytest
 from click.testing import Result
-from typer.testing import CliRunner
 
-from optimist.commands import app
 from optimist_client import FixError, NotFoundError, Optimist
 from optimist_client.metrics import Mean
+from tests.support.commands import invoked
 from tests.support.keys import bearer, client_of, guarded
 from tests.support.places import ROOT
 from tests.support.processes import Service, free_port, until
@@ -79,7 +78,7 @@ def two_cells(folder: Path) -> Iterator[tuple[dict[str, Service], str]]:
 def given(key: str, service: Service) -> Result:
     """Store a key of another service in one that does not run yet."""
     command = ["keys", "create", "--given", "--role", "admin", "--data-dir", str(service.directory)]
-    return CliRunner().invoke(app, command, input=f"{key}\n")
+    return invoked(*command, input=f"{key}\n")
 
 
 @needs_nginx

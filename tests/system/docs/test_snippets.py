@@ -15,9 +15,8 @@ from typing import Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
-from optimist.commands import app
+from tests.support.commands import invoked
 from tests.support.places import ROOT
 from tests.support.preludes import PRELUDES
 from tests.support.processes import Service, free_port
@@ -56,7 +55,7 @@ def run_commands(snippet: Snippet, page: Path, port: int) -> None:
     for line in snippet.code.splitlines():
         _, *words = shlex.split(line, comments=True)
         arguments = [word.replace("127.0.0.1:8000", f"127.0.0.1:{port}") for word in words]
-        done = CliRunner().invoke(app, [match for word in arguments for match in sorted(glob.glob(word)) or [word]])
+        done = invoked(*[match for word in arguments for match in sorted(glob.glob(word)) or [word]])
         assert done.exit_code == 0, f"{page.name}:{snippet.line}\n{done.output}{done.exception}"
 
 

@@ -20,7 +20,7 @@ from redis import exceptions as redis_errors
 from optimist.store import open_store
 from optimist_client import Optimist
 from tests.chaos.processes import build_shim, find_redis
-from tests.support.processes import Service, serving, until
+from tests.support.processes import Service, scored, serving, until
 
 HOUR = 3600
 REFERENCE = np.zeros(4), np.eye(4)
@@ -135,10 +135,10 @@ def test_a_dead_scorer_s_generators_are_taken_over_though_the_clock_was_set_back
                 pick.tell(batch + k)
 
         tell(4)
-        until(lambda: experiment.report().scored)
+        scored(experiment)
         scorer = service.scorer_pid()
         assert scorer is not None
         os.kill(scorer, signal.SIGKILL)
         redis.set(-2 * HOUR)
         tell(8)
-        until(lambda: experiment.report().scored, 60)
+        scored(experiment, 60)

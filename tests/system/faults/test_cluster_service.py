@@ -16,8 +16,8 @@ from optimist.store import open_store
 from optimist_client import Experiment, FixError, Optimist, StopError
 from optimist_client.models import Role
 from tests.support.keys import optimist_keys
-from tests.support.processes import Service, scorer
-from tests.support.servers import Cluster, cluster, redis_6, redis_7, until
+from tests.support.processes import Service, scored, scorer
+from tests.support.servers import Cluster, cluster, redis_6, redis_7
 
 pytestmark = pytest.mark.faults
 
@@ -83,7 +83,7 @@ def test_namespaces_share_a_cluster_and_see_nothing_of_each_other(servers: Clust
         with scorer(servers.url, tmp_path) as first:
             for experiment in sampled.values():
                 rounds(experiment, 4)
-                until(lambda experiment=experiment: experiment.report().scored)
+                scored(experiment)
             first.kill()
             first.wait()
             # Nothing waits for the dead: picks come, marked as made from older estimates.
@@ -92,7 +92,7 @@ def test_namespaces_share_a_cluster_and_see_nothing_of_each_other(servers: Clust
                 assert not experiment.report().scored
         with scorer(servers.url, tmp_path):
             for experiment in sampled.values():
-                until(lambda experiment=experiment: experiment.report().scored)
+                scored(experiment)
                 assert experiment.report().rounds == 7
         scores = {name: [row.score for row in one.report().standings] for name, one in sampled.items()}
         assert len({tuple(each) for each in scores.values()}) == 2

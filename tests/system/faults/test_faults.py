@@ -11,19 +11,17 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 from redis import Redis
-from typer.testing import CliRunner
 
 from optimist import Evaluation
-from optimist.commands import app
 from optimist.store import running_url
 from optimist.store.store import FORMAT
-from optimist_client import Experiment, Optimist, tensors
+from optimist_client import Experiment, Optimist
 from optimist_client.models import Report
-from tests.support.processes import Service, is_alive, serving, until
+from tests.support.commands import invoked
+from tests.support.processes import Service, append_batch, is_alive, scored, serving, until
 from tests.support.profiles import is_full
 
 pytestmark = pytest.mark.faults
@@ -59,7 +57,7 @@ def check_run(experiment: Experiment, workers: list[Worker]) -> None:
         worker.join(120)
         assert not worker.is_alive()
         assert worker.error is None
-    until(lambda: experiment.report().scored)
+    scored(experiment)
     report = experiment.report()
     acknowledged = {**workers[0].acknowledged, **workers[1].acknowledged}
     assert len(acknowledged) == sum(len(worker.acknowledged) for worker in workers)
@@ -92,14 +90,9 @@ class Appended:
         """Twelve batches; the estimates come to what they are in memory."""
         for number in range(12):
             generator, batch = "ab"[number % 2], self._rng.standard_normal((400, 4))
-            httpx.post(
-                f"{url}/v1/experiments/appended/generators/{generator}/batches",
-                content=tensors.encode({"features": batch}),
-                headers={"content-type": tensors.MEDIA_TYPE, "idempotency-key": f"{batch[0, 0]}"},
-                timeout=30,
-            ).raise_for_status()
+            append_batch(url, "appended", generator, {"features": batch}).raise_for_status()
             self._evaluation.tell(generator, batch)
-        until(lambda: self.report().scored)
+        scored(self)
         standings = {row.generator: row for row in self.report().standings}
         for generator, estimate in self._evaluation.estimates().items():
             assert estimate is not None
@@ -194,7 +187,7 @@ def test_a_directory_that_cannot_be_used_is_said_plainly():
 )
 def test_options_that_cannot_be_right_are_said_plainly(option: str, expected: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPTIMIST_PORT", "0")
-    done = CliRunner().invoke(app, ["serve", option])
+    done = invoked("serve", option)
     assert done.exit_code in (1, 2)
     assert expected in done.stderr
     assert isinstance(done.exception, SystemExit), "no traceback"

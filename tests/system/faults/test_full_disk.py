@@ -19,11 +19,10 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from optimist_client import BusyError, Optimist, Pick, tensors
-from tests.support.processes import Service, batch_path, until
+from tests.support.processes import TENSORS, Service, batch_path, until
 
 BATCH = np.random.default_rng(0).standard_normal((5, 4))
 BODY = tensors.encode({"features": BATCH})
-TENSORS = {"content-type": tensors.MEDIA_TYPE}
 
 
 @pytest.fixture

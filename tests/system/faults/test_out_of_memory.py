@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import httpx
 import numpy as np
 from redis import Redis
 
 from optimist.store import running_url
 from optimist_client import Optimist, Pick, tensors
-from tests.support.processes import Service, batch_path
+from tests.support.processes import Service, batch_path, scored
 
 
 def test_a_full_redis_refuses_batches_whole_and_recovers(service: Service, client: Optimist, name: str, reference):
@@ -51,8 +49,5 @@ def test_a_full_redis_refuses_batches_whole_and_recovers(service: Service, clien
     for k in range(4):
         pick = experiment.ask()
         pick.tell(batch + k)
-    deadline = time.monotonic() + 60
-    while not (after := experiment.report()).scored:
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
+    after = scored(experiment)
     assert (after.samples, after.rounds, after.open_picks) == (30, 6, 0)

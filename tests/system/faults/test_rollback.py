@@ -16,7 +16,7 @@ from redis import exceptions as redis_errors
 from optimist import Evaluation
 from optimist.store.redis_program import find_program
 from optimist_client import Optimist, StopError
-from tests.support.processes import Service, batch_path, until
+from tests.support.processes import Service, batch_path, scored, until
 
 REFERENCE = (np.zeros(4), np.eye(4))
 
@@ -137,12 +137,12 @@ def test_what_a_scorer_took_of_lost_batches_goes_with_them(service: Service, red
         redis.keep()
         for rows in batches["lost"]:
             tell(rows)
-        until(lambda: experiment.report().scored)
+        scored(experiment)
         redis.go_back()
         for rows in batches["true"]:
             tell(rows)
             evaluation.tell("a", rows)
-        until(lambda: experiment.report().scored)
+        scored(experiment)
         [row] = experiment.report().standings
         expected = evaluation.estimates()["a"]
         assert expected is not None

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from optimist import Evaluation
-from optimist_client import Experiment, Optimist
+from optimist_client import Optimist
 from optimist_client.metrics import FID, RKE, Gaussian, InceptionScore, Metric, Vendi
-from tests.support.processes import Service, until
+from tests.support.processes import Service, scored
 
 NAMES = ["a", "b"]
 ROWS = 20
@@ -31,11 +31,6 @@ def arrays(generator: str, start: int) -> dict[str, np.ndarray]:
         "probabilities": weights / weights.sum(axis=1, keepdims=True),
         "second": common[:, 2:5] + NAMES.index(generator) / 3,
     }
-
-
-def is_scored(experiment: Experiment) -> bool:
-    report = experiment.report()
-    return all(one.scored for one in (report, *report.watched.values()))
 
 
 @pytest.mark.long
@@ -69,7 +64,7 @@ def test_a_scorer_killed_in_the_middle_changes_no_number_of_any_metric(shared: S
             evaluation.tell(pick.generator, batch, start=pick.start)
             if number in (6, 15) and (scorer := shared.scorer_pid()) is not None:
                 os.kill(scorer, signal.SIGKILL)
-        until(lambda: is_scored(experiment))
+        scored(experiment)
         report = experiment.report()
         found = {None: report.standings} | {label: watched.standings for label, watched in report.watched.items()}
         assert found.keys() == {None, *evaluation.watched}

@@ -8,7 +8,7 @@ import pytest
 
 from optimist.local.evaluation import Evaluation
 from optimist_client import AsyncOptimist, Experiment, FixError, NotFoundError, Optimist
-from tests.support.processes import Service, until
+from tests.support.processes import Service, scored
 
 MEANS = {"near": 1.0, "best": 0.0, "far": 3.0}
 BATCHES = 8
@@ -29,7 +29,7 @@ def experiment(service: Service, reference_of_module: tuple[np.ndarray, np.ndarr
         for pick in made.picks(max_samples=10 * BATCHES * len(MEANS)):
             pick.tell(rows(pick.generator, told[pick.generator]))
             told[pick.generator] += 1
-        until(lambda: made.report().scored)
+        scored(made)
         made.add_generator("late")
         yield made
 

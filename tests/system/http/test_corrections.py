@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import httpx
 import numpy as np
 import pytest
 
 from optimist_client import Experiment, Optimist
 from optimist_client.models import Report
-from tests.support.processes import Service
+from tests.support.processes import Service, scored
 
 NAMES = ["good", "b/ad"]
 WORKER = 'gpu "02" \\ ü'
@@ -29,14 +27,6 @@ def made(client: Optimist, name: str, **more: object) -> Experiment:
             rows = np.random.default_rng(pick.seed).standard_normal((pick.size, 8))
             pick.tell((255.0 if is_wrong else 1.0) * (rows + 0.3 * (generator == "b/ad")))
     return experiment
-
-
-def scored(experiment: Experiment) -> Report:
-    deadline = time.monotonic() + 120
-    while not (report := experiment.report()).scored or not all(one.scored for one in report.watched.values()):
-        assert time.monotonic() < deadline, report
-        time.sleep(0.02)
-    return report
 
 
 def correct(

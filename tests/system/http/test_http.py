@@ -12,7 +12,7 @@ import pytest
 from optimist_client import ConflictError, Optimist, tensors
 from optimist_client.references import moments_of
 from tests.support.configs import on_wire
-from tests.support.processes import Service, batch_path, serving
+from tests.support.processes import Service, batch_path, scored, serving
 
 BATCH = np.random.default_rng(0).standard_normal((5, 4))
 
@@ -310,8 +310,7 @@ def test_the_report_decides_once_and_for_all(http: httpx.Client, client: Optimis
     assert report.decision.hardest.separation > report.decision.hardest.needed
     for pick in picks[16:]:
         pick.tell(rng.standard_normal((5, 4)) + 100.0)
-    while not (later := experiment.report()).scored and time.monotonic() < deadline:
-        time.sleep(0.05)
+    later = scored(experiment)
     assert later.samples == 100
     assert later.decision == report.decision
 

@@ -10,19 +10,15 @@ import pytest
 from redis import Redis
 
 from optimist.store import running_url
-from optimist_client import Experiment, FixError, Optimist, tensors
-from tests.support.processes import Service, until
+from optimist_client import Experiment, FixError, Optimist
+from tests.support.processes import Service, append_batch, until
 
 CONFIG = {"metric": "rke", "dimension": 2, "kernel": {"sigma": 1.0, "features": 8}}
 
 
 def append(service: Service, experiment: Experiment, generator: str, rows: int, key: str = "key") -> httpx.Response:
     features = np.random.default_rng(rows).standard_normal((rows, 2))
-    return httpx.post(
-        f"{service.url}/v1/experiments/{experiment.name}/generators/{generator}/batches",
-        content=tensors.encode({"features": features}),
-        headers={"content-type": tensors.MEDIA_TYPE, "idempotency-key": key},
-    )
+    return append_batch(service.url, experiment.name, generator, {"features": features}, key)
 
 
 def test_samples_that_no_pick_asked_for_are_called_by_their_place_in_the_log(

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from optimist_client import Optimist, tensors
-from tests.support.processes import Service
+from tests.support.processes import TENSORS, Service
 
-AS_SENT = {"content-type": tensors.MEDIA_TYPE}
 ABSURD = np.full((20, 4), 9e5)
 
 
@@ -27,7 +26,7 @@ def played(client: Optimist, name: str, reference: Any, **config: Any):
 
 
 def append(http: httpx.Client, name: str, generator: str, batch: np.ndarray, key: str) -> None:
-    body, headers = tensors.encode({"features": batch}), AS_SENT | {"idempotency-key": key}
+    body, headers = tensors.encode({"features": batch}), TENSORS | {"idempotency-key": key}
     assert http.post(f"{name}/generators/{generator}/batches", content=body, headers=headers).status_code == 200
 
 
@@ -99,7 +98,7 @@ def test_what_is_refused_says_what_is_possible(client: Optimist, http: httpx.Cli
     for rows in (batch, batch + 1):
         body = tensors.encode({"features": rows})
         told = http.post(
-            f"{name}/picks/{pick.number}/batch", params={"nonce": pick.info.nonce}, content=body, headers=AS_SENT
+            f"{name}/picks/{pick.number}/batch", params={"nonce": pick.info.nonce}, content=body, headers=TENSORS
         )
         assert (told.status_code, told.json()["type"]) == (409, "urn:optimist:problem:retracted")
 

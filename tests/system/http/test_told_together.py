@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from optimist_client import ConflictError, Experiment, FixError, NotFoundError, Optimist, Pick, tensors
-from tests.support.processes import Service, losing_replies, stop_syncing, until
+from tests.support.processes import TENSORS, Service, losing_replies, scored, stop_syncing, until
 
-TENSORS = {"content-type": tensors.MEDIA_TYPE}
 CONFIG: dict[str, Any] = {
     "metric": "is",
     "dimension": 3,
@@ -78,7 +77,8 @@ def test_each_is_answered_as_if_it_were_told_alone(client: Optimist, service: Se
     assert {one.get("status", 200) for one in same[0]} >= {200, 422}
     records = [list(experiment.records()) for experiment in experiments]
     assert records[0] == records[1] != []
-    until(lambda: all(experiment.report().scored for experiment in experiments))
+    for experiment in experiments:
+        scored(experiment)
     standings = [experiment.report().standings for experiment in experiments]
     assert standings[0] == standings[1]
 

@@ -11,7 +11,7 @@ import pytest
 
 from optimist_client import Experiment, Optimist
 from optimist_client.metrics import RKE
-from tests.support.processes import Service
+from tests.support.processes import Service, scored
 
 KERNEL: Any = {"name": "gaussian", "sigma": 2.0, "features": 8, "seed": 1}
 
@@ -35,10 +35,7 @@ def test_a_report_has_the_standings_of_watched_metrics_and_its_charts_their_curv
     experiment: Experiment, service: Service
 ):
     work(experiment, 200)
-    report = experiment.report()
-    while not (report.scored and report.watched["rke"].scored):
-        time.sleep(0.05)
-        report = experiment.report()
+    report = scored(experiment)
     rke = report.watched["rke"]
     assert (report.decision.best, rke.best) == ("near", "wide")
     assert report.disagreement.startswith("Metrics disagree on the best: FID (")

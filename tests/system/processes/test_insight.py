@@ -17,7 +17,7 @@ import optimist.insight.metrics
 from optimist.store import running_url
 from optimist_client import Optimist, tensors
 from tests.support.places import ROOT
-from tests.support.processes import Service, batch_path, scraped, serving, until
+from tests.support.processes import Service, batch_path, scored, scraped, serving, until
 
 MONITORING = ROOT / "deploy" / "monitoring"
 REFERENCE = (np.zeros(4), np.eye(4))
@@ -53,7 +53,8 @@ def test_counters_add_up_to_what_clients_did(fresh: Service):
         ).raise_for_status()
         until(lambda: short.report().open_picks == 0)
         late.tell(np.zeros((late.size, 4)))
-        until(lambda: experiment.report().scored and short.report().scored)
+        scored(experiment)
+        scored(short)
         reports = [experiment.report(), short.report()]
         until(lambda: scraped(fresh.url)("optimist_log_entries") == 5)
     total = scraped(fresh.url)

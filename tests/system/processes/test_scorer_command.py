@@ -21,8 +21,8 @@ from redis import Redis
 import optimist
 from optimist.api.redis_health import LEAST_RESERVE
 from optimist.store import start_embedded
-from optimist_client import FixError, Optimist, tensors
-from tests.support.processes import Service, free_port, scraped, serving, until
+from optimist_client import FixError, Optimist
+from tests.support.processes import Service, append_batch, free_port, scored, scraped, serving, until
 
 WARM = 32 * 2**20
 """Bytes that the scorer may keep; two of the large maps."""
@@ -61,9 +61,7 @@ class Pair:
 
     def append(self, experiment: str, generator: str, rows: np.ndarray, key: str) -> httpx.Response:
         """A batch without a pick."""
-        url = f"{self.service.url}/v1/experiments/{experiment}/generators/{generator}/batches"
-        headers = {"content-type": tensors.MEDIA_TYPE, "idempotency-key": key}
-        return httpx.post(url, content=tensors.encode({"features": rows}), headers=headers, timeout=60)
+        return append_batch(self.service.url, experiment, generator, {"features": rows}, key)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +96,7 @@ def test_a_scorer_process_has_metrics_of_its_own(pair: Pair):
     with pair.experiments() as client:
         experiment = client.create_experiment("split", ["a"], reference=(np.zeros(4), np.eye(4)))
         experiment.ask().tell(np.eye(5)[:, :4])
-        until(lambda: experiment.report().scored)
+        scored(experiment)
         until(lambda: scraped(pair.metrics_url)("optimist_log_entries") == 1)
         assert experiment.report().standings[0].score is not None
         there, here = scraped(pair.metrics_url), scraped(pair.service.url)
@@ -158,7 +156,8 @@ def test_a_scorer_of_twelve_large_maps_keeps_one(pair: Pair):
         for turn in range(2):
             for experiment, batch in zip(made, batches, strict=True):
                 experiment.ask().tell(batch[turn])
-            until(lambda: all(experiment.report().scored for experiment in made))
+            for experiment in made:
+                scored(experiment)
         until(lambda: 0 < scraped(pair.metrics_url)("optimist_warm_bytes") <= WARM + one)
         # Twelve are 192 MiB. Coarse: what numerics took on the way stays with the process.
         assert resident(pair.scorer.pid) - before < 130

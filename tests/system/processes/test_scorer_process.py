@@ -15,7 +15,7 @@ from redis import Redis
 
 from optimist.store import start_embedded
 from optimist_client import Experiment, Optimist
-from tests.support.processes import Service, is_alive, scraped, serving, until
+from tests.support.processes import Service, is_alive, scored, scraped, serving, until
 from tests.support.profiles import is_full
 
 REFERENCE = (np.zeros(4), np.eye(4))
@@ -64,14 +64,14 @@ def kill_in_the_middle(service: Service, experiment: Experiment, turn: int) -> N
 
     before = made()
     tell(experiment, 10)
-    until(lambda: experiment.report().scored)
+    scored(experiment)
     until(lambda: made() > before)  # it says what it has done once a second
     counted, killed = made(), kill_scorer(service)
     assert killed is not None
     not_ready_without(service, killed)
     tell(experiment, 10)  # the service goes on meanwhile
     until(lambda: service.scorer_pid() not in (None, killed))
-    until(lambda: experiment.report().scored)
+    scored(experiment)
     until(lambda: made() > counted)
     assert not is_alive(killed)
     assert scraped(service.url)("optimist_scorer_restarts_total") == turn

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimist_client import Experiment, Optimist
+from optimist_client import Optimist
 from optimist_client.metrics import KID, RKE, Gaussian, InceptionScore, Vendi
-from tests.support.processes import serving, until
+from tests.support.processes import scored, serving
 
 D, SIZE = 560, 270
 TOLD = {"few": 2, "many": 4}
@@ -20,11 +20,6 @@ decomposes matrices of more than 512 rows, and so for the kernel's 600 features.
 """
 CORES = (1, 2, 4)
 KERNEL = Gaussian(sigma=30.0, features=300)
-
-
-def settled(experiment: Experiment) -> bool:
-    report = experiment.report()
-    return report.scored and all(watched.scored for watched in report.watched.values())
 
 
 def shown(directory: Path, cores: int) -> list[dict[str, Any]]:
@@ -52,8 +47,7 @@ def played(url: str) -> list[dict[str, Any]]:
                 rng = np.random.default_rng(pick.seed)
                 probabilities = rng.dirichlet(np.full(10, 0.3), SIZE)
                 pick.tell({"features": spread * rng.standard_normal((SIZE, D)), "probabilities": probabilities})
-        until(lambda: settled(experiment))
-        report = experiment.report()
+        report = scored(experiment)
         return [
             one.model_dump(mode="json", include={"metric", "standings", "contrasts"})
             for one in (report, *report.watched.values())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optimist_client import Experiment, FixError, Optimist, Pick
-from tests.support.processes import Service
+from tests.support.processes import Service, append_batch
 from tests.support.replay import replay
 
 COSTS = {"cheap": 0.5, "dear": 3.0}
@@ -168,9 +168,7 @@ def test_a_decision_keeps_what_had_been_told_and_its_cost_follows_the_prices(
     decided = experiment.report()
     assert decided.state == "decided"
     assert decided.decision_cost == decided.cost
-    url = f"{service.url}/v1/experiments/{name}/generators/dear/batches"
-    late = {"features": rows(10, 1).tolist()}
-    httpx.post(url, json=late, headers={"idempotency-key": "late"}).raise_for_status()
+    append_batch(service.url, name, "dear", {"features": rows(10, 1)}).raise_for_status()
     later = experiment.report()
     assert (later.decision_cost, later.cost) == (decided.cost, (decided.cost or 0.0) + 30.0)
     experiments = httpx.get(f"{service.url}/v1/experiments?limit=200").json()["experiments"]

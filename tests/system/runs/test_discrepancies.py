@@ -8,7 +8,7 @@ import pytest
 from optimist import Evaluation
 from optimist_client import FixError, Optimist
 from optimist_client.metrics import CMMD, KID, MMD, Gaussian, Metric
-from tests.support.processes import Service, until
+from tests.support.processes import Service, scored
 
 REAL = np.random.default_rng(0).standard_normal((60, 6)) + 0.5
 SCALES = {"good": 1.0, "wide": 1.4}
@@ -30,7 +30,7 @@ def test_service_and_evaluation_agree(client: Optimist, service: Service, name: 
         batch = rows(pick.generator, pick.start or 0, pick.size)
         pick.tell(batch)
         evaluation.tell(pick.generator, batch, start=pick.start or 0)
-    until(lambda: experiment.report().scored)
+    scored(experiment)
     standings = {row.generator: row for row in experiment.report().standings}
     for generator, found in evaluation.estimates().items():
         assert found is not None

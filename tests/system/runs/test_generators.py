@@ -13,7 +13,7 @@ import pytest
 
 from optimist_client import ConflictError, Experiment, FixError, NotFoundError, Optimist, Pick, tensors
 from optimist_client.models import Standing
-from tests.support.processes import Service
+from tests.support.processes import Service, scored
 
 SHIFTS = {"good": 0.0, "bad": 1.0, "worse": 2.0}
 
@@ -43,12 +43,8 @@ def run(experiment: Experiment, samples: int | None = None) -> list[str]:
     return asked
 
 
-def scored(experiment: Experiment) -> dict[str, Standing]:
-    deadline = time.monotonic() + 120
-    while not (report := experiment.report()).scored:
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.02)
-    return {standing.generator: standing for standing in report.standings}
+def rows_of(experiment: Experiment) -> dict[str, Standing]:
+    return {standing.generator: standing for standing in scored(experiment).standings}
 
 
 def ask(http: httpx.Client, name: str, **request: Any) -> dict[str, Any]:
@@ -88,12 +84,12 @@ def test_a_paused_generator_is_not_picked_but_its_samples_on_their_way_count(cli
     while pick.generator != "good":
         pick.tell(rows(pick))
         pick = experiment.ask(worker="somebody")
-    before = scored(experiment)["good"].samples
+    before = rows_of(experiment)["good"].samples
     assert experiment.set_state("good", "paused").standings[0].state == "paused"
     assert set(run(experiment, 50)) == {"bad"}
     assert experiment.ask(worker="somebody").number == pick.number, "its own pick back"
     assert pick.tell(rows(pick)).late is False
-    after = scored(experiment)
+    after = rows_of(experiment)
     assert after["good"].samples == before + pick.size
     assert (after["good"].state, after["bad"].state) == ("paused", "active")
     assert experiment.report().decision.best == "good"
@@ -115,7 +111,7 @@ def test_a_retired_generator_is_out_of_standings_and_decision_for_good(client: O
     pick.tell(rows(pick))  # whosever it was: it counts among the experiment's samples
     assert set(run(experiment, 50)) == {"bad", "worse"}
     assert experiment.report().samples == 120 + pick.size + 50
-    assert set(scored(experiment)) == {"bad", "worse"}
+    assert set(rows_of(experiment)) == {"bad", "worse"}
     with pytest.raises(ConflictError, match="stays retired"):
         experiment.set_state("good", "active")
     with pytest.raises(ConflictError, match="retired"):
@@ -178,7 +174,7 @@ def test_a_batch_without_a_pick_counts_once_for_its_key(http: httpx.Client, expe
     assert "idempotency-key" in missing.json()["detail"]
     assert append(http, path, batch[:, :3], idempotency_key="narrow").status_code == 422
     assert append(http, path, batch, idempotency_key="other").json()["position"] == 2
-    standings = scored(experiment)
+    standings = rows_of(experiment)
     assert (standings["a"].samples, standings["a"].batches, standings["a"].scored_samples) == (60, 2, 60)
     assert (standings["b"].samples, standings["b"].batches) == (30, 1)
     assert experiment.report().rounds == 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,10 +11,10 @@ import numpy as np
 import pytest
 
 from optimist import Evaluation
-from optimist_client import ConflictError, Experiment, FixError, Optimist, Pick, tensors
+from optimist_client import ConflictError, Experiment, FixError, Optimist, Pick
 from optimist_client.metrics import Mean
 from optimist_client.models import TellReply
-from tests.support.processes import Service
+from tests.support.processes import Service, append_batch, scored
 
 CONFIG: dict[str, Any] = {
     "metric": "mean",
@@ -52,12 +51,8 @@ def outlasted(experiment: Experiment, worker: str) -> Pick:
 
 def append(service: Service, experiment: Experiment, generator: str, rows: Any, start: int | None = None) -> TellReply:
     """Tell rows (n, 1) without a pick."""
-    answer = httpx.post(
-        f"{service.url}/v1/experiments/{experiment.name}/generators/{generator}/batches",
-        content=tensors.encode({Mean().first_name: np.asarray(rows)}),
-        headers={"content-type": tensors.MEDIA_TYPE, "idempotency-key": uuid.uuid4().hex},
-        params={} if start is None else {"start": start},
-    )
+    at = {} if start is None else {"start": start}
+    answer = append_batch(service.url, experiment.name, generator, {Mean().first_name: rows}, **at)
     return TellReply.model_validate(answer.raise_for_status().json())
 
 
@@ -67,10 +62,7 @@ def check_score(experiment: Experiment, rows: np.ndarray) -> None:
     evaluation.tell("a", rows)
     expected = evaluation.estimates()["a"]
     assert expected is not None
-    deadline = time.monotonic() + 60
-    while not (report := experiment.report()).scored:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    report = scored(experiment)
     [row] = report.standings
     assert (row.samples, row.scored_samples) == (len(rows), len(rows))
     assert (row.score, row.standard_error) == (

@@ -15,11 +15,12 @@ from redis.asyncio import Redis
 from optimist import Evaluation
 from optimist.store import MIXTURE as MIXTURE_UNIT
 from optimist.store import Store, running_url
-from optimist_client import AsyncOptimist, ConflictError, Experiment, FixError, Optimist, tensors
+from optimist_client import AsyncOptimist, ConflictError, Experiment, FixError, Optimist
 from optimist_client.metrics import FID, RKE, Gaussian, Vendi
 from optimist_client.models import Mixture
+from tests.support.exchanges import claimed
 from tests.support.mixed import put_mixture
-from tests.support.processes import Service, losing_replies, until
+from tests.support.processes import Service, append_batch, losing_replies, scored, until
 
 PLACES = {"a": (0.0, 1.0), "b": (3.0, 1.3), "c": (0.0, 0.5)}
 """Where the generators' samples are, and how wide they lie: the best mixture is more than half of b, the rest of a."""
@@ -38,12 +39,8 @@ def generators(names: str = "abc") -> dict[str, Any]:
 
 
 def append(url: str, experiment: str, generator: str, rows: int, seed: int = 0) -> None:
-    reply = httpx.post(
-        f"{url}/v1/experiments/{experiment}/generators/{generator}/batches",
-        content=tensors.encode({"features": sampled(generator, rows, seed + ord(generator))}),
-        headers={"content-type": tensors.MEDIA_TYPE, "idempotency-key": f"{seed}"},
-    )
-    reply.raise_for_status()
+    drawn = sampled(generator, rows, seed + ord(generator))
+    append_batch(url, experiment, generator, {"features": drawn}, f"{seed}").raise_for_status()
 
 
 @pytest.fixture
@@ -92,7 +89,7 @@ def test_one_worker_is_given_the_picks_of_an_evaluation(client: Optimist, name: 
         evaluation.tell(pick.generator, batch, start=pick.info.start)
     report = experiment.report()
     assert report.rounds == rounds
-    until(lambda: experiment.report().scored)
+    scored(experiment)
     report, decision = experiment.report(), evaluation.decision()
     assert (report.decision.best, report.decision.confidence) == (decision.best, decision.confidence)
     assert report.decision.reason == decision.reason
@@ -218,8 +215,7 @@ def test_a_mixture_that_takes_longer_than_a_request_is_waited_for(not_scoring: S
         async with Redis.from_url(url) as redis:
             store = Store(redis, namespace="default")
             # A scorer that has begun, and is not done: it has the claim.
-            claim = await store.claim(name, MIXTURE_UNIT, "a slow scorer", 60.0, "rke")
-            assert claim is not None
+            claim = await claimed(store, name, MIXTURE_UNIT, "a slow scorer", 60.0, "rke")
             at = f"{not_scoring.url}/v1/experiments/{name}/mixture"
             async with httpx.AsyncClient(timeout=30) as http:
                 waiting = await http.get(at)
@@ -227,7 +223,7 @@ def test_a_mixture_that_takes_longer_than_a_request_is_waited_for(not_scoring: S
             assert waiting.json()["type"] == "urn:optimist:problem:being-made"
             assert waiting.json()["action"] == "retry"
             assert not made.done(), "its patience is over, and it goes on"
-            await store.end_claim(name, MIXTURE_UNIT, claim.token, "rke")
+            await store.end_claim(name, MIXTURE_UNIT, claim, "rke")
             await put_mixture(store, name, a=0.7, b=0.3)
 
     with Optimist(not_scoring.url, patience=0.5) as client, ThreadPoolExecutor(1) as pool:

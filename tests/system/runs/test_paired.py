@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import httpx
 import numpy as np
 
 from optimist import Evaluation
-from optimist_client import Experiment, Optimist, Pick, tensors
-from tests.support.processes import Service, until
+from optimist_client import Experiment, Optimist, Pick
+from tests.support.processes import Service, append_batch, scored
 from tests.support.replay import replay
 
 SCALES = {"narrow": 0.8, "wide": 1.2, "late": 1.0}
@@ -29,10 +28,10 @@ class Both:
 
     def __init__(self, experiment: Experiment, service: Service, evaluation: Evaluation) -> None:
         self.experiment, self.evaluation = experiment, evaluation
-        self._url = f"{service.url}/v1/experiments/{experiment.name}/generators"
+        self._url = service.url
 
     def ask(self, generator: str | None = None) -> Pick:
-        until(lambda: self.experiment.report().scored)  # an ask would not wait for all that is due
+        scored(self.experiment)  # an ask would not wait for all that is due
         pick = self.experiment.ask(generators=None if generator is None else [generator])
         assert pick is not None
         assert pick.start is not None
@@ -45,17 +44,14 @@ class Both:
 
     def append(self, generator: str, start: int | None, size: int) -> None:
         batch = rows(generator, 1000 if start is None else start, size)
-        headers = {"content-type": tensors.MEDIA_TYPE, "idempotency-key": f"{generator} {start} {size}"}
-        params = {} if start is None else {"start": start}
-        body = tensors.encode({"features": batch})
-        url = f"{self._url}/{generator}/batches"
-        httpx.post(url, content=body, headers=headers, params=params).raise_for_status()
+        at = {} if start is None else {"start": start}
+        append_batch(self._url, self.experiment.name, generator, {"features": batch}, **at).raise_for_status()
         self.evaluation.tell(generator, batch, start=start)
 
     def check(self, experiment: Experiment | None = None) -> None:
         """Both have the same scores and contrasts, to the last bit."""
         experiment = experiment or self.experiment
-        until(lambda: experiment.report().scored)
+        scored(experiment)
         standings = {row.generator: row for row in experiment.report().standings}
         estimates = {name: found for name, found in self.evaluation.estimates().items() if found is not None}
         for name, found in estimates.items():

@@ -22,7 +22,7 @@ from optimist_client import Optimist
 from optimist_client.config import RULES
 from optimist_client.models import Experiment
 from tests.support.configs import config_of, experiment_of
-from tests.support.processes import Service, until
+from tests.support.processes import Service, scored
 
 SCALES = {"near": 1.0, "wide": 12.0, "flat": 3.0}
 
@@ -60,7 +60,7 @@ def test_service_and_evaluation_show_the_same_bracket(client: Optimist, name: st
         rows = samples(pick.generator, pick.size, pick.seed)
         pick.tell(rows)
         evaluation.tell(pick.generator, rows)
-    until(lambda: experiment.report().scored)
+    scored(experiment)
     for row in experiment.report().standings:
         estimate = evaluation.estimates()[row.generator]
         assert estimate is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ import numpy as np
 import pytest
 
 from optimist import Evaluation
-from optimist_client import Experiment, Optimist, tensors
+from optimist_client import Experiment, Optimist
 from tests.support.configs import on_wire
-from tests.support.processes import Service
+from tests.support.processes import Service, append_batch, scored
 
 PROMPTS = [f"p{place}" for place in range(6)]
 KERNEL = {"sigma": 1.5, "features": 24}
@@ -48,15 +47,8 @@ def in_memory(config: dict) -> Evaluation:
     )
 
 
-def append(service: Service, experiment: Experiment, generator: str, arrays: dict[str, np.ndarray]) -> None:
-    url = f"{service.url}/v1/experiments/{experiment.name}/generators/{generator}/batches"
-    headers = {"content-type": tensors.MEDIA_TYPE, "idempotency-key": f"{arrays['features'].sum()}"}
-    httpx.post(url, content=tensors.encode(arrays), headers=headers).raise_for_status()
-
-
 def same(experiment: Experiment, evaluation: Evaluation) -> None:
-    while not (report := experiment.report()).scored:
-        time.sleep(0.02)
+    report = scored(experiment)
     standings = {row.generator: row for row in report.standings}
     for name, estimate in evaluation.estimates().items():
         assert estimate is not None
@@ -96,7 +88,7 @@ def test_the_service_scores_as_in_memory_and_after_an_import(
             evaluation.tell(pick.generator, arrays, prompt_indices=indices)
             if pick.number % 11 == 0:  # a batch without a pick: its prompts are not known
                 extra = batch_of(config, made(PROMPTS[:3], pick.generator, 100 + pick.number))
-                append(service, experiment, pick.generator, extra)
+                append_batch(service.url, name, pick.generator, extra).raise_for_status()
                 evaluation.tell(pick.generator, extra)
             if pick.number == 20:
                 return

@@ -14,9 +14,9 @@ import pytest
 from toy_metric import ColumnMean
 
 from optimist import Evaluation, score, simulate
-from optimist_client import ConflictError, Experiment, Optimist
+from optimist_client import ConflictError, Optimist
 from tests.support.places import ROOT
-from tests.support.processes import Service, serving
+from tests.support.processes import Service, scored, serving
 
 BROUGHT = ROOT / "tests" / "support" / "brought"
 MEANS = {"low": -3.0, "middle": -2.0, "high": 0.5}
@@ -103,7 +103,7 @@ def test_in_the_service_as_in_memory(client: Optimist):
         batch = rows(pick.generator, pick.size, pick.seed)
         evaluation.tell(pick.generator, batch)
         pick.tell(batch)
-    report = settled(experiment)
+    report = scored(experiment)
     assert report.ranking[0].generator == report.decision.best == "low"
     assert report.ranking[0].score is not None
     assert report.ranking[0].score < -2.0  # no floor cuts it off
@@ -112,12 +112,6 @@ def test_in_the_service_as_in_memory(client: Optimist):
         found = evaluation.estimates()[row.generator]
         assert found is not None
         assert (row.score, row.lower, row.upper) == pytest.approx((found.value, found.lower, found.upper))
-
-
-def settled(experiment: Experiment):
-    while not (report := experiment.report()).scored:
-        pass
-    return report
 
 
 def test_over_http(service: Service):

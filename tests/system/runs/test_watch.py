@@ -15,7 +15,7 @@ from optimist_client import ConflictError, Experiment, FixError, NotFoundError, 
 from optimist_client.metrics import FID, RKE, Cosine, Gaussian, InceptionScore, Mean, Vendi, WinRate
 from optimist_client.tensors import MEDIA_TYPE, decode, encode
 from tests.support.configs import on_wire
-from tests.support.processes import Service
+from tests.support.processes import Service, append_batch
 
 KERNEL = Gaussian(sigma=2.0, features=8)
 WATCH = [RKE(kernel=KERNEL), FID(reads="dinov2", reference="other-real"), InceptionScore(dimension=3)]
@@ -204,10 +204,7 @@ def test_numbers_of_each_sample_may_be_a_list_or_a_column(service: Service, clie
     assert [reply.status_code for reply in replies] == [200] * len(bodies), replies[-1].text
     assert [reply.json()["duplicate"] for reply in replies] == [False] + [True] * (len(bodies) - 1)
     large = {array: np.repeat(rows, 4000, axis=0) for array, rows in whole.items()}
-    header = {"content-type": MEDIA_TYPE, "idempotency-key": name}
-    reply = httpx.post(
-        f"{service.url}/v1/experiments/{name}/generators/a/batches", content=encode(large), headers=header
-    )
+    reply = append_batch(service.url, name, "a", large)
     assert reply.status_code == 200, reply.text
     archive = Archive(BytesIO(httpx.get(f"{service.url}/v1/experiments/{name}/export").content))
     stored = [decode(entry.body)["score"].shape for page in archive.log(0) for entry in page]

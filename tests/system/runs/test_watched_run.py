@@ -13,7 +13,7 @@ from optimist import Evaluation
 from optimist_client import AsyncOptimist, Experiment, FixError, GeneratorError, Optimist
 from optimist_client.embedders import Function
 from optimist_client.metrics import FID, RKE, Gaussian, InceptionScore, Mean
-from tests.support.processes import Service, until
+from tests.support.processes import Service, scored
 
 SHIFTS = {"near": 0.2, "best": 0.0, "far": 1.5}
 KERNEL = Gaussian(sigma=2.0, features=16)
@@ -83,7 +83,7 @@ def experiment(service: Service):
         )
         report = made.run({name: recorded(name) for name in SHIFTS}, embed=EMBED)
         assert not report.scored or all(one.scored for one in report.watched.values()), "a run waits for all of them"
-        until(lambda: (report := made.report()).scored and all(one.scored for one in report.watched.values()))
+        scored(made)
         yield made
 
 
