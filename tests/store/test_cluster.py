@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from optimist.records import AskGroup, CannotStart, Unavailable
 from optimist.store import DUE, Announcement, Store, clients, connect
 from optimist.store.connection import check_server
-from tests.support.exchanges import new_pick, open_picks, settle
+from tests.support.exchanges import claimed, new_pick, open_picks, settle
 from tests.support.present import experiments, references
 from tests.support.servers import Cluster, cluster, redis_6, redis_7
 
@@ -58,9 +58,8 @@ async def test_experiments_of_all_masters_make_one_store(store: Store, servers: 
         assert await store.create_experiment(name, "{}", ["a"], growth=0.0, labels=[""])
         assert [await round_(store, name) for _ in range(3)] == [1, 2, 3]
         assert [entry.pick for entry in await store.read_log(name, 0, 0)] == [1, 2, 3]
-        claim = await store.claim(name, 0, "scorer", 60, label="")
-        assert claim is not None
-        assert await store.put_estimate(name, 0, 3, "{}", claim.token, label="")
+        claim = await claimed(store, name, 0)
+        assert await store.put_estimate(name, 0, 3, "{}", claim, label="")
     assert await experiments(store) == names
     body = random.Random(1).randbytes(9 * 2**20)  # chunks are of 1 MiB
     for name in names[:3]:

@@ -14,7 +14,7 @@ from redis.exceptions import ConnectionError
 from optimist.records import AskGroup, Unavailable
 from optimist.store import DUE, SCORED, Announcement, Announcements, Store, connect
 from optimist.store.clients import Cluster
-from tests.support.exchanges import new_pick, open_picks, settle
+from tests.support.exchanges import claimed, new_pick, open_picks, settle
 from tests.support.servers import Server
 
 
@@ -79,9 +79,8 @@ async def test_lost_replies_open_and_count_nothing_twice(store: Store, redis: Re
         assert len((await store.state("x")).open_picks) == 8
         for pick in range(1, 9):
             assert (await settle(unreliable, "x", pick, f"d{pick}", 5, b"body")).seq == pick
-            claim = await unreliable.claim("x", 0, "scorer", 60, label="")
-            assert claim is not None
-            assert await unreliable.put_estimate("x", 0, pick, "{}", claim.token, label="")
+            claim = await claimed(unreliable, "x", 0)
+            assert await unreliable.put_estimate("x", 0, pick, "{}", claim, label="")
         assert await unreliable.latch_decision("x", "{}")
     stored = await store.state("x")
     assert (stored.rounds, stored.told, stored.generators[0].samples, stored.open_picks) == (8, 8, 40, [])
@@ -108,14 +107,13 @@ async def next_announcement(stream: Announcements) -> Announcement:
 async def test_due_and_new_estimates_are_announced(store: Store):
     await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=[""])
     await open_picks(store, "x", 0, [AskGroup("ask", [new_pick(1, "{}")])], lease_seconds=60)
-    claim = await store.claim("x", 1, "scorer", 60, label="")
-    assert claim is not None
+    claim = await claimed(store, "x", 1)
     async with store.announcements(DUE, SCORED) as stream:
         assert await anext(stream) is None, "subscribed: look now"
         assert await anext(stream) is None
         for _ in range(2):
             await settle(store, "x", 1, "digest", 5, b"body")
-            await store.put_estimate("x", 1, 1, "{}", claim.token, label="")
+            await store.put_estimate("x", 1, 1, "{}", claim, label="")
         assert await anext(stream) == Announcement(DUE, "x", 1, 1)
         assert await anext(stream) == Announcement(SCORED, "x", 1, 1)
         # Repeats change nothing, so they are not announced: the next one heard is the next batch's.
@@ -126,13 +124,12 @@ async def test_due_and_new_estimates_are_announced(store: Store):
 
 async def test_announcements_come_back_after_a_lost_connection(store: Store, redis: Redis):
     await store.create_experiment("x", "{}", ["a"], growth=0.0, labels=[""])
-    claim = await store.claim("x", 0, "scorer", 60, label="")
-    assert claim is not None
+    claim = await claimed(store, "x", 0)
     async with store.announcements(SCORED) as stream:
         assert await anext(stream) is None
         await redis.client_kill_filter(_type="pubsub")
         assert await anext(stream) is None, "something may have been missed"
-        await store.put_estimate("x", 0, 1, "{}", claim.token, label="")
+        await store.put_estimate("x", 0, 1, "{}", claim, label="")
         assert await next_announcement(stream) == Announcement(SCORED, "x", 0, 1)
 
 

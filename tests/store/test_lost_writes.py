@@ -20,7 +20,7 @@ from optimist.records import (
     chained,
 )
 from optimist.store import Store, kernels_digest
-from tests.support.exchanges import new_pick, open_picks, opening_for, put_modes, settle
+from tests.support.exchanges import claimed, new_pick, open_picks, opening_for, put_modes, settle
 
 Back = Callable[[], Awaitable[None]]
 
@@ -182,9 +182,8 @@ async def test_nothing_made_of_lost_batches_is_stored(experiment: Store, redis: 
     await back()
     await experiment.append("x", 0, "true", Contents("true", 5, b"body"))
     await experiment.append("x", 0, "next", Contents("next", 5, b"body"))
-    claim = await experiment.claim("x", 0, "scorer", 60.0, label="")
-    assert claim is not None
-    token = claim.token
+    claim = await claimed(experiment, "x", 0)
+    token = claim
 
     async def put(chain: str) -> object:
         match made:
@@ -207,12 +206,11 @@ async def test_nothing_made_of_lost_batches_is_stored(experiment: Store, redis: 
 
 async def test_nothing_made_with_kernels_that_were_lost_is_stored(experiment: Store, redis: Redis):
     await experiment.append("x", 0, "key", Contents("digest", 5, b"body"))
-    claim = await experiment.claim("x", 0, "scorer", 60.0, label="")
-    assert claim is not None
-    await experiment.put_fitted("x", 0, b"true", claim.token, label="")
+    claim = await claimed(experiment, "x", 0)
+    await experiment.put_fitted("x", 0, b"true", claim, label="")
     with pytest.raises(Superseded, match="lost"):
-        await experiment.put_estimate("x", 0, 1, "{}", claim.token, kernels=kernels_digest(b"lost"), label="")
-    assert await experiment.put_estimate("x", 0, 1, "{}", claim.token, kernels=kernels_digest(b"true"), label="")
+        await experiment.put_estimate("x", 0, 1, "{}", claim, kernels=kernels_digest(b"lost"), label="")
+    assert await experiment.put_estimate("x", 0, 1, "{}", claim, kernels=kernels_digest(b"true"), label="")
 
 
 async def test_a_claim_that_was_lost_is_not_taken_for_one_of_the_same_number(experiment: Store, redis: Redis):
@@ -230,9 +228,8 @@ async def test_a_claim_that_was_lost_is_not_taken_for_one_of_the_same_number(exp
 
 async def test_no_decision_by_estimates_that_were_lost(experiment: Store):
     stored = await experiment.state("x")
-    claim = await experiment.claim("x", 0, "scorer", 60.0, label="")
-    assert claim is not None
-    await experiment.put_estimate("x", 0, 1, "{}", claim.token, label="")
+    claim = await claimed(experiment, "x", 0)
+    await experiment.put_estimate("x", 0, 1, "{}", claim, label="")
     assert not await experiment.latch_decision("x", "a is best", stored.basis_digest)
     stored = await experiment.state("x")
     assert stored.decision is None

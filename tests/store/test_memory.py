@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from optimist.records import Artefact, AskGroup, ChainedExtent, Contents, NewPick, Unavailable
 from optimist.store import MIXTURE, ROUTES_UNIT, Store
-from tests.support.exchanges import MODEL, ROUTE_TABLE, new_pick, open_picks, put_modes, settle
+from tests.support.exchanges import MODEL, ROUTE_TABLE, claimed, new_pick, open_picks, put_modes, settle
 
 asks = itertools.count()
 
@@ -27,9 +27,8 @@ async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: S
     for rounds in range(4):
         await open_picks(store, "x", rounds, ask(new_pick(0, "{}", 5 * rounds, 5)), lease_seconds=60)
     await settle(store, "x", 1, "digest", 5, b"body")
-    claim = await store.claim("x", 0, "scorer", 60, label="")
-    assert claim is not None
-    mine = claim.token
+    claim = await claimed(store, "x", 0)
+    mine = claim
     mixing = await store.claim("x", MIXTURE, "scorer", 60, label="")
     assert mixing is not None
     routing = await store.claim("x", ROUTES_UNIT, "scorer", 60, label="")
@@ -95,8 +94,7 @@ async def test_a_snapshot_all_of_which_has_come_makes_room_in_a_full_redis(
 ):
     await store.create_experiment("x", "{}", ["a"], growth=0.0, labels=[""])
     await store.append("x", 0, "key", Contents("digest", 5, bytes(100_000)))
-    claim = await store.claim("x", 0, "scorer", 60, label="")
-    assert claim is not None
+    claim = await claimed(store, "x", 0)
     run = store._commands.experiment_script
 
     async def fill(name: str, *arguments: Any, **options: Any) -> object:
@@ -134,12 +132,11 @@ async def test_a_busy_life_is_bounded_and_leaves_nothing(redis: Redis):
                 told += 1
             await store.append("x", n % 2, f"key {first}", Contents("digest", 5, bytes(100)))
             for g, state in enumerate((await store.state("x")).generators):
-                claim = await store.claim("x", g, "scorer", 60, label="")
-                assert claim is not None
-                await store.put_estimate("x", g, state.seq, "{}", claim.token, label="")
-                await put_modes(store, "x", g, state.seq, "{}", claim.token)
+                claim = await claimed(store, "x", g)
+                await store.put_estimate("x", g, state.seq, "{}", claim, label="")
+                await put_modes(store, "x", g, state.seq, "{}", claim)
                 if n % 2:
-                    await store.put_snapshot("x", g, state.seq, bytes(1000), claim.token, label="")
+                    await store.put_snapshot("x", g, state.seq, bytes(1000), claim, label="")
         return {key.decode().rpartition("}:")[2]: await size(redis, key) for key in await redis.keys("optimist:{x}:*")}
 
     first, later = await live(20), await live(40)

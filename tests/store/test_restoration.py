@@ -28,7 +28,7 @@ from optimist.records import (
 )
 from optimist.store import Store
 from optimist.store.restoration import Restoration
-from tests.support.exchanges import new_pick, open_picks, settle
+from tests.support.exchanges import claimed, new_pick, open_picks, settle
 from tests.support.present import experiments
 
 ENTRIES = [
@@ -138,9 +138,8 @@ async def test_a_log_that_was_kept_keeps_its_records_and_is_not_trimmed(store: S
     assert await store.read_log("x", 0, 0) == entries
     stored = await store.state("x")
     assert (stored.keep_log, stored.generators[0].primary.log_bytes) == (True, 4)
-    claim = await store.claim("x", 0, "scorer", 60, label="")
-    assert claim is not None
-    await store.put_snapshot("x", 0, 3, b"newer", claim.token, label="")
+    claim = await claimed(store, "x", 0)
+    await store.put_snapshot("x", 0, 3, b"newer", claim, label="")
     assert await store.read_log("x", 0, 0) == entries
     assert (await store.state("x")).generators[0].primary.log_bytes == 0
 

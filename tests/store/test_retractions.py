@@ -20,7 +20,7 @@ from optimist.records import (
     chained,
 )
 from optimist.store import Store
-from tests.support.exchanges import modes_of, new_pick, open_picks, put_modes, settle
+from tests.support.exchanges import claimed, modes_of, new_pick, open_picks, put_modes, settle
 
 ROWS = 5
 
@@ -134,9 +134,7 @@ async def test_a_retraction_is_no_batch(store: Store):
 
 
 async def token(store: Store, generator: int = 0, owner: str = "me", seconds: float = 60) -> str:
-    claim = await store.claim("x", generator, owner, seconds, label="")
-    assert claim is not None
-    return claim.token
+    return await claimed(store, "x", generator, owner, seconds)
 
 
 async def snapshot_at(store: Store, seq: int) -> None:

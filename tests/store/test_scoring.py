@@ -23,7 +23,7 @@ from optimist.records import (
 from optimist.store import Store
 from optimist.store.logs import CHUNK_BYTES
 from optimist.store.scores import QUARANTINE_LIMIT
-from tests.support.exchanges import modes_of, new_pick, open_picks, put_modes, settle
+from tests.support.exchanges import claimed, modes_of, new_pick, open_picks, put_modes, settle
 
 asks = itertools.count()
 
@@ -41,9 +41,7 @@ async def tell(store: Store, *bodies: bytes, record: str = "{}") -> None:
 
 
 async def token(store: Store, owner: str = "scorer", seconds: float = 60) -> str:
-    claim = await store.claim("x", 0, owner, seconds, label="")
-    assert claim is not None
-    return claim.token
+    return await claimed(store, "x", 0, owner, seconds)
 
 
 async def test_several_claims_at_once_are_those_one_by_one(store: Store):

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from optimist.records import AskGroup, Conflict, Contents, GeneratorState, Refused, Returned
 from optimist.store import Store
-from tests.support.exchanges import new_pick, open_picks, settle
+from tests.support.exchanges import claimed, new_pick, open_picks, settle
 
 SIZE = 4
 
@@ -113,9 +113,8 @@ async def test_estimates_that_the_reader_has_are_left_out_until_they_change(stor
     await store.add_generator("x", "b")
     tokens = []
     for g in (0, 1):
-        claim = await store.claim("x", g, "scorer", 60, label="")
-        assert claim is not None
-        tokens.append(claim.token)
+        claim = await claimed(store, "x", g)
+        tokens.append(claim)
         for n in range(3):
             await store.append("x", g, f"{n}", Contents("digest", 3, b"body"))
         await store.put_estimate("x", g, 1, "first " * 1000, tokens[g], label="")

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from optimist.policies import blend_counts
 from optimist.records import Artefact, ChainedExtent, Contents, LogExtent, NotFound, Superseded
 from optimist.store import MIXTURE, SCORED, WANTED, Announcement, Store, kernels_digest
+from tests.support.exchanges import claimed
 
 EACH = ["", "rke"]
 
@@ -36,15 +37,12 @@ async def tell(store: Store, *generators: int, rows: int = 5) -> None:
 
 
 async def token(store: Store, label: str = "", owner: str = "me") -> str:
-    claim = await store.claim("x", MIXTURE, owner, 60, label)
-    assert claim is not None
-    return claim.token
+    return await claimed(store, "x", MIXTURE, owner, 60, label)
 
 
 async def estimate(store: Store) -> None:
-    claim = await store.claim("x", 0, "me", 60, label="")
-    assert claim is not None
-    await store.put_estimate("x", 0, (await store.state("x")).generators[0].seq, "{}", claim.token, label="")
+    claim = await claimed(store, "x", 0, "me")
+    await store.put_estimate("x", 0, (await store.state("x")).generators[0].seq, "{}", claim, label="")
 
 
 async def now(store: Store, *generators: int) -> list[ChainedExtent]:
@@ -245,10 +243,9 @@ async def test_one_of_a_retracted_batch_goes_and_others_stay(store: Store, label
 
 async def test_one_of_kernels_that_are_fixed_anew_goes(store: Store):
     await tell(store, 0, 1)
-    claim = await store.claim("x", 0, "me", 60, label="")
-    assert claim is not None
+    claim = await claimed(store, "x", 0, "me")
     [first] = await store.read_log("x", 0, 0)
-    await store.put_fitted("x", 0, b"sigma", claim.token, {0: first}, label="")
+    await store.put_fitted("x", 0, b"sigma", claim, {0: first}, label="")
     mine = await token(store)
     with pytest.raises(Superseded, match="kernels"):
         await store.put_artefact("x", MIXED, "{}", mine, await now(store), kernels=kernels_digest(b"other"))
@@ -274,9 +271,8 @@ async def test_one_of_a_position_whose_log_became_a_snapshot_is_stored(store: St
     await tell(store, 0, 1)
     parts = await now(store)
     for label in EACH:
-        claim = await store.claim("x", 0, "me", 60, label)
-        assert claim is not None
-        assert await store.put_snapshot("x", 0, 1, b"statistic", claim.token, chain=parts[0].chain, label=label)
+        claim = await claimed(store, "x", 0, "me", 60, label)
+        assert await store.put_snapshot("x", 0, 1, b"statistic", claim, chain=parts[0].chain, label=label)
     await tell(store, 0)
     with pytest.raises(Superseded, match="lost"):
         await put(store, parts=[ChainedExtent(0, 1, 5, "0" * 40), parts[1]])

@@ -19,7 +19,7 @@ from optimist.records import (
     is_outgrown,
 )
 from optimist.store import MIXTURE, ROUTES_UNIT, SCORED, WANTED, Announcement, Place, Store, kernels_digest
-from tests.support.exchanges import MODEL, ROUTE_TABLE
+from tests.support.exchanges import MODEL, ROUTE_TABLE, claimed
 
 BODY = b"\x00model\xff \n"
 
@@ -35,14 +35,12 @@ async def tell(store: Store, *generators: int, rows: int = 5) -> None:
         await store.append("x", generator, f"key {seq}", Contents(f"digest {seq}", rows, bytes(10)))
 
 
-async def claimed(store: Store, place: Place) -> str:
-    claim = await store.claim("x", place, "me", 60, label="")
-    assert claim is not None
-    return claim.token
+async def token_of(store: Store, place: Place) -> str:
+    return await claimed(store, "x", place, "me")
 
 
 async def token(store: Store) -> str:
-    return await claimed(store, ROUTES_UNIT)
+    return await token_of(store, ROUTES_UNIT)
 
 
 async def now(store: Store, *generators: int) -> list[ChainedExtent]:
@@ -84,7 +82,7 @@ async def test_model_and_table_are_read_as_they_were_made_under_one_claim(store:
     assert await found(store) == (None, None)
     parts = await now(store)
     for place in (0, MIXTURE):
-        other = await claimed(store, place)
+        other = await token_of(store, place)
         with pytest.raises(Superseded):
             await store.put_artefact("x", MODEL, BODY, other, parts)
     assert await put(store, BODY)
@@ -184,7 +182,7 @@ async def test_one_is_due_as_samples_grow_and_generators_change(store: Store):
     await tell(store, 1, rows=3)
     assert await needs()
     assert not (await store.state("x")).is_routing_ready, "the bandwidth may be open"
-    await store.put_estimate("x", 0, 1, "{}", await claimed(store, 0), label="")
+    await store.put_estimate("x", 0, 1, "{}", await token_of(store, 0), label="")
     assert (await store.state("x")).is_routing_ready
     await put(store, BODY)
     assert not await needs()
@@ -200,9 +198,9 @@ async def test_one_is_due_as_samples_grow_and_generators_change(store: Store):
     await tell(store, 2, rows=1)
     assert await needs()
     await put(store, BODY)
-    await store.put_scoring_error("x", 2, "torn", await claimed(store, 2), label="")
+    await store.put_scoring_error("x", 2, "torn", await token_of(store, 2), label="")
     assert await needs(), "one that cannot be scored is no part of it"
-    await store.put_estimate("x", 2, 2, "{}", await claimed(store, 2), label="")
+    await store.put_estimate("x", 2, 2, "{}", await token_of(store, 2), label="")
     assert not await needs()
     await store.set_state("x", 0, "paused")
     assert not await needs()
@@ -270,7 +268,7 @@ async def test_one_of_a_bandwidth_that_is_fixed_anew_goes(store: Store):
 async def test_one_of_lost_batches_is_refused_unless_a_snapshot_has_their_place(store: Store):
     await tell(store, 0, 1)
     parts = await now(store)
-    assert await store.put_snapshot("x", 0, 1, b"statistic", await claimed(store, 0), chain=parts[0].chain, label="")
+    assert await store.put_snapshot("x", 0, 1, b"statistic", await token_of(store, 0), chain=parts[0].chain, label="")
     await tell(store, 0)
     for wrong in (ChainedExtent(0, 1, 5, "0" * 40), ChainedExtent(0, 3, 5, parts[0].chain)):
         with pytest.raises(Superseded, match="lost"):

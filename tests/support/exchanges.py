@@ -23,7 +23,7 @@ from optimist.records import (
     Unit,
     UnitState,
 )
-from optimist.store import Store
+from optimist.store import Place, Store
 
 MODEL, ROUTE_TABLE = Artefact("model", label=""), Artefact("routes", label="")
 """Of an experiment whose metric has the label ""."""
@@ -102,9 +102,11 @@ def opening_for(state: ExperimentState, groups: Sequence[AskGroup], lease_second
     return Opening(groups, lease_seconds, state.rounds, state.last, state.version, state.state_token)
 
 
-async def claimed(store: Store, *arguments: Any) -> str:
-    """The token of a claim that nobody else has; arguments: those of `Store.claim`."""
-    claim = await store.claim(*arguments)
+async def claimed(
+    store: Store, experiment: str, place: Place, owner: str = "scorer", seconds: float = 60.0, label: str = ""
+) -> str:
+    """The token of a claim that nobody else has."""
+    claim = await store.claim(experiment, place, owner, seconds, label)
     assert claim is not None
     return claim.token
 
