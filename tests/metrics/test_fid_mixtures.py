@@ -18,6 +18,7 @@ from optimist.numerics.programme import Floats, minimise
 from optimist.records import codec
 from optimist_client.metrics import FID
 from tests.support.places import DATA
+from tests.support.streams import fed
 
 WIDTH = 24
 SPECTRUM = torch.arange(1, WIDTH + 1, dtype=torch.float64) ** -1.0
@@ -28,10 +29,7 @@ def metric_of() -> FrechetDistance:
 
 
 def taken(metric: FrechetDistance, rows: Tensor) -> GaussianStatistic:
-    statistic = metric.statistic()
-    for batch in rows.split(29):
-        statistic.update(batch)
-    return statistic
+    return fed(metric, rows, 29)
 
 
 class Problem:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from optimist.metrics.base import Analysis
 from optimist.metrics.bound import FEW_ROWS_DECIDE, LARGE_FACTOR, InfluenceBound
 from optimist.metrics.fid.score import FrechetDistance
-from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.numerics.real_data import RealData
 from optimist.numerics.skewness import skewness
 from optimist_client.metrics import FID
 from optimist_client.references import SOME, some_places
+from tests.support.streams import fed
 
 Rows = NDArray[np.float64]
 D = 6
@@ -35,14 +35,8 @@ def metric_of(data: RealData) -> FrechetDistance:
     return make_metric(FID(reference=make_reference(FID(), data)), Setting({"features": D}))  # pyright: ignore
 
 
-def fed(metric: FrechetDistance, rows: Rows) -> GaussianStatistic:
-    statistic = metric.statistic()
-    statistic.update(torch.from_numpy(rows))
-    return statistic
-
-
 def analysed(metric: FrechetDistance, rows: Rows) -> Analysis:
-    return metric.analyse(fed(metric, rows), {"features": torch.from_numpy(rows)})
+    return metric.analyse(fed(metric, rows, len(rows)), {"features": torch.from_numpy(rows)})
 
 
 def known(metric: FrechetDistance, rows: Rows) -> Rows:
@@ -180,7 +174,7 @@ def test_samples_that_lack_the_large_rows_of_the_real_ones_have_wider_intervals(
     ratio, borrowed = 900 * values.var() / found.details["influence_variance"], float(skewness(values)) ** 2 / 10.0
     assert found.missing == pytest.approx((count + borrowed * ratio) / (count + borrowed))
     assert found.missing > LARGE_FACTOR
-    estimate = InfluenceBound(metric).estimate(fed(metric, rows))
+    estimate = InfluenceBound(metric).estimate(fed(metric, rows, len(rows)))
     sampled = found.stopping_error**2 - found.systematic_stopping**2
     assert estimate.stopping_error == pytest.approx(np.sqrt(found.missing * sampled + found.systematic_stopping**2))
     assert FEW_ROWS_DECIDE in estimate.warnings

@@ -8,14 +8,11 @@ from torch import Tensor
 
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.numerics.batches import LARGEST
-from tests.support.streams import assert_bit_identical, rows_of
+from tests.support.streams import assert_bit_identical, rows_of, taken
 
 
 def fed(rows: Tensor, sizes: list[int], **layout: int | bool) -> GaussianStatistic:
-    statistic = GaussianStatistic(rows.shape[1], **layout)  # type: ignore[arg-type]
-    for batch in rows.split(sizes):
-        statistic.update(batch)
-    return statistic
+    return taken(GaussianStatistic(rows.shape[1], **layout), rows, sizes)  # type: ignore[arg-type]
 
 
 def assert_same_moments(statistic: GaussianStatistic, rows: Tensor) -> None:

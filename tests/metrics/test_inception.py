@@ -17,7 +17,7 @@ from optimist.metrics.inception import (
     normalised,
 )
 from optimist.numerics.estimate import Estimate
-from tests.support.streams import assert_bit_identical
+from tests.support.streams import assert_bit_identical, taken
 
 BOUNDS = {"theorem": InceptionTheoremBound, "naive": InceptionNaiveBound, "influence": InfluenceBound}
 
@@ -30,10 +30,7 @@ def rows_of(seed: int, count: int, classes: int, concentration: float = 0.3) -> 
 
 
 def fed(rows: Tensor, sizes: list[int] | int = 5) -> ClassStatistic:
-    statistic = ClassStatistic(rows.shape[1])
-    for batch in rows.split(sizes):
-        statistic.update(batch)
-    return statistic
+    return taken(ClassStatistic(rows.shape[1]), rows, sizes)
 
 
 def assert_same_moments(statistic: ClassStatistic, rows: Tensor) -> None:

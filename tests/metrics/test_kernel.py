@@ -16,24 +16,18 @@ from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
 from optimist.metrics.vendi.spectrum import log_vendi
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.batches import LARGEST
-from tests.support.streams import assert_bit_identical, rows_of
+from tests.support.streams import assert_bit_identical, rows_of, taken
 
 ORDERS = [0.5, 1.0, 1.5, 2.0, 3.0, math.inf]
 NAMES = {1.0: "1", 1.5: "1_5", 2.0: "2", 3.0: "3", math.inf: "inf"}
 
 
 def fed(rows: Tensor, sizes: list[int] | int, feature_map: FeatureMap, **layout: int | bool) -> KernelStatistic:
-    statistic = KernelStatistic(feature_map, **layout)  # type: ignore[arg-type]
-    for batch in rows.split(sizes):
-        statistic.update(batch)
-    return statistic
+    return taken(KernelStatistic(feature_map, **layout), rows, sizes)  # type: ignore[arg-type]
 
 
-def taken(metric: VendiScore, rows: Tensor, batch: int = 5) -> KernelStatistic:
-    statistic = InfluenceBound(metric).statistic()
-    for part in rows.split(batch):
-        statistic.update(part)
-    return statistic
+def bounded(metric: VendiScore, rows: Tensor, batch: int = 5) -> KernelStatistic:
+    return taken(InfluenceBound(metric).statistic(), rows, batch)
 
 
 # The stored reference numbers.
@@ -73,13 +67,13 @@ def test_the_influence_bound_gives_the_stored_numbers(name, stored):
     rows, feature_map = torch.from_numpy(file["features"]), GaussianFourier(file["omegas"])
     kappa = 1.0 + 20.0 / len(rows)
     for metric in (RenyiKernelEntropy(feature_map), VendiScore(feature_map, order=2.0)):
-        found = metric.analyse(taken(metric, rows))
+        found = metric.analyse(bounded(metric, rows))
         plain = float(file["log_rke_standard_error"])
         assert found.plug_in == pytest.approx(float(file["log_rke_plug_in"]), rel=1e-6)
         assert found.estimate == pytest.approx(float(file["log_rke_estimate"]), rel=1e-6)
         assert found.details["plain_error"] == pytest.approx(plain, rel=1e-6)
         error = plain * math.sqrt(kappa)
-        estimate = InfluenceBound(metric).estimate(taken(metric, rows, 30))
+        estimate = InfluenceBound(metric).estimate(bounded(metric, rows, 30))
         assert estimate.value == pytest.approx(found.estimate, rel=1e-9)
         assert estimate.standard_error == pytest.approx(error, rel=1e-6)
         assert estimate.stopping_error == pytest.approx(error, rel=1e-6)
@@ -109,7 +103,7 @@ def test_landmarks_that_are_the_samples_give_the_exact_scores_and_fewer_give_les
         scores = []
         for count in (5, 20, 40):
             metric = VendiScore(Nystrom(rows[:count], 1.5), order)
-            scores.append(metric.plug_in(taken(metric, rows)))
+            scores.append(metric.plug_in(bounded(metric, rows)))
         assert scores == sorted(scores)
         assert scores[-1] == pytest.approx(log_vendi(exact, order), rel=1e-6)
 
@@ -248,9 +242,9 @@ def test_other_layouts_are_not_mixed():
     with pytest.raises(ValueError, match="at least 1 sample"):
         metric.plug_in(metric.statistic())
     with pytest.raises(ValueError, match="at least 2 samples"):
-        metric.analyse(taken(metric, rows_of(0, 1, 3)))
+        metric.analyse(bounded(metric, rows_of(0, 1, 3)))
     with pytest.raises(ValueError, match="at least 2 samples"):
-        metric.half_spectra(taken(metric, rows_of(0, 1, 3)))
+        metric.half_spectra(bounded(metric, rows_of(0, 1, 3)))
 
 
 # The scores.
@@ -290,7 +284,7 @@ def test_k_kinds_seen_equally_often_score_k():
     exact = exact_spectrum(rows, "gaussian", 1.0)
     for order in ORDERS:
         metric = VendiScore(Cosine(6), order)
-        assert math.exp(metric.plug_in(taken(metric, rows))) == pytest.approx(6.0, rel=1e-9)
+        assert math.exp(metric.plug_in(bounded(metric, rows))) == pytest.approx(6.0, rel=1e-9)
         assert math.exp(log_vendi(exact, order)) == pytest.approx(6.0, rel=1e-9)
 
 
@@ -350,7 +344,7 @@ def test_the_theorem_allows_what_its_inequality_says(order, truncation):
 def test_with_few_samples_the_theorem_sits_at_its_ceiling():
     for metric, ceiling in ((VendiScore(Cosine(7)), 7), (VendiScore(Cosine(7), math.inf, truncation=3), 3)):
         for count in (1, 25, 26, 60):
-            estimate = KernelTheoremBound(metric).estimate(taken(metric, rows_of(0, count, 7) + 1.0))
+            estimate = KernelTheoremBound(metric).estimate(bounded(metric, rows_of(0, count, 7) + 1.0))
             assert estimate.upper == math.log(ceiling)
             assert any("largest value" in warning for warning in estimate.warnings)
 
@@ -378,7 +372,7 @@ def test_half_streams_and_their_influence_are_by_the_book(order, truncation, cou
     influence = [
         (score((1 - step) * covariance + step * torch.outer(row, row)) - plain) / step for row in features[-512:]
     ]
-    found = metric.analyse(taken(metric, rows))
+    found = metric.analyse(bounded(metric, rows))
     variance = float(np.var(influence, ddof=1)) / count
     ceiling = math.log(truncation or feature_map.width)
     assert found.estimate == pytest.approx(min(max(plain + correction, 0.0), ceiling), rel=1e-9)
@@ -405,7 +399,7 @@ def test_errors_are_of_the_size_of_the_misses():
         for row, metric in enumerate(metrics):
             expected = log_vendi(truth, metric.order, metric.truncation)
             for column, count in enumerate((60, 150)):
-                estimate = InfluenceBound(metric).estimate(taken(metric, stream(count, seed=repeat), count))
+                estimate = InfluenceBound(metric).estimate(bounded(metric, stream(count, seed=repeat), count))
                 assert estimate.stopping_error is not None
                 z[row, column, repeat] = (estimate.value - expected) / estimate.stopping_error
                 if count == 60:
@@ -466,7 +460,7 @@ def test_identical_samples_score_one_and_hardly_err():
         metric = VendiScore(GaussianFourier.draw(3, 4, 1.0), order)
         for count in (2, 5, 8, 9, 100):
             rows = torch.full((count, 3), 0.1, dtype=torch.float64)
-            estimate = InfluenceBound(metric).estimate(taken(metric, rows))
+            estimate = InfluenceBound(metric).estimate(bounded(metric, rows))
             assert estimate.score == pytest.approx(1.0)
             assert estimate.standard_error == estimate.stopping_error == pytest.approx(1e-9)
 
@@ -474,10 +468,10 @@ def test_identical_samples_score_one_and_hardly_err():
 def test_one_sample_has_a_value_and_a_word_and_two_have_an_error():
     for metric in (RenyiKernelEntropy(Cosine(3)), VendiScore(Cosine(3)), VendiScore(Cosine(3), truncation=2)):
         bound = InfluenceBound(metric)
-        one = bound.estimate(taken(metric, rows_of(0, 1, 3)))
+        one = bound.estimate(bounded(metric, rows_of(0, 1, 3)))
         assert (one.value, one.standard_error, one.lower, one.upper) == (one.plug_in, None, -math.inf, math.inf)
         assert any("at least 2 samples" in warning for warning in one.warnings)
-        two = bound.estimate(taken(metric, rows_of(0, 2, 3)))
+        two = bound.estimate(bounded(metric, rows_of(0, 2, 3)))
         assert two.standard_error is not None
         assert two.standard_error > 0.01
 
@@ -488,7 +482,7 @@ def test_warnings_name_few_samples():
 
     def warned(rows: Tensor, **options: Any) -> list[str]:
         metric = VendiScore(feature_map, **options)
-        return [text.split(":")[0] for text in InfluenceBound(metric).estimate(taken(metric, rows)).warnings]
+        return [text.split(":")[0] for text in InfluenceBound(metric).estimate(bounded(metric, rows)).warnings]
 
     assert warned(rows) == ["fewer samples than features"]
     assert warned(stream(40)) == []

@@ -18,9 +18,9 @@ from optimist.metrics.pairs import ConditionalVendi, InformationVendi
 from optimist.metrics.spectra.cross_entropy import LeaveOneOut
 from optimist.metrics.vendi.score import VendiScore
 from optimist.metrics.vendi.spectrum import floored_at, log_vendi, weights_of
-from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.estimate import Estimate
 from optimist.records import codec
+from tests.support.streams import fed
 
 ORDERS = [0.5, 1.0, 1.5]
 CASES = [
@@ -38,16 +38,9 @@ CASES = [
 Stored = Callable[[str], Mapping[str, np.ndarray]]
 
 
-def taken(rows: Tensor, score: VendiScore, batch: int = 50) -> KernelStatistic:
-    statistic = score.statistic()
-    for part in rows.split(batch):
-        statistic.update(part)
-    return statistic
-
-
 def estimate_of(rows: Tensor, order: float = 1.0) -> Estimate:
     score = VendiScore(Cosine(rows.shape[1]), order)
-    return InfluenceBound(score).estimate(taken(rows, score))
+    return InfluenceBound(score).estimate(fed(score, rows, 50))
 
 
 def one_hot(kinds: np.ndarray, width: int) -> Tensor:
@@ -61,7 +54,7 @@ def test_the_reference_numbers(case: str, stored: Stored):
     for numbers in file[f"{case}/out"]:
         known = dict(zip(file["columns"], numbers, strict=True))
         score = VendiScore(Cosine(rows.shape[1]), known["order"])
-        statistic = taken(rows, score)
+        statistic = fed(score, rows, 50)
         found = score.analyse(statistic)
         assert found.estimate == pytest.approx(known["estimate"], abs=1e-9)
         assert found.selection_error == pytest.approx(known["sampling"], abs=1e-9)
@@ -85,7 +78,7 @@ def test_the_out_of_sample_influence_is_what_leaving_each_row_out_gives(order: f
     feature_map = GaussianFourier.draw(3, 32, 1.0)
     rows = feature_map(torch.from_numpy(np.random.default_rng(0).standard_normal((count, 3))))
     score = VendiScore(Cosine(64), order)
-    eigenvalues, weights = weights_of(taken(rows, score))
+    eigenvalues, weights = weights_of(fed(score, rows, 50))
     found = LeaveOneOut(floored_at(eigenvalues), weights, count, 64)
     covariance = rows.T @ rows / count
     for index in range(0, count, 13):
@@ -188,8 +181,8 @@ def test_a_snapshot_changes_no_bit(metric: str, order: float):
 def test_a_large_population_is_found():
     score = VendiScore(GaussianFourier.draw(4, 32, 1.5))
     rows = torch.from_numpy(np.random.default_rng(6).standard_normal((20_000, 4)))
-    truth = log_vendi(score.spectrum(taken(rows, score, 5000)))
-    few = score.analyse(taken(rows[:400], score))
+    truth = log_vendi(score.spectrum(fed(score, rows, 5000)))
+    few = score.analyse(fed(score, rows[:400], 50))
     assert few.estimate == pytest.approx(truth, abs=3.0 * few.stopping_error)
     assert few.bracket is not None
     assert few.bracket[1] - few.bracket[0] < 0.3

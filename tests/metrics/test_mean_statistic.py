@@ -19,7 +19,7 @@ from optimist.numerics.pairing import COMMON
 from optimist.policies.contrasts import Contrasts
 from optimist.records import codec
 from optimist_client.metrics import Mean, WinRate
-from tests.support.streams import assert_bit_identical
+from tests.support.streams import assert_bit_identical, taken
 
 NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40)
 
@@ -29,10 +29,7 @@ def column(values) -> torch.Tensor:
 
 
 def fed(score: MeanScore, values, size: int = 5):
-    statistic = score.statistic()
-    for batch in column(values).split(size):
-        statistic.update(batch)
-    return statistic
+    return taken(score.statistic(), column(values), size)
 
 
 def paired(metric: Mean | WinRate, values: np.ndarray) -> Estimate:

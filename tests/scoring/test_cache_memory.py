@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from optimist.records import LogEntry, codec
+from optimist.records import LogEntry
 from optimist.scoring import Scorer
 from optimist.scoring import task as task_module
 from optimist.scoring import tasks as tasks_module
@@ -16,7 +16,7 @@ from optimist.scoring.cached import CachedStatistic, Step
 from optimist.scoring.scorer import evict_beyond
 from optimist.store import EmbeddedRedis, open_store
 from tests.support.logs import moments_bound
-from tests.support.made import Made, scoring, settled, until
+from tests.support.made import Made, estimates_by, scoring, settled, until
 
 BIG = 100
 """Rows of a batch of which some twenty outgrow a snapshot in 4 dimensions."""
@@ -35,12 +35,7 @@ def alive() -> set[int]:
 
 async def estimates_of_the_whole_log(made: Made, generator: int) -> dict[int, str]:
     """By position, as they are stored."""
-    whole, found = CachedStatistic(moments_bound(), made.config.rescore_growth), {}
-    for entry in await made.store.read_log(made.name, generator, 0, max_entries=1000):
-        step = whole.apply([entry])
-        if step.scored is not None:
-            found[entry.seq] = codec.encode(step.scored.estimate)
-    return found
+    return await estimates_by(moments_bound(), made, generator)
 
 
 @pytest.mark.long

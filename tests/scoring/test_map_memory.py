@@ -12,7 +12,7 @@ import torch
 from optimist.estimation.stored import question_of, stored_reference, unpack_kernels
 from optimist.metrics.feature_maps import GaussianFourier, Nystrom
 from optimist.metrics.fid.reference import Reference
-from optimist.records import GeneratorState, codec
+from optimist.records import GeneratorState
 from optimist.scoring import Scorer
 from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.experiments import bytes_of
@@ -22,7 +22,7 @@ from optimist.scoring.task import GeneratorTask
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client.models import Experiment
 from tests.support.configs import config_of, experiment_of
-from tests.support.made import Made, scoring, until
+from tests.support.made import Made, estimates_by, scoring, until
 
 DIMENSION, FEATURES = 64, 200
 MAP = DIMENSION * FEATURES * 8
@@ -88,12 +88,7 @@ async def estimates_of_the_whole_log(made: Made) -> dict[int, str]:
     question, fitted = question_of(experiment, reference), await made.fitted()
     if fitted is not None:
         question = unpack_kernels(question, fitted)
-    whole, found = CachedStatistic(question.bound_for(experiment.columns), made.config.rescore_growth), {}
-    for entry in await made.store.read_log(made.name, 0, 0, max_entries=1000):
-        step = whole.apply([entry])
-        if step.scored is not None:
-            found[entry.seq] = codec.encode(step.scored.estimate)
-    return found
+    return await estimates_by(question.bound_for(experiment.columns), made)
 
 
 @pytest.mark.long

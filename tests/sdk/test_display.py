@@ -11,42 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from optimist_client.models import Contrast, DecisionInfo, HardestRival, Report, Standing
+from optimist_client.models import Contrast, DecisionInfo, HardestRival, Report
 from optimist_client.models.decisions import BELOW_NOISE_NOTE, format_score
 from optimist_client.progress import Line, RichBar, expected_total, shown
-
-
-def standing(generator: str, score: float | None, **fields: object) -> Standing:
-    known = {} if score is None else {"standard_error": 0.25, "lower": score - 0.5, "upper": score + 0.5}
-    counts = {"samples": 1500, "batches": 300, "pick_ratio": 0.5, "pending": 0, "scored_samples": 1500}
-    return Standing(
-        generator=generator,
-        state="active",
-        score=score,
-        **{**dict.fromkeys(("standard_error", "lower", "upper"))} | known | counts | fields,
-    )
-
-
-def report(best: str | None = "b <i>", decided: bool = True, **fields: object) -> Report:
-    made = {
-        "experiment": "digits",
-        "metric": "fid",
-        "title": "FID",
-        "lower_is_better": True,
-        "state": "decided" if decided else "running",
-        "ended": decided,
-        "decision": DecisionInfo(best=best, confidence=0.97, decided=decided, reason="sure"),
-        "standings": [standing("a", 3.0), standing("none", None), standing("b <i>", 1.0, warnings=("few samples",))],
-        "samples": 4500,
-        "rounds": 900,
-        "open_picks": 0,
-        "budget": None,
-        "regret": None,
-        "optimal_pick_ratio": 0.5,
-        "uniform_samples": 9000,
-        "scored": True,
-    }
-    return Report.model_validate({**made, **fields})
+from tests.support.reports import report, standing
 
 
 def test_text_has_the_best_first_and_the_answer():

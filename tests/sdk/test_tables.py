@@ -8,9 +8,7 @@ import io
 import pytest
 
 from optimist_client import FixError, Optimist
-
-from test_display import report, standing  # isort: skip
-from test_watched_display import watched  # isort: skip
+from tests.support.reports import report, standing, watched
 
 ROWS = {"standings": [standing("b_2", 1.0), standing("50% & more|", 0.1 + 0.2, lower=None), standing("none", None)]}
 

@@ -8,65 +8,14 @@ import pytest
 
 from optimist_client import NotFoundError
 from optimist_client.metrics import FID, RKE
-from optimist_client.models import DecisionInfo, Report, Standing, WatchedReport
-
-
-def standings(scores: dict[str, float | None], **fields: object) -> list[Standing]:
-    counts = {"samples": 100, "batches": 20, "pick_ratio": 0.5, "pending": 0, "scored_samples": 100}
-    return [
-        Standing.model_validate(
-            {
-                "generator": generator,
-                "state": "active",
-                "score": score,
-                "standard_error": None if score is None else 0.25,
-                "lower": None if score is None else score - 0.5,
-                "upper": None if score is None else score + 0.5,
-                **counts,
-                **fields,
-            }
-        )
-        for generator, score in scores.items()
-    ]
-
-
-def watched(label: str, best: str | None, confidence: float | None = 0.9, **fields: object) -> WatchedReport:
-    made = {
-        "label": label,
-        "metric": label,
-        "title": label.upper(),
-        "lower_is_better": False,
-        "scale": "log",
-        "best": best,
-        "confidence": confidence,
-        "sure": False,
-        "standings": standings({"a": 2.0, "b <i>": 3.0, "c": None}),
-        "scored": True,
-    }
-    return WatchedReport.model_validate({**made, **fields})
+from optimist_client.models import DecisionInfo, Report, WatchedReport
+from tests.support.reports import report as one_metric
+from tests.support.reports import standings, watched
 
 
 def report(*metrics: WatchedReport, **fields: object) -> Report:
-    made = {
-        "experiment": "digits",
-        "metric": "fid",
-        "title": "FID",
-        "lower_is_better": True,
-        "state": "decided",
-        "ended": True,
-        "decision": DecisionInfo(best="a", confidence=0.97, decided=True, reason="sure"),
-        "standings": standings({"b <i>": 2.0, "c": 4.0, "a": 1.0}),
-        "samples": 300,
-        "rounds": 60,
-        "open_picks": 0,
-        "budget": None,
-        "regret": None,
-        "optimal_pick_ratio": 0.5,
-        "uniform_samples": 900,
-        "scored": True,
-        "watched": {one.label: one for one in metrics},
-    }
-    return Report.model_validate({**made, **fields})
+    made = {"standings": standings({"b <i>": 2.0, "c": 4.0, "a": 1.0}), "samples": 300, "rounds": 60}
+    return one_metric("a", uniform_samples=900, watched={one.label: one for one in metrics}, **{**made, **fields})
 
 
 def test_without_watched_metrics_a_report_is_as_before():

@@ -10,9 +10,9 @@ import pytest
 from redis.asyncio import Redis
 
 from optimist.policies import blend_counts
-from optimist.records import Artefact, ChainedExtent, Contents, LogExtent, NotFound, Superseded
+from optimist.records import Artefact, ChainedExtent, LogExtent, NotFound, Superseded
 from optimist.store import MIXTURE, SCORED, WANTED, Announcement, Store, kernels_digest
-from tests.support.exchanges import claimed
+from tests.support.exchanges import append_to, claimed
 
 EACH = ["", "rke"]
 
@@ -28,12 +28,6 @@ MIXED = Artefact("mixture", label="")
 async def created(store: Store, growth: float | None) -> None:
     await store.delete_experiment("x")
     await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=["", "rke"], mixture_growth=growth)
-
-
-async def tell(store: Store, *generators: int, rows: int = 5) -> None:
-    for generator in generators:
-        seq = (await store.state("x")).generators[generator].seq
-        await store.append("x", generator, f"key {seq}", Contents(f"digest {seq}", rows, bytes(10)))
 
 
 async def token(store: Store, label: str = "", owner: str = "me") -> str:
@@ -60,7 +54,7 @@ async def put(store: Store, payload: str = "{}", label: str = "", parts: list[Ch
 
 @pytest.mark.parametrize("label", EACH)
 async def test_it_is_read_as_it_was_made_under_a_claim_of_its_own(store: Store, label: str):
-    await tell(store, 0, 1, 1)
+    await append_to(store, 0, 1, 1)
     assert await store.artefact("x", Artefact("mixture", label)) is None
     other = await store.claim("x", 0, "me", 60, label)
     assert other is not None
@@ -84,16 +78,16 @@ async def test_it_is_read_as_it_was_made_under_a_claim_of_its_own(store: Store, 
 
 
 async def test_an_older_one_does_not_replace_it_and_a_repeat_is_known(store: Store):
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     before = await now(store)
-    await tell(store, 0)
+    await append_to(store, 0)
     assert await put(store, "new")
     state = await store.state("x")
     assert await put(store, "new"), "a repeat"
     assert not await put(store, "old", parts=before)
     assert await store.state("x") == state
     assert len(await store.artefact_curve("x", MIXED)) == 1
-    await tell(store, 1)
+    await append_to(store, 1)
     assert await put(store, "newer")
     # Without a generator that was retired meanwhile.
     assert await put(store, "of one", parts=await now(store, 1))
@@ -105,7 +99,7 @@ async def test_an_older_one_does_not_replace_it_and_a_repeat_is_known(store: Sto
 @pytest.mark.parametrize("growth", [0.25, None])
 async def test_picks_are_made_from_it_where_it_is_the_goal(store: Store, growth: float | None):
     await created(store, growth)
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     heard: list[Announcement] = []
     began, ended = asyncio.Event(), asyncio.Event()
 
@@ -141,7 +135,7 @@ async def test_picks_are_made_from_it_where_it_is_the_goal(store: Store, growth:
 
 
 async def test_states_leave_out_the_mixture_that_the_reader_has(store: Store, redis: Redis):
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     await put(store, "one")
     known = await store.state("x")
     assert known.mixture is not None
@@ -152,7 +146,7 @@ async def test_states_leave_out_the_mixture_that_the_reader_has(store: Store, re
     exchanged = await store.exchange("x", wants_state=True, known=known)
     assert exchanged.state is not None
     assert exchanged.state.mixture == known.mixture
-    await tell(store, 0)
+    await append_to(store, 0)
     await put(store, "two")
     newer = await store.state("x", known)
     assert newer.mixture is not None
@@ -163,22 +157,22 @@ async def test_it_is_due_as_samples_grow_and_generators_change(store: Store):
     async def is_ready() -> bool:
         return (await store.state("x")).is_mixture_ready
 
-    await tell(store, 0)
+    await append_to(store, 0)
     await estimate(store)
-    await tell(store, 1, rows=3)
+    await append_to(store, 1, rows=3)
     assert not await is_ready(), "three samples of one"
-    await tell(store, 1, rows=2)
+    await append_to(store, 1, rows=2)
     assert await is_ready()
     await put(store)
     assert not await is_ready()
-    await tell(store, 1, rows=2)
+    await append_to(store, 1, rows=2)
     assert not await is_ready(), "12 samples, and 10 before"
-    await tell(store, 0, rows=1)
+    await append_to(store, 0, rows=1)
     assert await is_ready(), "13"
     await put(store)
     await store.add_generator("x", "c")
     assert not await is_ready()
-    await tell(store, 2)
+    await append_to(store, 2)
     assert await is_ready()
     await put(store)
     assert not await is_ready()
@@ -189,26 +183,26 @@ async def test_it_is_due_as_samples_grow_and_generators_change(store: Store):
     await put(store, parts=await now(store, 1, 2))
     assert not await is_ready()
     await created(store, 0.0)
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     assert not await is_ready(), "kernels may be open"
     await estimate(store)
     assert await is_ready()
     await put(store)
     assert not await is_ready()
-    await tell(store, 1, rows=1)
+    await append_to(store, 1, rows=1)
     assert await is_ready()
     await put(store, parts=[replace(part, samples=part.samples - 1) for part in await now(store)])
     assert not await is_ready(), "it is of all logs, but a batch of each cannot be read"
-    await tell(store, 1, rows=1)
+    await append_to(store, 1, rows=1)
     assert await is_ready()
 
 
 async def test_a_curve_of_points_whenever_samples_have_grown_by_a_32nd(store: Store):
-    await tell(store, 0, 1, rows=50)
+    await append_to(store, 0, 1, rows=50)
     await put(store, "100")
-    await tell(store, 0, rows=3)
+    await append_to(store, 0, rows=3)
     await put(store, "103")
-    await tell(store, 0, rows=1)
+    await append_to(store, 0, rows=1)
     await put(store, "104")
     points = await store.artefact_curve("x", MIXED)
     assert [(one.told, one.samples, one.point) for one in points] == [(2, 100, "[100]"), (4, 104, "[104]")]
@@ -219,30 +213,30 @@ async def test_a_curve_of_points_whenever_samples_have_grown_by_a_32nd(store: St
 
 @pytest.mark.parametrize("label", EACH)
 async def test_one_of_a_retracted_batch_goes_and_others_stay(store: Store, label: str):
-    await tell(store, 0, 0, 1)
+    await append_to(store, 0, 0, 1)
     await put(store, "first", label)
-    await tell(store, 0)
+    await append_to(store, 0)
     await store.retract("x", generator=0, position=3)
     kept = await store.artefact("x", Artefact("mixture", label))
     assert kept is not None
     assert kept.payload == b"first"
     with pytest.raises(Superseded, match="lost"):
         await put(store, "of before", label, parts=[ChainedExtent(0, 3, 15), ChainedExtent(1, 1, 5)])
-    await tell(store, 0, rows=50)
+    await append_to(store, 0, rows=50)
     await put(store, "second", label)
     await store.put_scoring_error("x", MIXTURE, "torn", await token(store, label), label)
     await store.retract("x", generator=1, position=1)
     assert await store.artefact("x", Artefact("mixture", label)) is None
     assert await store.artefact_curve("x", Artefact("mixture", label)) == []
     assert await store.artefact_error("x", Artefact("mixture", label)) is None
-    await tell(store, 1)
+    await append_to(store, 1)
     assert await put(store, "third", label)
     await store.retract("x", generator=0)
     assert await store.artefact("x", Artefact("mixture", label)) is None
 
 
 async def test_one_of_kernels_that_are_fixed_anew_goes(store: Store):
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     claim = await claimed(store, "x", 0, "me")
     [first] = await store.read_log("x", 0, 0)
     await store.put_fitted("x", 0, b"sigma", claim, {0: first}, label="")
@@ -258,29 +252,29 @@ async def test_one_of_kernels_that_are_fixed_anew_goes(store: Store):
 
 
 async def test_one_of_lost_batches_is_refused(store: Store):
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     parts = await now(store)
     for wrong in (ChainedExtent(0, 1, 5, "0" * 40), ChainedExtent(0, 2, 5, parts[0].chain)):
         with pytest.raises(Superseded, match="lost"):
             await put(store, parts=[wrong, parts[1]])
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     assert await put(store, parts=parts)
 
 
 async def test_one_of_a_position_whose_log_became_a_snapshot_is_stored(store: Store):
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     parts = await now(store)
     for label in EACH:
         claim = await claimed(store, "x", 0, "me", 60, label)
         assert await store.put_snapshot("x", 0, 1, b"statistic", claim, chain=parts[0].chain, label=label)
-    await tell(store, 0)
+    await append_to(store, 0)
     with pytest.raises(Superseded, match="lost"):
         await put(store, parts=[ChainedExtent(0, 1, 5, "0" * 40), parts[1]])
     assert await put(store, parts=parts)
 
 
 async def test_damage_is_named_until_one_is_made(store: Store):
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     for label in EACH:
         await store.put_scoring_error("x", MIXTURE, f"torn by {label}", await token(store, label), label)
         assert await store.artefact_error("x", Artefact("mixture", label)) == f"torn by {label}"
@@ -293,7 +287,7 @@ async def test_damage_is_named_until_one_is_made(store: Store):
 
 
 async def test_nothing_of_a_deleted_experiment_stays(store: Store, redis: Redis):
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     for label in EACH:
         await put(store, label=label)
     await store.blend("x", {0: 0.5, 1: 0.5}, 5, "one")
@@ -305,7 +299,7 @@ async def test_nothing_of_a_deleted_experiment_stays(store: Store, redis: Redis)
 
 
 async def test_an_imported_experiment_has_its_goal_and_makes_its_mixture_anew(store: Store, redis: Redis):
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     await put(store)
     known = await store.state("x")
     async with store.restoring("y") as restoration:

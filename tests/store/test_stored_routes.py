@@ -12,14 +12,13 @@ from redis.asyncio import Redis
 
 from optimist.records import (
     ChainedExtent,
-    Contents,
     LogExtent,
     StoredArtefact,
     Superseded,
     is_outgrown,
 )
 from optimist.store import MIXTURE, ROUTES_UNIT, SCORED, WANTED, Announcement, Place, Store, kernels_digest
-from tests.support.exchanges import MODEL, ROUTE_TABLE, claimed
+from tests.support.exchanges import MODEL, ROUTE_TABLE, append_to, claimed
 
 BODY = b"\x00model\xff \n"
 
@@ -27,12 +26,6 @@ BODY = b"\x00model\xff \n"
 @pytest.fixture(autouse=True)
 async def experiment(store: Store) -> None:
     await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, route_growth=0.25, labels=[""])
-
-
-async def tell(store: Store, *generators: int, rows: int = 5) -> None:
-    for generator in generators:
-        seq = (await store.state("x")).generators[generator].seq
-        await store.append("x", generator, f"key {seq}", Contents(f"digest {seq}", rows, bytes(10)))
 
 
 async def token_of(store: Store, place: Place) -> str:
@@ -78,7 +71,7 @@ async def found(store: Store) -> tuple[bytes | None, str | None]:
 
 
 async def test_model_and_table_are_read_as_they_were_made_under_one_claim(store: Store):
-    await tell(store, 0, 1, 1)
+    await append_to(store, 0, 1, 1)
     assert await found(store) == (None, None)
     parts = await now(store)
     for place in (0, MIXTURE):
@@ -88,7 +81,7 @@ async def test_model_and_table_are_read_as_they_were_made_under_one_claim(store:
     assert await put(store, BODY)
     assert await found(store) == (BODY, None)
     assert (await store.state("x")).model == StoredArtefact("any", {0: LogExtent(1, 5), 1: LogExtent(2, 10)})
-    await tell(store, 0)
+    await append_to(store, 0)
     assert await put(store, table='{"gain": 1}')
     assert await found(store) == (BODY, '{"gain": 1}')
     assert await parts_of(store) == {0: LogExtent(2, 10), 1: LogExtent(2, 10)}
@@ -100,7 +93,7 @@ async def test_model_and_table_are_read_as_they_were_made_under_one_claim(store:
 
 
 async def test_a_table_alone_changes_the_fingerprint(store: Store):
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     before = await store.fingerprints(["x"])
     assert await store.fingerprints(["x"]) == before
     assert await put(store, table='{"gain": 1}')
@@ -108,9 +101,9 @@ async def test_a_table_alone_changes_the_fingerprint(store: Store):
 
 
 async def test_older_ones_do_not_replace_them_and_a_repeat_is_known(store: Store):
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     before = await now(store)
-    await tell(store, 0)
+    await append_to(store, 0)
     assert await put(store, b"new", "new")
     state = await store.state("x")
     name = state.model and state.model.made
@@ -121,14 +114,14 @@ async def test_older_ones_do_not_replace_them_and_a_repeat_is_known(store: Store
     assert ((await store.state("x")).model or StoredArtefact("", {})).made == name
     assert len(await store.artefact_curve("x", ROUTE_TABLE)) == 1
     assert await found(store) == (b"new", "new")
-    await tell(store, 1)
+    await append_to(store, 1)
     # Without a generator that was retired meanwhile.
     assert await put(store, b"of one", parts=await now(store, 1))
     assert list((await store.state("x")).model.parts) == [1]  # pyright: ignore[reportOptionalMemberAccess]
 
 
 async def test_a_model_changes_what_picks_are_made_from_and_is_announced(store: Store):
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     heard: list[Announcement] = []
     began, ended = asyncio.Event(), asyncio.Event()
 
@@ -176,26 +169,26 @@ async def test_one_is_due_as_samples_grow_and_generators_change(store: Store):
     async def needs() -> bool:
         return (await store.state("x")).is_routing_due
 
-    await tell(store, 0)
-    await tell(store, 1, rows=2)
+    await append_to(store, 0)
+    await append_to(store, 1, rows=2)
     assert not await needs(), "two samples of one"
-    await tell(store, 1, rows=3)
+    await append_to(store, 1, rows=3)
     assert await needs()
     assert not (await store.state("x")).is_routing_ready, "the bandwidth may be open"
     await store.put_estimate("x", 0, 1, "{}", await token_of(store, 0), label="")
     assert (await store.state("x")).is_routing_ready
     await put(store, BODY)
     assert not await needs()
-    await tell(store, 1, rows=1)
+    await append_to(store, 1, rows=1)
     assert not await needs(), "11 samples, and 10 before"
-    await tell(store, 1, rows=1)
+    await append_to(store, 1, rows=1)
     assert await needs(), "7 of the second one, and 5 before"
     await put(store, BODY)
     await store.add_generator("x", "c")
     assert not await needs()
-    await tell(store, 2, rows=2)
+    await append_to(store, 2, rows=2)
     assert not await needs(), "the others go on without it"
-    await tell(store, 2, rows=1)
+    await append_to(store, 2, rows=1)
     assert await needs()
     await put(store, BODY)
     await store.put_scoring_error("x", 2, "torn", await token_of(store, 2), label="")
@@ -208,18 +201,18 @@ async def test_one_is_due_as_samples_grow_and_generators_change(store: Store):
     assert await needs()
     await put(store, BODY, parts=await now(store, 1, 2))
     assert not await needs()
-    await tell(store, 1, rows=5)
+    await append_to(store, 1, rows=5)
     assert await needs()
     await put(store, BODY, parts=[replace(part, samples=part.samples - 1) for part in await now(store, 1, 2)])
     assert not await needs(), "it is of all logs, but a sample of each cannot be read"
 
 
 async def test_points_of_tables_whenever_samples_have_grown_by_a_32nd(store: Store):
-    await tell(store, 0, 1, rows=50)
+    await append_to(store, 0, 1, rows=50)
     await put(store, BODY, "100")
-    await tell(store, 0, rows=3)
+    await append_to(store, 0, rows=3)
     await put(store, BODY, "103")
-    await tell(store, 0, rows=1)
+    await append_to(store, 0, rows=1)
     await put(store, BODY)
     await put(store, table="104")
     points = await store.artefact_curve("x", ROUTE_TABLE)
@@ -229,9 +222,9 @@ async def test_points_of_tables_whenever_samples_have_grown_by_a_32nd(store: Sto
 
 
 async def test_what_was_made_of_a_retracted_batch_goes_and_the_rest_stays(store: Store):
-    await tell(store, 0, 0, 1)
+    await append_to(store, 0, 0, 1)
     await put(store, b"first", "first")
-    await tell(store, 0, rows=50)
+    await append_to(store, 0, rows=50)
     await put(store, table="second")
     await store.put_scoring_error("x", ROUTES_UNIT, "torn", await token(store), label="")
     assert (await store.state("x")).routes_error == "torn"
@@ -244,7 +237,7 @@ async def test_what_was_made_of_a_retracted_batch_goes_and_the_rest_stays(store:
     await store.retract("x", generator=1, position=1)
     assert await found(store) == (None, None)
     assert await store.artefact_curve("x", ROUTE_TABLE) == []
-    await tell(store, 1)
+    await append_to(store, 1)
     assert await put(store, b"third", "third")
     await store.put_scoring_error("x", ROUTES_UNIT, "torn", await token(store), label="")
     assert await put(store, b"fourth")
@@ -254,7 +247,7 @@ async def test_what_was_made_of_a_retracted_batch_goes_and_the_rest_stays(store:
 
 
 async def test_one_of_a_bandwidth_that_is_fixed_anew_goes(store: Store):
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     [first] = await store.read_log("x", 0, 0)
     await store.put_fitted("x", ROUTES_UNIT, b"sigma", await token(store), {0: first}, label="")
     with pytest.raises(Superseded, match="kernels"):
@@ -266,10 +259,10 @@ async def test_one_of_a_bandwidth_that_is_fixed_anew_goes(store: Store):
 
 
 async def test_one_of_lost_batches_is_refused_unless_a_snapshot_has_their_place(store: Store):
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     parts = await now(store)
     assert await store.put_snapshot("x", 0, 1, b"statistic", await token_of(store, 0), chain=parts[0].chain, label="")
-    await tell(store, 0)
+    await append_to(store, 0)
     for wrong in (ChainedExtent(0, 1, 5, "0" * 40), ChainedExtent(0, 3, 5, parts[0].chain)):
         with pytest.raises(Superseded, match="lost"):
             await put(store, BODY, parts=[wrong, parts[1]])
@@ -277,7 +270,7 @@ async def test_one_of_lost_batches_is_refused_unless_a_snapshot_has_their_place(
 
 
 async def test_nothing_of_a_deleted_experiment_stays(store: Store, redis: Redis):
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     await put(store, BODY, "table")
     await store.delete_experiment("x")
     assert await redis.keys("optimist:{x}:*") == []
@@ -286,7 +279,7 @@ async def test_nothing_of_a_deleted_experiment_stays(store: Store, redis: Redis)
 
 
 async def test_an_import_makes_its_model_anew(store: Store):
-    await tell(store, 0, 1)
+    await append_to(store, 0, 1)
     await put(store, BODY)
     known = await store.state("x")
     async with store.restoring("y") as restoration:

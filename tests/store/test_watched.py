@@ -10,7 +10,6 @@ from redis.asyncio import Redis
 
 from optimist.records import (
     Artefact,
-    Contents,
     ExperimentState,
     GeneratorState,
     LogEntry,
@@ -23,7 +22,7 @@ from optimist.records import (
     UnitState,
 )
 from optimist.store import SCORED, WANTED, Store, kernels_digest
-from tests.support.exchanges import claimed, modes_of, put_modes, units_of
+from tests.support.exchanges import append_to, claimed, modes_of, put_modes, units_of
 
 WATCHED = ["kid", "fid-dino"]
 LABELS = ["", *WATCHED]
@@ -37,12 +36,6 @@ async def experiment(store: Store) -> None:
 async def created(store: Store, *, labels: list[str] = LABELS, keep_log: bool = False) -> None:
     await store.delete_experiment("x")
     await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=labels, keep_log=keep_log)
-
-
-async def tell(store: Store, count: int, generator: int = 0) -> None:
-    for _ in range(count):
-        seq = (await store.state("x")).generators[generator].seq
-        await store.append("x", generator, f"key {seq}", Contents(f"digest {seq}", 5, bytes(10)))
 
 
 async def token(store: Store, generator: int = 0, label: str = "", owner: str = "me") -> str:
@@ -75,7 +68,7 @@ async def test_every_metric_of_a_generator_is_claimed_by_itself(store: Store):
 
 
 async def test_what_is_written_under_the_claim_of_another_metric_changes_nothing(store: Store):
-    await tell(store, 1)
+    await append_to(store, 0)
     mine = await token(store, label="fid-dino")
     for call in (
         store.put_estimate("x", 0, 1, "{}", mine, label="kid"),
@@ -92,7 +85,7 @@ async def test_what_is_written_under_the_claim_of_another_metric_changes_nothing
 
 
 async def test_no_ask_hears_of_a_watched_estimate(store: Store):
-    await tell(store, 2)
+    await append_to(store, *[0] * 2)
     before = await store.state("x")
     heard: list[int] = []
 
@@ -117,7 +110,7 @@ async def test_no_ask_hears_of_a_watched_estimate(store: Store):
 
 
 async def test_estimates_are_read_once(store: Store):
-    await tell(store, 3)
+    await append_to(store, *[0] * 3)
     await estimate(store, 1, "kid", '{"value": 1}')
     await estimate(store, 2, "fid-dino", '{"value": 2}', generator=0)
     first = await units_of(store, "x")
@@ -140,7 +133,7 @@ async def test_estimates_are_read_once(store: Store):
 
 
 async def test_each_metric_has_its_curve_modes_kernels_and_scoring_error(store: Store):
-    await tell(store, 4)
+    await append_to(store, *[0] * 4)
     for place, label in enumerate(LABELS, start=1):
         mine = await token(store, label=label)
         await store.put_scoring_error("x", 0, f"torn for {label}", mine, label)
@@ -163,7 +156,7 @@ async def test_each_metric_has_its_curve_modes_kernels_and_scoring_error(store: 
 
 
 async def test_the_log_is_trimmed_up_to_the_oldest_snapshot_of_all_metrics(store: Store, redis: Redis):
-    await tell(store, 5)
+    await append_to(store, *[0] * 5)
     steps = [(4, "", 5), (2, "kid", 5), (3, "fid-dino", 3), (5, "kid", 2), (5, "", 2), (5, "fid-dino", 0)]
     for seq, label, left in steps:
         await snapshot(store, seq, label)
@@ -177,7 +170,7 @@ async def test_the_log_is_trimmed_up_to_the_oldest_snapshot_of_all_metrics(store
 
 
 async def test_a_scorer_that_begins_at_the_snapshot_of_its_metric_notices_another_log(store: Store, redis: Redis):
-    await tell(store, 3)
+    await append_to(store, *[0] * 3)
     chain = (await store.read_log("x", 0, 0))[1].chain
     for label, seq in (("", 3), ("fid-dino", 3), ("kid", 2)):
         entry = (await store.read_log("x", 0, seq - 1))[0]
@@ -196,7 +189,7 @@ async def test_a_scorer_that_begins_at_the_snapshot_of_its_metric_notices_anothe
 
 
 async def test_an_unreadable_batch_is_named_once(store: Store):
-    await tell(store, 4)
+    await append_to(store, *[0] * 4)
     for label, seqs in (("kid", [1, 2]), ("", [1, 2, 4]), ("fid-dino", [1, 2, 4]), ("kid", [2, 4])):
         for seq in seqs:
             await store.quarantine("x", 0, seq, f"torn for {label}", await token(store, label=label), label=label)
@@ -209,7 +202,7 @@ async def test_an_unreadable_batch_is_named_once(store: Store):
 
 async def test_a_retraction_voids_what_every_metric_made_of_the_batch(store: Store, redis: Redis):
     await created(store, keep_log=True)
-    await tell(store, 4)
+    await append_to(store, *[0] * 4)
     for label in LABELS:
         for seq in (1, 3):
             await estimate(store, seq, label)
@@ -217,7 +210,7 @@ async def test_a_retraction_voids_what_every_metric_made_of_the_batch(store: Sto
         await store.put_scoring_error("x", 0, "torn", await token(store, label=label), label)
     await snapshot(store, 3, "kid")
     await snapshot(store, 1, "fid-dino")
-    await tell(store, 1, 1)
+    await append_to(store, 1)
     await estimate(store, 1, "kid", generator=1)
     other = await token(store, 1, "kid")
     tokens = {label: await token(store, label=label) for label in LABELS}
@@ -241,7 +234,7 @@ async def test_a_retraction_voids_what_every_metric_made_of_the_batch(store: Sto
 
 
 async def test_a_batch_in_the_newest_snapshot_of_a_trimmed_log_stays(store: Store):
-    await tell(store, 5)
+    await append_to(store, *[0] * 5)
     for label, seq in (("", 2), ("kid", 4), ("fid-dino", 2)):
         await snapshot(store, seq, label)
     before = await store.state("x", all_metrics=True)
@@ -254,7 +247,7 @@ async def test_a_batch_in_the_newest_snapshot_of_a_trimmed_log_stays(store: Stor
 
 
 async def test_one_metric_ahead_of_a_whole_log_loses_its_snapshot_to_a_retraction(store: Store):
-    await tell(store, 3)
+    await append_to(store, *[0] * 3)
     await snapshot(store, 2, "kid")
     await store.retract("x", generator=0, position=1)
     assert await store.snapshot("x", 0, "kid") is None
@@ -263,7 +256,7 @@ async def test_one_metric_ahead_of_a_whole_log_loses_its_snapshot_to_a_retractio
 
 async def test_only_the_kernels_that_the_batch_helped_to_fix_are_fixed_anew(store: Store):
     for generator in (0, 1, 0):
-        await tell(store, 1, generator)
+        await append_to(store, generator)
     entries = {g: await store.read_log("x", g, 0) for g in (0, 1)}
     read = {"kid": {0: entries[0][0], 1: entries[1][0]}, "fid-dino": {0: entries[0][1], 1: entries[1][0]}}
     for label, logs in read.items():
@@ -287,7 +280,7 @@ async def test_picks_read_nothing_of_watched_metrics(store: Store, redis: Redis)
         await store.delete_experiment("x")
         await store.create_experiment("x", "{}", names, growth=0.0, labels=labels, instance="same")
         for g in range(20):
-            await tell(store, 1, g)
+            await append_to(store, g)
             for label in labels:
                 mine = await token(store, g, label)
                 await store.put_estimate("x", g, 1, "{}", mine, label=label)
@@ -310,7 +303,7 @@ async def test_modes_of_a_watched_metric_are_asked_for_by_its_label(store: Store
 
 
 async def test_a_full_redis_refuses_every_step_of_a_watched_metric(store: Store, redis: Redis):
-    await tell(store, 1)
+    await append_to(store, 0)
     mine = await token(store, label="kid")
     calls = {
         "claim": lambda: store.claim("x", 1, "me", 60, "kid"),

@@ -102,6 +102,13 @@ def opening_for(state: ExperimentState, groups: Sequence[AskGroup], lease_second
     return Opening(groups, lease_seconds, state.rounds, state.last, state.version, state.state_token)
 
 
+async def append_to(store: Store, *generators: int, rows: int = 5) -> None:
+    """A batch for each of these generators of the experiment "x", that no pick asked for."""
+    for generator in generators:
+        seq = (await store.state("x")).generators[generator].seq
+        await store.append("x", generator, f"key {seq}", Contents(f"digest {seq}", rows, bytes(10)))
+
+
 async def claimed(
     store: Store, experiment: str, place: Place, owner: str = "scorer", seconds: float = 60.0, label: str = ""
 ) -> str:

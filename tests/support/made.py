@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 
-from optimist.records import Artefact, Contents, ExperimentState, Unit, UnitState
+from optimist.metrics.bound import Bound
+from optimist.records import Artefact, Contents, ExperimentState, Unit, UnitState, codec
 from optimist.scoring import Scorer
-from optimist.scoring.cached import SMALLEST_TAIL
+from optimist.scoring.cached import SMALLEST_TAIL, CachedStatistic
 from optimist.scoring.scorer import CLAIM
 from optimist.store import DEFAULT_NAMESPACE, Store
 from optimist_client import tensors
@@ -117,6 +118,16 @@ async def units_of(made: Made) -> dict[Unit, UnitState]:
     """The state of every generator by every metric."""
     stored = await made.store.state(made.name, all_metrics=True)
     return {(g.ordinal, label): unit for g in stored.generators for label, unit in g.units.items()}
+
+
+async def estimates_by(bound: Bound, made: Made, generator: int = 0) -> dict[int, str]:
+    """The estimates of a whole log by position, as they are stored."""
+    whole, found = CachedStatistic(bound, made.config.rescore_growth), {}
+    for told in await made.store.read_log(made.name, generator, 0, max_entries=1000):
+        step = whole.apply([told])
+        if step.scored is not None:
+            found[told.seq] = codec.encode(step.scored.estimate)
+    return found
 
 
 @asynccontextmanager

@@ -15,12 +15,16 @@ def rows_of(seed: int, count: int, width: int, offset: float = 0.0) -> Tensor:
     return torch.from_numpy(np.random.default_rng(seed).standard_normal((count, width)) + offset)
 
 
-def fed(metric: Any, rows: Tensor | NDArray[Any], batch: int = 5) -> Any:
-    """The metric's statistic, which has taken the rows in batches of this size."""
-    statistic = metric.statistic()
-    for part in torch.as_tensor(rows).split(batch):
+def taken(statistic: Any, rows: Tensor | NDArray[Any], sizes: int | list[int] = 5) -> Any:
+    """The statistic, which has taken the rows in batches of these sizes."""
+    for part in torch.as_tensor(rows).split(sizes):
         statistic.update(part)
     return statistic
+
+
+def fed(metric: Any, rows: Tensor | NDArray[Any], sizes: int | list[int] = 5) -> Any:
+    """The metric's statistic, which has taken the rows."""
+    return taken(metric.statistic(), rows, sizes)
 
 
 def assert_bit_identical(one: Any, other: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+import httpx
 import numpy as np
 import pytest
 
@@ -22,6 +23,12 @@ def service(shared: Service) -> Service:
 @pytest.fixture
 def client(service: Service) -> Iterator[Optimist]:
     with Optimist(service.url) as connected:
+        yield connected
+
+
+@pytest.fixture
+def http(service: Service) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.url, timeout=30) as connected:
         yield connected
 
 

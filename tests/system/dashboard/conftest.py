@@ -13,7 +13,6 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from optimist.store import EmbeddedRedis, start_embedded
-from optimist_client import Optimist
 from tests.support.pages import WAIT, OpenPage
 from tests.support.places import ROOT
 from tests.support.processes import Service, serving
@@ -39,12 +38,6 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service of its own, which may be killed, and its Redis emptied. Each test leaves it without experiments."""
     with serving(tmp_path_factory.mktemp("mortal"), "--no-scoring") as running:
         yield running
-
-
-@pytest.fixture
-def client(service: Service) -> Iterator[Optimist]:
-    with Optimist(service.url) as connected:
-        yield connected
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator
 
 import httpx
 import numpy as np
@@ -16,12 +15,6 @@ from optimist_client.models import ExperimentPage, Report
 from tests.support.processes import Service
 
 SHIFTS = {"good": 0.0, "bad": 1.0, "worse": 2.0}
-
-
-@pytest.fixture
-def http(service: Service) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.url, timeout=30) as client:
-        yield client
 
 
 def tell(pick: Pick) -> None:

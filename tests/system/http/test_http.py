@@ -12,15 +12,9 @@ import pytest
 from optimist_client import ConflictError, Optimist, tensors
 from optimist_client.references import moments_of
 from tests.support.configs import on_wire
-from tests.support.processes import Service, batch_path, scored, serving
+from tests.support.processes import batch_path, scored, serving
 
 BATCH = np.random.default_rng(0).standard_normal((5, 4))
-
-
-@pytest.fixture
-def http(service: Service):
-    with httpx.Client(base_url=service.url, timeout=30) as client:
-        yield client
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -16,12 +15,6 @@ from optimist_client.models import Standing
 from tests.support.processes import Service, scored
 
 SHIFTS = {"good": 0.0, "bad": 1.0, "worse": 2.0}
-
-
-@pytest.fixture
-def http(service: Service) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.url, timeout=30) as client:
-        yield client
 
 
 @pytest.fixture

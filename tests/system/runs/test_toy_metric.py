@@ -36,12 +36,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield running
 
 
-@pytest.fixture
-def client(service: Service) -> Iterator[Optimist]:
-    with Optimist(service.url) as connected:
-        yield connected
-
-
 def test_in_memory():
     metric = ColumnMean(column=3)
     batch = rows("low", 50, 0)
