@@ -104,7 +104,7 @@ async def test_a_snapshot_all_of_which_has_come_makes_room_in_a_full_redis(
 
     monkeypatch.setattr(store._commands, "experiment_script", fill)
     try:
-        assert await store.put_snapshot("x", 0, 1, b"statistic", claim.token, label="")
+        assert await store.put_snapshot("x", 0, 1, b"statistic", claim, label="")
     finally:
         await redis.config_set("maxmemory", 0)
     assert await redis.xlen("optimist:{x}:log:0") == 0

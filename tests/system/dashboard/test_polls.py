@@ -39,6 +39,12 @@ def poll(http: httpx.Client, name: str, after: int, told: int) -> Report:
 
 
 @pytest.fixture
+def older(client: Optimist) -> str:
+    """The name of an experiment that is there before the one of the test."""
+    return client.create_experiment(f"older-{time.monotonic_ns()}", ["a", "b"], metric="mean").name
+
+
+@pytest.fixture
 def experiment(client: Optimist) -> Experiment:
     reference = (np.zeros(4), np.eye(4))
     return client.create_experiment(f"polled-{time.monotonic_ns()}", list(SHIFTS), reference=reference, stop=False)
@@ -96,7 +102,7 @@ def test_an_experiment_made_again_under_its_name_starts_anew(http: httpx.Client,
         client.delete_experiment("again")
 
 
-def test_the_list_has_the_newest_first_by_pages(http: httpx.Client, experiment: Experiment):
+def test_the_list_has_the_newest_first_by_pages(http: httpx.Client, older: str, experiment: Experiment):
     work(experiment, 100)
     deadline = time.monotonic() + 30
     while True:
@@ -113,6 +119,7 @@ def test_the_list_has_the_newest_first_by_pages(http: httpx.Client, experiment: 
     assert len(report.decision.verdicts) == 2
     rest = ExperimentPage.model_validate(http.get(f"/v1/experiments?limit=200&cursor={page.next}").json())
     assert rest.next is None
+    assert rest.experiments[0].name == older
     whole = ExperimentPage.model_validate(http.get("/v1/experiments?limit=200").json())
     assert [one.name for one in whole.experiments] == [experiment.name, *(one.name for one in rest.experiments)]
 
