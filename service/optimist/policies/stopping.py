@@ -65,7 +65,7 @@ class Stopping:
 
         Every arm must have an estimate. A best value below 0, which a de-biased distance can have, counts as 0.
         """
-        if share_of(self.tolerance) is None:
+        if not isinstance(self.tolerance, str):
             return float(self.tolerance)
         contrasts = contrasts_among(arms)
         best = contrasts.estimates[contrasts.best]
