@@ -1,9 +1,10 @@
 """What happens between the store and its Redis: announcements, lost connections and replies, full memory."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -63,6 +64,28 @@ async def cutting_proxy(url: str, path: Path, every: int) -> AsyncIterator[str]:
         for task in list(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_command_that_is_cancelled_leaves_no_answer_to_the_next_one(
+    server: Server, run: Callable[[Coroutine[Any, Any, None]], None]
+):
+    """Whenever the cancellation comes: before, during and after the write, or while the answer is awaited."""
+
+    # A cluster takes no command without a key.
+    echo = "EVAL", "return ARGV[1]", 1, "key"
+
+    async def cancel() -> None:
+        async with connect(server.url, max_connections=1) as redis:
+            for passes in range(40):
+                asked = asyncio.create_task(redis.execute_command(*echo, f"cancelled {passes}"))
+                for _ in range(passes):
+                    await asyncio.sleep(0)
+                asked.cancel()
+                found, _ = await asyncio.gather(redis.execute_command(*echo, "next"), asked, return_exceptions=True)
+                assert found == b"next"
+
+    run(cancel())
 
 
 async def test_lost_replies_open_and_count_nothing_twice(store: Store, redis: Redis, server: Server, tmp_path: Path):

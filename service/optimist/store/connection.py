@@ -169,6 +169,8 @@ class _Mended(AbstractConnection):
             await self.disconnect(nowait=True)
             raise ConnectionError(f"the connection to Redis is closed: {error}") from error
         if task is not None and task.cancelling() > cancelled:
+            # Otherwise the next command on this connection would read the answer to this one.
+            await self.disconnect(nowait=True)
             raise asyncio.CancelledError
 
 
