@@ -88,7 +88,7 @@ def test_the_service_scores_as_in_memory_and_after_an_import(
             evaluation.tell(pick.generator, arrays, prompt_indices=indices)
             if pick.number % 11 == 0:  # a batch without a pick: its prompts are not known
                 extra = batch_of(config, made(PROMPTS[:3], pick.generator, 100 + pick.number))
-                append_batch(service.url, name, pick.generator, extra).raise_for_status()
+                append_batch(service.url, experiment.name, pick.generator, extra).raise_for_status()
                 evaluation.tell(pick.generator, extra)
             if pick.number == 20:
                 return
