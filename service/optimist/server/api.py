@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import socket
+import threading
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -203,17 +204,23 @@ class Server(uvicorn.Server):
 
 
 @contextmanager
-def ending_in_order() -> Generator[None]:
-    """End the process with exit code 0 on SIGINT and SIGTERM; further signals do not interrupt its end."""
+def ending_in_order() -> Generator[threading.Event]:
+    """End the process with exit code 0 on SIGINT and SIGTERM; further signals do not interrupt its end.
+
+    The event is set then. Where the signal meets a callback of compiled code, such as pydantic's as classes are made,
+    the exception is lost: whoever begins to wait looks at the event before.
+    """
+    told = threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:
+        told.set()
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_IGN)
         raise SystemExit(0)
 
     earlier = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield told
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
@@ -243,8 +250,11 @@ def run_api(
     counters: SharedCounters,
     sockets: list[socket.socket],
     started: Callable[[], None],
+    told: threading.Event,
 ) -> None:
     """Answer requests until SIGINT or SIGTERM; `started` is called once they are accepted.
+
+    told: the event of `ending_in_order`.
 
     Raises CannotStart if another process listens by now, FixError if a module of OPTIMIST_METRICS is not there.
     """
@@ -267,4 +277,5 @@ def run_api(
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=settings.tls_key,
     )
-    Server(config, started).run(sockets)
+    if not told.is_set():
+        Server(config, started).run(sockets)

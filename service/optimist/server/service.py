@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import shlex
-import threading
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
@@ -47,7 +46,7 @@ def serve(settings: Settings) -> None:
     prepare(settings)
     path = directory() / "counters"
     counters = SharedCounters(settings.workers, path=path)
-    with ending_in_order(), ExitStack() as stack:
+    with ending_in_order() as told, ExitStack() as stack:
         sockets = stack.enter_context(bound(settings.host, settings.port))
         host, port = sockets[0].getsockname()[:2]
         url = stack.enter_context(redis_of(settings))
@@ -62,11 +61,11 @@ def serve(settings: Settings) -> None:
             _log.info("Optimist %s on %s (Redis: %s%s)", version("optimist"), where, _where(settings), processes)
 
         if settings.workers == 1:
-            run_api(settings, url, counters, sockets, announce)
+            run_api(settings, url, counters, sockets, announce, told)
         else:
             with workers(url, settings, path, sockets):
                 announce()
-                threading.Event().wait()
+                told.wait()
 
 
 def _where(settings: Settings) -> str:

@@ -20,10 +20,10 @@ def main() -> int:
     prepare(settings)
     counters = SharedCounters(settings.workers, order["number"], Path(order["counters"]))
     sockets = [socket.socket(fileno=each) for each in order["sockets"]]
-    with ending_in_order():
+    with ending_in_order() as told:
         end_with_parent(GRACE + 2)
         try:
-            run_api(settings, order["redis_url"], counters, sockets, lambda: say({"ready": True}))
+            run_api(settings, order["redis_url"], counters, sockets, lambda: say({"ready": True}), told)
         except (StoreError, FixError) as error:
             say({"error": str(error)})
             return 1
