@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, cast
 
-from hiredis import pack_command
 from redis import exceptions as redis_errors
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.connection import AbstractConnection
@@ -24,7 +23,7 @@ from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import ConnectionError, RedisClusterException
 
 from optimist.records import CannotStart, Unavailable
-from optimist.store.clients import LARGE, Cluster, Coalescer
+from optimist.store.clients import Cluster, Coalescer
 from optimist.store.reaching import ServerIdentity, reaching_redis
 from optimist.store.store import Store, check_format
 from optimist_client.errors import FixError
@@ -157,50 +156,22 @@ def _lasting(error: BaseException | None) -> str | None:
     return None
 
 
-class _Lean(AbstractConnection):
-    """A connection of redis-py (8.1) that saves processor time in every command.
-
-    hiredis packs the commands, as in redis-py's blocking client; redis-py's asyncio client packs them in Python. A
-    write that the transport accepts at once is not awaited: in Python 3.11 `asyncio.wait_for` makes a task for each
-    write, and swallows a cancellation that arrives as it ends. Together with `_Pool` this saves about 8 % of the
-    service's processor time for a round.
-    """
-
-    def pack_command(self, *args: Any) -> list[bytes]:
-        if any(type(arg) is bytes and len(arg) > LARGE for arg in args):
-            return super().pack_command(*args)
-        # redis-py passes names of two words, such as CONFIG GET, as one.
-        words = args[0].split() if isinstance(args[0], str) else args[:1]
-        command: tuple[Any, ...] = (*words, *args[1:])
-        return [pack_command(command)]  # pyright: ignore[reportArgumentType]  # declared for one argument
+class _Mended(AbstractConnection):
+    """A connection of redis-py (8.1) that knows how uvloop says that a transport is closed, and that does not swallow a
+    cancellation which arrives as a write ends, as `asyncio.wait_for` does in Python 3.11."""
 
     async def send_packed_command(self, command: bytes | str | Iterable[bytes], check_health: bool = True) -> None:
-        is_checked = not check_health or asyncio.get_running_loop().time() <= self.next_health_check
-        if isinstance(command, bytes | str) or self._writer is None or not is_checked:
-            await super().send_packed_command(command, check_health)
-            return
+        task = asyncio.current_task()
+        cancelled = 0 if task is None else task.cancelling()
         try:
-            self._writer.writelines(command)
-        except RuntimeError as error:  # what uvloop raises for a closed transport
+            await super().send_packed_command(command, check_health)
+        except RuntimeError as error:
             await self.disconnect(nowait=True)
             raise ConnectionError(f"the connection to Redis is closed: {error}") from error
-        if self._writer.transport.get_write_buffer_size() > LARGE:
-            await super().send_packed_command((), check_health=False)
-
-
-class _Pool(BlockingConnectionPool):
-    """redis-py's pool (8.1) without the lock and the timer that it uses even when a connection is free."""
-
-    async def get_connection(self, command_name: Any = None, *keys: Any, **options: Any) -> AbstractConnection:
-        if not self.can_get_connection():
-            return await super().get_connection()
-        connection = self.get_available_connection()
-        try:
-            await self.ensure_connection(connection)
-        except BaseException:
-            await self.release(connection)
-            raise
-        return connection
+        if task is not None and task.cancelling() > cancelled:
+            # Otherwise the next command on this connection would read the answer to this one.
+            await self.disconnect(nowait=True)
+            raise asyncio.CancelledError
 
 
 def format_url(url: str) -> str:
@@ -239,8 +210,9 @@ def connect(
             cluster = Cluster.from_url(url.replace(_CLUSTER, "://", 1), attempts=retry, **options)
             # The two classes have no common ancestor, but both have all that the store calls.
             return cast(Redis, cluster)
-        pool = _Pool.from_url(url, retry=retry, socket_timeout=timeout, socket_connect_timeout=timeout, **options)
-        pool.connection_class = type("Connection", (_Lean, pool.connection_class), {})
+        timeouts = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+        pool = BlockingConnectionPool.from_url(url, retry=retry, **timeouts, **options)
+        pool.connection_class = type("Connection", (_Mended, pool.connection_class), {})
         pool.make_connection()
     except (TypeError, RedisClusterException) as error:
         raise FixError(f"the URL of Redis has an option that is not known: {error}") from None
