@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import weakref
 
 import httpx
+import numpy as np
 import pytest
 from fastapi import Request, Response
 from pydantic import BaseModel
@@ -15,7 +17,7 @@ from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 
 from optimist.api.bodies.asks import read_parameters
-from optimist.api.bodies.objects import parsed
+from optimist.api.bodies.objects import LARGE, parsed, run_in_thread
 from optimist.api.middleware.access import Access
 from optimist.api.middleware.limits import Limits, SharedCounters
 from optimist.api.middleware.service import Service, Straight
@@ -78,6 +80,26 @@ def test_a_request_is_freed_when_it_is_answered():
     try:
         asyncio.run(ask())
         assert [body() for body in bodies] == [None]
+    finally:
+        gc.enable()
+
+
+def test_a_refused_body_is_freed_with_its_error():
+    arrays: list[weakref.ref[object]] = []
+
+    def refuse(rows: np.ndarray) -> None:
+        raise ValueError("expected finite numbers")
+
+    async def read() -> None:
+        rows = np.ones(4)
+        arrays.append(weakref.ref(rows))
+        with contextlib.suppress(ValueError):
+            await run_in_thread(LARGE + 1, refuse, rows)
+
+    gc.disable()
+    try:
+        asyncio.run(read())
+        assert [rows() for rows in arrays] == [None]
     finally:
         gc.enable()
 

@@ -33,7 +33,10 @@ async def run_in_thread(size: int, work: Callable[..., Result], *args: Any) -> R
     # The result comes in a list that is emptied here: the loop keeps a future and its result alive until the next one.
     done = (await asyncio.to_thread(_boxed, work, args)).pop()
     if isinstance(done, Exception):
-        raise done
+        try:
+            raise done
+        finally:
+            del done  # it refers to this frame: only the collector would free both, and the arrays in `args` with them
     return done
 
 
