@@ -159,8 +159,8 @@ def test_a_scorer_of_twelve_large_maps_keeps_one(pair: Pair):
             for experiment in made:
                 scored(experiment)
         until(lambda: 0 < scraped(pair.metrics_url)("optimist_warm_bytes") <= WARM + one)
-        # Twelve are 192 MiB. Coarse: what numerics took on the way stays with the process. An estimate of a curve, which is
-        # made after the score, takes up to 60 MiB more for a moment.
+        # Twelve are 192 MiB. Coarse: what numerics took on the way stays with the process, and an estimate of a curve,
+        # which is made after the score, takes up to 60 MiB more for a moment.
         until(lambda: resident(pair.scorer.pid) - before < 130)
         for seed, (experiment, batch) in enumerate(zip(made[:2], batches[:2], strict=True)):
             expected = optimist.score(np.concatenate(batch), "rke", kernel={**kernel, "seed": seed})
