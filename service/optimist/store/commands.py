@@ -111,7 +111,10 @@ class Commands:
                 answer = await self.redis.execute_command("EVAL", prepared.source, *sent)
         results = step(answer)
         if isinstance(results, StoreError):
-            raise results
+            try:
+                raise results
+            finally:
+                del results  # it refers to this frame: only the collector would free both, and the body that was sent
         return results
 
 
