@@ -11,9 +11,9 @@ from torch import Tensor
 
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.fid import reference as reference_module
-from optimist.metrics.fid.kept_gram import KeptGram
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
+from optimist.metrics.fid.statistic import KeptGram
 from optimist.metrics.spectra import eigen, symmetric
 from optimist.metrics.spectra.leave_one_out import debiased_root_trace
 

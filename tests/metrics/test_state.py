@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from optimist.metrics.rows import LastRows, Rows
 from optimist.metrics.spectra.symmetric import SymmetricSum
-from optimist.metrics.state import Stateful
+from optimist.metrics.state import LastRows, Rows, Stateful
 
 
 class Inner(Stateful):

@@ -9,8 +9,8 @@ import torch
 from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier
 from optimist.metrics.fid import statistic as gaussian_module
 from optimist.metrics.fid.statistic import GaussianStatistic
-from optimist.metrics.rows import LastRows
 from optimist.metrics.spectra.symmetric import PANEL, SymmetricSum
+from optimist.metrics.state import LastRows
 from optimist.metrics.vendi import statistic as kernel_module
 from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, inner_products, mixed
 from tests.support.streams import assert_bit_identical, rows_of

@@ -12,7 +12,7 @@ from optimist.records import codec
 from optimist.scoring import fairness
 from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.fairness import LONG, SHORT, FairQueue
-from optimist.scoring.task import GeneratorTask
+from optimist.scoring.tasks import GeneratorTask
 from optimist.store import namespace_of
 from tests.support.logs import KINDS, log_of
 

@@ -18,7 +18,7 @@ from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.experiments import bytes_of
 from optimist.scoring.fairness import SHORT
 from optimist.scoring.scorer import evict_beyond
-from optimist.scoring.task import GeneratorTask
+from optimist.scoring.tasks import GeneratorTask
 from optimist.store import EmbeddedRedis, Store, open_store
 from optimist_client.models import Experiment
 from tests.support.configs import config_of, experiment_of

@@ -21,7 +21,7 @@ from optimist.experiments.state import PolicyState
 from optimist.numerics.routing.model import RouteModel
 from optimist.records import COST, ExperimentState, LogExtent, Superseded
 from optimist.scoring import Scorer, route_job
-from optimist.scoring.task import PUBLISH_EVERY
+from optimist.scoring.tasks import PUBLISH_EVERY
 from optimist.store import ROUTES_UNIT, EmbeddedRedis, Store, open_store
 from optimist_client.models import Routes
 from tests.support.made import Made, held_by_another, scoring, until

@@ -45,15 +45,10 @@ def _from_wire(value: Any) -> Metric:
     raise FixError(f"expected an object such as {example_of(kind)}; got {brief(value)}")
 
 
-def _on_the_wire(metric: Metric) -> Any:
-    # Through JSON text, because pydantic writes infinity as a string there.
-    return json.loads(metric.model_dump_json())
-
-
 MetricField = Annotated[
     Metric,
     PlainValidator(_from_wire),
-    PlainSerializer(_on_the_wire),
+    PlainSerializer(Metric.on_the_wire),
     WithJsonSchema(
         {
             "type": "object",

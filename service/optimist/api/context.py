@@ -20,13 +20,11 @@ from optimist.api.polls import Polls
 from optimist.api.problems import ApiError, invalid
 from optimist.api.redis_health import RedisHealth
 from optimist.cache import Cache
-from optimist.dispatch.dispatcher import Dispatcher
-from optimist.dispatch.latching import read_anomalous, with_decision_latched
+from optimist.dispatch.dispatcher import Dispatcher, read_anomalous, with_decision_latched
 from optimist.experiments.anomalies import NOTHING, Anomalous, AnomalyLog, repeats
 from optimist.experiments.assignment import MostOpen
 from optimist.experiments.outlines import Outline
-from optimist.experiments.report import report_of
-from optimist.experiments.standings import KnownMixture, format_routing_table, mixture_of
+from optimist.experiments.report import KnownMixture, format_routing_table, mixture_of, report_of
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import count_tell
 from optimist.records import Artefact, NotFound, Settled

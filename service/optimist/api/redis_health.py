@@ -18,7 +18,7 @@ from optimist.api.problems import ApiError
 from optimist.records import StoreError
 from optimist.settings import Settings
 from optimist.store import Store, Usage
-from optimist.store.reaching import Outage
+from optimist.store.clients import Outage
 
 logger = logging.getLogger(__name__)
 

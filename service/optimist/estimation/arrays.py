@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from optimist.metrics.rows import real_array
+from optimist.metrics.state import real_array
 from optimist.numerics.batches import ExpectedValues, as_matrices, check_batch, readers_of
 from optimist.numerics.real_data import RealData
 from optimist_client.errors import FixError

@@ -1,7 +1,12 @@
-"""The report of an experiment: standings, regret, pick ratio, decision. No I/O."""
+"""The report of an experiment: standings by the metric that decides and by watched ones, regret, pick ratio, decision,
+mixture and routing table. No I/O."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from optimist.experiments.admission import needed_to_fit
 from optimist.experiments.anomalies import (
     NOTHING,
     Anomalous,
@@ -13,26 +18,136 @@ from optimist.experiments.anomalies import (
 )
 from optimist.experiments.decision import decision_cost, explained_decision, hint_of, with_anomalies
 from optimist.experiments.outlines import labels_of
-from optimist.experiments.standings import (
-    mixture_of,
-    quarantine_warnings,
-    watched_reports,
-)
 from optimist.experiments.state import PolicyState
-from optimist.policies import Arm, Stopping, contrast
+from optimist.numerics.mixture import Mixture
+from optimist.policies import Arm, contrast, shown_mixture
 from optimist.policies.arms import rivals
 from optimist.policies.reports import contrasts_from_best, even_cost, metric_facts, regret, standing_of
-from optimist.policies.stopping import FEWEST_SAMPLES
-from optimist.records import NotFound
+from optimist.policies.stopping import FEWEST_SAMPLES, Stopping
+from optimist.records import GeneratorState, NotFound, StoredArtefact, codec, extents, is_outgrown
+from optimist_client import models
 from optimist_client.goals import find_goal
-from optimist_client.models import Contrast, Mixture, Report, Routes
+from optimist_client.metrics import Metric
+from optimist_client.models import Contrast, Report, Routes, WatchedReport
+
+OLD = 0.25
+"""The growth of the samples from which on a mixture is shown as stale."""
+
+
+def watched_reports(state: PolicyState) -> dict[str, WatchedReport]:
+    """The standings by each metric that does not decide, and whether it would, in the order of the config.
+
+    Empty for a state without their units.
+    """
+    _, *metrics = state.config.metrics.items()
+    is_read = all(label in generator.units for generator in state.stored.generators for label, _ in metrics)
+    return {label: _report(state, label, metric) for label, metric in metrics} if is_read else {}
+
+
+def _report(state: PolicyState, label: str, metric: Metric) -> WatchedReport:
+    estimates, units = state.estimates_by(label), [generator.units[label] for generator in state.contenders]
+    pairs = zip(state.arms, state.contenders, strict=True)
+    arms = [replace(arm, estimate=estimates[generator.ordinal]) for arm, generator in pairs]
+    stopping = Stopping(state.config.delta)  # without the tolerance, which is on the scale of the metric that decides
+    decision = stopping.decide(rivals(arms), state.stored.told)
+    return WatchedReport(
+        **metric_facts(metric),
+        label=label,
+        best=decision.best,
+        confidence=decision.confidence,
+        sure=decision.decided,
+        standings=[
+            standing_of(arm, state.stored.counted, generator, scoring_error=unit.scoring_error)
+            for arm, generator, unit in zip(arms, state.contenders, units, strict=True)
+        ],
+        contrasts=contrasts_from_best(arms, stopping, state.stored.told, decision.best),
+        scored=_is_scored(state, metric, [unit.estimate_seq for unit in units]),
+    )
+
+
+def _is_scored(state: PolicyState, metric: Metric, positions: Sequence[int]) -> bool:
+    """True if every estimate that is due and can be made has been made."""
+    needed = 0 if any(positions) else needed_to_fit(metric, len(state.stored.active))
+    if any(generator.samples < needed for generator in state.stored.active):
+        return True
+    return all(seq >= generator.due_seq for generator, seq in zip(state.contenders, positions, strict=True))
+
+
+def format_routing_table(state: PolicyState, stored: StoredArtefact) -> Routes:
+    """The table, with the positions that it was made of; it is stale where samples have grown much, or costs have
+    changed, since.
+
+    Raises pydantic's ValidationError if it cannot be read.
+    """
+    made, parts = Routes.model_validate_json(stored.payload), stored.parts
+    return made.model_copy(
+        update={
+            "experiment": state.config.name,
+            "positions": [parts[g.ordinal].seq if g.ordinal in parts else 0 for g in state.stored.generators],
+            "stale": is_outgrown(parts, extents(state.stored.routable), OLD) or has_other_costs(state, made),
+        }
+    )
+
+
+def has_other_costs(state: PolicyState, made: Routes) -> bool:
+    """True if costs have changed since this table was made."""
+    return made.costs != state.all_costs
+
+
+@dataclass(frozen=True)
+class KnownMixture:
+    """A mixture as it is stored, and what it holds."""
+
+    stored: StoredArtefact
+    mixture: Mixture
+
+    @classmethod
+    def from_stored(cls, stored: StoredArtefact | None, known: KnownMixture | None = None) -> KnownMixture | None:
+        """The stored one, None without one; `known` if that is the same, which is then not parsed again.
+
+        Raises ValueError, KeyError or TypeError if it cannot be read.
+        """
+        if stored is None or (known is not None and known.stored.made == stored.made):
+            return None if stored is None else known
+        return cls(stored, codec.decode(Mixture, stored.payload))
+
+
+def mixture_of(
+    state: PolicyState, known: KnownMixture | None = None, metric: Metric | None = None
+) -> models.Mixture | None:
+    """A mixture by this metric, None for the one that decides, as users see it; without `known` the one that picks are
+    made from."""
+    if known is None and state.goal.mixture is not None and state.stored.mixture is not None:
+        known = KnownMixture(state.stored.mixture, state.goal.mixture)
+    if known is None:
+        return None
+    parts = known.stored.parts
+    metric = metric or state.config.metric
+    return shown_mixture(
+        known.mixture,
+        metric,
+        state.goal.stopping,
+        state.stored.told,
+        experiment=state.config.name,
+        label=metric.shown_label,
+        positions=[parts[g.ordinal].seq if g.ordinal in parts else 0 for g in state.stored.generators],
+        stale=is_outgrown(parts, extents(state.stored.mixable), OLD),
+    )
+
+
+def quarantine_warnings(generator: GeneratorState) -> list[str]:
+    """A warning about the batches of a generator that cannot be read, if there are any."""
+    if not generator.quarantined_count:
+        return []
+    positions = ", ".join(str(entry.seq) for entry in generator.quarantined[:3])
+    return [f"batches that cannot be read are left out: {generator.quarantined_count}, as at position {positions}"]
 
 
 def report_of(
     state: PolicyState,
     hint_after: int | None = None,
     *,
-    mixture: Mixture | None = None,
+    mixture: models.Mixture | None = None,
     routes: Routes | None = None,
     anomalous: Anomalous = NOTHING,
     explain: bool = True,

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from optimist.metrics.rows import check_size
+from optimist.metrics.state import check_size
 from optimist.numerics.batches import LARGEST
 from optimist_client.errors import FixError
 

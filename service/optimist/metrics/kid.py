@@ -14,7 +14,7 @@ from optimist.metrics.base import Analysis, Score, Statistic, linear_share
 from optimist.metrics.implementations import Setting, reference_of
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.pair_sums import PairSums, PooledMean, standard_error
-from optimist.metrics.rows import Rows, check_rows, check_size, copied
+from optimist.metrics.state import Rows, check_rows, check_size, copied
 from optimist.numerics.pairing import COMMON, LATER
 from optimist.numerics.real_data import RealData, Reference
 from optimist.numerics.skewness import skewness

@@ -16,8 +16,7 @@ from optimist.metrics.base import Analysis, Score, Statistic
 from optimist.metrics.bound import Bound, InfluenceBound, with_strict_interval
 from optimist.metrics.implementations import Setting
 from optimist.metrics.mixtures.objective import Common
-from optimist.metrics.rows import check_rows, copied
-from optimist.metrics.state import Stateful
+from optimist.metrics.state import Stateful, check_rows, copied
 from optimist.numerics.estimate import Estimate
 from optimist_client.errors import FixError
 from optimist_client.metrics.mean import OfValues

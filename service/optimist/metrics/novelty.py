@@ -17,7 +17,7 @@ from optimist.metrics.implementations import Setting, reference_of
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.modes import Mode
 from optimist.metrics.reservoir import Reservoir
-from optimist.metrics.rows import copied
+from optimist.metrics.state import copied
 from optimist.metrics.vendi.kernels import LARGEST_FIT, feature_map_of, fit_kernel
 from optimist.metrics.vendi.spectrum import SMALLEST_SHARE, check_counts, modes_by_vectors
 from optimist.metrics.vendi.statistic import KernelStatistic

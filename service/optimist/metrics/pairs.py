@@ -27,7 +27,7 @@ from optimist.metrics.implementations import Setting
 from optimist.metrics.mixtures.objective import Common
 from optimist.metrics.modes import Mode, PromptGroup
 from optimist.metrics.reservoir import Reservoir
-from optimist.metrics.rows import check_rows
+from optimist.metrics.state import check_rows
 from optimist.metrics.vendi.declared import ExactKernel, exact_kernel, of_exact
 from optimist.metrics.vendi.influence import EntropyInfluence, entropy_influence, few_rows, pair_variance, with_errors
 from optimist.metrics.vendi.kernels import Device, KernelSettings, feature_map_of

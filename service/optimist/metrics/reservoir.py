@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.metrics.rows import Rows
-from optimist.metrics.state import Stateful, below
+from optimist.metrics.state import Rows, Stateful, below
 from optimist_client.errors import FixError
 from optimist_client.tensors import LONGEST_ID, pack_ids, unpack_ids
 

@@ -11,7 +11,7 @@ follows from the kept levels alone, so it does not depend on the order in which 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from statistics import median
@@ -340,9 +340,3 @@ def in_words(difference: float, against: Against) -> str:
     size, ranges = ("larger", "0–255 instead of 0–1") if difference > 0 else ("smaller", "0–1 instead of 0–255")
     guess = f": pixels {ranges}?" if 200 <= factor <= 330 else ""
     return f"about {times} times {size} than {_BESIDE[against]}{guess}"
-
-
-def level_of(norms: Iterable[float]) -> float | None:
-    """The level of a batch with rows of these norms, to four decimals; rows of zeros are left out. None if all are."""
-    positive = [norm for norm in norms if norm > 0]
-    return round(math.log(median(positive)), 4) if positive else None

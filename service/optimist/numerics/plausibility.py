@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.numerics.anomalies import NARROW, level_of
+from optimist.numerics.anomalies import NARROW
 from optimist_client.config import MAX_MAGNITUDE
 from optimist_client.errors import FixError
 from optimist_client.metrics import Metric
@@ -84,6 +85,12 @@ def _magnitude(name: str, rows: NDArray[np.floating], *, has_level: bool) -> Mag
         if part[place] > largest:
             largest, row = float(part[place]), start + place // rows.shape[1]
     return Magnitude(name, largest, row, squares / rows.size, level_of(norms), rows.shape[1])
+
+
+def level_of(norms: Iterable[float]) -> float | None:
+    """The level of a batch with rows of these norms, to four decimals; rows of zeros are left out. None if all are."""
+    positive = [norm for norm in norms if norm > 0]
+    return round(math.log(median(positive)), 4) if positive else None
 
 
 def reference_scale(mean: NDArray[np.floating], covariance: NDArray[np.floating]) -> float:

@@ -33,7 +33,7 @@ from optimist.numerics.routing.features import ContextSettings, Floats
 from optimist.policies.routing import SAMPLED
 from optimist.records import Claim, LogEntry
 from optimist.scoring.cached import EstimatorSettings
-from optimist.scoring.task import GeneratorTask, MixtureTask, RouteTask, ScoringTask, Subject
+from optimist.scoring.tasks import GeneratorTask, MixtureTask, RouteTask, ScoringTask, Subject
 from optimist.scoring.threads import InThread
 from optimist.store import Store, kernels_digest, namespace_of
 from optimist_client.goals import COMPONENTS

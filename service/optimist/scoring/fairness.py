@@ -16,7 +16,7 @@ from heapq import nsmallest
 from typing import Any
 
 from optimist.records import ExperimentState
-from optimist.scoring.task import ScoringTask
+from optimist.scoring.tasks import ScoringTask
 from optimist.store import namespace_of
 from optimist.turns import Shares
 

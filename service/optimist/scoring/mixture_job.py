@@ -12,7 +12,7 @@ from optimist.records import Artefact, GeneratorState, codec
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
 from optimist.scoring.statistic_set import CombinedJob, parts_of
-from optimist.scoring.task import MixtureTask
+from optimist.scoring.tasks import MixtureTask
 
 
 class _Made(NamedTuple):

@@ -11,8 +11,8 @@ from optimist.estimation.artefacts import model_of, rows_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.experiments.curves import route_point
 from optimist.experiments.goals.route import ForRouting, LoadedModel
+from optimist.experiments.report import has_other_costs
 from optimist.experiments.routing_tables import table_of
-from optimist.experiments.standings import has_other_costs
 from optimist.experiments.state import PolicyState
 from optimist.insight.metrics import SCORING_FAILURES
 from optimist.numerics.routing.features import ContextSettings
@@ -30,7 +30,7 @@ from optimist.records import (
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.score_job import timed
 from optimist.scoring.statistic_set import CombinedJob, parts_of
-from optimist.scoring.task import RouteTask
+from optimist.scoring.tasks import RouteTask
 from optimist_client.errors import reason
 from optimist_client.goals import OWN_GROWTH
 from optimist_client.models import Experiment, Routes

@@ -15,7 +15,7 @@ from optimist.insight.metrics import QUARANTINED, SCORING_SECONDS, SNAPSHOTS
 from optimist.records import Artefact, ChainedExtent, CorruptData, LogEntry, LogGap, RetractedLog, Superseded, codec
 from optimist.scoring.cached import CachedStatistic, Scored, Step
 from optimist.scoring.experiments import ScoredExperiment
-from optimist.scoring.task import GeneratorTask
+from optimist.scoring.tasks import GeneratorTask
 from optimist.scoring.threads import Arguments, InThread, Result
 from optimist.store import Store
 

@@ -25,12 +25,11 @@ from optimist.scoring.mixture_job import MixtureJob
 from optimist.scoring.route_job import RouteJob
 from optimist.scoring.score_job import ScoreJob
 from optimist.scoring.statistic_set import StatisticLock
-from optimist.scoring.task import GeneratorTask, MixtureTask, RouteTask, ScoringTask, Subject
-from optimist.scoring.tasks import ScoringTasks
+from optimist.scoring.tasks import GeneratorTask, MixtureTask, RouteTask, ScoringTask, ScoringTasks, Subject
 from optimist.scoring.threads import Threads, Work
 from optimist.store import DUE, WANTED, Store, open_store
+from optimist.store.clients import Outage
 from optimist.store.connection import format_url, wait_for_server
-from optimist.store.reaching import Outage
 from optimist_client.errors import reason
 
 _log = logging.getLogger(__name__)

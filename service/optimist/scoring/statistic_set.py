@@ -19,8 +19,7 @@ from optimist.scoring.cached import CachedStatistic
 from optimist.scoring.experiments import ScoredExperiment
 from optimist.scoring.fairness import FairQueue
 from optimist.scoring.score_job import ScoreJob, resumed
-from optimist.scoring.task import CombinedTask, GeneratorTask, Key, ScoringTask
-from optimist.scoring.tasks import ScoringTasks
+from optimist.scoring.tasks import CombinedTask, GeneratorTask, Key, ScoringTask, ScoringTasks
 from optimist.scoring.threads import InThread
 from optimist.store import Store
 

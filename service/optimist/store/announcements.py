@@ -11,8 +11,8 @@ from typing import Any
 from redis.asyncio.client import PubSub
 
 from optimist.records import Artefact, Unavailable
-from optimist.store.commands import Commands
-from optimist.store.reaching import reaching_redis
+from optimist.store.clients import reaching_redis
+from optimist.store.scripts import Commands
 
 _QUIET_SECONDS = 5.0
 _SHORTEST_PAUSE = 0.05

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from optimist.records import Artefact, ArtefactPoint, ChainedExtent, StoredArtefact
 from optimist.store import keys
-from optimist.store.commands import Commands
 from optimist.store.parsing import parse_artefact, parse_parts
+from optimist.store.scripts import Commands
 
 REMEMBERED = 256
 """How many newest answers of `blend` are remembered for repeats."""

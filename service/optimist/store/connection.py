@@ -23,8 +23,7 @@ from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import ConnectionError, RedisClusterException
 
 from optimist.records import CannotStart, Unavailable
-from optimist.store.clients import Cluster, Coalescer
-from optimist.store.reaching import ServerIdentity, reaching_redis
+from optimist.store.clients import Cluster, Coalescer, ServerIdentity, reaching_redis
 from optimist.store.store import Store, check_format
 from optimist_client.errors import FixError
 

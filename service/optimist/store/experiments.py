@@ -8,9 +8,9 @@ from typing import Required, TypedDict, Unpack
 
 from optimist.records import COST, ExperimentState, State
 from optimist.store import keys
-from optimist.store.commands import Commands
 from optimist.store.index import Index, Indexed
 from optimist.store.parsing import names_held, parse_state
+from optimist.store.scripts import Commands
 
 LABELS = ("tags", "note")
 """The controls that picks do not depend on."""

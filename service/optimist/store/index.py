@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from optimist.records import Full
-from optimist.store.commands import Argument, Commands
 from optimist.store.keys import DEFAULT_NAMESPACE, namespace_of
+from optimist.store.scripts import Argument, Commands
 
 
 class Indexed(NamedTuple):

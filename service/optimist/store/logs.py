@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from optimist.records import CorruptData, LogEntry, LogGap, NotFound, Runs, Snapshot, Unavailable, chained
 from optimist.store import keys
-from optimist.store.commands import Commands
+from optimist.store.scripts import Commands
 
 CHUNK_BYTES = 4 * 2**20
 """Size of a chunk in bytes. Redis serves no other client while it receives and digests one."""

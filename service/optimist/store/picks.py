@@ -21,9 +21,8 @@ from optimist.records import (
     StoreError,
 )
 from optimist.store import keys
-from optimist.store.commands import Commands, step
 from optimist.store.parsing import names_held, parse_state
-from optimist.store.scripts import Argument
+from optimist.store.scripts import Argument, Commands, step
 
 OPENING_LOCK_SECONDS = 0.5
 """Seconds after which the opening lock ends if its holder died."""

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 
 from optimist.records import CorruptData
 from optimist.store import keys
-from optimist.store.commands import Commands
 from optimist.store.index import Index, Indexed
+from optimist.store.scripts import Commands
 
 KEPT_SECONDS = 24 * 3600
 """How long an upload is kept after its newest piece."""

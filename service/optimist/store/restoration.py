@@ -24,11 +24,11 @@ from optimist.records import (
     codec,
 )
 from optimist.store import keys
-from optimist.store.commands import Argument, Commands
 from optimist.store.index import Index
 from optimist.store.logs import CHUNK_BYTES
 from optimist.store.parsing import SAME
 from optimist.store.scores import kernels_digest
+from optimist.store.scripts import Argument, Commands
 
 _TOLD = 1024
 """Intervals of told indices that are written together."""

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypedDict, Unpack
 
 from optimist.records import Acceptance, KeptLevel, RetractedLog, Retraction, codec
 from optimist.store import keys
-from optimist.store.commands import Commands
+from optimist.store.scripts import Commands
 
 MOST_ACCEPTED = 1024
 """How many single batches of an experiment can be accepted; more of a generator can be accepted as a whole."""

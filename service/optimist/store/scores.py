@@ -9,7 +9,7 @@ from typing import Any
 
 from optimist.records import Claim, CurvePoint, LogEntry, StoreError
 from optimist.store import keys
-from optimist.store.commands import Commands, step
+from optimist.store.scripts import Commands, step
 
 NOTHING_READ: Mapping[int, LogEntry] = MappingProxyType({})
 QUARANTINE_LIMIT = 256

@@ -14,19 +14,18 @@ from optimist.records import CannotStart
 from optimist.store import keys
 from optimist.store.announcements import Announcements, announcements
 from optimist.store.artefacts import Artefacts
-from optimist.store.clients import Cluster
-from optimist.store.commands import Commands
+from optimist.store.clients import Cluster, ServerIdentity, reaching_redis
 from optimist.store.experiments import Experiments
 from optimist.store.index import Index
 from optimist.store.keys import EXPERIMENTS, PROBE, experiment_key
 from optimist.store.keys import FORMAT as FORMAT_KEY
 from optimist.store.logs import Logs, Snapshots
 from optimist.store.picks import Picks, Previews
-from optimist.store.reaching import ServerIdentity, reaching_redis
 from optimist.store.references import References
 from optimist.store.restoration import Restorations
 from optimist.store.retractions import Retractions, StoredLevels
 from optimist.store.scores import Scores
+from optimist.store.scripts import Commands
 
 FORMAT = 1
 """The format that this service writes, and the only one that it reads.

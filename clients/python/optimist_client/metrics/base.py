@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -102,6 +103,10 @@ class Metric(Wire):
     @model_serializer(mode="wrap")
     def _with_name(self, settings: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {"name": self.name, **settings(self)}
+
+    def on_the_wire(self) -> Any:
+        """The object of JSON, in which pydantic writes infinity as a string: its Python values would have a float."""
+        return json.loads(self.model_dump_json())
 
     @classmethod
     def settings(cls) -> frozenset[str]:

@@ -221,6 +221,8 @@ class Report(Answer):
     @property
     def disagreement(self) -> str:
         """Which metrics name which generator as the best, where they do not all name the same; "" elsewhere."""
+        if not self.watched:
+            return ""
         return disagreement(self.title, self.decision.best, self.decision.confidence, self.watched.values())
 
     def _needs_pairs(self, contrast: Contrast, rows: dict[str, Standing]) -> bool:

@@ -14,7 +14,7 @@ from optimist.api.bodies.objects import ModelRoute
 from optimist.api.context import Context, ContextDep, metric_called, routing_table
 from optimist.api.problems import ApiError, invalid
 from optimist.experiments.admission import needed_to_fit
-from optimist.experiments.standings import has_other_costs
+from optimist.experiments.report import has_other_costs
 from optimist.experiments.state import PolicyState
 from optimist.records import (
     LEAST_MIXED,

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.base import Analysis, linear_share
-from optimist.metrics.fid.kept_gram import KeptGram
 from optimist.metrics.fid.reference import UNKNOWN, Reference, by_covariance
-from optimist.metrics.fid.statistic import GaussianStatistic
+from optimist.metrics.fid.statistic import GaussianStatistic, KeptGram
 from optimist.metrics.spectra.eigen import centre, double_centre, eigen_basis, eigen_coordinates, pair_sum, root_trace
 from optimist.metrics.spectra.leave_one_out import debiased_root_trace
 from optimist.metrics.spectra.symmetric import congruence, gram_square_sum, times_lower

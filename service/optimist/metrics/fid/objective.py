@@ -29,7 +29,7 @@ from optimist.metrics.fid.mixture_spectrum import BUFFER, MixtureSpectrum
 from optimist.metrics.fid.parts import GeneratorMoments, Space, root_of
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.mixtures.objective import MixtureAnalysis, Objective
-from optimist.metrics.rows import copied
+from optimist.metrics.state import copied
 from optimist.numerics.programme import Floats, Quadratic, least
 
 DOUBT = 0.05

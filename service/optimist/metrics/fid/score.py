@@ -10,10 +10,10 @@ from optimist.metrics.fid.objective import FrechetObjective
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.mixtures.objective import Common
-from optimist.metrics.rows import copied
 from optimist.metrics.spectra.eigen import centre
 from optimist.metrics.spectra.following import SMALLEST_WIDTH, TraceFollower
 from optimist.metrics.spectra.symmetric import congruence, increments, largest_eigenvalue
+from optimist.metrics.state import copied
 from optimist_client.metrics import FID
 
 

@@ -17,10 +17,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from optimist.metrics.rows import Rows
 from optimist.metrics.spectra.eigen import eigen_basis, root_trace
 from optimist.metrics.spectra.low_rank import LowRankTrace, trace_of
 from optimist.metrics.spectra.symmetric import symmetric_product, times_lower, times_upper
+from optimist.metrics.state import Rows
 
 SMALLEST_WIDTH = 256
 PANEL = 128

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.mixtures.objective import Common, MixtureAnalysis, Objective, places_in
-from optimist.metrics.rows import copied
 from optimist.metrics.spectra.eigen import differences
+from optimist.metrics.state import copied
 from optimist.metrics.vendi.influence import has_collapsed
 from optimist.metrics.vendi.mixture_entropy import AboveTwo, Alone, BelowTwo, MixtureEntropy, SameIndex, slopes_of
 from optimist.metrics.vendi.mixture_spectrum import (

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
 from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier, Nystrom, check_sigma
-from optimist.metrics.rows import real_array
+from optimist.metrics.state import real_array
 from optimist.numerics.batches import LARGEST, check_number, check_rows, check_whole
 from optimist_client.errors import FixError
 from optimist_client.metrics import Kernel, Metric

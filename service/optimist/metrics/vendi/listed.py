@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.metrics.rows import LastRows
-from optimist.metrics.state import Stateful
+from optimist.metrics.state import LastRows, Stateful
 from optimist_client.errors import FixError
 
 UNKNOWN = -1

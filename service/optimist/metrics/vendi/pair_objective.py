@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.mixtures.objective import Common, MixtureAnalysis, Objective, places_in
-from optimist.metrics.rows import copied
+from optimist.metrics.state import copied
 from optimist.metrics.vendi.statistic import KernelStatistic
 from optimist.numerics.programme import Floats, Quadratic
 

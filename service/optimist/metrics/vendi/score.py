@@ -14,8 +14,8 @@ from optimist.metrics.feature_maps import FeatureMap
 from optimist.metrics.mixtures.objective import Common, Half, Objective
 from optimist.metrics.modes import Mode
 from optimist.metrics.reservoir import Reservoir
-from optimist.metrics.rows import copied
 from optimist.metrics.spectra.following import SMALLEST_WIDTH, TraceFollower
+from optimist.metrics.state import copied
 from optimist.metrics.vendi.entropy_objective import EntropyObjective
 from optimist.metrics.vendi.influence import entropy_influence, few_rows, with_errors
 from optimist.metrics.vendi.pair_objective import ROWS, PairObjective, Seen

@@ -14,8 +14,8 @@ from torch import Tensor
 from optimist.metrics.base import Statistic
 from optimist.metrics.feature_maps import FeatureMap
 from optimist.metrics.mixtures.objective import Half
-from optimist.metrics.rows import LastRows, Rows, check_rows
 from optimist.metrics.spectra.symmetric import SymmetricSum, edges
+from optimist.metrics.state import LastRows, Rows, check_rows
 from optimist.metrics.vendi.listed import ListedPrompts
 from optimist_client.errors import FixError
 
