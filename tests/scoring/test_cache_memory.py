@@ -10,7 +10,7 @@ import pytest
 
 from optimist.records import LogEntry
 from optimist.scoring import Scorer
-from optimist.scoring import task as task_module
+from optimist.scoring import tasks as task_module
 from optimist.scoring import tasks as tasks_module
 from optimist.scoring.cached import CachedStatistic, Step
 from optimist.scoring.scorer import evict_beyond
