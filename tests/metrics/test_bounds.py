@@ -165,16 +165,6 @@ def test_up_to_one_row_past_the_kept_ones_batching_changes_no_bit(count):
     assert influence.estimate(fed(metric, rows, 5)) == influence.estimate(fed(metric, rows, count))
 
 
-@pytest.mark.parametrize("count", [42, 45, 120])
-def test_past_that_batching_changes_only_rounding(count):
-    generator = np.random.default_rng(count)
-    metric = FrechetDistance(Reference(np.zeros(40), np.eye(40)))
-    rows = generator.standard_normal((count, 40)) + 0.2
-    one, other = (make_bound("influence", metric).estimate(fed(metric, rows, batch)) for batch in (5, count))
-    for number in ("value", "plug_in", "standard_error", "stopping_error"):
-        assert getattr(one, number) == pytest.approx(getattr(other, number), rel=1e-10)
-
-
 @pytest.mark.parametrize(("dimension", "count"), [(30, 20), (30, 30), (30, 31), (30, 32), (12, 350)])
 def test_the_estimate_follows_a_change_of_units_and_of_axes(dimension, count):
     generator = np.random.default_rng(count)

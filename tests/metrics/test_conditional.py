@@ -21,8 +21,6 @@ from optimist.metrics.vendi.declared import exact_spectrum
 from optimist.metrics.vendi.influence import entropy_influence
 from optimist.metrics.vendi.score import VendiScore
 from optimist.metrics.vendi.spectrum import log_vendi
-from optimist.numerics.batches import LARGEST
-from tests.support.streams import assert_bit_identical
 
 SCORES = (ConditionalVendi, InformationVendi)
 ORDERS = [0.5, 1.0, 1.5, 2.0, 3.0, math.inf]
@@ -192,43 +190,6 @@ def test_batches_of_any_size_are_one_stream(seed, sizes, features, layout):
                 phi = part.feature_map(rows[name])
                 torch.testing.assert_close(part.moment, phi.T @ phi, rtol=1e-10, atol=1e-10)
                 torch.testing.assert_close(part.last_rows, phi[max(len(phi) - layout["last"], 0) :], rtol=0, atol=1e-12)
-
-
-@given(st.integers(0, 9), sizes, sizes, st.integers(1, 12), layouts)
-def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, after, features, layout):
-    maps, pairs = maps_of(features), pairs_of(seed, sum(before + after))
-    first = tuple(side[: sum(before)] for side in pairs)
-    straight = fed(JointStatistic(*maps, **layout), first, before)
-    restored = JointStatistic(*maps, **layout).restore(straight.state())
-    assert_bit_identical(straight, restored)
-    rest = tuple(side[sum(before) :] for side in pairs)
-    assert_bit_identical(fed(straight, rest, after), fed(restored, rest, after))
-
-
-@given(st.integers(0, 9), sizes, st.sampled_from([0.5, 1.0, 2.0, 3.0]), st.sampled_from(SCORES))
-def test_batching_changes_only_rounding(seed, parts, order, score):
-    bound, pairs = InfluenceBound(score(*maps_of(), order)), pairs_of(seed, sum(parts) + 3)
-    left, right = (bound.estimate(fed(bound.statistic(), pairs, sizes)) for sizes in ([*parts, 3], [sum(parts) + 3]))
-    for number in ("value", "plug_in", "standard_error", "stopping_error"):
-        assert getattr(left, number) == pytest.approx(getattr(right, number), rel=1e-6, abs=1e-8)
-
-
-@pytest.mark.parametrize(
-    ("features", "prompts"),
-    [
-        (torch.zeros(0, 3), torch.zeros(0, 2)),
-        (torch.zeros(4, 3), torch.zeros(3, 2)),
-        (torch.zeros(2, 3), torch.zeros(2)),
-        (torch.zeros(2, 2), torch.zeros(2, 3)),
-        (torch.zeros(1, 3), torch.full((1, 2), math.nan)),
-        (torch.full((1, 3), 2 * LARGEST), torch.zeros(1, 2)),
-    ],
-)
-def test_what_is_no_batch_is_refused_and_changes_nothing(features, prompts):
-    statistic = fed(JointStatistic(*maps_of(2)), pairs_of(0, 10), 5)
-    with pytest.raises(ValueError, match=r"expected|finite"):
-        statistic.update(features, prompts)
-    assert_bit_identical(statistic, fed(JointStatistic(*maps_of(2)), pairs_of(0, 10), 5))
 
 
 def test_other_layouts_are_not_mixed():

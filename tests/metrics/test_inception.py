@@ -17,7 +17,7 @@ from optimist.metrics.inception import (
     normalised,
 )
 from optimist.numerics.estimate import Estimate
-from tests.support.streams import assert_bit_identical, taken
+from tests.support.streams import taken
 
 BOUNDS = {"theorem": InceptionTheoremBound, "naive": InceptionNaiveBound, "influence": InfluenceBound}
 
@@ -69,20 +69,6 @@ def test_a_long_log_keeps_its_last_rows():
         assert_same_log(statistic, rows)
 
 
-@given(st.integers(0, 9), sizes, sizes, st.integers(1, 20), st.sampled_from([0, 1100]))
-def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, after, classes, long):
-    rows = rows_of(seed, sum(before + after) + long, classes)
-    straight = fed(rows[: sum(before) + long], [*before, *[100] * (long // 100)])
-    restored = ClassStatistic(classes).restore(straight.state())
-    assert_bit_identical(straight, restored)
-    for batch in rows[sum(before) + long :].split(after):
-        straight.update(batch)
-        restored.update(batch)
-        for asked in BOUNDS.values():
-            asked(InceptionScore(classes)).estimate(restored)
-    assert_bit_identical(straight, restored)
-
-
 def test_identical_rows_have_a_variance_of_exactly_zero():
     for classes in (1, 2, 3, 1000):
         statistic = fed(rows_of(0, 1, classes).expand(35, classes), [7, 1, 5, 22])
@@ -103,29 +89,6 @@ def test_rows_near_the_simplex_are_brought_onto_it():
     half = fed(rows.to(torch.float16))
     torch.testing.assert_close(half.mean.sum(), torch.tensor(1.0, dtype=torch.float64))
     torch.testing.assert_close(normalised(off).sum(1), torch.ones(40, dtype=torch.float64))
-
-
-@pytest.mark.parametrize(
-    "batch",
-    [
-        torch.zeros(0, 3),
-        torch.full((3,), 1 / 3),
-        torch.full((2, 4), 0.25),
-        torch.tensor([[0.5, 0.5, 0.0], [0.5, math.nan, 0.5]]),
-        torch.tensor([[0.0, math.inf, 0.0]]),
-        torch.tensor([[math.inf, -math.inf, 1.0]]),
-        torch.tensor([[0.6, 0.5, -0.1]]),
-        torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.4, 0.0]]),
-        torch.tensor([[2.0, -1.0, 0.5]]),
-        torch.tensor([[0.5, 0.5011, 0.0]]),
-        torch.zeros(1, 3),
-    ],
-)
-def test_what_is_no_batch_of_probabilities_is_refused_and_changes_nothing(batch):
-    statistic = fed(rows_of(0, 10, 3))
-    with pytest.raises(ValueError, match=r"shape|sum to 1"):
-        statistic.update(batch)
-    assert_bit_identical(statistic, fed(rows_of(0, 10, 3)))
 
 
 def test_what_makes_no_sense_is_refused():
@@ -239,15 +202,6 @@ def test_no_input_gives_nan(seed, count, classes, data):
         assert estimate.lower <= estimate.value <= estimate.upper == estimate.optimistic
         assert (estimate.standard_error is not None) == (name == "influence" and count > 1)
         assert math.isinf(estimate.upper) == (count == 1 and name != "naive")
-
-
-@given(st.integers(0, 9), sizes, st.integers(1, 40))
-def test_batching_changes_only_rounding(seed, sizes, classes):
-    rows = rows_of(seed, sum(sizes), classes)
-    one, other = estimates_of(fed(rows, sizes)), estimates_of(fed(rows, len(rows)))
-    for name in BOUNDS:
-        for number in ("value", "plug_in", "upper", "lower"):
-            assert getattr(one[name], number) == pytest.approx(getattr(other[name], number), rel=1e-10, abs=1e-10)
 
 
 def test_identical_samples_have_the_plug_in_value_and_hardly_an_error():

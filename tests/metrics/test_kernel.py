@@ -15,7 +15,6 @@ from optimist.metrics.vendi.declared import KernelTheoremBound, exact_spectrum
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
 from optimist.metrics.vendi.spectrum import log_vendi
 from optimist.metrics.vendi.statistic import KernelStatistic
-from optimist.numerics.batches import LARGEST
 from tests.support.streams import assert_bit_identical, rows_of, taken
 
 ORDERS = [0.5, 1.0, 1.5, 2.0, 3.0, math.inf]
@@ -180,51 +179,6 @@ def test_batches_of_any_size_are_one_stream(seed, sizes, features, layout):
         for parity in (0, 1):
             half = expected[parity::2]
             torch.testing.assert_close(statistic.half_moment(parity), half.T @ half, rtol=1e-10, atol=1e-10)
-
-
-@given(st.integers(0, 9), sizes, sizes, st.integers(1, 20), layouts)
-def test_a_round_trip_through_tensors_changes_no_bit_now_or_later(seed, before, after, features, layout):
-    rows, feature_map = rows_of(seed, sum(before + after), 2), GaussianFourier.draw(2, features, 1.0)
-    straight = fed(rows[: sum(before)], before, feature_map, **layout)
-    restored = KernelStatistic(feature_map, **layout).restore(straight.state())
-    assert_bit_identical(straight, restored)
-    for batch in rows[sum(before) :].split(after):
-        _ = straight.moment, straight.rows, straight.last_rows
-        straight.update(batch)
-        restored.update(batch)
-    assert_bit_identical(straight, restored)
-
-
-@given(st.integers(0, 9), sizes, st.sampled_from([0.5, 1.0, 2.0, 3.0]))
-def test_batching_changes_only_rounding(seed, parts, order):
-    metric = VendiScore(GaussianFourier.draw(4, 12, 1.0), order)
-    rows = torch.cat([rows_of(seed, sum(parts), 4), rows_of(seed + 1, 3, 4)])
-    bound = InfluenceBound(metric)
-    one, other = bound.statistic(), bound.statistic()
-    for batch in rows.split([*parts, 3]):
-        one.update(batch)
-    other.update(rows)
-    left, right = bound.estimate(one), bound.estimate(other)
-    for number in ("value", "plug_in", "standard_error", "stopping_error"):
-        assert getattr(left, number) == pytest.approx(getattr(right, number), rel=1e-6, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    "batch",
-    [
-        torch.zeros(0, 3),
-        torch.zeros(3),
-        torch.zeros(2, 4),
-        torch.full((1, 3), math.nan),
-        torch.full((1, 3), 2 * LARGEST),
-    ],
-)
-def test_what_is_no_batch_is_refused_and_changes_nothing(batch):
-    feature_map = GaussianFourier.draw(3, 2, 1.0)
-    statistic = fed(rows_of(0, 10, 3), 5, feature_map)
-    with pytest.raises(ValueError):
-        statistic.update(batch)
-    assert_bit_identical(statistic, fed(rows_of(0, 10, 3), 5, feature_map))
 
 
 def test_other_layouts_are_not_mixed():

@@ -10,8 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimist.estimation.question import Question, declared_of
-from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.pairs import ConditionalVendi, InformationVendi
@@ -19,7 +17,6 @@ from optimist.metrics.spectra.cross_entropy import LeaveOneOut
 from optimist.metrics.vendi.score import VendiScore
 from optimist.metrics.vendi.spectrum import floored_at, log_vendi, weights_of
 from optimist.numerics.estimate import Estimate
-from optimist.records import codec
 from tests.support.streams import fed
 
 ORDERS = [0.5, 1.0, 1.5]
@@ -152,30 +149,6 @@ def test_the_bracket_of_a_sum_is_as_wide_as_those_of_its_entropies_together():
         assert found.stopping_error**2 - found.selection_error**2 == pytest.approx(sum(doubts))
         # Joint and marginal entropies rise and fall together: the error of their sum is not that of independent ones.
         assert found.selection_error**2 < sum(one.selection_error**2 for one in parts.values())
-
-
-@pytest.mark.parametrize(
-    ("metric", "order"), [("vendi", 1.0), ("vendi", 1.5), ("conditional-vendi", 1.0), ("information-vendi", 1.0)]
-)
-def test_a_snapshot_changes_no_bit(metric: str, order: float):
-    kernel = {"name": "gaussian", "sigma": 2.0, "features": 16}
-    prompts = {} if metric == "vendi" else {"prompt_kernel": kernel}
-    question = Question(declared_of(metric, kernel=kernel, order=order, **prompts))
-    bound = question.bound_for(dict.fromkeys(question.arrays, 4))
-    unbroken, estimator = StreamingEstimator(bound, 0.0), StreamingEstimator(bound, 0.0)
-    generator = np.random.default_rng(5)
-    for batch in range(30):
-        arrays = {name: torch.from_numpy(generator.standard_normal((3, 4))) for name in question.arrays}
-        for one in (unbroken, estimator):
-            one.add(arrays, [f"{batch}/{row}" for row in range(3)])
-        if batch in (4, 15):
-            estimator = StreamingEstimator(bound, 0.0).restore(
-                {name: part.clone() for name, part in estimator.state().items()}
-            )
-        estimate = estimator.estimate()
-        assert estimate == unbroken.estimate()
-        assert estimate.bracket is not None
-        assert codec.decode(Estimate, codec.encode(estimate)) == estimate
 
 
 def test_a_large_population_is_found():

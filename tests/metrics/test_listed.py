@@ -107,19 +107,6 @@ def test_past_the_width_the_value_stays_near_that_of_all_pairs():
     assert found.estimate == pytest.approx(exact, abs=0.1 * abs(corrected))
 
 
-@pytest.mark.parametrize("n", [40, 81, 300])
-@pytest.mark.parametrize("length", [8, 400])
-def test_a_restored_statistic_goes_on_bit_for_bit(n: int, length: int):
-    rows, prompts = stream(length, n + 100)
-    prompts[20:30] = UNKNOWN
-    metric = RenyiKernelEntropy(feature_map(), prompts=length)
-    whole = told(metric, rows[:n], prompts[:n])
-    restored = metric.statistic().restore({name: tensor.clone() for name, tensor in whole.state().items()})
-    for statistic in (whole, restored):
-        statistic.update(rows[n:], listed=prompts[n:])
-    assert metric.analyse(whole) == metric.analyse(restored)
-
-
 @pytest.mark.parametrize("kind", [ConditionalVendi, InformationVendi])
 def test_all_entropies_of_pairs_are_over_the_list(kind):
     rows, prompts = stream(5, 60)
@@ -132,15 +119,6 @@ def test_all_entropies_of_pairs_are_over_the_list(kind):
     assert metric.analyse(statistic).estimate == pytest.approx(expected, rel=1e-9)
     restored = metric.statistic().restore({name: tensor.clone() for name, tensor in statistic.state().items()})
     assert metric.analyse(restored) == metric.analyse(statistic)
-
-
-@pytest.mark.parametrize("wrong", [torch.tensor([0, 8]), torch.tensor([0, -2]), torch.tensor([0]), torch.zeros(2)])
-def test_prompts_that_are_not_of_the_list_change_nothing(wrong: torch.Tensor):
-    metric = RenyiKernelEntropy(feature_map(), prompts=8)
-    statistic = metric.statistic()
-    with pytest.raises(ValueError, match="prompt_indices: expected"):
-        statistic.update(torch.zeros(2, 3), listed=wrong)
-    assert statistic.samples == 0
 
 
 def test_unevenness_is_that_of_the_counts():

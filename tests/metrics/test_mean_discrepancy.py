@@ -7,30 +7,13 @@ from hypothesis import strategies as st
 from optimist.estimation.arrays import check_arrays
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
-from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.metrics.mmd import MeanDiscrepancy, MeanMap, RealMean, moments_of, orthogonal_normals, pair_sums
 from optimist.metrics.pair_sums import PairSums
-from optimist.numerics.real_data import RealData
 from optimist_client import FixError
 from optimist_client.metrics import CMMD, MMD, Gaussian, Nystrom
 from optimist_client.metrics import Cosine as CosineKernel
-from tests.support.streams import assert_bit_identical, fed, rows_of
-
-
-def data_of(rows: torch.Tensor | np.ndarray) -> RealData:
-    rows = np.asarray(rows)
-    return RealData(rows.mean(0), np.cov(rows.T), rows)
-
-
-def score_of(declared: MMD, real: torch.Tensor | np.ndarray) -> MeanDiscrepancy:
-    prepared = make_reference(declared, data_of(real))
-    return make_metric(declared.model_copy(update={"reference": prepared}), Setting({"features": real.shape[1]}))
-
-
-def few_features(real: torch.Tensor, factor: float = 1.0, frequencies: int = 4) -> MeanDiscrepancy:
-    """By so few features that a statistic soon drops its rows."""
-    omegas = np.random.default_rng(3).standard_normal((real.shape[1], frequencies)) / 2.0
-    return MeanDiscrepancy(MMD(factor=factor), RealMean(MeanMap(GaussianFourier(omegas), False), np.asarray(real)))
+from tests.support.real_rows import mmd_of, score_of
+from tests.support.streams import fed, rows_of
 
 
 def gaussian(x: np.ndarray, y: np.ndarray, sigma: float) -> np.ndarray:
@@ -85,7 +68,7 @@ def test_cmmd_by_orthogonal_frequencies_is_nearly_the_published_formula(columns,
 
 @given(seed=st.integers(0, 1000), n=st.integers(4, 40), offset=st.floats(-2.0, 2.0))
 def test_moments_give_the_sums_of_all_pairs(seed, n, offset):
-    metric = few_features(rows_of(seed, 30, 3))
+    metric = mmd_of(rows_of(seed, 30, 3))
     rows = rows_of(seed + 1, n, 3, offset)
     features = metric.real.feature_map.plain(rows)
     centred = (features - metric.real.mean).numpy()
@@ -100,57 +83,11 @@ def test_moments_give_the_sums_of_all_pairs(seed, n, offset):
         assert found.squares == pytest.approx(np.square(values).sum(), rel=1e-9, abs=1e-9)
 
 
-@given(cuts=st.lists(st.integers(1, 12), min_size=1, max_size=8), shuffle=st.integers(0, 100))
-def test_neither_the_order_of_the_rows_nor_their_batches_matter(cuts, shuffle):
-    metric = few_features(rows_of(0, 20, 3))
-    rows = rows_of(1, sum(cuts) + 2, 3)
-    order = torch.from_numpy(np.random.default_rng(shuffle).permutation(len(rows)))
-    one, other = metric.statistic(), fed(metric, rows[order], 5)
-    for part in rows.split([*cuts, 2]):
-        one.update(part)
-    left, right = metric.analyse(one), metric.analyse(other)
-    assert left.estimate == pytest.approx(right.estimate, abs=1e-12)
-    assert left.selection_error == pytest.approx(right.selection_error, rel=1e-6)
-
-
-@pytest.mark.parametrize("told", [6, 30])
-def test_a_snapshot_goes_on_to_the_last_bit(told):
-    metric = few_features(rows_of(0, 20, 3))
-    rows = rows_of(1, 60, 3)
-    one = fed(metric, rows[:told], 6)
-    other = metric.statistic().restore({name: tensor.clone() for name, tensor in one.state().items()})
-    for part in rows[told:].split(6):
-        one.update(part)
-        other.update(part)
-    assert_bit_identical(one, other)
-    assert metric.analyse(one) == metric.analyse(other)
-
-
-def test_a_statistic_of_other_sizes_is_refused():
-    metric, other = few_features(rows_of(0, 20, 3)), few_features(rows_of(0, 20, 3), frequencies=5)
-    with pytest.raises(ValueError, match="another metric"):
-        metric.analyse(fed(other, rows_of(1, 5, 3)))
-    with pytest.raises(ValueError, match="at least 1 sample"):
-        metric.plug_in(metric.statistic())
-    with pytest.raises(ValueError, match="at least 2 samples"):
-        metric.analyse(fed(metric, rows_of(1, 1, 3)))
-
-
 # What it says.
 
 
-def test_a_perfect_generator_scores_zero_on_average_and_below_it_too():
-    metric = few_features(rows_of(0, 4000, 3), factor=1000.0)
-    scores = [metric.analyse(fed(metric, rows_of(seed, 12, 3), 12)) for seed in range(1, 400)]
-    values = np.array([each.estimate for each in scores])
-    assert values.mean() == pytest.approx(0.0, abs=4 * values.std() / 20)
-    assert (values < 0).mean() > 0.4
-    plug_ins = np.array([each.plug_in for each in scores])
-    assert plug_ins.min() > 0.0
-
-
 def test_the_factor_multiplies_value_and_error_and_influence():
-    one, thousand = few_features(rows_of(0, 20, 3)), few_features(rows_of(0, 20, 3), factor=1000.0)
+    one, thousand = mmd_of(rows_of(0, 20, 3)), mmd_of(rows_of(0, 20, 3), factor=1000.0)
     rows = rows_of(1, 15, 3)
     left, right = (m.analyse(fed(m, rows), {"features": rows}) for m in (one, thousand))
     for name in ("plug_in", "estimate", "selection_error", "stopping_error"):
@@ -159,33 +96,8 @@ def test_the_factor_multiplies_value_and_error_and_influence():
     assert right.first_order == pytest.approx(left.first_order)
 
 
-@pytest.mark.parametrize("n", [9, 40])
-def test_the_influence_is_what_leaving_a_row_out_changes(n):
-    metric, rows = few_features(rows_of(0, 20, 3)), rows_of(1, n, 3, 0.5)
-    found = metric.analyse(fed(metric, rows), {"features": rows})
-    without = [metric.analyse(fed(metric, torch.cat([rows[:row], rows[row + 1 :]]))).estimate for row in range(n)]
-    change = (n - 1) * (found.estimate - np.array(without))
-    # The pairs' part changes by (n − 1)/(n − 2) times as much.
-    assert np.corrcoef(found.influence.numpy(), change)[0, 1] > 0.995
-    torch.testing.assert_close(found.recent, found.influence)
-    np.testing.assert_allclose(np.std(found.influence.numpy()), np.std(change), rtol=2.0 / n)
-
-
-def test_the_influence_of_real_rows_is_what_leaving_one_out_changes():
-    real, rows, others = rows_of(0, 30, 3), rows_of(1, 40, 3, 0.5), rows_of(2, 40, 3, -0.3)
-    whole = few_features(real)
-    found = [whole.analyse(fed(whole, each), {"features": each}) for each in (rows, others)]
-    influence = (found[1].reference - found[0].reference).numpy() * 30**0.5
-    change = []
-    for row in np.random.default_rng(0).permutation(30):
-        less = few_features(real[[place for place in range(30) if place != row]])
-        left = [less.analyse(fed(less, each)).estimate for each in (rows, others)]
-        change.append(29 * ((found[1].estimate - found[0].estimate) - (left[1] - left[0])))
-    np.testing.assert_allclose(influence - influence.mean(), change, atol=1e-9)
-
-
 def test_its_interval_is_that_of_the_influence_bound_and_is_not_cut_at_zero():
-    metric = few_features(rows_of(0, 500, 3))
+    metric = mmd_of(rows_of(0, 500, 3))
     estimates = [InfluenceBound(metric).estimate(fed(metric, rows_of(seed, 10, 3))) for seed in range(1, 9)]
     assert min(each.lower for each in estimates) < 0.0
     assert min(each.value for each in estimates) < 0.0
@@ -193,7 +105,7 @@ def test_its_interval_is_that_of_the_influence_bound_and_is_not_cut_at_zero():
 
 
 def test_identical_rows_have_a_value_and_an_error():
-    metric = few_features(rows_of(0, 50, 3))
+    metric = mmd_of(rows_of(0, 50, 3))
     found = InfluenceBound(metric).estimate(fed(metric, torch.ones(30, 3, dtype=torch.float64)))
     assert found.value == pytest.approx(found.plug_in, rel=0.1)
     assert found.stopping_error > 0.0
@@ -214,19 +126,8 @@ def test_it_fixes_the_median_bandwidth_and_landmarks():
     fed(by_landmarks, rows_of(1, 10, 4))
 
 
-def test_without_rows_it_is_refused():
-    with pytest.raises(ValueError, match="'cmmd' compares samples with the rows of real features"):
-        make_reference(CMMD(), RealData(np.zeros(3), np.eye(3)))
-    with pytest.raises(ValueError, match="at least 2 rows"):
-        make_reference(MMD(kernel=Gaussian(1.0)), RealData(np.zeros(3), np.eye(3), np.zeros((1, 3))))
-    with pytest.raises(ValueError, match="needs a reference"):
-        make_metric(MMD(), Setting({"features": 3}))
-    with pytest.raises(ValueError, match="row of zeros"):
-        make_reference(CMMD(), RealData(np.zeros(3), np.eye(3), np.zeros((4, 3))))
-
-
 def test_its_bytes_are_those_of_the_mean_some_features_and_the_frequencies():
-    metric = few_features(rows_of(0, 20, 3))
+    metric = mmd_of(rows_of(0, 20, 3))
     assert metric.real.bytes == 8 * (8 + 20 * 8 + 3 * 4)
     assert metric.real.dimension == 3
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,23 +15,13 @@ from torch import Tensor
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics import neighbours as balls_module
 from optimist.metrics.bound import InfluenceBound
-from optimist.metrics.implementations import Setting, make_metric, make_reference
 from optimist.metrics.neighbours import LAST, Balls, CoverageScore, analyse_coverage, extrapolated, missed, pack, unpack
-from optimist.numerics.real_data import RealData
 from optimist.policies.contrasts import contrasts_of
 from optimist_client.metrics import Coverage, Density, Metric, Precision
-from tests.support.streams import assert_bit_identical, fed, rows_of
+from tests.support.real_rows import score_of
+from tests.support.streams import fed, rows_of
 
 KINDS = [Precision, Density, Coverage]
-
-
-def data_of(rows: Tensor) -> RealData:
-    return RealData(rows.mean(0).numpy(), np.cov(rows.numpy(), rowvar=False), rows.numpy())
-
-
-def score_of(declared: Metric, real: Tensor) -> Any:
-    made = make_reference(declared, data_of(real))
-    return make_metric(declared.model_copy(update={"reference": made}), Setting({"features": made.dimension}))
 
 
 def published(real: Tensor, fake: Tensor, k: int) -> dict[str, float]:
@@ -92,19 +81,6 @@ def test_a_copy_of_a_real_row_is_on_the_surface_of_the_balls_that_it_spans(monke
         apart = torch.cdist(real, real, compute_mode="donot_use_mm_for_euclid_dist")
         assert torch.equal(found, apart < apart.kthvalue(k + 1, dim=0).values)
         assert torch.equal(found[5:6], torch.cat(list(whole.inside(real[5:6]))))
-
-
-@given(st.integers(0, 10**6), st.lists(st.integers(1, 40), min_size=1, max_size=4))
-def test_batches_and_snapshots_change_nothing(seed: int, sizes: list[int]):
-    real, fake = rows_of(seed, 30, 2), rows_of(seed + 1, sum(sizes), 2)
-    for kind in KINDS:
-        metric = score_of(kind.of({}), real)
-        parts, whole = metric.statistic(), metric.statistic()
-        whole.update(fake)
-        for part in fake.split(sizes):
-            parts.update(part)
-            parts = metric.statistic().restore({name: tensor.clone() for name, tensor in parts.state().items()})
-        assert_bit_identical(parts, whole)
 
 
 def test_more_samples_than_are_kept():
@@ -270,16 +246,6 @@ def test_equal_scores_of_all_pairs_do_not_prove_that_two_generators_are_equal():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_reference_needs_enough_rows(kind: type[Metric]):
-    with pytest.raises(ValueError, match="only their mean and covariance are known"):
-        make_reference(kind.of({}), RealData(np.zeros(3), np.eye(3)))
-    with pytest.raises(ValueError, match="more rows than the 5 neighbours of each, got shape \\(5, 3\\)"):
-        make_reference(kind.of({}), data_of(rows_of(0, 5, 3)))
-    with pytest.raises(ValueError, match="needs a reference: real features"):
-        make_metric(kind.of({}), Setting({"features": 3}))
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_statistics_of_other_balls_are_refused(kind: type[Metric]):
     metric, other = score_of(kind.of({}), rows_of(0, 30, 3)), score_of(kind.of({}), rows_of(1, 30, 3))
     statistic = fed(other, rows_of(2, 10, 3))
@@ -290,15 +256,6 @@ def test_statistics_of_other_balls_are_refused(kind: type[Metric]):
     (name, (digest,)), (_, (others,)) = *metric.identity(), *other.identity()
     assert name == "reference"
     assert not torch.equal(digest, others)
-    for rows in (torch.zeros(0, 3), torch.full((2, 3), torch.nan), torch.zeros(2, 4)):
-        with pytest.raises(ValueError, match="features"):
-            statistic.update(rows)
-    with pytest.raises(ValueError, match="at least 1 sample"):
-        metric.plug_in(metric.statistic())
-    one = fed(metric, rows_of(2, 1, 3))
-    with pytest.raises(ValueError, match="at least 2 samples"):
-        metric.analyse(one)
-    assert math.isfinite(metric.plug_in(one))
 
 
 def test_coverage_takes_at_and_the_others_do_not():

@@ -8,30 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from optimist.metrics.feature_maps import gaussian_kernel
-from optimist.metrics.implementations import Setting, make_metric, make_reference
+from optimist.metrics.implementations import make_reference
 from optimist.metrics.novelty import Novel, analyse_novelty, ken
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.vendi.kernels import KernelSettings
-from optimist.numerics.real_data import RealData
 from optimist_client.metrics import KEN, RKE, Cosine, Gaussian, Nystrom
 from tests.support.configs import config_of
-from tests.support.streams import assert_bit_identical, fed, rows_of
+from tests.support.real_rows import real_data, score_of
+from tests.support.streams import fed, rows_of
 
 
-def data_of(rows: Tensor) -> RealData:
-    return RealData(rows.mean(0).numpy(), np.cov(rows.numpy(), rowvar=False), rows.numpy())
-
-
-def score_of(real: Tensor, eta: float = 1.0, **kernel: Any) -> Any:
+def ken_of(real: Tensor, eta: float = 1.0, **kernel: Any) -> Any:
     settings = KernelSettings.from_kernel(kernel or {"sigma": 1.0, "features": 16})
-    declared = KEN(eta=eta).model_copy(update={"kernel": settings})
-    made = make_reference(declared, data_of(real))
-    return make_metric(declared.model_copy(update={"reference": made}), Setting({"features": made.dimension}))
+    return score_of(KEN(eta=eta).model_copy(update={"kernel": settings}), real)
 
 
 def clusters(counts: list[int], seed: int, spread: float = 0.1) -> Tensor:
@@ -53,18 +45,18 @@ def published(own: Tensor, cross: Tensor, others: Tensor, eta: float) -> float:
 def test_reference_numbers(stored):
     file = stored("novelty")
     real, fake, eta = torch.from_numpy(file["y"]), torch.from_numpy(file["x"]), float(file["eta"])
-    metric = score_of(real, eta, name="gaussian", omegas=file["omegas"])
+    metric = ken_of(real, eta, name="gaussian", omegas=file["omegas"])
     assert metric.plug_in(fed(metric, fake)) == pytest.approx(float(file["ken_rff"]), rel=1e-9)
     # The exact kernel, which random features approximate.
     own, cross, others = (gaussian_kernel(*pair, 1.0) for pair in ((fake, fake), (fake, real), (real, real)))
     assert published(own, cross, others, eta) == pytest.approx(float(file["ken"]), rel=1e-6)
-    many = score_of(real, eta, sigma=1.0, features=300)
+    many = ken_of(real, eta, sigma=1.0, features=300)
     assert many.plug_in(fed(many, fake)) == pytest.approx(float(file["ken"]), rel=0.1)
 
 
 def test_the_score_is_that_of_the_published_matrix():
     real, fake = rows_of(0, 12, 3), rows_of(1, 9, 3) * 1.5
-    metric = score_of(real, 2.0)
+    metric = ken_of(real, 2.0)
     ours, others = metric.feature_map(fake), metric.feature_map(real)
     expected = published(ours @ ours.T, ours @ others.T, others @ others.T, 2.0)
     assert metric.plug_in(fed(metric, fake)) == pytest.approx(expected, rel=1e-9)
@@ -72,7 +64,7 @@ def test_the_score_is_that_of_the_published_matrix():
 
 def test_the_gradient_is_that_of_ken():
     real, fake = rows_of(0, 40, 3), rows_of(1, 60, 3) + 0.7
-    metric = score_of(real)
+    metric = ken_of(real)
     statistic = fed(metric, fake)
     moment, known = statistic.moment / 60, metric.eta * metric.real.moment
     novel = Novel.from_difference(moment - known)
@@ -84,34 +76,21 @@ def test_the_gradient_is_that_of_ken():
         assert (moved - novel.score) / step == pytest.approx(float(along), rel=1e-3)
 
 
-@given(st.integers(0, 10**6), st.lists(st.integers(1, 30), min_size=1, max_size=4))
-def test_batches_and_snapshots_change_little_and_nothing(seed: int, sizes: list[int]):
-    metric = score_of(rows_of(seed, 20, 2))
-    fake = rows_of(seed + 1, sum(sizes) + 2, 2)
-    statistic, whole = metric.statistic(), fed(metric, fake, len(fake))
-    for part in fake.split([*sizes, 2]):
-        statistic.update(part)
-        again = metric.statistic().restore({name: tensor.clone() for name, tensor in statistic.state().items()})
-        assert_bit_identical(again, statistic)
-        statistic = again
-    assert metric.analyse(statistic).estimate == pytest.approx(metric.analyse(whole).estimate, abs=1e-9)
-
-
 def test_what_real_data_have_as_often_is_not_novel():
     """Half of the samples are of kinds that occur in real data twice as often, half are of two new kinds."""
     real, fake = clusters([200, 200, 0, 0], 0, 0.02), clusters([60, 60, 60, 60], 1, 0.02)
-    metric = score_of(real, sigma=1.0, features=200)
+    metric = ken_of(real, sigma=1.0, features=200)
     found = metric.analyse(fed(metric, fake))
     # Two new kinds of a quarter each: S log 2 = 0.5 log 2; so the spread within the kinds is small.
     assert found.estimate == pytest.approx(0.5 * math.log(2.0), abs=0.05)
     assert metric.plug_in(fed(metric, real)) == pytest.approx(0.0, abs=1e-6)
     # η = 4: the old kinds would be novel only from 4 times their share on; what is new is as novel as before.
-    strict = score_of(real, 4.0, sigma=1.0, features=200)
+    strict = ken_of(real, 4.0, sigma=1.0, features=200)
     assert strict.analyse(fed(strict, fake)).estimate == pytest.approx(0.35, abs=0.05)
 
 
 def test_modes_are_the_novel_kinds_with_their_samples():
-    metric = score_of(clusters([200, 100, 0, 0], 0), sigma=1.0, features=200)
+    metric = ken_of(clusters([200, 100, 0, 0], 0), sigma=1.0, features=200)
     rows = clusters([80, 40, 60, 20], 1)
     labels = rows.argmax(1).tolist()
     reservoir = Reservoir(512)
@@ -131,7 +110,7 @@ def test_modes_are_the_novel_kinds_with_their_samples():
 @pytest.mark.parametrize("n", [30, 60, 120])
 def test_the_score_of_a_population_lies_in_the_bracket_and_errors_hold(n: int):
     pool, real = clusters([900, 900, 300, 600], 1, 0.4), clusters([100, 50, 0, 150], 0, 0.4)
-    metric = score_of(real, sigma=1.5, features=32)
+    metric = ken_of(real, sigma=1.5, features=32)
     truth = metric.plug_in(fed(metric, pool, 500))
     found, common = [], []
     for seed in range(60):
@@ -156,18 +135,18 @@ def test_the_score_of_a_population_lies_in_the_bracket_and_errors_hold(n: int):
 
 def test_few_samples_are_warned_of():
     real, pool = clusters([100, 0, 0, 0], 0, 0.6), clusters([40, 40, 40, 40], 1, 0.6)
-    metric = score_of(real, sigma=0.7, features=64)
+    metric = ken_of(real, sigma=0.7, features=64)
     few = metric.analyse(fed(metric, pool[:10]))
     assert "few samples for what they show: of 10 samples" in few.warnings[0]
     assert few.systematic_stopping > few.details["sampling_error"]
-    many = score_of(real, sigma=4.0, features=64)
+    many = ken_of(real, sigma=4.0, features=64)
     assert many.analyse(fed(many, pool)).warnings == ()
 
 
 def test_no_novelty_and_two_samples_have_finite_errors():
     real = rows_of(0, 300, 2)
     for eta, n in ((1e6, 50), (1.0, 2), (1.0, 3)):
-        metric = score_of(real, eta)
+        metric = ken_of(real, eta)
         found = metric.analyse(fed(metric, real[:n]))
         assert all(map(math.isfinite, (found.estimate, found.stopping_error, *found.bracket)))
     novel = Novel.from_difference(-torch.eye(3, dtype=torch.float64))
@@ -178,12 +157,12 @@ def test_no_novelty_and_two_samples_have_finite_errors():
 
 def test_real_data_fix_an_open_kernel():
     real = rows_of(0, 40, 3)
-    metric: Any = make_reference(KEN(kernel=Gaussian("median", features=8)), data_of(real))
+    metric: Any = make_reference(KEN(kernel=Gaussian("median", features=8)), real_data(real))
     assert metric.dimension == 3
     assert metric.bytes == 8 * (16 * 16 + 3 * 8)
-    other = score_of(real, sigma=float(torch.pdist(real).quantile(0.5)), features=8).real
+    other = ken_of(real, sigma=float(torch.pdist(real).quantile(0.5)), features=8).real
     assert torch.equal(metric.moment, other.moment)
-    landmarks: Any = make_reference(KEN(kernel=Nystrom("median", features=10)), data_of(real))
+    landmarks: Any = make_reference(KEN(kernel=Nystrom("median", features=10)), real_data(real))
     assert landmarks.moment.shape == (10, 10)
     assert KEN(kernel=Cosine()).directed == {"features"}
     assert KEN().directed == frozenset()
@@ -198,15 +177,3 @@ def test_ken_is_watched_and_does_not_decide():
         config_of(name="e", generators=["a"], metric=watched)
     with pytest.raises(ValueError, match="eta"):
         KEN.of({"eta": 0.5})
-
-
-def test_what_is_refused():
-    with pytest.raises(ValueError, match="only their mean and covariance are known"):
-        make_reference(KEN(kernel=Gaussian(sigma=1.0)), RealData(np.zeros(3), np.eye(3)))
-    with pytest.raises(ValueError, match="needs a reference: real features"):
-        make_metric(KEN(kernel=Gaussian(sigma=1.0)), Setting({"features": 3}))
-    metric, other = score_of(rows_of(0, 9, 2)), score_of(rows_of(0, 9, 3))
-    with pytest.raises(ValueError, match="another metric"):
-        metric.analyse(fed(other, rows_of(1, 5, 3)))
-    with pytest.raises(ValueError, match="at least 2 samples"):
-        metric.analyse(fed(metric, rows_of(1, 1, 2)))

@@ -11,20 +11,15 @@ from torch import Tensor
 
 from optimist.metrics.base import Analysis
 from optimist.metrics.bound import InfluenceBound
-from optimist.metrics.feature_maps import GaussianFourier
-from optimist.metrics.kid import KernelDistance, RealRows, cubic
-from optimist.metrics.mmd import MeanDiscrepancy, MeanMap, RealMean
+from optimist.metrics.kid import KernelDistance, cubic
+from optimist.metrics.mmd import MeanDiscrepancy
 from optimist.numerics.skewness import OF_SCORES, skewness
-from optimist_client.metrics import MMD
+from tests.support.real_rows import kid_of, mmd_of
 from tests.support.streams import fed, rows_of
 
 
 def skewed(values: Tensor) -> float:
     return float(skewness(values.numpy()))
-
-
-def kid_of(real: Tensor, block: int) -> KernelDistance:
-    return KernelDistance(RealRows(real.numpy(), "cpu", block), block)
 
 
 def assert_widened(metric: KernelDistance | MeanDiscrepancy, rows: Tensor, found: Analysis) -> None:
@@ -70,9 +65,7 @@ def test_real_rows_widen_the_interval_of_kid_before_samples_have_any():
 @pytest.mark.parametrize("known", [9, 40])
 def test_mmd_takes_the_influence_of_its_last_rows(known: int):
     """So few features that it soon drops its rows."""
-    omegas = np.random.default_rng(3).standard_normal((3, 4)) / 2.0
-    metric = MeanDiscrepancy(MMD(), RealMean(MeanMap(GaussianFourier(omegas), False), rows_of(0, 20, 3).numpy()))
-    rows = rows_of(1, known, 3, 0.5)
+    metric, rows = mmd_of(rows_of(0, 20, 3)), rows_of(1, known, 3, 0.5)
     found = metric.analyse(fed(metric, rows, 90), {"features": rows})
     assert found.influence is not None
     assert found.skewness == pytest.approx(skewed(found.influence))

@@ -1,4 +1,4 @@
-"""What the numerics' tests share: rows, a metric's statistic that has taken them, and equality to the last bit."""
+"""What the numerics' tests share: rows, a metric's statistic that has taken them or was stored, and equal bits."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ def taken(statistic: Any, rows: Tensor | NDArray[Any], sizes: int | list[int] = 
 def fed(metric: Any, rows: Tensor | NDArray[Any], sizes: int | list[int] = 5) -> Any:
     """The metric's statistic, which has taken the rows."""
     return taken(metric.statistic(), rows, sizes)
+
+
+def stored_and_read(statistic: Any, empty: Any) -> Any:
+    """`empty` with the state of a statistic, with which it shares no memory."""
+    return empty.restore({name: tensor.clone() for name, tensor in statistic.state().items()})
 
 
 def assert_bit_identical(one: Any, other: Any) -> None:
