@@ -121,17 +121,6 @@ def test_published_is_the_model_and_nothing_else():
     assert codec.encode(replace(published, model=ours.model, deviations=ours.deviations)) == codec.encode(ours)
 
 
-def test_the_same_statistics_give_the_same_mixture_bit_for_bit():
-    rows = streams(2, 70, CENTRES)
-    statistics = [fed(METRIC, each, 10) for each in rows]
-    restored = [
-        METRIC.statistic().restore({name: each.clone() for name, each in one.state().items()}) for one in statistics
-    ]
-    first, second = (cross_fitted(METRIC, each, NAMES[:3]) for each in (statistics, restored))
-    assert codec.encode(first) == codec.encode(second)
-    assert codec.encode(codec.decode(Mixture, codec.encode(first))) == codec.encode(first)
-
-
 @settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(4, 45))
 def test_mixtures_are_sound(seed: int, generators: int, count: int):

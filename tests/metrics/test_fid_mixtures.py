@@ -11,12 +11,9 @@ from optimist.metrics.fid.objective import FrechetObjective
 from optimist.metrics.fid.reference import Reference
 from optimist.metrics.fid.score import FrechetDistance
 from optimist.metrics.fid.statistic import GaussianStatistic
-from optimist.metrics.implementations import Setting, make_metric
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.metrics.mixtures.objective import Half
 from optimist.numerics.programme import Floats, minimise
-from optimist.records import codec
-from optimist_client.metrics import FID
 from tests.support.places import DATA
 from tests.support.streams import fed
 
@@ -101,56 +98,6 @@ def test_parity_of_the_best_weights(parity):
     assert mixtures.model(weights, published=True).value(weights) == pytest.approx(float(file["fid_value"]), rel=1e-6)
 
 
-@pytest.mark.parametrize("count", [5, 90], ids=["by the rows' Gram matrix", "by the covariance"])
-def test_gradient_and_hessian_are_finite_differences(count):
-    problem = Problem.inside()
-    mixtures = problem.metric.objective(problem.statistics(count, 0))
-    weights, ways = np.array([0.5, 0.2, 0.3]), np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
-    model, step = mixtures.model(weights, published=True), 1e-4
-
-    def there(by: float, way: Floats):
-        moved = weights + by * way
-        found = mixtures.model(moved, published=True)
-        return found.value(moved), found.gradient(moved)
-
-    for way in ways:
-        (low, slope_below), (high, slope_above) = there(-step, way), there(step, way)
-        assert model.gradient(weights) @ way == pytest.approx((high - low) / (2.0 * step), rel=1e-4, abs=1e-7)
-        for other in ways:
-            second = (slope_above - slope_below) @ other / (2.0 * step)
-            assert 2.0 * (way @ model.matrix @ other) == pytest.approx(second, rel=1e-3, abs=1e-5)
-
-
-@pytest.mark.parametrize("count", [4, 17, WIDTH, WIDTH + 1, 60, 300])
-def test_at_a_vertex_the_value_is_that_of_the_generator_alone(count):
-    problem = Problem.inside()
-    statistics = problem.statistics(count, 1)
-    mixtures = problem.metric.objective(statistics)
-    for vertex, statistic in zip(np.eye(3), statistics, strict=True):
-        expected = problem.metric.analyse(statistic).estimate
-        for slopes in (False, True):
-            assert mixtures.analyse(vertex, slopes=slopes).loss == pytest.approx(expected, rel=1e-8, abs=1e-8)
-
-
-@pytest.mark.parametrize("count", [20, 40, 61, 200], ids=["rows", "one half below the rank", "above", "far above"])
-@pytest.mark.parametrize("half", [0, 1])
-def test_a_half_is_that_of_its_rows(count, half):
-    problem = Problem.inside()
-    rows = problem.draw(count, 2)
-    whole = problem.metric.objective([taken(problem.metric, each) for each in rows], half)
-    own = problem.metric.objective([taken(problem.metric, each[half::2]) for each in rows])
-    assert whole.samples == own.samples
-    weights = np.array([0.6, 0.0, 0.4])
-    found, expected = (each.analyse(weights, slopes=True) for each in (whole, own))
-    assert found.loss == pytest.approx(expected.loss, rel=1e-6, abs=1e-6)
-    np.testing.assert_allclose(found.slopes, expected.slopes, rtol=1e-5, atol=1e-5)
-    for mine, theirs in zip(found.rows, expected.rows, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
-    for published in (False, True):
-        model, same = (each.model(weights, published=published) for each in (whole, own))
-        assert model.value(weights) == pytest.approx(same.value(weights), rel=1e-4)
-
-
 def test_a_mixture_is_the_pooled_sample_that_its_weights_draw():
     problem = Problem.inside()
     counts, differences, errors = (100, 60, 40), [], []
@@ -215,23 +162,6 @@ def test_influences_are_what_leaving_a_row_out_changes():
             assert np.corrcoef(expected[:, other], np.array(slopes)[:, other])[0, 1] > 0.9
 
 
-def test_common_rows_have_the_influence_of_the_same_rows():
-    problem = Problem.inside()
-    for count in (7, 60):
-        rows = problem.draw(count, 4)
-        common = [{"features": each[:5]} for each in rows]
-        mixtures = problem.metric.objective([taken(problem.metric, each) for each in rows], None, [*common[:2], None])
-        found = mixtures.analyse(np.array([0.5, 0.3, 0.2]), slopes=True)
-        assert found.common[2] is None
-        assert found.common_slopes[2] is None
-        for place in range(2):
-            torch.testing.assert_close(found.common[place], found.rows[place][:5], rtol=1e-6, atol=1e-6)
-            torch.testing.assert_close(found.common_slopes[place], found.slope_rows[place][:5], rtol=1e-6, atol=1e-6)
-        lean = mixtures.analyse(np.array([0.5, 0.5, 0.0]))
-        assert not bool(lean.rows[2].any())
-        assert np.isnan(lean.slopes).all()
-
-
 @pytest.mark.parametrize("count", [25, 60])
 def test_generators_that_answer_a_seed_alike_have_losses_without_bias(count):
     problem, alpha = Problem.inside(), np.array([0.3, 0.4, 0.3])
@@ -290,15 +220,6 @@ def test_a_mixture_finds_the_gain_of_the_mixture():
     assert mixture.gap < 4.0 * max(mixture.slack_errors)
 
 
-@pytest.mark.parametrize("count", [16, 60])
-def test_restored_statistics_give_the_same_mixture_to_the_last_bit(count):
-    problem = Problem.inside()
-    statistics = problem.statistics(count, 8)
-    restored = [problem.metric.statistic().restore(statistic.state()) for statistic in statistics]
-    one, other = (codec.encode(cross_fitted(problem.metric, each, ["a", "b", "c"])) for each in (statistics, restored))
-    assert one == other
-
-
 def test_where_one_generator_is_best_the_gain_is_not_flattered():
     problem = Problem.single()
     claims = 0
@@ -306,28 +227,6 @@ def test_where_one_generator_is_best_the_gain_is_not_flattered():
         mixture = cross_fitted(problem.metric, problem.statistics(24, seed), ["a", "b", "c"])
         claims += mixture.gain > 1.645 * mixture.gain_error
     assert claims <= 2
-
-
-def test_identical_samples_have_a_mixture():
-    metric = metric_of()
-    point = torch.ones(6, WIDTH, dtype=torch.float64)
-    for others in (point, 2.0 * point, Problem.inside().draw(6, 0)[0]):
-        mixture = cross_fitted(metric, [taken(metric, point), taken(metric, others)], ["a", "b"])
-        assert mixture.is_sound()
-
-
-def test_halves_past_the_rank():
-    metric = make_metric(FID(reference=Reference(np.zeros(WIDTH), SPECTRUM.diag())), Setting({"features": WIDTH}))
-    statistic = metric.statistic()
-    statistic.update(Problem.inside().draw(WIDTH + 6, 0)[0])
-    assert metric.objective([statistic, statistic], 0).samples == (WIDTH // 2 + 3,) * 2
-    assert metric.objective([statistic, statistic]).samples == (WIDTH + 6,) * 2
-
-
-def test_too_few_samples_are_refused():
-    metric = metric_of()
-    with pytest.raises(ValueError, match="4 samples"):
-        metric.objective([taken(metric, torch.ones(3, WIDTH, dtype=torch.float64))])
 
 
 @pytest.mark.parametrize("count", [WIDTH - 4, WIDTH, WIDTH + 1, WIDTH + 2])

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from optimist.metrics.feature_maps import GaussianFourier, Nystrom
-from optimist.metrics.implementations import Setting, make_metric
 from optimist.metrics.mmd import MeanDiscrepancy, MeanMap, RealMean
 from optimist.metrics.vendi.score import RenyiKernelEntropy
 from optimist.numerics.programme import Floats, least, minimise
-from optimist_client.metrics import MMD, RKE, Gaussian
+from optimist_client.metrics import MMD
 from tests.support.streams import fed, rows_of
 
 WIDTH = 24
@@ -93,21 +92,6 @@ def test_the_published_matrices_are_the_stored_ones(stored):
     counts = file["n"] / file["n"].sum()
     gradient = published.gradient(counts) - file["epsilon_kid"]
     np.testing.assert_allclose(gradient - gradient[0], file["ogd_h_kid"] - file["ogd_h_kid"][0], atol=1e-9)
-
-
-def test_a_generator_alone_scores_as_its_own_estimate(metric: Any):
-    statistics = [fed(metric, rows) for rows in streams()]
-    assert [statistic.holds_rows for statistic in statistics] == [False, True, False]
-    objective = metric.objective(statistics)
-    assert objective.samples == COUNTS
-    sign = 1.0 if metric.lower_is_better else -1.0
-    for place, statistic in enumerate(statistics):
-        found = objective.analyse(np.eye(3)[place])
-        assert sign * found.loss == pytest.approx(metric.analyse(statistic).estimate, abs=1e-9)
-        # The influences of a single generator vary as its own estimate does, to within the few samples.
-        error = float(found.rows[place].std()) / COUNTS[place] ** 0.5
-        assert error == pytest.approx(metric.analyse(statistic).stopping_error, rel=0.35)
-        assert all(not rows.any() for other, rows in enumerate(found.rows) if other != place)
 
 
 @pytest.mark.parametrize("half", [None, 0, 1])
@@ -205,13 +189,6 @@ def test_products_of_dropped_rows_are_those_of_held_ones(metric: Any):
     for i, mine in enumerate((rows[0], torch.cat([rows[1], rows[1][:1]]), rows[2])):
         for j, theirs in enumerate((rows[0], torch.cat([rows[1], rows[1][:1]]), rows[2])):
             assert mixed[i, j] == pytest.approx(float(kernel_of(metric, mine, theirs).mean()), abs=1e-9)
-
-
-def test_halves_past_the_width():
-    metric = make_metric(RKE(kernel=Gaussian(1.5, features=WIDTH // 2)), Setting({"features": 3}))
-    assert metric.objective([fed(metric, rows) for rows in streams()], 0).samples == (20, 12, 16)
-    with pytest.raises(ValueError, match="at least 4"):
-        metric.objective([fed(metric, rows_of(0, 3, 3)), fed(metric, rows_of(0, 9, 3))])
 
 
 def test_on_a_list_of_prompts_a_generator_alone_scores_as_its_own_estimate():
