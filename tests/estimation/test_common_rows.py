@@ -12,12 +12,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
+from toy_score import MeanScore
 
 from optimist.estimation.paired import CommonRows, Indices
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.local.evaluation import Evaluation
-from optimist.metrics.base import Analysis, Score, Statistic
+from optimist.metrics.base import Analysis
 from optimist.metrics.bound import InfluenceBound
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import (
@@ -33,7 +33,7 @@ from optimist.numerics.pairing import (
 from optimist.records import codec
 from optimist_client import NotFoundError
 from optimist_client.config import ExperimentConfig
-from optimist_client.metrics import Metric
+from tests.support.streams import stored_and_read
 
 KERNEL = {"name": "gaussian", "sigma": 2.0, "features": 8}
 OPEN = {"name": "gaussian", "sigma": "median", "features": 8}
@@ -45,52 +45,26 @@ METRICS: dict[str, dict[str, Any]] = {
 }
 
 
-class DeclaredMean(Metric):
-    name = "paired-mean"
-    title = "Mean"
-    arrays = {"values": "dimension"}  # noqa: RUF012
-
-
-class Sums(Statistic):
-    held = ("samples", "sums")
-
-    def __init__(self) -> None:
-        self.sums = torch.zeros(3, dtype=torch.float64)
-
-    def update(self, values: Tensor) -> None:
-        self.sums += torch.stack([torch.tensor(float(len(values))), values.sum(), values.square().sum()])
-        self.samples = int(self.sums[0])
-
-
-class Mean(Score):
+class Mean(MeanScore):
     """A mean that refuses to analyse one count of samples, if told so, and notes where it was analysed."""
 
-    declared = DeclaredMean
-    widths = {"values": 1}  # noqa: RUF012
-
     def __init__(self, refused: int = 0) -> None:
+        super().__init__(0, {"features": 1})
         self.refused = refused
         self.analysed: list[int] = []
 
-    def statistic(self) -> Sums:
-        return Sums()
-
-    def plug_in(self, statistic: Sums) -> float:
-        return float(statistic.sums[1]) / statistic.samples
-
-    def analyse(self, statistic: Sums, common: Any = None) -> Analysis:
-        n, mean = statistic.samples, self.plug_in(statistic)
-        self.analysed.append(n)
-        if n == self.refused:
+    def analyse(self, statistic: Any, common: Any = None) -> Analysis:
+        self.analysed.append(statistic.samples)
+        if statistic.samples == self.refused:
             raise ArithmeticError("not finite")
-        error = math.sqrt(max(float(statistic.sums[2]) / n - mean**2, 0.0) / (n - 1))
-        found = Analysis(plug_in=mean, estimate=mean, selection_error=math.hypot(error, 0.5), stopping_error=error)
+        found = super().analyse(statistic)
+        found = replace(found, selection_error=math.hypot(found.stopping_error, 0.5))
         return found if common is None else self.influenced(found, common)
 
     def influenced(self, found: Analysis, common: Any) -> Analysis:
         return replace(
             found,
-            influence=common["values"][:, 0] - found.estimate,
+            influence=common["features"][:, 0] - found.estimate,
             systematic_selection=0.5,
             systematic_stopping=0.25,
             systematic_sign=-1,
@@ -110,7 +84,7 @@ def mean_estimator(growth: float = 0.0, metric: Mean | None = None, paired: bool
 
 def tell(estimator: StreamingEstimator, values: Sequence[float], indices: Indices | None) -> bool:
     rows = torch.tensor(values, dtype=torch.float64)[:, None]
-    return estimator.add({"values": rows}, [""] * len(values), indices=indices)
+    return estimator.add({"features": rows}, [""] * len(values), indices=indices)
 
 
 def pairing(estimate: Estimate) -> Pairing:
@@ -170,13 +144,6 @@ def test_rows_and_indices_are_those_told_first(told: Batches, split: int):
         for state in (other.state(), again.state()):
             assert (tensor.dtype, tensor.shape) == (state[name].dtype, state[name].shape)
             assert torch.equal(tensor, state[name])
-
-
-def test_picks_in_order_are_one_interval():
-    common = CommonRows({"x": 1})
-    for start in (10, 0, 20, 15, 5):
-        common.add({"x": torch.ones(5, 1)}, (start, 5))
-    assert common.told == (0, 25)
 
 
 @pytest.mark.parametrize("indices", [(-1, 2), (0, 4), (0, -1), (LARGEST_INDEX - 2, 3), (0, 2, 1, 1), (0, 2, 5, 2)])
@@ -281,10 +248,7 @@ def test_the_history_keeps_the_newest():
     made = estimator.estimate()
     assert len(pairing(made).history) == HISTORY
     assert pairing(made).history[-1].samples < n
-    restored = StreamingEstimator(estimator._bound, 0.0, True).restore(
-        {name: part.clone() for name, part in estimator.state().items()}
-    )
-    assert restored.estimate() == made
+    assert stored_and_read(estimator, StreamingEstimator(estimator._bound, 0.0, True)).estimate() == made
     tell(estimator, [0.0], (n, 1))
     history = pairing(estimator.estimate()).history
     assert (len(history), history[-1].samples) == (HISTORY, n)
@@ -303,10 +267,7 @@ def test_the_history_has_the_influences_that_its_estimates_had():
     assert [len(past.influence) for past in pairing(made).history] == [
         2 * min(past.samples, COMMON) for past in pairing(made).history
     ]
-    restored = StreamingEstimator(estimator._bound, 0.0, True).restore(
-        {name: part.clone() for name, part in estimator.state().items()}
-    )
-    assert restored.estimate() == made
+    assert stored_and_read(estimator, StreamingEstimator(estimator._bound, 0.0, True)).estimate() == made
 
 
 def test_the_history_waits_while_an_index_is_missing():
@@ -494,18 +455,19 @@ def test_a_refused_batch_takes_no_indices():
 
 def test_batches_told_before_the_kernels_are_fixed_keep_their_indices():
     evaluation = Evaluation(["a", "b"], metric="rke", kernel=OPEN, batch_size=50)
-    for start in (50, 0, 100):
-        evaluation.tell("a", rows_of("rke", start, 50), start=start)
-        assert evaluation.estimates()["a"] is None
-        assert evaluation.next_start("a") == max(100, start + 50)
-    evaluation.tell("b", rows_of("rke", 7, 500))
-    evaluation.tell("a", rows_of("rke", 8, 500))
+
+    def tell_all(one: Evaluation) -> None:
+        for start in (50, 0, 100):
+            one.tell("a", rows_of("rke", start, 50), start=start)
+            assert one.next_start("a") == max(100, start + 50)
+            assert (one.estimates()["a"] is None) == (one is evaluation)
+        one.tell("b", rows_of("rke", 7, 500))
+        one.tell("a", rows_of("rke", 8, 500))
+
+    tell_all(evaluation)
     kernel = evaluation._primary.question.kernels["kernel"]
     fixed = Evaluation(["a", "b"], metric="rke", kernel={**OPEN, "sigma": kernel.sigma}, batch_size=50)
-    for start in (50, 0, 100):
-        fixed.tell("a", rows_of("rke", start, 50), start=start)
-    fixed.tell("b", rows_of("rke", 7, 500))
-    fixed.tell("a", rows_of("rke", 8, 500))
+    tell_all(fixed)
     assert evaluation.estimates() == fixed.estimates()
     found = pairing(found_in(evaluation, "a"))
     assert found.told == (0, 650)

@@ -120,31 +120,6 @@ def test_no_input_gives_nan(seed, dimension, data):
         assert (estimate.standard_error is not None) == (name == "influence" and count > 1)
 
 
-def test_identical_samples_have_the_plug_in_value_and_hardly_an_error():
-    metric = FrechetDistance(Reference(np.zeros(4), np.diag([1.0, 2.0, 3.0, 4.0])))
-    for count in (2, 3, 4, 5, 400):
-        rows = np.full((count, 4), 0.1)
-        estimate = make_bound("influence", metric).estimate(fed(metric, rows))
-        assert estimate.value == estimate.plug_in == pytest.approx(10.04)
-        assert estimate.standard_error == estimate.stopping_error == 1e-9 * (1.0 + estimate.value)
-
-
-def test_one_sample_has_a_value_and_a_word():
-    metric = FrechetDistance(Reference(np.zeros(4), np.eye(4)))
-    estimates = estimates_of(metric, np.ones((1, 4)))
-    assert all(estimate.value == estimate.plug_in == pytest.approx(8.0) for estimate in estimates.values())
-    for name in ("influence", "authors"):
-        assert (estimates[name].lower, estimates[name].optimistic, estimates[name].upper) == (
-            -math.inf,
-            -math.inf,
-            math.inf,
-        )
-        assert any("at least 2 samples" in warning for warning in estimates[name].warnings)
-    for name in BOUNDS:
-        with pytest.raises(ValueError, match="at least 1 sample"):
-            make_bound(name, metric).estimate(metric.statistic())
-
-
 def test_warnings_name_few_samples_and_what_the_reference_lacks():
     generator = np.random.default_rng(0)
     metric = FrechetDistance(Reference(np.zeros(6), np.diag([1.0, 1.0, 1.0, 1.0, 0.0, 0.0])))

@@ -323,18 +323,6 @@ def test_no_input_gives_nan(seed, kind, prompt_kind, score, data):
             assert estimate.stopping_error == pytest.approx(1e-9, rel=1e-6)
 
 
-def test_one_pair_has_a_value_and_a_word_and_two_have_an_error():
-    for score in SCORES:
-        for order in ORDERS:
-            bound = InfluenceBound(score(*maps_of(), order))
-            one = bound.estimate(taken(bound.metric, pairs_of(0, 1)))
-            assert (one.value, one.standard_error, one.lower, one.upper) == (one.plug_in, None, -math.inf, math.inf)
-            assert any("at least 2 samples" in warning for warning in one.warnings)
-            two = bound.estimate(taken(bound.metric, pairs_of(0, 2)))
-            assert two.standard_error is not None
-            assert two.standard_error > 1e-3
-
-
 def test_warnings_name_few_samples():
     features, prompts = pairs_of(0, 20)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from optimist import Evaluation, score
 from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import StreamingEstimator, first_rows
+from optimist.metrics.bound import Bound
 from optimist.metrics.devices import find_device
 from optimist.metrics.fid.reference import Reference
 from optimist.numerics.estimate import Estimate
@@ -30,6 +31,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "is": ("is", {}),
     "rke": ("rke", {"kernel": GAUSSIAN}),
     "vendi": ("vendi", {"kernel": GAUSSIAN}),
+    "vendi 1.5": ("vendi", {"kernel": GAUSSIAN, "order": 1.5}),
     "vendi 3": ("vendi", {"kernel": GAUSSIAN, "order": 3.0}),
     "vendi truncated": ("vendi", {"kernel": GAUSSIAN, "truncation": 5}),
     "vendi cosine": ("vendi", {"kernel": {"name": "cosine"}}),
@@ -72,16 +74,21 @@ def question_of(kind: str, bound: str, device: torch.device | str) -> Question:
     return question.fitted(first_rows([[rows]], 60))
 
 
+def empty(bound: Bound) -> StreamingEstimator:
+    """With influences by index where the bound has them."""
+    return StreamingEstimator(bound, 0.0, paired=bound.name == "influence")
+
+
 def estimator_of(kind: str, bound: str, device: torch.device | str) -> StreamingEstimator:
     widths = {name: array.shape[1] for name, array in arrays_of(KINDS[kind][0], 1).items()}
-    return StreamingEstimator(question_of(kind, bound, device).bound_for(widths), 0.0)
+    return empty(question_of(kind, bound, device).bound_for(widths))
 
 
 def feed(estimator: StreamingEstimator, kind: str, batches: range) -> Estimate:
     for seed in batches:
         arrays = arrays_of(KINDS[kind][0], 7, seed)
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        estimator.add(tensors, [f"{seed}/{row}" for row in range(7)])
+        estimator.add(tensors, [f"{seed}/{row}" for row in range(7)], indices=(7 * seed, 7))
     return estimator.estimate()
 
 
@@ -143,15 +150,15 @@ def test_a_state_goes_to_the_cpu_and_back_without_losing_a_bit(kind: str, batche
     there, here = estimator_of(kind, "influence", device), estimator_of(kind, "influence", "cpu")
     feed(there, kind, range(batches))
     frozen = {name: tensor.cpu().clone() for name, tensor in there.state().items()}
-    back = StreamingEstimator(there._bound, 0.0).restore(frozen)
+    back = empty(there._bound).restore(frozen)
     for name, tensor in back.state().items():
         assert tensor.device == there.state()[name].device, name
         assert torch.equal(tensor.cpu(), frozen[name]), name
     later = range(batches, batches + 3)
     assert feed(back, kind, later) == feed(there, kind, later)
     # Begun there, it goes on elsewhere.
-    moved = StreamingEstimator(here._bound, 0.0).restore(frozen)
-    assert_close(feed(moved, kind, later), feed(StreamingEstimator(there._bound, 0.0).restore(frozen), kind, later))
+    moved = empty(here._bound).restore(frozen)
+    assert_close(feed(moved, kind, later), feed(empty(there._bound).restore(frozen), kind, later))
 
 
 @pytest.mark.parametrize("kind", [kind for kind, (metric, _) in KINDS.items() if metric not in ("fid", "is")])

@@ -204,23 +204,6 @@ def test_no_input_gives_nan(seed, count, classes, data):
         assert math.isinf(estimate.upper) == (count == 1 and name != "naive")
 
 
-def test_identical_samples_have_the_plug_in_value_and_hardly_an_error():
-    for count in (2, 9, 10, 11, 600):
-        estimate = estimates_of(fed(rows_of(3, 1, 8).expand(count, 8)))["influence"]
-        assert estimate.value == estimate.plug_in == pytest.approx(0.0, abs=1e-12)
-        assert estimate.standard_error == estimate.stopping_error == pytest.approx(1e-9, rel=1e-6)
-
-
-def test_one_sample_has_a_value_and_a_word():
-    estimates = estimates_of(fed(rows_of(0, 1, 3)))
-    for name, estimate in estimates.items():
-        assert estimate.value == estimate.plug_in == pytest.approx(0.0, abs=1e-12)
-        assert any("at least 2 samples" in warning for warning in estimate.warnings) == (name != "naive")
-    assert (estimates["influence"].lower, estimates["influence"].standard_error) == (-math.inf, None)
-    assert estimates["theorem"].optimistic == math.inf
-    assert estimates_of(fed(rows_of(0, 3, 3)))["influence"].warnings == ()
-
-
 @pytest.mark.parametrize(("classes", "count", "total"), [(10, 50, 2.0), (10, 200, 2.0), (100, 100, 10.0)])
 def test_the_interval_is_as_wide_as_the_error(classes, count, total):
     """Rows are Dirichlet(w), whose log IS is known: E[−p_j log p_j] = (w_j/W)(ψ(W + 1) − ψ(w_j + 1)), W = Σ w."""

@@ -409,27 +409,6 @@ def test_no_input_gives_nan(seed, kind, kernel, data):
             assert estimate.value == estimate.plug_in == pytest.approx(0.0, abs=1e-9)
 
 
-def test_identical_samples_score_one_and_hardly_err():
-    for order in ORDERS:
-        metric = VendiScore(GaussianFourier.draw(3, 4, 1.0), order)
-        for count in (2, 5, 8, 9, 100):
-            rows = torch.full((count, 3), 0.1, dtype=torch.float64)
-            estimate = InfluenceBound(metric).estimate(bounded(metric, rows))
-            assert estimate.score == pytest.approx(1.0)
-            assert estimate.standard_error == estimate.stopping_error == pytest.approx(1e-9)
-
-
-def test_one_sample_has_a_value_and_a_word_and_two_have_an_error():
-    for metric in (RenyiKernelEntropy(Cosine(3)), VendiScore(Cosine(3)), VendiScore(Cosine(3), truncation=2)):
-        bound = InfluenceBound(metric)
-        one = bound.estimate(bounded(metric, rows_of(0, 1, 3)))
-        assert (one.value, one.standard_error, one.lower, one.upper) == (one.plug_in, None, -math.inf, math.inf)
-        assert any("at least 2 samples" in warning for warning in one.warnings)
-        two = bound.estimate(bounded(metric, rows_of(0, 2, 3)))
-        assert two.standard_error is not None
-        assert two.standard_error > 0.01
-
-
 def test_warnings_name_few_samples():
     feature_map = GaussianFourier.draw(4, 20, 1.5)
     rows = stream(30)

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimist.metrics.bound import InfluenceBound
-from optimist.metrics.implementations import Setting, make_bound, make_metric
 from optimist.metrics.mean import MeanScore, step_of
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import COMMON
@@ -165,15 +164,3 @@ def test_continuous_values_keep_the_whole_gain_of_pairs():
     pair = [paired(Mean(range=(0.0, 2.0)), each) for each in (values, values + 0.1 * rng.random(50))]
     assert [each.pairing and each.pairing.systematic_stopping for each in pair] == [0.0, 0.0]
     assert Contrasts(pair).errors(0, "stopping")[1] < 0.3 * math.hypot(*(each.stopping_error or 0.0 for each in pair))
-
-
-def test_one_sample_has_a_value_and_no_error():
-    for bound in ("influence", "empirical-bernstein", "betting"):
-        made = make_bound(bound, make_metric(WinRate(), Setting({"values": 1})))
-        statistic = made.statistic()
-        statistic.update(column([1.0]))
-        estimate = made.estimate(statistic)
-        assert (estimate.value, estimate.standard_error) == (1.0, None)
-        assert estimate.upper == (math.inf if bound == "influence" else 1.0)
-    with pytest.raises(ValueError, match="at least 1 sample"):
-        make_bound("influence", MeanScore(Mean())).estimate(MeanScore(Mean()).statistic())

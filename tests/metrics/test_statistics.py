@@ -103,6 +103,24 @@ def test_what_is_stored_goes_on_bit_for_bit(kind: str, bound: str, sizes: tuple[
     assert codec.decode(Estimate, codec.encode(estimate)) == estimate
 
 
+@pytest.mark.parametrize(("kind", "bound"), [*BOUNDS, *(("fid", bound) for bound in ("theorem", "naive", "authors"))])
+def test_one_sample_has_a_value_and_a_word_and_two_have_an_error(kind: str, bound: str):
+    made = make_bound(bound, SCORES[kind]())
+    statistic, arrays = made.statistic(), split(arrays_of(kind, 0, 2), (1, 1))
+    with pytest.raises(ValueError, match="at least 1 sample"):
+        made.estimate(statistic)
+    tell(statistic, arrays[0])
+    one = made.estimate(statistic)
+    assert (one.value, one.standard_error) == (one.plug_in, None)
+    is_open = bound in ("influence", "authors") or (kind, bound) == ("is", "theorem")
+    assert any("at least 2 samples" in warning for warning in one.warnings) == is_open
+    assert ((one.lower, one.upper) == (-math.inf, math.inf)) == is_open
+    assert math.isinf(one.optimistic) == is_open
+    tell(statistic, arrays[1])
+    has_error = bound in ("influence", "empirical-bernstein", "betting")
+    assert ((made.estimate(statistic).standard_error or 0.0) > 1e-3) == has_error
+
+
 def pairs_of(features: int, **layout: Any) -> Callable[[], JointStatistic]:
     maps = GaussianFourier.draw(3, features, 1.5, 1), GaussianFourier.draw(2, features, 1.5, 2)
     return partial(JointStatistic, *maps, **layout)
