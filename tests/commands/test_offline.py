@@ -57,13 +57,14 @@ def real(tmp_path: Path) -> Path:
 
 def test_every_file_type_is_scored_best_first(tmp_path: Path, real: Path):
     np.save(tmp_path / "far.npy", rows(1, shift=2.0).astype(np.float32))
-    np.savez(tmp_path / "pair.npz", middle=rows(2, shift=1.0), near=rows(3))
+    near = rows(3).astype(np.float16)
+    np.savez(tmp_path / "pair.npz", middle=rows(2, shift=1.0), near=near)
     save_file({"features": rows(4, shift=3.0)}, tmp_path / "farthest.safetensors")
     files = [tmp_path / name for name in ("far.npy", "pair.npz", "farthest.safetensors")]
     found = scored(*files, "--reference", real)
     assert [row["name"] for row in found] == ["near", "middle", "far", "farthest"]
     assert [Path(row["file"]).name for row in found] == ["pair.npz", "pair.npz", "far.npy", "farthest.safetensors"]
-    for row, batch in zip(found, (rows(3), rows(2, shift=1.0)), strict=False):
+    for row, batch in zip(found, (near.astype(np.float64), rows(2, shift=1.0)), strict=False):
         agrees(row, optimist.score(batch, "fid", reference=np.load(real)))
 
 
@@ -132,15 +133,6 @@ def test_equal_names_are_told_apart_by_their_files(tmp_path: Path):
     files = [tmp_path / folder / "same.npy" for folder in ("a", "b")]
     names = {row["name"] for row in scored(*files, f"--metric=rke:{KERNEL_TEXT}")}
     assert names == {f"{file}:same" for file in files}
-
-
-def test_float16_is_taken_wherever_there_are_features(tmp_path: Path):
-    for name, batch in (("few", rows(1)), ("real", rows(0, 300))):
-        np.save(tmp_path / f"{name}.npy", batch.astype(np.float16))
-    (found,) = scored(tmp_path / "few.npy", "--reference", tmp_path / "real.npy")
-    halves = [np.load(tmp_path / f"{name}.npy").astype(np.float64) for name in ("few", "real")]
-    agrees(found, optimist.score(halves[0], "fid", reference=halves[1]))
-    run("bandwidth", tmp_path / "real.npy", "--sigmas=4", "--frequencies=16")
 
 
 class Unsafe:
@@ -227,13 +219,8 @@ def test_references_that_are_not_as_expected(tmp_path: Path, real: Path, arrays:
         (("--metric=is", "--reference=REAL"), "no metric of is compares with real data"),
         (("--metric=is",), "Logits must go through a softmax"),
         (("--metric=vendi",), "as text vendi:kernel.sigma=10"),
-        (("--metric=vendi:kernel.sigma=0",), "sigma must be positive"),
         (("--metric=vendi:kernel.sigma=one",), "sigma"),
-        (("--metric=vendi:kernel.name=cosine,kernel.sigma=1",), "the cosine kernel has no sigma"),
-        (("--metric=vendi:kernel.sigma=1,order=-1",), "order: expected at least"),
-        (("--metric=vendi:kernel.sigma=1,kernel.features=4,truncation=9",), "truncation must lie between 1 and"),
         (("--metric=rke:kernel.sigma=1", "--bound=authors"), "has the bounds influence, theorem"),
-        (("--metric=fid:kernel.sigma=1", "--reference=REAL"), "does not take kernel"),
         (("--reference=REAL", "--delta=0"), "delta must lie"),
     ],
 )
@@ -242,10 +229,15 @@ def test_options_that_make_no_sense(real: Path, options: tuple[str, ...], expect
     assert expected in error
 
 
-def test_widths_must_agree_without_a_reference_too(tmp_path: Path, real: Path):
+def test_what_is_wrong_without_a_reference_is_named_too(tmp_path: Path, real: Path):
     np.save(tmp_path / "wide.npy", np.ones((5, D + 1)))
     _, error = run("score", real, tmp_path / "wide.npy", "--metric=rke:kernel.sigma=1", code=1)
     assert f"{tmp_path / 'wide.npy'}: expected {D} columns, as 'real' of {real} has" in error
+    np.save(tmp_path / "x.npy", np.diag([1.0, 0.0]))
+    _, error = run("score", tmp_path / "x.npy", "--metric=rke:kernel.name=cosine", code=1)
+    assert error.startswith(f"{tmp_path / 'x.npy'}: ")
+    assert "row 1 is" in error
+    assert "Missing argument 'files'" in run("score", code=2)[1]
 
 
 def pairs(seed: int, scale: float = 1.0) -> dict[str, np.ndarray]:
@@ -311,17 +303,6 @@ def test_pairs_that_are_not_as_expected(tmp_path: Path, wrong: dict, expected: s
     assert expected in error
 
 
-def test_a_row_without_direction_is_named(tmp_path: Path):
-    np.save(tmp_path / "x.npy", np.diag([1.0, 0.0]))
-    _, error = run("score", tmp_path / "x.npy", "--metric=rke:kernel.name=cosine", code=1)
-    assert error.startswith(f"{tmp_path / 'x.npy'}: ")
-    assert "row 1 is" in error
-
-
-def test_without_files_there_is_nothing_to_score():
-    assert "Missing argument 'files'" in run("score", code=2)[1]
-
-
 @pytest.mark.long
 def test_stdout_of_the_real_command_is_one_document(tmp_path: Path, real: Path):
     np.save(tmp_path / "few.npy", rows(1, 3))
@@ -361,16 +342,8 @@ def test_the_bandwidth_is_the_smallest_from_which_on_scores_are_steady(clusters:
 
 
 def test_a_vanishing_sigma_is_steady_but_not_chosen(clusters: Path):
-    arguments = (
-        "bandwidth",
-        clusters,
-        "--sigmas=1000,0.0001,5",
-        "--frequencies=64",
-        "--subsets=6",
-        "--size=50",
-        "--json",
-    )
-    found = json.loads(run(*arguments)[0])
+    options = ("--sigmas=1000,0.0001,5", "--frequencies=64", "--subsets=6", "--size=50", "--json")
+    found = json.loads(run("bandwidth", clusters, *options)[0])
     assert [row["sigma"] for row in found["spreads"]] == [0.0001, 5.0, 1000.0]
     assert found["spreads"][0]["variance"] < 0.01 <= found["spreads"][1]["variance"]
     assert found["chosen"] == 1000.0
@@ -387,6 +360,7 @@ def test_the_spread_is_that_of_scores_of_disjoint_subsets(clusters: Path):
 
 
 def test_the_bandwidth_table_says_what_was_chosen(clusters: Path):
+    np.save(clusters, np.load(clusters).astype(np.float16))
     options = ("--frequencies=16", "--subsets=2", "--size=20")
     out, _ = run("bandwidth", clusters, "--sigmas=1000", *options)
     assert "(variance below 0.01): 1000." in out

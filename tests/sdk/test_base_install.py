@@ -24,23 +24,27 @@ def test_the_base_install_requires_three_packages():
 
 
 def test_importing_the_sdk_loads_nothing_heavy():
+    """Nor numpy, for who only looks; pydantic and the models when the first one is used, by whatever way."""
     # httpx itself loads rich for its command line, where that is installed.
     code = f"""
 import sys
 sys.modules["rich"] = None
-import optimist_client, optimist_client.embedders
+from optimist_client import Optimist, models
+Optimist("http://127.0.0.1:1").close()
+assert not [name for name in sys.modules if name.startswith(("pydantic", "numpy"))]
+assert "Report" in dir(models) and "pydantic" in sys.modules
+import optimist_client.embedders
 loaded = {{name.partition(".")[0] for name in sys.modules if sys.modules[name] is not None}}
 assert not loaded & {HEAVY}, loaded & {HEAVY}
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_looking_needs_no_numpy():
-    code = """
-import sys
-import optimist_client
-optimist_client.Optimist("http://127.0.0.1:1").close()
-assert "numpy" not in sys.modules
+import optimist
+assert optimist.Optimist is Optimist
+sys.modules["torch"] = None
+try:
+    optimist.Evaluation
+except ModuleNotFoundError as error:
+    assert "optimist[scoring]" in str(error), error
+else:
+    raise AssertionError("Evaluation without torch")
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -48,17 +52,6 @@ assert "numpy" not in sys.modules
 def test_what_the_package_names_is_there():
     assert sorted(optimist_client.__all__) == optimist_client.__all__
     assert all(hasattr(optimist_client, name) for name in optimist_client.__all__)
-
-
-def test_importing_the_client_makes_no_models():
-    """pydantic and the models are loaded when the first one is used, by whatever way."""
-    code = """
-import sys
-from optimist_client import Optimist, models
-assert not [name for name in sys.modules if name.startswith("pydantic")]
-assert "Report" in dir(models) and "pydantic" in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_models_are_there_by_every_way():

@@ -7,57 +7,34 @@ from importlib import import_module
 
 import pytest
 
-from optimist_client.models import DecisionInfo, Mixture, MixtureWeight, Report, Standing
+from optimist_client.models import DecisionInfo, Mixture, MixtureWeight, Report
 from optimist_client.models.decisions import recipe
 from optimist_client.progress import Line
+from tests.support import reports
+from tests.support.reports import standings
 
 WEIGHTS = {"a": 0.38, "b <i>": 0.62, "c": 0.0}
 
 
 def mixture(weights: dict[str, float] = WEIGHTS, **fields: object) -> Mixture:
-    made = {
-        "experiment": "digits",
-        "label": "rke",
-        "title": "RKE",
-        "lower_is_better": False,
-        "scale": "log",
-        "weights": [
-            MixtureWeight(generator=name, weight=weight, samples=400, contribution=weight / 10.0)
-            for name, weight in weights.items()
-        ],
-        "score": 14.2,
-        "standard_error": 0.3,
-        "lower": 13.6,
-        "upper": 14.8,
-        "best": "b <i>",
-        "best_score": 12.6,
-        "gain": 0.116,
-        "gain_standard_error": 0.028,
-        "gain_lower": 0.061,
-        "gain_upper": 0.171,
-        "confidence": 0.9991,
-        "gap": 0.001,
-        "gap_bound": 0.008,
-        "samples": 1200,
-        "positions": [80, 80, 80],
-    }
+    made = {"experiment": "digits", "label": "rke", "title": "RKE", "lower_is_better": False, "scale": "log"}
+    made["weights"] = [
+        MixtureWeight(generator=name, weight=weight, samples=400, contribution=weight / 10.0)
+        for name, weight in weights.items()
+    ]
+    made |= {"score": 14.2, "standard_error": 0.3, "lower": 13.6, "upper": 14.8, "best": "b <i>", "best_score": 12.6}
+    made |= {"gain": 0.116, "gain_standard_error": 0.028, "gain_lower": 0.061, "gain_upper": 0.171}
+    made |= {"confidence": 0.9991, "gap": 0.001, "gap_bound": 0.008, "samples": 1200, "positions": [80, 80, 80]}
     return Mixture.model_validate({**made, **fields})
 
 
 def report(**fields: object) -> Report:
-    counts = {"samples": 400, "batches": 80, "pick_ratio": 0.3, "pending": 0, "scored_samples": 400}
-    rows = [
-        Standing(generator=name, state="active", score=11.0, standard_error=0.2, lower=10.6, upper=11.4, **counts)
-        for name in WEIGHTS
-    ]
     decision = DecisionInfo(
         best="b <i>", confidence=0.999, decided=True, reason="no mixture is better", weights=WEIGHTS
     )
-    made = {"experiment": "digits", "goal": "mixture", "metric": "rke", "title": "RKE", "lower_is_better": False}
-    made |= {"scale": "log", "state": "decided", "ended": True, "decision": decision, "standings": rows}
-    made |= {"samples": 1200, "rounds": 240, "open_picks": 0, "budget": None, "regret": None, "scored": True}
-    made |= {"optimal_pick_ratio": None, "uniform_samples": None}
-    return Report.model_validate({**made, **fields})
+    made = {"goal": "mixture", "metric": "rke", "title": "RKE", "lower_is_better": False, "scale": "log"}
+    made |= {"decision": decision, "standings": standings(dict.fromkeys(WEIGHTS, 11.0)), "uniform_samples": None}
+    return reports.report(**{**made, "samples": 1200, **fields})
 
 
 def test_text_has_the_largest_weight_first_and_what_the_mixture_gains():
@@ -76,15 +53,27 @@ def test_text_has_the_largest_weight_first_and_what_the_mixture_gains():
     ]
 
 
-@pytest.mark.parametrize("gain", [0.0, -0.01])
-def test_where_no_mixture_is_better_the_generator_is_named(gain: float):
-    [claim, *_] = mixture({"a": 0.0, "b <i>": 1.0}, gain=gain).sentences
-    assert claim == "No mixture is better than b <i> alone, as far as the samples show: RKE 12.600."
+ALONE = "No mixture is better than b <i> alone, as far as the samples show: RKE 12.600."
+SMALL = {"title": "MMD²", "score": 0.000586, "standard_error": 0.00027, "lower": -0.0000001, "upper": 0.00112}
+LINEAR = {"scale": "linear", "lower_is_better": True}
 
 
-def test_a_gain_that_may_be_chance_is_too_close_to_call():
-    [claim, *_] = mixture(gain_lower=-0.01).sentences
-    assert claim.endswith(", too close to call against b <i> alone: better by 12% (-1 to 19%).")
+@pytest.mark.parametrize(
+    ("weights", "fields", "said"),
+    [
+        ((0.0, 1.0), {"gain": 0.0}, ALONE),
+        ((0.0, 1.0), {"gain": -0.01}, ALONE),
+        ((0.003, 0.997), {"gain": 0.0001}, "No mixture is better than b <i> alone"),
+        ((0.997, 0.003), {"gain": 0.1}, "The best mixture is 100% a"),
+        ((0.38, 0.62), {"gain_lower": -0.01}, ", too close to call against b <i> alone: better by 12% (-1 to 19%)."),
+        ((0.38, 0.62), {**SMALL, **LINEAR, "best_score": 0.01, "gain": 0.0097}, "MMD² 0.00059 (0.00000 to 0.00112)"),
+        ((0.38, 0.62), {"title": "FID", **LINEAR, "gain": -0.1, "best_score": 0.0}, "FID 0 (below noise)."),
+    ],
+)
+def test_the_first_sentence_says_whether_a_mixture_is_better(
+    weights: tuple[float, float], fields: dict[str, object], said: str
+):
+    assert said in mixture(dict(zip(WEIGHTS, weights, strict=False)), **fields).sentences[0]
 
 
 def test_warnings_and_old_mixtures_are_said():
@@ -93,9 +82,6 @@ def test_warnings_and_old_mixtures_are_said():
         "More samples, or generators, have come since the mixture was made.",
         "Warning: few samples of a.",
     ]
-
-
-def test_html_quotes_names():
     shown = mixture()._repr_html_()
     assert "b &lt;i&gt;" in shown
     assert "<i>" not in shown
@@ -135,15 +121,9 @@ def test_the_report_speaks_of_the_mixture():
 
 
 def test_the_report_before_the_first_mixture():
-    decision = DecisionInfo(
-        best=None, confidence=None, decided=False, reason="no mixture yet", warnings=("odd batches",)
-    )
-    made = report(state="out of budget", decision=decision)
-    assert made.sentences == [
-        "No mixture yet after 1,200 samples.",
-        "No mixture yet.",
-        "Warning: odd batches.",
-    ]
+    unknown = {"best": None, "confidence": None, "decided": False, "reason": "no mixture yet"}
+    made = report(state="out of budget", decision=DecisionInfo(**unknown, warnings=("odd batches",)))
+    assert made.sentences == ["No mixture yet after 1,200 samples.", "No mixture yet.", "Warning: odd batches."]
 
 
 def test_the_progress_of_a_run_shows_the_weights():
@@ -163,28 +143,9 @@ def test_reports_on_the_best_generator_say_nothing_of_mixtures():
     assert "weights" not in sent["decision"]
 
 
-def test_small_scores_have_as_many_decimals_as_their_error():
-    fields = {"title": "MMD²", "scale": "linear", "lower_is_better": True, "best_score": 0.01033}
-    said = mixture(
-        score=0.000586, standard_error=0.00027, lower=-0.0000001, upper=0.00112, gain=0.0097, **fields
-    ).sentences[0]
-    assert "MMD² 0.00059 (0.00000 to 0.00112)" in said
-
-
-def test_a_mixture_of_one_generator_is_called_that_generator_as_in_the_decision():
-    weights = {"a": 0.003, "b <i>": 0.997}
-    assert mixture(weights, gain=0.0001).sentences[0].startswith("No mixture is better than b <i> alone")
-    assert mixture({"a": 0.997, "b <i>": 0.003}, gain=0.1).sentences[0].startswith("The best mixture is 100% a")
-
-
 def test_the_bound_is_said_once_and_a_report_on_the_best_generator_has_its_mixture():
     made = mixture()
     decision = DecisionInfo(best="b <i>", confidence=0.999, decided=True, reason="no other is better by 0.803%")
     assert made.gap_text not in report(mixture=made, decision=decision).sentences
     assert made.gap_text in report(mixture=made).sentences
     assert made.sentences[0] in report(mixture=made, goal="best").sentences
-
-
-def test_a_score_below_noise_is_called_so_as_in_standings():
-    found = mixture(title="FID", lower_is_better=True, scale="linear", gain=-0.1, best_score=0.0)
-    assert found.sentences[0].endswith("FID 0 (below noise).")

@@ -41,13 +41,8 @@ def test_files(tmp_path: Path):
     np.savez(tmp_path / "more.npz", mu=MEAN, sigma=COVARIANCE, n=40, model="inception", notes=np.array([None]))
     np.savez(tmp_path / "rows.npz", features=ROWS)
     np.save(tmp_path / "rows.npy", ROWS)
-    for name, samples in (
-        ("fid.npz", None),
-        ("ours.npz", None),
-        ("more.npz", None),
-        ("rows.npz", 40),
-        ("rows.npy", 40),
-    ):
+    for name in ("fid.npz", "ours.npz", "more.npz", "rows.npz", "rows.npy"):
+        samples = 40 if name.startswith("rows") else None
         check(tmp_path / name, samples)
         check(f"{tmp_path / name}", samples)
     assert names_file("fid.npz")
@@ -58,18 +53,16 @@ def test_what_is_no_reference_is_refused(tmp_path: Path):
     np.savez(tmp_path / "other.npz", mu=MEAN, features=ROWS)
     (tmp_path / "damaged.npz").write_bytes(b"PK\3\4")
     np.save(tmp_path / "one.npy", ROWS[:1])
-    with pytest.raises(FixError, match=r"other\.npz: expected one array of features.*found mu, features"):
-        moments_of(tmp_path / "other.npz")
-    with pytest.raises(FixError, match=r"damaged\.npz: expected a readable"):
-        moments_of(tmp_path / "damaged.npz")
-    with pytest.raises(FixError, match="no such file"):
-        moments_of("nothing.npz")
-    with pytest.raises(FixError, match=r"one\.npy: features: expected shape \(n, d\) with n at least 2"):
-        moments_of(tmp_path / "one.npy")
-    with pytest.raises(ValueError, match="samples: expected a number of rows, got an array of shape"):
-        moments_of((MEAN, COVARIANCE, ROWS))
-    with pytest.raises(ValueError, match="array of real numbers"):
-        moments_of([["a"], ["b"]])
+    for wrong, said in (
+        (tmp_path / "other.npz", r"other\.npz: expected one array of features.*found mu, features"),
+        (tmp_path / "damaged.npz", r"damaged\.npz: expected a readable"),
+        ("nothing.npz", "no such file"),
+        (tmp_path / "one.npy", r"one\.npy: features: expected shape \(n, d\) with n at least 2"),
+        ((MEAN, COVARIANCE, ROWS), "samples: expected a number of rows, got an array of shape"),
+        ([["a"], ["b"]], "array of real numbers"),
+    ):
+        with pytest.raises(FixError, match=said):
+            moments_of(wrong)
 
 
 def test_torch_is_not_imported_for_numpy():

@@ -15,14 +15,14 @@ from tests.support.configs import config_of
 
 ROUTE: dict[str, Any] = {"name": "a", "generators": ["x", "y"], "metric": "win-rate", "goal": "route", "context": 3}
 COSTS = {"x": 1.0, "y": 2.0}
+LOWER = Mean(range=(0, 9), higher_is_better=False)
+PROMPTWISE: dict[str, Any] = {"policy": "promptwise", "price": 0.1, "costs": COSTS}
+BEST: dict[str, Any] = {"goal": "best", "context": None}
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"context": None}, "goal: 'route' needs context, the number of columns of the prompts' embeddings"),
     ({"context": 0}, "context: expected at least 1, got 0"),
     ({"context_features": 7}, "context_features: .*multiple of 2.*got 7"),
-    (
-        {"context_features": 1600},
-        r"context_features: .1600 . 32.² times 2 generators is 5,326,848; .* can have 1548 features",
-    ),
+    ({"context_features": 1600}, r".1600 . 32.² times 2 generators is 5,326,848; .* can have 1548 features"),
     ({"context_bandwidth": 0}, "context_bandwidth: expected at least 1e-30 or 'median', got 0"),
     ({"context_bandwidth": "mean"}, "context_bandwidth: expected a number or 'median', got 'mean'"),
     ({"price": -1}, "price: expected at least 0, got -1"),
@@ -36,12 +36,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"at_least": 0.9}, "at_least: every generator needs a cost; x, y have none"),
     ({"at_least": 0.9, "price": 1.0, "costs": COSTS}, "at_least: .* whatever their price; got price 1"),
     ({"at_least": 0.9, "costs": COSTS, "metric": Mean()}, "at_least: is a part of scores that are never negative"),
-    (
-        {"at_least": 0.9, "costs": COSTS, "metric": Mean(range=(0, 9), higher_is_better=False)},
-        "at_least: is a part of scores that are never negative: .* higher values better",
-    ),
+    ({"at_least": 0.9, "costs": COSTS, "metric": LOWER}, "at_least: is a part of scores .* higher values better"),
     ({"ceiling": 1.5, "costs": COSTS, "policy": "uniform"}, "ceiling: the policies optimistic, ucb, greedy keep a"),
-    ({"ceiling": 1.5, "goal": "best", "context": None}, "ceiling: only with the goal 'route'"),
+    ({**BEST, "ceiling": 1.5}, "ceiling: only with the goal 'route'"),
     ({"tries": 0}, "tries: expected at least 1, got 0"),
     ({"prompts": ["a cat"]}, "prompts: with the goal 'route' every ask brings its own prompt"),
     ({"prompts_are": "list"}, "prompts_are: 'list' is for experiments with prompts"),
@@ -51,16 +48,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"policy": "top-two"}, "policy: the goal 'route' has the policies optimistic, .*ucb.*; got 'top-two'"),
     ({"policy": "pak-ucb"}, "policy: expected 'top-two', .*'promptwise' or 'best-single', got 'pak-ucb'"),
     ({"policy": "promptwise"}, "policy: 'promptwise' weighs what a call costs; expected costs, and a price above 0"),
-    (
-        {"policy": "promptwise", "metric": Mean(), "price": 0.1, "costs": COSTS},
-        r"policy: 'promptwise' is for successes: expected 'win-rate', or 'mean' with range \(0, 1\)",
-    ),
+    ({**PROMPTWISE, "metric": Mean()}, r"is for successes: expected 'win-rate', or 'mean' with range \(0, 1\)"),
     ({"metric": "fid", "reference": "r"}, "goal: prompts are routed by a score of each sample, as of mean, win-rate;"),
     ({"bound": "betting"}, "bound: the goal 'route' has the bound 'influence'; got 'betting'"),
-    (
-        {"goal": "best", "policy": "rff-ucb", "context": None},
-        "policy: the goal 'best' has the policies top-two, .*; got 'rff-ucb'",
-    ),
+    ({**BEST, "policy": "rff-ucb"}, "policy: the goal 'best' has the policies top-two, .*; got 'rff-ucb'"),
 ]
 
 
@@ -96,14 +87,8 @@ def test_contexts_are_arrays_lists_or_tensors():
     config = config_of(**ROUTE)
     rows = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.5]]
     tensor = torch.tensor(rows, dtype=torch.bfloat16, requires_grad=True)
-    for given in (
-        rows,
-        np.array(rows),
-        np.array(rows, np.float16),
-        tensor,
-        list(tensor),
-        [np.array(row) for row in rows],
-    ):
+    arrays = np.array(rows), np.array(rows, np.float16), [np.array(row) for row in rows]
+    for given in (rows, *arrays, tensor, list(tensor)):
         assert asked(config, given, None) == tensors.encode({"contexts": np.array(rows, np.float32)})
     sent = tensors.decode(asked(config, np.full((2, 3), 0.1), ["é\0" * 3000, ""]) or b"")
     assert sent["contexts"].tolist() == [[float(np.float32(0.1))] * 3] * 2

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from optimist_client.models import DecisionInfo, Report, Routes
+from tests.support import reports
 
 SAVINGS = {"cost": 1.4, "single_cost": 3.0, "dearest_cost": 3.0, "saved": 640.0, "saved_dearest": 640.0}
 
@@ -22,42 +23,26 @@ def kind(share: float, example: str, winner: str, *scores: float | None, **field
 
 
 def routes(**fields: Any) -> Routes:
-    made = {
-        "experiment": "tasks",
-        "title": "Mean",
-        "lower_is_better": False,
-        "scale": "linear",
-        "best": "large <i>",
-        "best_score": 0.7,
-        "score": 0.815,
-        "gain": 0.1148,
-        "standard_error": 0.0204,
-        "lower": 0.0712,
-        "upper": 0.158,
-        "basis": "doubly robust",
-        "price": 0.0,
-        "prompts": 400,
-        "types": [
-            kind(0.6, "Convert this\njava class to c++", "small", 0.49, 0.82),
-            kind(0.4, "", "large <i>", 0.92, None, lead=None, gain=None),
-        ],
-        "shares": [
-            {"generator": "large <i>", "samples": 180, "traffic": 0.45, "routed": 0.4},
-            {"generator": "small", "samples": 220, "traffic": 0.55, "routed": 0.6},
-        ],
-        "positions": [180, 220],
-        "samples": 400,
-    }
+    made = {"experiment": "tasks", "title": "Mean", "lower_is_better": False, "scale": "linear"}
+    made |= {"best": "large <i>", "best_score": 0.7, "score": 0.815, "gain": 0.1148, "standard_error": 0.0204}
+    made |= {"lower": 0.0712, "upper": 0.158, "basis": "doubly robust", "price": 0.0, "prompts": 400}
+    made["types"] = [
+        kind(0.6, "Convert this\njava class to c++", "small", 0.49, 0.82),
+        kind(0.4, "", "large <i>", 0.92, None, lead=None, gain=None),
+    ]
+    made["shares"] = [
+        {"generator": "large <i>", "samples": 180, "traffic": 0.45, "routed": 0.4},
+        {"generator": "small", "samples": 220, "traffic": 0.55, "routed": 0.6},
+    ]
+    made |= {"positions": [180, 220], "samples": 400}
     return Routes.model_validate({**made, **fields})
 
 
 def report(**fields: Any) -> Report:
     decision = DecisionInfo(best="large <i>", confidence=None, decided=False, reason="", warnings=("odd batches",))
-    made = {"experiment": "tasks", "goal": "route", "metric": "mean", "title": "Mean", "lower_is_better": False}
-    made |= {"state": "running", "ended": False, "decision": decision, "standings": [], "samples": 400, "rounds": 400}
-    made |= {"open_picks": 0, "budget": None, "regret": None, "scored": True}
-    made |= {"optimal_pick_ratio": None, "uniform_samples": None}
-    return Report.model_validate({**made, **fields})
+    made = {"goal": "route", "metric": "mean", "title": "Mean", "lower_is_better": False, "uniform_samples": None}
+    made |= {"state": "running", "ended": False, "decision": decision, "standings": [], "samples": 400}
+    return reports.report(**{**made, **fields})
 
 
 def test_text_has_a_row_for_each_type_and_says_what_a_router_gains():
@@ -150,15 +135,12 @@ def test_what_is_spent_of_a_budget_is_said(pace: dict[str, Any], said: str):
     assert made.pace_text == said
     assert made.sentences[3] == said
     assert said in str(made)
-    assert said.replace("'", "&#x27;") in made._repr_html_()
-    assert routes().pace_text == ""
-    assert "pace" not in routes().model_dump()
-
-
-def test_html_quotes_names():
-    shown = routes()._repr_html_()
+    shown = made._repr_html_()
+    assert said.replace("'", "&#x27;") in shown
     assert "large &lt;i&gt;" in shown
     assert "<i>" not in shown
+    assert routes().pace_text == ""
+    assert "pace" not in routes().model_dump()
 
 
 def test_a_data_frame_has_a_row_per_type_and_generator():

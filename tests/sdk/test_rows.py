@@ -55,12 +55,7 @@ def test_lists_are_rows_and_each_generator_has_its_own(tmp_path: Path):
         ("a.jsonl", '{"x": 1}\n{"x"', {}, "line 2: expected a JSON object: Expecting"),
         ("a.csv", "x,y\n1,2\n3\n", {}, "line 3: expected 2 cells, found 1"),
         ("a.csv", "x,x\n1,2\n", {}, "line 1: expected distinct names of columns"),
-        (
-            "a.csv",
-            "0.5,1e3\n1,2\n",
-            {},
-            "line 1: expected names of columns, found only numbers: write names above them",
-        ),
+        ("a.csv", "0.5,1e3\n1,2\n", {}, "line 1: expected names of columns, found only numbers: write names above"),
         ("a.csv", "x,y\n1,2\n,3\n", {"field": "x"}, "line 3: expected a number in the field 'x', found none"),
         ("a.csv", "x,y\n1,2\n", {"field": "z"}, r"no field 'z' \(number\); there are x, y"),
         ("a.csv", "x\n1\nnan\n", {}, "line 3: field 'x': expected a number or a list of numbers, found 'nan'"),
@@ -76,9 +71,8 @@ def test_what_is_wrong_is_named_with_its_line(
 
 
 def test_ids_are_distinct_and_fields_are_of_rows(tmp_path: Path):
-    twice = written(tmp_path / "a.csv", "id,x\n1,2\n2,3\n1,4\n")
     with pytest.raises(FixError, match=r"line 4: the id '1' is that of line 2, too"):
-        Rows.from_file(twice).ids()
+        Rows.from_file(written(tmp_path / "a.csv", "id,x\n1,2\n2,3\n1,4\n")).ids()
     np.save(tmp_path / "a.npy", np.ones((3, 2)))
     with pytest.raises(FixError, match=r"a\.npy: --field and --id: only files ending in \.jsonl, \.csv have fields"):
         read_arrays(tmp_path / "a.npy", Fields(field="x", id="y"))

@@ -77,10 +77,8 @@ def test_why():
     assert decision().why("linear") == f"{start} are needed. {next_step}"
     assert decision(decided=True).why("linear") == f"{start} were needed."
     unknown = HARDEST.model_copy(update={"more_samples": None})
-    assert (
-        decision(unknown).why("linear")
-        == f"{start} are needed. How many more samples would decide it cannot be said yet."
-    )
+    said = f"{start} are needed. How many more samples would decide it cannot be said yet."
+    assert decision(unknown).why("linear") == said
     assert decision(None).why("linear") == "No errors."
     for separation, shown in {99.994: "99.99", 104.17: "104", 4.6e7: "more than 1,000"}.items():
         wide = HARDEST.model_copy(update={"difference": 1.0, "standard_error": 1.0 / separation})
@@ -93,28 +91,16 @@ def test_why():
 
 def test_differences_of_logarithms_are_shown_as_shares():
     close = HARDEST.model_copy(update={"difference": 0.01, "standard_error": 0.005, "tolerance": 0.02})
-    assert "b, worse than a by 1.01%, which with the tolerance of 2.02% is 6.00 standard errors of 0.506%;" in decision(
-        close
-    ).why("log")
+    said = "b, worse than a by 1.01%, which with the tolerance of 2.02% is 6.00 standard errors of 0.506%;"
+    assert said in decision(close).why("log")
 
 
-@pytest.mark.parametrize(
-    ("confidence", "text"),
-    [
-        (None, ""),
-        (0.0, ""),
-        (0.4999, ""),
-        (0.5, "50.0%"),
-        (0.97, "97.0%"),
-        (0.96789, "96.7%"),
-        (0.99999, "99.9%"),
-        (1.0, "99.9%"),
-    ],
-)
-def test_a_confidence_is_rounded_down(confidence: float | None, text: str):
-    made = decision(confidence=confidence)
-    assert made.confidence_text == text
-    assert json.loads(made.model_dump_json())["confidence_text"] == text
+def test_a_confidence_is_rounded_down():
+    texts = {0.5: "50.0%", 0.97: "97.0%", 0.96789: "96.7%", 0.99999: "99.9%", 1.0: "99.9%"}
+    for confidence, text in ({None: "", 0.0: "", 0.4999: ""} | texts).items():
+        made = decision(confidence=confidence)
+        assert made.confidence_text == text
+        assert json.loads(made.model_dump_json())["confidence_text"] == text
 
 
 def test_the_best_one_leads_until_it_is_decided():
@@ -132,10 +118,8 @@ def test_verdicts_are_said_in_words():
     ]
     many = [Verdict(generator=f"g{n}", verdict="worse") for n in range(7)]
     assert decision(verdicts=many).verdict_sentences("linear") == ["Worse: all others."]
-    assert (
-        decision(verdicts=[*many, verdicts[1]]).verdict_sentences("linear")[0]
-        == "Worse: g0, g1, g2, g3, g4 and 2 more."
-    )
+    [worse, _] = decision(verdicts=[*many, verdicts[1]]).verdict_sentences("linear")
+    assert worse == "Worse: g0, g1, g2, g3, g4 and 2 more."
 
 
 def test_decisions_open_with_and_without_verdicts():

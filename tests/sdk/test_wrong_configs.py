@@ -14,6 +14,11 @@ from tests.support.configs import config_of
 VENDI = {"metric": "vendi", "dimension": 4, "kernel": {"name": "gaussian", "sigma": 1.0}}
 NUMBERS = ("dimension", "order", "truncation", "delta", "batch_size", "warmup", "rescore_growth", "budget")
 NUMBERS += ("max_cost", "seed", "max_wait", "lease", "max_magnitude")
+TRUTHS = ("stop", "grow", "allow_extra", "keep_log", "refuse_copies", "paired", "weigh_costs")
+ROUTED = {"context": 4, "context_features": 64, "context_bandwidth": 1.0, "price": 0.5, "ceiling": 0.5, "tries": 2}
+ROUTED |= {"at_least": 0.5}
+FID = {"metric": "fid", "dimension": None, "kernel": None}
+MIXTURE = {"goal": "mixture"}
 DECEIVING = (
     "\x00\x1b\x7f\x80\x85\x9f\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069"
     "\u00ad\u034f\u115f\u1160\u180e\u200b\u200c\u200d\u2060\u3164\ufe00\ufe0f\ufeff\uffa0\U000e0020\U000e0100\U000e01ef"
@@ -22,14 +27,8 @@ DECEIVING = (
 WRONG: list[tuple[dict[str, Any], str]] = [
     *[({field: "many"}, f"{field}: expected a (whole )?number, got 'many'") for field in NUMBERS],
     *[({field: -1}, rf"{field}: expected (at least|a number above) [\d.e-]+, got -1") for field in NUMBERS],
-    *[
-        ({field: "maybe"}, f"{field}: expected true or false, got 'maybe'")
-        for field in ("stop", "grow", "allow_extra", "keep_log", "refuse_copies", "paired", "weigh_costs")
-    ],
-    *[
-        ({"tolerance": value}, "^tolerance: expected a number of at least 0, or a share")
-        for value in ("many", -1, "100%")
-    ],
+    *[({field: "maybe"}, f"{field}: expected true or false, got 'maybe'") for field in TRUTHS],
+    ({"tolerance": "many"}, "^tolerance: expected a number of at least 0, or a share"),
     ({"name": "a b"}, "name: expected at most 64 letters, digits, .* got 'a b'"),
     ({"name": 5}, "name: expected text, got 5"),
     ({"generators": "ab"}, "generators: expected a list, got 'ab'"),
@@ -46,7 +45,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"truncation": 4, "metric": "rke"}, "metric 'rke' takes dimension, kernel; it does not take truncation"),
     ({"neighbours": 4}, "metric 'vendi' takes dimension, kernel, order, truncation; it does not take neighbours"),
     ({"prompt_dimension": "many", "metric": "conditional-vendi"}, "prompt_dimension: expected a whole number, got 'm"),
-    ({"metric": "fid", "dimension": None, "kernel": None}, "metric 'fid' needs reference"),
+    (FID, "metric 'fid' needs reference"),
     ({"kernel": "gaussian"}, r"kernel: expected a kernel with its settings, such as Gaussian\(sigma=10\).* 'gaussian'"),
     ({"kernel": {"name": "rbf"}}, r"kernel\.name: expected 'gaussian', 'nystrom' or 'cosine', got 'rbf'"),
     ({"kernel": {"name": "gaussian"}}, "kernel: the gaussian kernel needs sigma"),
@@ -54,13 +53,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"kernel": {"name": "gaussian", "sigma": 1, "width": 2}}, r"kernel\.width: unknown field"),
     ({"prompt_kernel": "gaussian", "metric": "conditional-vendi"}, "prompt_kernel: expected a kernel"),
     ({"prompts": "a cat"}, "prompts: expected a list, got 'a cat'"),
-    (
-        {"prompts": ["a cat"], "metric": "fid", "dimension": None, "kernel": None, "reference": "r"},
-        "metric 'fid' does not take prompts",
-    ),
+    ({**FID, "prompts": ["a cat"], "reference": "r"}, "metric 'fid' does not take prompts"),
     ({"seeds": "maybe"}, r"seeds\.bool: expected true or false, got 'maybe'"),
     ({"seeds": {"nobody": False}}, "seeds: no generator is called nobody"),
-    ({"tags": "a"}, "tags: expected a list, got 'a'"),
     ({"note": 5}, "note: expected text, got 5"),
     ({"previews": -1}, "previews: expected at least 0, got -1"),
     ({"previews": 257}, "previews: expected at most 256, got 257"),
@@ -78,10 +73,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"watch": [{"name": "kd"}]}, r"watch\.0: unknown metric 'kd': expected one of fid, is,"),
     ({"watch": [{"name": "rke"}]}, "watch: metric 'rke' needs kernel"),
     ({"watch": [{"name": "fid"}]}, "watch: metric 'fid' needs reference"),
-    (
-        {"watch": [{"name": "fid", "reference": "a/b"}]},
-        "expected the name of an uploaded reference for 'fid'",
-    ),
+    ({"watch": [{"name": "fid", "reference": "a/b"}]}, "expected the name of an uploaded reference for 'fid'"),
     ({"watch": [{"name": "rke", "kernel": {"name": "gaussian", "sigma": -1}}]}, r"watch\.0: kernel\.sigma: expected"),
     ({"watch": [{"name": "rke", "kernel": {"name": "cosine"}, "reads": "ids"}]}, "'ids' names the samples"),
     ({"watch": [{"name": "rke", "kernel": {"name": "cosine"}, "label": "a b"}]}, "expected at most 64 letters"),
@@ -90,37 +82,17 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"policy": "ogd"}, "policy: the goal 'best' has the policies top-two, .*, uniform; got 'ogd'"),
     ({"goal": "blend"}, "goal: expected 'best', 'mixture'.* 'route'.*, got 'blend'"),
     ({"goal": 5}, "goal: expected 'best', 'mixture'.* 'route'.*, got 5"),
-    *[
-        ({field: value}, f"^{field}: only with the goal 'route'; the goal is 'best'")
-        for field, value in {
-            "context": 4,
-            "context_features": 64,
-            "context_bandwidth": 1.0,
-            "price": 0.5,
-            "ceiling": 0.5,
-            "at_least": 0.5,
-            "tries": 2,
-        }.items()
-    ],
-    (
-        {"goal": "mixture", "policy": "top-two"},
-        "policy: the goal 'mixture' has the policies ogd, .*, uniform; got 'top-",
-    ),
+    *[({field: value}, f"^{field}: only with the goal 'route'; the goal is 'best'") for field, value in ROUTED.items()],
+    ({"goal": "mixture", "policy": "top-two"}, "policy: the goal 'mixture' has the policies ogd, .*, uniform; got 'to"),
     ({"goal": "mixture", "policy": 5}, "policy: expected 'top-two', 'ucb', .* got 5"),
     ({"goal": "mixture", "policy": "mixture-ucb-cab"}, "published for rke, mmd and cmmd; the metric is 'vendi'"),
     ({"goal": "mixture", "bound": "theorem"}, "bound: the goal 'mixture' has the bound 'influence'; got 'theorem'"),
+    ({**MIXTURE, "order": "Infinity"}, "goal: the metric 'vendi', with these settings, has no score of mixtures"),
+    ({**MIXTURE, "truncation": 2}, "goal: the metric 'vendi', with these settings, has no score of mixtures"),
+    ({**MIXTURE, "metric": "is", "kernel": None}, "'is' has no score of mixtures; those of fid, .*rke.* have one"),
     (
-        {"goal": "mixture", "order": "Infinity"},
-        "goal: the metric 'vendi', with these settings, has no score of mixtures",
-    ),
-    ({"goal": "mixture", "truncation": 2}, "goal: the metric 'vendi', with these settings, has no score of mixtures"),
-    (
-        {"goal": "mixture", "metric": "is", "kernel": None},
-        "goal: the metric 'is' has no score of mixtures; those of fid, .*rke.* have one",
-    ),
-    (
-        {"goal": "mixture", "prompts": ["a cat"], "prompts_are": "list"},
-        "prompts_are: a mixture is scored on prompts like these; expected 'sample'",
+        {**MIXTURE, "prompts": ["a cat"], "prompts_are": "list"},
+        "prompts_are: a mixture is scored on .*; expected 'sample'",
     ),
     ({"policy": "fid-ucb"}, "preset 'fid-ucb' is of metric 'fid', not 'vendi'"),
     ({"bound": "chernoff"}, "metric 'vendi' has the bounds influence, theorem; got 'chernoff'"),
@@ -130,15 +102,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"costs": 5}, "costs: expected a mapping, got 5"),
     ({"costs": {"z": 1}}, "costs: no generator is called z"),
     ({"max_cost": 5.0}, "max_cost: every generator needs a cost"),
-    (
-        {"reference": "a b", "metric": "fid", "dimension": None, "kernel": None},
-        "reference: expected the name of an uploaded reference for 'fid', got 'a b'",
-    ),
-    ({"reference": np.zeros((1, 4)), "metric": "fid", "dimension": None, "kernel": None}, r"reference: .* \(n, d\)"),
-    (
-        {"reference": "nowhere.npz", "metric": "fid", "dimension": None, "kernel": None},
-        "reference: nowhere.npz: no such",
-    ),
+    ({**FID, "reference": "a b"}, "reference: expected the name of an uploaded reference for 'fid', got 'a b'"),
+    ({**FID, "reference": np.zeros((1, 4))}, r"reference: .* \(n, d\)"),
+    ({**FID, "reference": "nowhere.npz"}, "reference: nowhere.npz: no such"),
     ({"tags": "abc"}, "tags: expected a list, got 'abc'"),
     ({"tags": ["a,b"]}, r"tags\.0: expected text without .*, and without commas, got 'a,b'"),
     ({"tags": [" a"]}, r"tags\.0: expected a tag without white space around it, got ' a'"),
@@ -148,10 +114,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"note": "a\x00"}, r"note: expected text without control characters, got 'a\\x00'"),
     ({"note": "a\x9b2J"}, r"note: expected text without control characters, got 'a\\x9b2J'"),
     *[
-        (
-            given,
-            rf"{field}: expected text without control characters, line separators, invisible .*, got",
-        )
+        (given, rf"{field}: expected text without control characters, line separators, invisible .*, got")
         for letter in DECEIVING
         for given, field in (
             ({"generators": ["x", f"x{letter}y"]}, r"generators\.1"),

@@ -1,11 +1,49 @@
-"""A process that is told to end while it starts."""
+"""A process that is told to end while it starts, and a child of `optimist serve` that is before it is ready."""
+
+from __future__ import annotations
 
 import signal
 import sys
+from pathlib import Path
+from threading import Thread
 
 import pytest
+from prometheus_client import CollectorRegistry, Counter
 
 from optimist.server.api import ending_in_order
+from optimist.server.supervised import SupervisedProcess
+from tests.support.processes import is_alive, until
+
+SLOW = """import time
+while True:
+    time.sleep(1.0)
+"""
+
+
+@pytest.fixture
+def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SupervisedProcess:
+    """One that never becomes ready, and may take a day to end in order."""
+    (tmp_path / "slow_child.py").write_text(SLOW)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    restarts = Counter("restarts", "Restarts.", registry=CollectorRegistry())
+    return SupervisedProcess("slow child", "slow", "slow_child", {}, grace=86_400.0, restarts=restarts)
+
+
+def test_a_child_that_is_not_ready_is_not_waited_for(child: SupervisedProcess):
+    child.start()
+    until(lambda: child.pid)
+    stopping = Thread(target=child.stop, daemon=True)
+    stopping.start()
+    until(lambda: not stopping.is_alive())
+    assert not is_alive(child.pid)
+    assert not child.ready.done()
+
+
+def test_a_child_that_was_not_started_is_stopped(child: SupervisedProcess):
+    child.stop()
+    child.start()
+    child.stop()
+    assert child.pid == 0
 
 
 def test_a_signal_whose_exception_is_lost_is_remembered(monkeypatch: pytest.MonkeyPatch):

@@ -73,7 +73,6 @@ def test_what_is_logged_and_how_it_ends(tmp_path: Path, not_scoring: Service):
 
     with httpx.Client(base_url=service.url) as client:  # a connection stays open
         until(lambda: client.get("/readyz").status_code == 200)
-        assert service.process is not None
         service.process.send_signal(signal.SIGINT)
         service.process.send_signal(signal.SIGINT)
         assert service.process.wait(60) == 0

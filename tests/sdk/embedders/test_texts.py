@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import numpy as np
 import pytest
 
 from optimist_client import FixError, RetryError
 from optimist_client.embedders import OpenAIEmbeddings, Sentences
+from tests.support.processes import answered_by
 
 TEXTS = ["A cat sleeps on the sofa.", "A kitten is napping.", "Share prices fell sharply.", "Stocks lost value today."]
 
@@ -42,52 +42,44 @@ def test_threads_may_share_it(minilm: Sentences):
         np.testing.assert_allclose(rows, expected[:size], atol=1e-5)
 
 
-class Embedding(ThreadingHTTPServer):
+class Embedding:
     """Answers as OpenAI's server does: `statuses` first, one a request, then embeddings, the last text's first."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.daemon_threads = True
+        self.url = ""
         self.statuses: list[int] = []
         self.asked: list[dict] = []
         self.keys: list[str | None] = []
-        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Embedding
-
-    def do_POST(self) -> None:
-        question = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        status = self.server.statuses.pop(0) if self.server.statuses else 200
-        self.server.asked.append(question)
-        self.server.keys.append(self.headers.get("authorization"))
-        width = question.get("dimensions", 5)
-        items = [
-            {"index": index, "embedding": [len(text) + column for column in range(width)]}
-            for index, text in enumerate(question["input"])
-        ]
-        answer = {"data": items[::-1]} if status == 200 else {"error": "as the test wanted"}
-        body = json.dumps({"data": items[:1]} if self.path != "/v1/embeddings" else answer).encode()
-        self.send_response(status)
-        self.send_header("content-length", str(len(body)))
-        self.send_header("retry-after", "0.01")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
 
 
 @pytest.fixture
 def server() -> Iterator[Embedding]:
-    running = Embedding()
-    thread = threading.Thread(target=running.serve_forever, daemon=True)
-    thread.start()
-    yield running
-    running.shutdown()
-    running.server_close()
-    thread.join()
+    made = Embedding()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            question = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            status = made.statuses.pop(0) if made.statuses else 200
+            made.asked.append(question)
+            made.keys.append(self.headers.get("authorization"))
+            items = [
+                {"index": index, "embedding": [len(text) + column for column in range(question.get("dimensions", 5))]}
+                for index, text in enumerate(question["input"])
+            ]
+            answer = {"data": items[::-1]} if status == 200 else {"error": "as the test wanted"}
+            body = json.dumps({"data": items[:1]} if self.path != "/v1/embeddings" else answer).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(body)))
+            self.send_header("retry-after", "0.01")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with answered_by(Handler) as url:
+        made.url = f"{url}/v1"
+        yield made
 
 
 def test_embeddings_over_http_come_in_the_texts_order(server: Embedding, monkeypatch: pytest.MonkeyPatch):
