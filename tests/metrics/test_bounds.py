@@ -46,6 +46,7 @@ def test_the_papers_bounds_give_the_stored_bonuses(name, stored, fid_of):
         assert (estimate.upper, estimate.standard_error, estimate.value) == (math.inf, None, estimate.plug_in)
         return estimate.value - estimate.optimistic
 
+    assert metric.plug_in(statistic) == pytest.approx(float(file["fid"]), rel=1e-6)
     assert bonus("theorem") == pytest.approx(float(file["bonus_seed"]), rel=1e-6)
     assert bonus("naive") == pytest.approx(float(file["bonus_naive"]), rel=1e-6)
     assert bonus("authors") == pytest.approx(float(file["bonus_fd_ucb"]), rel=1e-6)

@@ -145,9 +145,7 @@ def test_warnings_say_what_to_give():
 
 def test_without_common_rows_nothing_is_said_of_it():
     metric = metric_of(RealData(np.zeros(D), np.eye(D)))
-    statistic = metric.statistic()
-    statistic.update(torch.from_numpy(rows_of(MANY, 2)))
-    found = metric.analyse(statistic)
+    found = metric.analyse(fed(metric, rows_of(MANY, 2), MANY))
     assert (found.reference, found.warnings) == (None, ())
 
 

@@ -12,6 +12,7 @@ from optimist.metrics.pairs import ConditionalVendi, InformationVendi
 from optimist.metrics.vendi.listed import UNKNOWN, ListedPrompts, mean_variance, reweighted_mean
 from optimist.metrics.vendi.score import RenyiKernelEntropy
 from tests.support.places import DATA
+from tests.support.streams import fed
 
 
 def test_the_mean_over_a_list_is_the_reference():
@@ -50,14 +51,6 @@ def stream(length: int, n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tens
     return torch.from_numpy(centres[prompts] + 0.3 * noise), torch.from_numpy(prompts)
 
 
-def told(metric, rows: torch.Tensor, prompts: torch.Tensor | None, batch: int = 7):
-    statistic = metric.statistic()
-    for start in range(0, len(rows), batch):
-        part = None if prompts is None else prompts[start : start + batch]
-        statistic.update(rows[start : start + batch], listed=part)
-    return statistic
-
-
 def brute(metric: RenyiKernelEntropy, rows: torch.Tensor, prompts: torch.Tensor, length: int) -> float:
     features = metric.feature_map(rows)
     squares = (features @ features.T).square()
@@ -71,26 +64,21 @@ def brute(metric: RenyiKernelEntropy, rows: torch.Tensor, prompts: torch.Tensor,
 def test_rke_on_a_list_weighs_the_pairs_of_a_prompt(n: int):
     rows, prompts = stream(8, n)
     metric = RenyiKernelEntropy(feature_map(), prompts=8)
-    found = metric.analyse(told(metric, rows, prompts))
+    found = metric.analyse(fed(metric, rows, 7, prompts))
     assert found.estimate == pytest.approx(brute(metric, rows, prompts, 8), rel=1e-9)
 
 
 def test_before_two_passes_the_value_is_that_of_a_sample():
     rows, prompts = stream(8, 15)
     metric, plain = RenyiKernelEntropy(feature_map(), prompts=8), RenyiKernelEntropy(feature_map())
-    sample = plain.statistic()
-    sample.update(rows)
-    assert metric.analyse(told(metric, rows, prompts)).estimate == plain.analyse(sample).estimate
+    assert metric.analyse(fed(metric, rows, 7, prompts)).estimate == plain.analyse(fed(plain, rows, 15)).estimate
 
 
 @pytest.mark.parametrize("n", [30, 300])
 def test_samples_of_unknown_prompts_count_as_those_of_a_sample(n: int):
     rows, _ = stream(8, n)
     metric, plain = RenyiKernelEntropy(feature_map(), prompts=8), RenyiKernelEntropy(feature_map())
-    sample = plain.statistic()
-    for start in range(0, n, 7):
-        sample.update(rows[start : start + 7])
-    found, expected = metric.analyse(told(metric, rows, None)), plain.analyse(sample)
+    found, expected = (score.analyse(fed(score, rows, 7)) for score in (metric, plain))
     assert found.estimate == pytest.approx(expected.estimate, rel=1e-12)
     assert found.stopping_error == pytest.approx(expected.stopping_error, rel=1e-12)
 
@@ -98,12 +86,10 @@ def test_samples_of_unknown_prompts_count_as_those_of_a_sample(n: int):
 def test_past_the_width_the_value_stays_near_that_of_all_pairs():
     rows, prompts = stream(8, 600)
     metric = RenyiKernelEntropy(feature_map(), prompts=8)
-    found = metric.analyse(told(metric, rows, prompts))
+    found = metric.analyse(fed(metric, rows, 7, prompts))
     plain = RenyiKernelEntropy(feature_map())
-    sample = plain.statistic()
-    sample.update(rows)
     exact = brute(metric, rows, prompts, 8)
-    corrected = exact - plain.analyse(sample).estimate
+    corrected = exact - plain.analyse(fed(plain, rows, 600)).estimate
     assert found.estimate == pytest.approx(exact, abs=0.1 * abs(corrected))
 
 
@@ -117,8 +103,6 @@ def test_all_entropies_of_pairs_are_over_the_list(kind):
     of = {"features": rows, "prompts": embedded, "joint": torch.cat([rows, embedded], -1)}
     expected = sum(sign * brute(metric.entropies[part], of[part], prompts, 5) for part, sign in metric.terms.items())
     assert metric.analyse(statistic).estimate == pytest.approx(expected, rel=1e-9)
-    restored = metric.statistic().restore({name: tensor.clone() for name, tensor in statistic.state().items()})
-    assert metric.analyse(restored) == metric.analyse(statistic)
 
 
 def test_unevenness_is_that_of_the_counts():
@@ -137,11 +121,9 @@ def test_intervals_on_a_list_are_as_wide_as_the_errors(length: int, n: int):
     z: dict[str, list[float]] = {"list": [], "sample": []}
     for seed in range(60):
         rows, prompts = stream(length, n, seed + 1)
-        sample = plain.statistic()
-        sample.update(rows)
         for name, found in (
-            ("list", metric.analyse(told(metric, rows, prompts, n))),
-            ("sample", plain.analyse(sample)),
+            ("list", metric.analyse(fed(metric, rows, n, prompts))),
+            ("sample", plain.analyse(fed(plain, rows, n))),
         ):
             z[name].append((found.estimate - truth) / found.stopping_error)
     rms = {name: float(np.sqrt(np.mean(np.square(values)))) for name, values in z.items()}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 
-from optimist.metrics.implementations import Setting, make_metric, make_reference
+from optimist.metrics.implementations import Setting, make_metric
 from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.numerics.mixture import Mixture
-from optimist.numerics.real_data import RealData
 from optimist_client.metrics import FID, MMD, RKE, Gaussian, Metric, Vendi
+from tests.support.real_rows import score_of
 from tests.support.stand_in import stand_in
 from tests.support.streams import fed, rows_of
 
@@ -28,10 +26,9 @@ METRICS: dict[str, Metric] = {
 
 def mixture_on(device: torch.device | str, declared: Metric, count: int) -> Mixture:
     if "reference" in type(declared).model_fields:
-        rows = rows_of(9, 80, 4).numpy()
-        real = make_reference(declared, RealData(rows.mean(0), np.cov(rows.T), rows), device)
-        declared = declared.model_copy(update={"reference": real})
-    metric: Any = make_metric(declared, Setting({"features": 4}, device))
+        metric = score_of(declared, rows_of(9, 80, 4), device)
+    else:
+        metric = make_metric(declared, Setting({"features": 4}, device))
     rows = [rows_of(seed, count, 4, centre) for seed, centre in enumerate((0.0, 0.7, -0.7))]
     statistics = [fed(metric, each, 6) for each in rows]
     return cross_fitted(metric, statistics, ("a", "b", "c"), [{"features": each} for each in rows])

@@ -41,15 +41,6 @@ def reservoir_of(ids: list[str] | None = None, capacity: int = 512, **arrays: Te
     return reservoir
 
 
-def assert_same_modes(one: list[Mode], other: list[Mode], tolerance: float = 1e-9) -> None:
-    assert len(one) == len(other)
-    for left, right in zip(one, other, strict=True):
-        assert left.share == pytest.approx(right.share, abs=tolerance)
-        assert [shown.id for shown in left.samples] == [shown.id for shown in right.samples]
-        found, expected = ([shown.weight for shown in mode.samples] for mode in (left, right))
-        assert found == pytest.approx(expected, abs=tolerance)
-
-
 # Modes.
 
 
@@ -73,15 +64,6 @@ def test_a_reservoir_shows_the_modes_of_a_log_longer_than_itself():
     for label, mode in enumerate(found):
         assert {shown.id.split("/")[0] for shown in mode.samples} == {str(label)}
         assert {shown.id for shown in mode.samples} <= set(reservoir.ids)
-
-
-def test_the_gram_and_the_covariance_route_agree():
-    rows, metric = rows_of(0, 40, 3), VendiScore(GaussianFourier.draw(3, 32, 1.0))
-    reservoir = reservoir_of(features=rows)
-    gram, covariance = fed(metric, rows), fed(metric, torch.cat([rows, rows]))
-    assert gram.rows is not None
-    assert covariance.rows is None
-    assert_same_modes(metric.modes(gram, reservoir), metric.modes(covariance, reservoir))
 
 
 @given(st.integers(0, 99), st.integers(2, 60))

@@ -15,8 +15,7 @@ from optimist.metrics.implementations import make_reference
 from optimist.metrics.novelty import Novel, analyse_novelty, ken
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.vendi.kernels import KernelSettings
-from optimist_client.metrics import KEN, RKE, Cosine, Gaussian, Nystrom
-from tests.support.configs import config_of
+from optimist_client.metrics import KEN, Cosine, Gaussian, Nystrom
 from tests.support.real_rows import real_data, score_of
 from tests.support.streams import fed, rows_of
 
@@ -166,14 +165,5 @@ def test_real_data_fix_an_open_kernel():
     assert landmarks.moment.shape == (10, 10)
     assert KEN(kernel=Cosine()).directed == {"features"}
     assert KEN().directed == frozenset()
-
-
-def test_ken_is_watched_and_does_not_decide():
-    kernel = Gaussian(sigma=2.0, features=16)
-    watched = KEN(reference="real", kernel=kernel, eta=2.0)
-    config = config_of(name="e", generators=["a"], metric=RKE(dimension=4, kernel=kernel), watch=[watched])
-    assert config.metrics["ken"] == watched
-    with pytest.raises(ValueError, match="cannot decide"):
-        config_of(name="e", generators=["a"], metric=watched)
     with pytest.raises(ValueError, match="eta"):
         KEN.of({"eta": 0.5})

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from optimist import Evaluation
 from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import StreamingEstimator
 from optimist.metrics.bound import Bound
@@ -239,24 +238,6 @@ def test_estimators_where_every_batch_is_scored_estimate_what_a_statistic_alone_
         assert found.warnings == expected.warnings
         assert found.value == pytest.approx(expected.value, rel=1e-6, abs=1e-9)
         assert found.optimistic == pytest.approx(expected.optimistic, rel=1e-6, abs=1e-9)
-
-
-@pytest.mark.parametrize("preset", ["fid-ucb", "fd-ucb", "naive-ucb", "greedy"])
-def test_presets_pick_as_without_any_of_this(preset: str, monkeypatch: pytest.MonkeyPatch):
-    reference = reference_of()
-
-    def picks() -> list[str]:
-        evaluation = Evaluation(("a", "b"), policy=preset, reference=(reference.mean, reference.covariance))
-        found = []
-        for at in range(50):
-            found.append(evaluation.ask())
-            scale = 1.0 if found[-1] == "a" else 1.3
-            evaluation.tell(found[-1], (scale * rows_of(5, seed=at)).numpy())
-        return found
-
-    fast = picks()
-    monkeypatch.setattr(frechet, "SMALLEST_WIDTH", 10**9)
-    assert picks() == fast
 
 
 def test_an_estimator_that_forgets_goes_on_as_one_restored_there():

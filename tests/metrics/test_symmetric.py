@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
-from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier
+from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.fid import statistic as gaussian_module
 from optimist.metrics.fid.statistic import GaussianStatistic
 from optimist.metrics.spectra.symmetric import PANEL, SymmetricSum
 from optimist.metrics.state import LastRows
 from optimist.metrics.vendi import statistic as kernel_module
 from optimist.metrics.vendi.statistic import KernelStatistic, SecondMoment, inner_products, mixed
-from tests.support.streams import assert_bit_identical, rows_of
+from tests.support.streams import assert_bit_identical, rows_of, stored_and_read, taken
 
 
 @pytest.mark.parametrize("width", [1, PANEL - 1, PANEL, PANEL + 1, 2 * PANEL, 2 * PANEL + 77])
@@ -45,8 +49,7 @@ def test_a_scatter_of_several_panels_is_restored_bit_for_bit():
         for each in (live, restored):
             each.update(batch)
         assert live.bytes <= sum(tensor.nbytes for tensor in live.state().values())
-        state = {name: tensor.clone() for name, tensor in restored.state().items()}
-        restored = GaussianStatistic(PANEL + 77, keep=40).restore(state)
+        restored = stored_and_read(restored, GaussianStatistic(PANEL + 77, keep=40))
     assert_bit_identical(live, restored)
     centred = rows - rows.mean(0)
     torch.testing.assert_close(live.scatter, centred.T @ centred, rtol=1e-10, atol=1e-8)
@@ -72,37 +75,30 @@ def test_inner_products_of_sums_are_those_of_the_matrices(width: int):
     torch.testing.assert_close(parts[1].last_column, rows[1].T @ rows[1][:, -1], rtol=1e-11, atol=1e-9)
 
 
-@pytest.mark.parametrize("feature_map", [GaussianFourier.draw(5, 150, 2.0), Cosine(5)])
-def test_a_large_batch_is_its_blocks_one_after_the_other(feature_map: FeatureMap):
-    rows = rows_of(0, 2 * kernel_module.BLOCK + 9, 5)
-    for halves in (False, True):
-        at_once, in_blocks = (KernelStatistic(feature_map, halves=halves) for _ in range(2))
-        at_once.update(rows)
-        for block in rows.split(kernel_module.BLOCK):
-            in_blocks.update(block)
-        for name, tensor in at_once.state().items():
-            assert torch.equal(tensor, in_blocks.state()[name]), name
-
-
-def test_a_large_gaussian_batch_is_its_blocks_one_after_the_other():
-    rows = rows_of(0, gaussian_module.BLOCK + 9, 3)
-    at_once, in_blocks = (GaussianStatistic(3, keep=3) for _ in range(2))
-    at_once.update(rows)
-    for block in rows.split(gaussian_module.BLOCK):
-        in_blocks.update(block)
-    for name, tensor in at_once.state().items():
-        assert torch.equal(tensor, in_blocks.state()[name]), name
+@pytest.mark.parametrize(
+    ("make", "block", "width"),
+    [
+        (partial(GaussianStatistic, 3, keep=3), gaussian_module.BLOCK, 3),
+        *(
+            (partial(KernelStatistic, feature_map, halves=halves), kernel_module.BLOCK, 5)
+            for feature_map in (GaussianFourier.draw(5, 150, 2.0), Cosine(5))
+            for halves in (False, True)
+        ),
+    ],
+)
+def test_a_large_batch_is_its_blocks_one_after_the_other(make: Callable[[], Any], block: int, width: int):
+    rows = rows_of(0, 2 * block + 9, width)
+    assert_bit_identical(taken(make(), rows, len(rows)), taken(make(), rows, block))
 
 
 def test_a_row_refused_in_a_late_block_leaves_no_early_block_behind():
     statistic, rows = KernelStatistic(Cosine(4)), rows_of(0, 2 * kernel_module.BLOCK, 4)
     statistic.update(rows[:10])
-    before = {name: tensor.clone() for name, tensor in statistic.state().items()}
+    before = taken(KernelStatistic(Cosine(4)), rows[:10], 10)
     rows[-1] = 0.0
     with pytest.raises(ValueError, match="no direction"):
         statistic.update(rows)
-    for name, tensor in statistic.state().items():
-        assert torch.equal(tensor, before[name]), name
+    assert_bit_identical(statistic, before)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.int64])

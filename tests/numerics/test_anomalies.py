@@ -46,13 +46,6 @@ def test_a_batch_on_another_scale_is_named_wherever_it_came(factor: float, place
     assert found.difference == pytest.approx(factor, abs=0.5)
 
 
-def test_two_of_eleven_are_named():
-    wrong = usual(11)
-    wrong[0] += PIXELS
-    wrong[6] += PIXELS
-    assert named([levels(usual(12, 1)), levels(wrong)]) == {1: [1, 7]}
-
-
 @pytest.mark.parametrize(("wrong", "right"), [(2, 2), (2, 3), (3, 3), (3, 2), (5, 4)])
 def test_several_of_few_are_named_where_others_confirm_the_rest(wrong: int, right: int):
     mixed = levels([*usual(wrong, 1, PIXELS), *usual(right, 2)])

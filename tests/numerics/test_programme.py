@@ -33,12 +33,6 @@ def assert_feasible(weights: Floats) -> None:
     assert weights.sum() == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.fixture
-def by_descent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has `least` take the way of many generators for few, too."""
-    monkeypatch.setattr(programme, "EXACT", 1)
-
-
 @pytest.mark.parametrize(
     ("answer", "matrix", "linear"),
     [
@@ -117,9 +111,9 @@ def test_the_order_of_generators_does_not_matter(seed: int, count: int, rank: in
 
 @pytest.mark.parametrize("way", ["exact", "descent"])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_generator_twice_changes_nothing(seed: int, way: str, request: pytest.FixtureRequest):
+def test_a_generator_twice_changes_nothing(seed: int, way: str, monkeypatch: pytest.MonkeyPatch):
     if way == "descent":
-        request.getfixturevalue("by_descent")
+        monkeypatch.setattr(programme, "EXACT", 1)
     quadratic = quadratic_of(seed, 4, 6)
     twice = quadratic.restricted_to([0, 1, 2, 3, 1, 1])
     weights, of_twice = least(quadratic), least(twice)

@@ -15,16 +15,17 @@ def rows_of(seed: int, count: int, width: int, offset: float = 0.0) -> Tensor:
     return torch.from_numpy(np.random.default_rng(seed).standard_normal((count, width)) + offset)
 
 
-def taken(statistic: Any, rows: Tensor | NDArray[Any], sizes: int | list[int] = 5) -> Any:
-    """The statistic, which has taken the rows in batches of these sizes."""
-    for part in torch.as_tensor(rows).split(sizes):
-        statistic.update(part)
+def taken(statistic: Any, rows: Tensor | NDArray[Any], sizes: int | list[int] = 5, listed: Tensor | None = None) -> Any:
+    """The statistic, which has taken the rows, and their prompts of a list, in batches of these sizes."""
+    parts = torch.as_tensor(rows).split(sizes)
+    for part, prompts in zip(parts, [None] * len(parts) if listed is None else listed.split(sizes), strict=True):
+        statistic.update(part, **({} if prompts is None else {"listed": prompts}))
     return statistic
 
 
-def fed(metric: Any, rows: Tensor | NDArray[Any], sizes: int | list[int] = 5) -> Any:
+def fed(metric: Any, rows: Tensor | NDArray[Any], sizes: int | list[int] = 5, listed: Tensor | None = None) -> Any:
     """The metric's statistic, which has taken the rows."""
-    return taken(metric.statistic(), rows, sizes)
+    return taken(metric.statistic(), rows, sizes, listed)
 
 
 def stored_and_read(statistic: Any, empty: Any) -> Any:
