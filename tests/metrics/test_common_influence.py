@@ -25,7 +25,7 @@ from optimist.metrics.vendi.influence import entropy_influence
 from optimist.metrics.vendi.listed import UNKNOWN, list_influence, mean_variance
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
 from optimist.metrics.vendi.spectrum import log_vendi
-from tests.support.streams import stored_and_read
+from tests.support.streams import fed, stored_and_read
 
 Arrays = dict[str, Tensor]
 D = 24
@@ -230,25 +230,6 @@ def test_no_input_gives_nan(seed: int, shape: str, kind: str, count: int):
 # Against brute force.
 
 
-@pytest.mark.parametrize("count", COUNTS)
-def test_fid_by_the_book(count: int):
-    metric = FrechetDistance(reference())
-    rows = arrays_of(metric, count)["features"]
-    found = influence_of(metric, taken(metric, {"features": rows}), {"features": rows[:256]})
-    real = np.random.default_rng(5).standard_normal((D, D))
-    real = torch.from_numpy(real @ real.T / D + 0.1 * np.eye(D))
-    values, vectors = torch.linalg.eigh(real)
-    root = (vectors * values.sqrt()) @ vectors.T
-    y, weight = rows - rows.mean(0), min(1.0, D / count)
-    moment = root @ (y.T @ y / (count - 1)) @ root
-    scale = moment.trace() / real.square().sum()
-    values, vectors = torch.linalg.eigh((1 - weight) * moment + weight * scale * real @ real)
-    transport = root @ (vectors / values.sqrt()) @ vectors.T @ root
-    shift = rows.mean(0) - 0.1
-    expected = (2 * y @ shift + y.square().sum(-1) - ((y @ transport) * y).sum(-1))[:256]
-    assert_same(found, expected)
-
-
 def derivatives(score: Callable[[Tensor], float], count: int, rows: range, step: float = 1e-6) -> Tensor:
     """The derivative of a function of the rows' weights towards some of them."""
     even = torch.full((count,), 1.0 / count, dtype=torch.float64)
@@ -441,13 +422,6 @@ def test_values_of_a_list_vary_as_its_mean_does():
     assert_same(list_influence(values, prompts, 0.3)[::3], values[::3], 1e-12)
 
 
-def listed(metric: RenyiKernelEntropy, rows: Tensor, prompts: Tensor) -> Any:
-    statistic = metric.statistic()
-    for part, of_part in zip(rows.split(16), prompts.split(16), strict=True):
-        statistic.update(part, listed=of_part)
-    return statistic
-
-
 def test_what_is_not_known_of_a_list_is_not_used():
     feature_map = fourier(3)
     metric, plain = RenyiKernelEntropy(feature_map, prompts=40), RenyiKernelEntropy(feature_map)
@@ -458,10 +432,10 @@ def test_what_is_not_known_of_a_list_is_not_used():
     )
     # Within the first pass a list is as a sample.
     common = {"features": rows[:40], "listed": prompts[:40]}
-    once = influence_of(metric, listed(metric, rows[:40], prompts[:40]), common)
+    once = influence_of(metric, fed(metric, rows[:40], 16, prompts[:40]), common)
     assert_same(once, influence_of(plain, taken(plain, {"features": rows[:40]}), common))
     # Later the error is that of a list, of which 40 rows without a repeated or known prompt tell nothing.
-    whole = listed(metric, rows, prompts)
+    whole = fed(metric, rows, 16, prompts)
     assert not influence_of(metric, whole, common).any()
     assert not influence_of(metric, whole, {"features": rows}).any()
     found = metric.analyse(whole, {"features": rows, "listed": prompts})

@@ -117,18 +117,12 @@ def assert_pairings_close(one: Pairing | None, other: Pairing | None) -> None:
         rtol=0.0,
         atol=1e-5 * spread + 1e-9,
     )
-    numbers = [
-        [
-            found.first_order,
-            found.systematic_selection,
-            found.systematic_stopping,
-            *found.told,
-            *history.ravel().tolist(),
-        ]
-        for found in (one, other)
-        for history in (history_array(found.history),)
-    ]
-    assert numbers[0] == pytest.approx(numbers[1], rel=1e-7, abs=1e-9)
+
+    def numbers(pairing: Pairing) -> list[float]:
+        systematic = pairing.systematic_selection, pairing.systematic_stopping
+        return [pairing.first_order, *systematic, *pairing.told, *history_array(pairing.history).ravel().tolist()]
+
+    assert numbers(one) == pytest.approx(numbers(other), rel=1e-7, abs=1e-9)
 
 
 @pytest.mark.parametrize(("kind", "bound"), CASES)
