@@ -1,4 +1,4 @@
-"""The asyncio client against the real service: the loop, cancellation, lost replies, files."""
+"""The asyncio client against the real service: every operation, the loop, cancellation, lost replies, files."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 from optimist_client import (
-    AsyncExperiment,
     AsyncOptimist,
     FixError,
     GeneratorError,
     NotFoundError,
+    Optimist,
+    Report,
     RetryError,
     UnreachableError,
 )
-from tests.support.processes import Service, losing_replies
+from tests.support.processes import Service, losing_replies, scored
 
 NAMES = ["a", "b", "c"]
 
@@ -39,20 +40,34 @@ def drawing(generator: str):
 GENERATORS = {generator: drawing(generator) for generator in NAMES}
 
 
-async def test_the_loop_names_the_best_generator(service: Service, name: str, reference):
-    async with AsyncOptimist(service.url) as client:
-        experiment = await client.create_experiment(name, NAMES, reference=reference, budget=5_000)
-        assert isinstance(experiment, AsyncExperiment)
-        async for pick in experiment.picks():
-            reply = await pick.tell(samples(pick.generator, pick.size, pick.seed))
-            assert reply.pick == pick.number
-        report = await experiment.report()
-        assert (report.state, report.decision.best, report.open_picks) == ("decided", "b", 0)
+async def test_every_operation_may_be_awaited(service: Service, client: Optimist, name: str, reference):
+    """What they do is shown by the tests of the blocking client, which has the same ones."""
+    async with AsyncOptimist(service.url) as awaited:
+        config = {"batch_size": 20, "policy": "uniform", "stop": False, "previews": 4, "keep_log": True}
+        experiment = await awaited.create_experiment(name, NAMES, reference=reference, tags=[name], **config)
+        async for pick in experiment.picks(max_samples=190):
+            rows = samples(pick.generator, pick.size, pick.seed)
+            await pick.tell(rows, previews=np.zeros((20, 300, 300, 3), np.uint8), records=["one"] * 20)
+        await experiment.annotate(note="later")
+        (found,) = await awaited.list_experiments(tag=name)
+        assert (found.name, found.note, (await found.open()).info.instance) == (name, "later", experiment.info.instance)
+        assert {one.width for one in await experiment.previews()} == {256}
+        assert isinstance(await experiment.preview((await experiment.previews())[0].id), bytes)
+        assert [one.record async for one in experiment.records()] == ["one"] * 180
+        await asyncio.to_thread(scored, client.experiment(name))
+        assert (await experiment.contrast("a", "b")).against == "b"
+        assert await experiment.anomalies() == []
+        assert not (await experiment.accept(pick=1)).already
+        assert [one.pick for one in (await experiment.retract(pick=1)).retracted] == [1]
+        (late, later) = await experiment.ask_all(count=2)
+        await later.give_up("an example")
+        await experiment.tell_all([(late, samples(late.generator, 20, late.seed))])
+        assert (await experiment.stop()).state == "stopped"
         assert await experiment.ask() is None
-        assert name in await client.experiments()
-        await client.delete_experiment(name)
+        assert name in await awaited.experiments()
+        await awaited.delete_experiment(name)
         with pytest.raises(NotFoundError):
-            await client.experiment(name)
+            await awaited.experiment(name)
 
 
 async def test_a_loop_that_is_closed_gives_its_pick_back(service: Service, name: str, reference):
@@ -66,15 +81,22 @@ async def test_a_loop_that_is_closed_gives_its_pick_back(service: Service, name:
 
 
 async def test_a_run_through_lost_replies_counts_every_batch_once(service: Service, name: str, reference):
-    """Asynchronous generators, embedders in threads, and a proxy that loses every third reply."""
+    """Asynchronous generators, callbacks, embedders in threads, and a proxy that loses every third reply."""
+    seen: list[str] = []
+
+    async def count(report: Report) -> None:
+        await asyncio.sleep(0)
+        seen.append(report.experiment)
+
     async with AsyncOptimist(service.url) as client:
         experiment = await client.create_experiment(name, NAMES, reference=reference, stop=False, budget=150)
         with losing_replies(service.url, every=3) as url:
             async with AsyncOptimist(url) as unlucky:
                 opened = await unlucky.experiment(name)
-                report = await opened.run(GENERATORS, embed=lambda rows: rows.copy(), workers=4)
+                report = await opened.run(GENERATORS, embed=lambda rows: rows.copy(), workers=4, callbacks=[count])
         assert (report.samples, report.rounds, report.open_picks) == (150, 30, 0)
         assert (await experiment.report()).samples == 150
+    assert seen[1:] == seen[:-1] != []
 
 
 async def test_a_run_that_is_cancelled_gives_its_picks_back(service: Service, name: str, reference):
@@ -105,9 +127,7 @@ async def test_a_generator_that_raises_is_named_and_its_pick_given_back(service:
         experiment = await client.create_experiment(name, NAMES, reference=reference)
         with pytest.raises(GeneratorError, match="'b': generating raised RuntimeError: no such checkpoint"):
             await experiment.run({**GENERATORS, "b": broken}, workers=2)
-        report = await experiment.report()
-        assert report.open_picks == 0
-        assert {row.generator: row.samples for row in report.standings}["b"] == 0
+        assert (await experiment.report()).open_picks == 0
 
 
 async def test_files_travel_both_ways(service: Service, name: str, reference, tmp_path: Path):
@@ -124,7 +144,6 @@ async def test_files_travel_both_ways(service: Service, name: str, reference, tm
             await again.export(tmp_path / "archive")
         assert (tmp_path / "archive").read_bytes() == whole
         assert sorted(os.listdir(tmp_path)) == ["archive", "real.npz"]
-        assert (await client.create_reference(f"{name}-file", file=tmp_path / "real.npz")).dimension == 4
 
 
 async def test_errors_say_what_to_do(service: Service):

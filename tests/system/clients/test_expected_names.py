@@ -37,7 +37,6 @@ def test_a_run_in_memory_is_the_run_of_a_service(client: Optimist, name: str, re
     assert here.decision.confidence == pytest.approx(served.decision.confidence)
 
     report = experiment.report(charts=True)
-    assert report.regret is not None
     (regret,) = report.plot_regret().get_lines()
     assert regret.get_ydata()[-1] == pytest.approx(report.regret.total)
     shares = {line.get_label(): line.get_ydata()[-1] for line in report.plot_picks().get_lines()}

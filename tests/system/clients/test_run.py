@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import httpx
 import numpy as np
@@ -18,8 +15,7 @@ from redis import Redis
 from optimist.store import running_url
 from optimist_client import ConflictError, Experiment, FixError, GeneratorError, Optimist, Pick
 from optimist_client.embedders import Function
-from tests.support.places import ROOT
-from tests.support.processes import Service
+from tests.support.processes import Service, until
 
 SHIFTS = {"a": 1.0, "b": 0.0, "c": 2.0}
 
@@ -43,13 +39,6 @@ def interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
-
-
-def wait_until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def reason_of(service: Service, experiment: Experiment, number: int) -> str:
@@ -188,7 +177,7 @@ def test_an_interrupt_gives_the_picks_of_threads_back_while_they_generate(experi
             assert inside.acquire(timeout=60)
             seen.append(experiment.report().open_picks)
             os.kill(os.getpid(), signal.SIGINT)
-            wait_until(lambda: experiment.report().open_picks == 0)
+            until(lambda: experiment.report().open_picks == 0)
             seen.append(0)
         finally:
             released.set()
@@ -246,26 +235,3 @@ def test_the_embedding_that_the_experiment_names_is_told(client: Optimist, name:
             experiment.run(GENERATORS, other)
     report = experiment.run(GENERATORS, Function("rows", 4, lambda rows: rows), max_samples=30)
     assert report.samples == 30
-
-
-def test_the_readme_example_comes_to_a_decision(service: Service, name: str, capsys: pytest.CaptureFixture[str]):
-    text = (ROOT / "README.md").read_text()
-    example = next(code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "optimist_client" in code)
-    here = example.replace("http://127.0.0.1:8000", service.url).replace('"my-checkpoints"', repr(name))
-    names: dict[str, Any] = {}
-    exec(compile(here, "README.md", "exec"), names)
-    names["optimist"].close()
-    assert "Best: new with" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ([GENERATORS["a"]], r"expected functions by the names of their generators, such as .* got a list"),
-        (GENERATORS["a"], "got a function"),
-        ({"a": np.zeros((5, 4))}, r"'a': expected a function \(size, seed\), got array"),
-    ],
-)
-def test_what_is_no_mapping_of_functions_is_said(given: object, expected: str, experiment: Experiment):
-    with pytest.raises(ValueError, match=expected):
-        experiment.run(given)

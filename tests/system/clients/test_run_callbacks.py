@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import os
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from optimist_client import AsyncOptimist, Experiment, Optimist, Report
+from optimist_client import Experiment, Optimist, Report
 from optimist_client.callbacks import COLUMNS, CsvCallback, MlflowCallback, TensorBoardCallback, values
 from tests.support.processes import Service
 
@@ -75,7 +73,6 @@ def test_mlflow_has_the_scores_and_the_decision(
     mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
     last = experiment.run(GENERATORS, callbacks=[MlflowCallback()])
     active = mlflow.active_run()
-    assert active is not None
     mlflow.end_run()
     run = mlflow.get_run(active.info.run_id)
     assert run.info.run_name == experiment.name
@@ -136,15 +133,3 @@ def test_a_run_ends_at_its_timeout(experiment: Experiment):
     for timeout in (0.0, -1.0, float("nan")):
         with pytest.raises(ValueError, match="timeout: expected seconds above 0"):
             experiment.run(slow, timeout=timeout)
-
-
-async def test_callbacks_may_be_coroutines_with_asyncio(service: Service, experiment: Experiment):
-    seen: defaultdict[str, int] = defaultdict(int)
-
-    async def count(report: Report) -> None:
-        await asyncio.sleep(0)
-        seen[report.experiment] += 1
-
-    async with AsyncOptimist(service.url) as client:
-        await (await client.experiment(experiment.name)).run(GENERATORS, callbacks=[count], workers=3)
-    assert seen[experiment.name] >= 2

@@ -27,24 +27,18 @@ def experiment(client: Optimist, name: str) -> Experiment:
 
 @pytest.fixture
 def pick(experiment: Experiment) -> Pick:
-    asked = experiment.ask()
-    assert asked is not None
-    return asked
+    return experiment.ask()
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
         (lambda pick: pick.tell(ROWS[:, :1]), r"expected shape \(n, 2\), got \(3, 1\)"),
-        (lambda pick: pick.tell(ROWS[0]), r"expected shape \(n, 2\)"),
-        (lambda pick: pick.tell(ROWS[:0]), "expected at least one row"),
-        (lambda pick: pick.tell(np.full((3, 2), np.nan)), "expected"),
         (lambda pick: pick.tell(np.full((3, 2), 0.7)), "expected"),
         (lambda pick: pick.tell(np.full((3, 2), -0.5)), "expected"),
         (lambda pick: pick.tell([["x", "y"]]), "expected"),
         (lambda pick: pick.tell({"other": ROWS}), "expected"),
         (lambda pick: pick.tell(ROWS, ids=["a"]), "expected"),
-        (lambda pick: pick.tell(ROWS, ids=["a" * 1025, "b", "c"]), "1024 bytes"),
         (lambda pick: pick.tell(ROWS, ids=["a\0", "b", "c"]), "expected"),
     ],
 )
@@ -64,13 +58,9 @@ def test_batches(pick: Pick, experiment: Experiment, call: Callable[[Pick], obje
         (lambda experiment: experiment.add_generator(""), "name: expected text of at least 1 character"),
         (lambda experiment: experiment.set_state("c", "paused"), "generator"),
         (lambda experiment: experiment.set_state("a", "asleep"), "expected"),
-        (lambda experiment: experiment.retract(), "expected a pick, or a generator"),
-        (lambda experiment: experiment.retract(pick=1, generator="a"), "expected a pick, or a generator"),
         (lambda experiment: experiment.retract(generator="a", position=7), "has no batch at position 7"),
         (lambda experiment: experiment.retract(pick=99), "pick 99 was never made"),
         (lambda experiment: experiment.accept(generator="c"), "has no generator 'c'"),
-        (lambda experiment: experiment.contrast("a", "a"), "expected|same|itself"),
-        (lambda experiment: experiment.report().plot(metric="other"), "unknown metric 'other'"),
     ],
 )
 def test_changes(experiment: Experiment, call: Callable[[Experiment], object], said: str):
@@ -80,11 +70,8 @@ def test_changes(experiment: Experiment, call: Callable[[Experiment], object], s
     assert experiment.report() == before
 
 
-@pytest.mark.parametrize("letter", ["\u00ad", "\u115f", "\u200b", "\u200d", "\u3164", "\ufe0f", "\ufeff", "\U000e0100"])
-def test_names_with_invisible_characters(service: Service, client: Optimist, name: str, letter: str):
-    with pytest.raises(FixError, match=r"generators\.1: expected text without .* invisible"):
-        client.create_experiment(name, ["a", f"a{letter}"], **CONFIG)
-    body = {"name": name, "generators": ["a", f"a{letter}"], "metric": {"name": "is", "dimension": 2}}
+def test_names_with_invisible_characters(service: Service, name: str):
+    body = {"name": name, "generators": ["a", "a\u3164"], "metric": {"name": "is", "dimension": 2}}
     answer = httpx.post(f"{service.url}/v1/experiments", json=body)
     assert answer.status_code == 422
     assert "invisible characters" in answer.json()["detail"]
@@ -93,7 +80,6 @@ def test_names_with_invisible_characters(service: Service, client: Optimist, nam
 
 def test_exports_of_too_many_told_runs(service: Service, experiment: Experiment):
     url, path = running_url(service.directory), f"{service.url}/v1/experiments/{experiment.name}/export"
-    assert url is not None
     with Redis.from_url(url) as redis:
         told = f"{experiment_key(experiment.name, 'told')}:0"
         redis.zadd(told, {f"{2 * run} {2 * run + 1}": 2 * run + 1 for run in range(TOLD)})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -12,23 +11,9 @@ import pytest
 
 from optimist_client import Experiment, FixError, Optimist
 from optimist_client.models import Report, Standing
-from tests.support.processes import Service, serving
+from tests.support.processes import Service, append_batch, serving, until
 
-PAIRS = {
-    "metric": "conditional-vendi",
-    "dimension": 3,
-    "prompt_dimension": 2,
-    "kernel": {"sigma": 1.0, "features": 16},
-    "prompt_kernel": {"sigma": 1.0},
-}
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Path]]:
-    """A service whose log and Redis a test looks into, and its directory."""
-    directory = tmp_path_factory.mktemp("own")
-    with serving(directory, "--no-scoring") as running:
-        yield running, directory
+PAIRS = {"metric": "conditional-vendi", "dimension": 3, "prompt_dimension": 2, "prompt_kernel": {"sigma": 1.0}}
 
 
 def rows(seed: int, size: int = 20) -> np.ndarray:
@@ -42,11 +27,8 @@ def made(client: Optimist, name: str, reference: object = None, **config: object
     return client.create_experiment(name, ["x", "y"], **{**known, **metric, **config})
 
 
-def append(service: Service, name: str, generator: str, key: str, batch: np.ndarray, **more: object) -> httpx.Response:
-    """A batch of features, with further arrays, that no pick asked for."""
-    body = {"features": batch.tolist(), **{name: np.asarray(array).tolist() for name, array in more.items()}}
-    url = f"{service.url}/v1/experiments/{name}/generators/{generator}/batches"
-    return httpx.post(url, json=body, headers={"idempotency-key": key})
+def append(service: Service, name: str, generator: str, key: str, batch: np.ndarray) -> httpx.Response:
+    return append_batch(service.url, name, generator, {"features": batch}, key)
 
 
 def standing(report: Report, generator: str) -> Standing:
@@ -66,9 +48,8 @@ def test_absurd_rows_after_sane_ones_are_refused_and_change_nothing(client: Opti
     assert pick.tell(rows(3)).position == 3
 
 
-def test_odd_batches_are_logged_a_few_a_minute(own: tuple[Service, Path]):
-    service, _ = own
-    with Optimist(service.url) as client:
+def test_odd_batches_are_logged_a_few_a_minute(tmp_path: Path):
+    with serving(tmp_path, "--no-scoring") as service, Optimist(service.url) as client:
         experiment = made(client, "odd")
         for seed, factor in enumerate((*[1] * 12, 255, 1)):
             reply = experiment.ask(generators=["y"]).tell(factor * rows(seed))
@@ -130,10 +111,8 @@ def test_a_decision_that_rests_on_copies_says_so(client: Optimist, name: str):
         # x ignores the seed of its picks.
         seed = 5 if pick.generator == "x" else pick.seed
         pick.tell(rows(seed, 10) * shift[pick.generator])
-    deadline = time.monotonic() + 60
-    while not (report := experiment.report()).decision.decided:
-        assert time.monotonic() < deadline, report
-        time.sleep(0.02)
+    until(lambda: experiment.report().decision.decided)
+    report = experiment.report()
     copies = standing(report, "x").batches - 1
     at = ", ".join(str(position) for position in range(2, min(copies, 3) + 2))
     says = "1 batch repeats" if copies == 1 else f"{copies} batches repeat"
@@ -183,7 +162,15 @@ def test_copies_are_refused_where_the_experiment_says_so(client: Optimist, servi
 
 def test_equal_answers_to_equal_prompts_are_lawful(client: Optimist, name: str):
     experiment = client.create_experiment(
-        name, ["x"], prompts=["one", "two"], batch_size=1, max_wait=0.0, stop=False, refuse_copies=True, **PAIRS
+        name,
+        ["x"],
+        prompts=["one", "two"],
+        batch_size=1,
+        max_wait=0.0,
+        stop=False,
+        refuse_copies=True,
+        **PAIRS,
+        kernel={"sigma": 1.0, "features": 16},
     )
     embedded, told = {"one": [1.0, 0.0], "two": [0.0, 1.0]}, set()
     for pick in experiment.picks(max_samples=12):

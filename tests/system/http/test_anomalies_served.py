@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from optimist.commands import app
-from optimist_client import AsyncOptimist, Experiment, NotFoundError, Optimist, Pick, StopError
+from optimist_client import Experiment, NotFoundError, Optimist, Pick, StopError
 from optimist_client.models import Report
-from tests.support.processes import Service
+from tests.support.commands import invoked
+from tests.support.processes import Service, until
 
 NAMES = ["good", "b/ad"]
 
@@ -36,20 +33,12 @@ def run(experiment: Experiment, wrong: int = 3) -> tuple[Report, list[str]]:
     for batch in range(1, 6):
         for generator in NAMES:
             pick = experiment.ask(generators=[generator])
-            assert pick is not None
             told(pick, 255.0 if (generator, batch) == ("b/ad", wrong) else 1.0)
     experiment.resume(stop=True)
     for pick in experiment.picks():
         told(pick)
-    return decided(experiment), said
-
-
-def decided(experiment: Experiment) -> Report:
-    deadline = time.monotonic() + 120
-    while not (report := experiment.report()).decision.decided:
-        assert time.monotonic() < deadline, report
-        time.sleep(0.02)
-    return report
+    until(lambda: experiment.report().decision.decided)
+    return experiment.report(), said
 
 
 def test_a_decision_that_rests_on_one_is_provisional_until_it_is_accepted(client: Optimist, name: str):
@@ -121,20 +110,10 @@ def test_what_cannot_be_accepted(client: Optimist, name: str):
             experiment.accept(**unknown)
 
 
-async def test_the_asyncio_client_accepts(service: Service, client: Optimist, name: str):
-    made(client, name).ask(generators=["good"]).tell(np.ones((10, 8)))
-    async with AsyncOptimist(service.url) as optimist:
-        experiment = await optimist.experiment(name)
-        assert (await experiment.accept(generator="good", position=1)).accepted.until == 1
-
-
 def test_the_command_line_accepts(service: Service, client: Optimist, name: str):
     made(client, name).ask(generators=["good"]).tell(np.ones((10, 8)))
-    runner = CliRunner()
-    batch = ["accept", name, "--generator", "good", "--position", "1", "--url", service.url]
-    said = runner.invoke(app, [*batch, "--reason", "so"])
-    assert (said.exit_code, said.output) == (0, "accepted: batch 1 of good\n")
-    assert runner.invoke(app, batch).output == "accepted before: batch 1 of good\n"
-    said = runner.invoke(app, ["accept", name, "--generator", "good", "--yes", "--url", service.url])
-    assert said.output == "accepted: all batches of good up to 1\n"
-    assert runner.invoke(app, ["accept", name, "--generator", "nobody", "--yes", "--url", service.url]).exit_code == 1
+    accept = ("accept", name, "--url", service.url, "--generator")
+    assert invoked(*accept, "good", "--position=1", "--reason=so", code=0).output == "accepted: batch 1 of good\n"
+    assert invoked(*accept, "good", "--position=1").output == "accepted before: batch 1 of good\n"
+    assert invoked(*accept, "good", "--yes").output == "accepted: all batches of good up to 1\n"
+    invoked(*accept, "nobody", "--yes", code=1)

@@ -23,7 +23,6 @@ def made(client: Optimist, name: str, **more: object) -> Experiment:
         for generator in NAMES:
             is_wrong = (generator, position) in WRONG
             pick = experiment.ask(worker=WORKER if is_wrong else "gpu-01", generators=[generator])
-            assert pick is not None
             rows = np.random.default_rng(pick.seed).standard_normal((pick.size, 8))
             pick.tell((255.0 if is_wrong else 1.0) * (rows + 0.3 * (generator == "b/ad")))
     return experiment

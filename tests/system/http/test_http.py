@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -12,7 +11,7 @@ import pytest
 from optimist_client import ConflictError, Optimist, tensors
 from optimist_client.references import moments_of
 from tests.support.configs import on_wire
-from tests.support.processes import batch_path, scored, serving
+from tests.support.processes import batch_path, scored, serving, until
 
 BATCH = np.random.default_rng(0).standard_normal((5, 4))
 
@@ -69,7 +68,6 @@ def test_other_numbers_for_a_settled_pick_are_refused(http: httpx.Client, experi
         ({"features": np.full((5, 4), np.nan, np.float16)}, "finite"),
         ({"features": np.full((5, 4), 1e40)}, "1e+30"),
         ({"features": np.zeros((5, 3))}, "(n, 4)"),
-        ({"features": np.zeros(4)}, "(n, 4)"),
         ({"features": np.zeros((0, 4))}, "at least one row"),
         ({"features": np.zeros((70_000, 4), np.float16)}, "at most 65536 rows"),
         ({"feature": np.zeros((5, 4))}, "features"),
@@ -89,8 +87,6 @@ def test_a_bad_batch_is_refused_and_changes_nothing(http: httpx.Client, experime
 @pytest.mark.parametrize(
     ("body", "media_type", "status"),
     [
-        (b"", tensors.MEDIA_TYPE, 422),
-        (b"\xff" * 100, tensors.MEDIA_TYPE, 422),
         (tensors.encode({"features": BATCH})[:-1], tensors.MEDIA_TYPE, 422),
         (b"{", "application/json", 422),
         (b"[1, 2]", "application/json", 422),
@@ -127,18 +123,6 @@ def test_a_body_over_the_limit_is_refused_however_it_is_sent(tmp_path, reference
         assert counts(experiment) == (0, 0, 1)
 
 
-def test_bfloat16_is_taken(http: httpx.Client, experiment):
-    torch = pytest.importorskip("torch")
-    from safetensors.torch import save
-
-    features = torch.from_numpy(BATCH).to(torch.bfloat16)
-    path = batch_path(experiment.ask())
-    reply = http.post(path, content=save({"features": features}), headers={"content-type": tensors.MEDIA_TYPE})
-    assert reply.status_code == 200
-    again = post(http, path, features=features.float().numpy())
-    assert again.json()["duplicate"] is True
-
-
 def test_unknown_names_are_not_found(http: httpx.Client, experiment):
     base = f"/v1/experiments/{experiment.name}/picks"
     for number in (99, 0, -1):
@@ -157,12 +141,8 @@ def test_unknown_names_are_not_found(http: httpx.Client, experiment):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"generators": []}, "generators"),
-        ({"generators": ["a", "a"]}, "distinct"),
         ({"generators": ["a", "."]}, "'.' cannot be used in a URL"),
         ({"generators": ["..", "a"]}, "'..' cannot be used in a URL"),
-        ({"metric": "beauty"}, "fid"),
-        ({"policy": "best"}, "top-two"),
         ({"bound": "theorem", "policy": "top-two"}, "needs standard errors"),
         ({"bound": "theorem", "policy": "ucb", "bound_options": {"M": 1}}, "sigma2"),
         ({"bound_options": {"sigma2": 1}}, "takes none"),
@@ -170,7 +150,6 @@ def test_unknown_names_are_not_found(http: httpx.Client, experiment):
         ({"delta": 1}, "delta"),
         ({"batch_size": 0}, "batch_size"),
         ({"budget": 0}, "budget"),
-        ({"name": "no spaces"}, "name"),
         ({"reference": "missing"}, "missing"),
         ({"colour": "red"}, "colour"),
     ],
@@ -192,9 +171,8 @@ def test_a_generator_that_no_route_would_reach_is_not_added(http: httpx.Client, 
         assert "cannot be used in a URL" in problem.json()["detail"]
     for generator in ("...", ".a", "a/..b"):
         experiment.add_generator(generator)
-        assert {row.generator: row.state for row in experiment.set_state(generator, "paused").standings}[
-            generator
-        ] == "paused"
+        paused = experiment.set_state(generator, "paused").standings[-1]
+        assert (paused.generator, paused.state) == (generator, "paused")
 
 
 @pytest.mark.parametrize(
@@ -240,22 +218,9 @@ def test_the_same_config_again_is_the_same_experiment(client: Optimist, name: st
     again = client.create_experiment(name, ["a", "b"], reference=reference)
     assert again.info == first.info
     assert counts(again) == (5, 1, 0)
-    with pytest.raises(
-        ConflictError, match=r"another config, which differs in batch_size \(5, not 7\), seed \(0, not 2\)"
-    ):
+    differs = r"another config, which differs in batch_size \(5, not 7\), seed \(0, not 2\)"
+    with pytest.raises(ConflictError, match=differs):
         client.create_experiment(name, ["a", "b"], reference=reference, seed=2, batch_size=7)
-
-
-def test_deleting_leaves_nothing_and_the_name_free(client: Optimist, name: str, reference):
-    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
-    for _ in range(6):
-        experiment.ask().tell(BATCH)
-    client.delete_experiment(name)
-    assert name not in client.experiments()
-    fresh = client.create_experiment(name, ["a", "b"], reference=reference, seed=5)
-    assert counts(fresh) == (0, 0, 0)
-    fresh.ask().tell(BATCH)
-    assert counts(fresh) == (5, 1, 0)
 
 
 def test_the_report_has_an_etag_that_changes_with_it(http: httpx.Client, experiment):
@@ -295,12 +260,10 @@ def test_the_report_decides_once_and_for_all(http: httpx.Client, client: Optimis
     rng = np.random.default_rng(0)
     for pick in picks[:16]:
         pick.tell(rng.standard_normal((5, 4)) + (0.0 if pick.generator == "a" else 3.0))
-    deadline = time.monotonic() + 30
-    while not (report := experiment.report()).ended and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: experiment.report().ended)
+    report = experiment.report()
     assert (report.state, report.decision.best, report.decision.decided) == ("decided", "a", True)
     assert [(one.generator, one.verdict) for one in report.decision.verdicts] == [("b", "worse")]
-    assert report.decision.hardest is not None
     assert report.decision.hardest.separation > report.decision.hardest.needed
     for pick in picks[16:]:
         pick.tell(rng.standard_normal((5, 4)) + 100.0)
@@ -326,21 +289,10 @@ def test_ids_in_json_are_counted_before_they_are_packed(http: httpx.Client, expe
     assert counts(experiment) == (0, 0, 1)
 
 
-def test_the_longest_id_there_may_be_is_taken(http: httpx.Client, experiment):
-    path = batch_path(experiment.ask())
-    ids = ["é" * 512, "", "", "", ""]
-    assert http.post(path, json={"features": BATCH.tolist(), "ids": ids}).status_code == 200
-
-
-def test_a_name_that_has_no_utf8_is_refused_not_failed(http: httpx.Client, experiment):
+def test_a_name_that_has_no_utf8_is_refused_and_the_longest_id_taken(http: httpx.Client, experiment):
     path = batch_path(experiment.ask())
     reply = http.post(path, content=b'{"\\ud800": [[1, 2]]}', headers={"content-type": "application/json"})
     assert reply.status_code == 422
     assert reply.json()["action"] == "fix"
-
-
-def test_health(http: httpx.Client):
-    assert http.get("/healthz").status_code == 200
-    assert http.get("/readyz").status_code == 200
-    paths = http.get("/openapi.json").json()["paths"]
-    assert "/v1/experiments/{name}/picks/{number}/batch" in paths
+    longest = {"features": BATCH.tolist(), "ids": ["é" * 512, "", "", "", ""]}
+    assert http.post(path, json=longest).status_code == 200

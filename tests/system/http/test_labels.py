@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from optimist_client import AsyncOptimist, FixError, Optimist
+from optimist_client import FixError, Optimist
 from optimist_client.metrics import Mean
-from tests.support.processes import Service
 
 
-def test_experiments_are_found_by_tag_and_text(service: Service, client: Optimist, name: str, tmp_path: Path):
+def test_experiments_are_found_by_tag_and_text(client: Optimist, name: str, tmp_path: Path):
     mark = uuid.uuid4().hex  # other tests make experiments of this service, too
     made = client.create_experiment(
         name, ["sdxl", "b"], metric=Mean(), tags=[mark, "fig 3", mark], note="First\nüber line"
@@ -55,12 +54,3 @@ def test_wrong_labels_are_refused(client: Optimist, name: str):
         with pytest.raises(FixError, match="expected"):
             made.annotate(**labels)
     assert (made.report().tags, made.report().note) == (["kept"], "")
-
-
-async def test_the_asyncio_client_has_them(service: Service, name: str):
-    async with AsyncOptimist(service.url) as client:
-        made = await client.create_experiment(name, ["a"], metric=Mean(), tags=[name])
-        await made.annotate(note="later")
-        (found,) = await client.list_experiments(tag=name)
-        assert (found.name, found.tags, found.note) == (name, [name], "later")
-        assert (await found.open()).info.instance == made.info.instance

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from optimist.store import running_url
-from optimist_client import Experiment, FixError, Optimist
+from optimist_client import FixError, Optimist
 from tests.support.processes import Service, serving
 
 CONFIG = {"generators": ["a"], "metric": {"name": "is", "dimension": 3}}
@@ -37,17 +37,10 @@ def leased_for(service: Service, name: str) -> float:
     return report["progress"]["picks"][-1]["deadline"] - time.time()
 
 
-def opened(experiment: Experiment, worker: str) -> int:
-    pick = experiment.ask(worker=worker)
-    assert pick is not None
-    return pick.number
-
-
 def test_a_new_experiment_may_not_lease_its_picks_for_longer(services: tuple[Service, Service]):
     with Optimist(services[1].url) as client:
         with pytest.raises(FixError, match="lease: expected at most 600 seconds, got 601") as refused:
             client.create_experiment("too-long", **CONFIG, lease=MOST + 1)
-        assert refused.value.problem is not None
         assert refused.value.problem.status == 422
         with pytest.raises(FixError, match="lease: expected at most 600 seconds, got 900, the default"):
             client.create_experiment("too-long", **CONFIG)
@@ -60,15 +53,15 @@ def test_older_and_imported_ones_go_on_with_shorter_leases(services: tuple[Servi
     config = {**CONFIG, "lease": EARLIER, "keep_log": True}
     with Optimist(before.url) as older, Optimist(service.url) as client:
         experiment = older.create_experiment("older", **config)
-        opened(experiment, "early")
+        experiment.ask(worker="early")
         assert leased_for(before, "older") > EARLIER - 400
         same = client.create_experiment("older", **config)  # the config is still the one it was made with
-        opened(same, "late")
+        same.ask(worker="late")
         assert 0 < leased_for(service, "older") <= MOST
         archive = tmp_path / "older.optimist"
         same.export(archive)
         imported = client.import_experiment(archive, name="imported")
         assert lease_of(service, "older") == lease_of(service, "imported") == EARLIER
-        number = opened(imported, "late")
+        number = imported.ask(worker="late").number
         assert 0 < leased_for(service, "imported") <= MOST
-        assert opened(imported, "late") == number, "it is renewed"
+        assert imported.ask(worker="late").number == number, "it is renewed"

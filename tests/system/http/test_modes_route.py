@@ -31,16 +31,6 @@ def test_samples_that_no_pick_asked_for_are_called_by_their_place_in_the_log(
     assert shown == {f"@{seq}:{row}" for seq in (1, 2) for row in range(3)}
 
 
-def test_an_idempotency_key_is_its_generators(service: Service, client: Optimist, name: str):
-    experiment = client.create_experiment(name, ["a", "b"], **CONFIG)
-    for generator, rows in (("a", 3), ("b", 4)):
-        reply = append(service, experiment, generator, rows).json()
-        assert (reply["generator"], reply["samples"], reply["duplicate"]) == (generator, rows, False)
-    assert append(service, experiment, "b", 4).json()["duplicate"] is True
-    assert append(service, experiment, "b", 5).status_code == 409
-    assert experiment.report().samples == 7
-
-
 def test_before_the_kernel_is_fixed_it_is_said_what_that_takes(service: Service, client: Optimist, name: str):
     config = {**CONFIG, "kernel": {"sigma": "median", "features": 8}}
     experiment = client.create_experiment(name, ["a", "b"], **config)
@@ -56,7 +46,6 @@ def test_before_the_kernel_is_fixed_it_is_said_what_that_takes(service: Service,
 
 def test_who_waits_for_modes_of_an_experiment_that_is_made_again_is_told_so(not_scoring: Service, name: str):
     url = running_url(not_scoring.directory)
-    assert url is not None
     with (
         Optimist(not_scoring.url) as client,
         Redis.from_url(url) as redis,

@@ -34,9 +34,20 @@ def http(not_scoring: Service) -> Iterator[httpx.Client]:
         yield client
 
 
-def made(http: httpx.Client, name: str, **config: Any) -> str:
+TABLE = {
+    **{"title": "Mean", "lower_is_better": False, "scale": "linear", "best": "b", "best_score": 0.5, "score": 0.6},
+    **{"gain": 0.1, "standard_error": 0.02, "basis": "doubly robust", "price": 0.0, "prompts": 6},
+    **{"types": [], "shares": [], "positions": [], "samples": 6},
+}
+
+
+def made(http: httpx.Client, name: str, **config: Any) -> None:
     http.post("/experiments", json={"name": name, **CONFIG, **config}).raise_for_status()
-    return name
+
+
+def made_without_routes(http: httpx.Client, name: str) -> None:
+    config = {"name": name, "generators": ["a", "b"], "metric": {"name": "mean"}}
+    http.post("/experiments", json=config).raise_for_status()
 
 
 def rows(count: int, seed: int = 0) -> list[list[float]]:
@@ -96,7 +107,7 @@ def test_what_does_not_fit_an_ask_is_refused_in_words(http: httpx.Client, name: 
         assert reply.status_code == 422
         return reply.json()["detail"]
 
-    assert refusal() == ("contexts: expected the embedding of each prompt that a pick is wanted for, 4 numbers each")
+    assert refusal() == "contexts: expected the embedding of each prompt that a pick is wanted for, 4 numbers each"
     assert refusal(contexts=[[1.0, 2.0]]) == "contexts.0: expected 4 numbers, got 2"
     assert refusal(contexts=[]) == "body.contexts: expected at least 1, got []"
     # Only the first of what may be millions of errors.
@@ -107,11 +118,10 @@ def test_what_does_not_fit_an_ask_is_refused_in_words(http: httpx.Client, name: 
     assert "at most 1000" in refusal(contexts=rows(1001))
     assert "unknown field" in refusal(context=rows(1))
     [pick] = asked(http, name, rows(1))["picks"]
+    assert refusal(contexts=[[0] * 10_000])[:38] == "expected at most 7,064 values in JSON;"
     reply = tell(http, name, pick, next=1)
-    assert (reply.status_code, reply.json()["detail"]) == (
-        422,
-        "next: a pick of the goal 'route' is for a prompt: ask for it with its context",
-    )
+    expected = "next: a pick of the goal 'route' is for a prompt: ask for it with its context"
+    assert (reply.status_code, reply.json()["detail"]) == (422, expected)
     assert tell(http, name, pick).status_code == 200, "and nothing was told by the refused one"
     append = http.post(f"/experiments/{name}/generators/a/batches", headers={"idempotency-key": "k"})
     assert (append.status_code, append.json()["detail"][:36]) == (422, "with the goal 'route' every batch is")
@@ -161,18 +171,14 @@ def test_tensors_that_do_not_fit_an_ask_are_refused_in_words(http: httpx.Client,
     assert refusal(texts=texts)[:36] == "contexts: expected the embedding of "
     assert "at most 8192 bytes" in refusal(contexts=fits, texts=tensors.pack_texts(["", "x" * 9000]))
     assert [pick["generator"] for pick in of_tensors(http, name, contexts=fits).json()["picks"]] == ["b", "b"]
-    # 413 where there would be more than 1,000 contexts with their texts.
-    assert (
-        of_tensors(http, name, contexts=np.zeros((2**18, WIDTH)), texts=np.zeros((2**18, 8), "u1")).status_code == 413
-    )
+    many = {"contexts": np.zeros((2**18, WIDTH)), "texts": np.zeros((2**18, 8), "u1")}
+    assert of_tensors(http, name, **many).status_code == 413  # more than 1,000 contexts with their texts
 
 
 @pytest.mark.parametrize("length", ["content-length: 16777216", "transfer-encoding: chunked"])
 def test_an_ask_is_refused_before_its_body_is_read(http: httpx.Client, not_scoring: Service, name: str, length: str):
     """A body that is never sent to its end: with a length not at all, in chunks a little more than 64 KiB."""
-    http.post(
-        "/experiments", json={"name": name, "generators": ["a", "b"], "metric": {"name": "mean"}}
-    ).raise_for_status()
+    made_without_routes(http, name)
     made(http, f"{name}-router")
     refusals = {
         name: ("413", "at most 65536 bytes: only asks of the goal 'route' have contexts"),
@@ -193,32 +199,13 @@ def test_an_ask_is_refused_before_its_body_is_read(http: httpx.Client, not_scori
         assert detail in answer
 
 
-def test_an_ask_of_16_mib_is_answered_by_its_size(http: httpx.Client, name: str):
-    http.post(
-        "/experiments", json={"name": name, "generators": ["a", "b"], "metric": {"name": "mean"}}
-    ).raise_for_status()
-    made(http, f"{name}-router")
-    body = b'{"contexts":[[' + b"0.5," * (2**22 - 8) + b"0.5]]}"
-    for experiment, status in {name: 413, f"{name}-router": 413, f"{name}-unknown": 404}.items():
-        assert http.post(f"/experiments/{experiment}/picks", content=body).status_code == status
-    reply = http.post(f"/experiments/{name}-router/picks", content=b'{"contexts":[[' + b"0," * 10_000 + b"0]]}")
-    assert (reply.status_code, reply.json()["detail"][:38]) == (422, "expected at most 7,064 values in JSON;")
-
-
 def test_contexts_are_refused_where_nothing_is_routed(http: httpx.Client, name: str):
-    http.post(
-        "/experiments", json={"name": name, "generators": ["a", "b"], "metric": {"name": "mean"}}
-    ).raise_for_status()
+    made_without_routes(http, name)
     reply = http.post(f"/experiments/{name}/picks", json={"contexts": rows(1)})
-    assert (reply.status_code, reply.json()["detail"]) == (
-        422,
-        "contexts: only asks of the goal 'route' have them",
-    )
+    assert (reply.status_code, reply.json()["detail"]) == (422, "contexts: only asks of the goal 'route' have them")
     reply = of_tensors(http, name, contexts=np.zeros((1, WIDTH)))
-    assert (reply.status_code, reply.json()["detail"]) == (
-        415,
-        "expected JSON: only asks of the goal 'route' have contexts",
-    )
+    expected = "expected JSON: only asks of the goal 'route' have contexts"
+    assert (reply.status_code, reply.json()["detail"]) == (415, expected)
     assert http.get(f"/experiments/{name}/routes").status_code == 422
 
 
@@ -237,7 +224,7 @@ def test_tables_are_made_when_somebody_asks(http: httpx.Client, not_scoring: Ser
     assert (early.status_code, early.json()["type"].rpartition(":")[2]) == (409, "conflict")
     warm_up(http, name)
     assert http.get(f"/experiments/{name}/report").json().get("routes") is None
-    publish(not_scoring, name, table=TABLE, point='[0.1,0.06,0.14,0.6,"b",0.5]')
+    publish(not_scoring, name, table=json.dumps(TABLE), point='[0.1,0.06,0.14,0.6,"b",0.5]')
     table = http.get(f"/experiments/{name}/routes").json()
     assert (table["experiment"], table["positions"], table["stale"]) == (name, [3, 3], False)
     report = http.get(f"/experiments/{name}/report?after=0").json()
@@ -247,24 +234,3 @@ def test_tables_are_made_when_somebody_asks(http: httpx.Client, not_scoring: Ser
     for pick in asked(http, name, rows(4))["picks"]:
         tell(http, name, pick).raise_for_status()
     assert http.get(f"/experiments/{name}/report").json()["routes"]["stale"]
-
-
-TABLE = json.dumps(
-    {
-        "title": "Mean",
-        "lower_is_better": False,
-        "scale": "linear",
-        "best": "b",
-        "best_score": 0.5,
-        "score": 0.6,
-        "gain": 0.1,
-        "standard_error": 0.02,
-        "basis": "doubly robust",
-        "price": 0.0,
-        "prompts": 6,
-        "types": [],
-        "shares": [],
-        "positions": [],
-        "samples": 6,
-    }
-)

@@ -10,17 +10,11 @@ import httpx
 import numpy as np
 import pytest
 
-from optimist_client import ConflictError, Experiment, FixError, NotFoundError, Optimist, Pick, tensors
+from optimist_client import ConflictError, FixError, NotFoundError, Optimist, Pick, tensors
 from tests.support.processes import TENSORS, Service, losing_replies, scored, stop_syncing, until
 
-CONFIG: dict[str, Any] = {
-    "metric": "is",
-    "dimension": 3,
-    "policy": "uniform",
-    "seed": 7,
-    "stop": False,
-    "keep_log": True,
-}
+CONFIG: dict[str, Any] = {"metric": "is", "dimension": 3, "policy": "uniform", "seed": 7}
+CONFIG |= {"stop": False, "keep_log": True}
 
 
 def body_of(rng: np.random.Generator, pick: Pick) -> bytes:
@@ -56,7 +50,7 @@ def together(service: Service, told: list[tuple[Pick, str, bytes]]) -> list[Any]
     return [every[str(pick.number)] for pick, *_ in told]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_each_is_answered_as_if_it_were_told_alone(client: Optimist, service: Service, name: str, seed: int):
     experiments = [client.create_experiment(f"{name}-{way}", ["a", "b"], **CONFIG) for way in ("singly", "together")]
     picks = [experiment.ask_all(count=40) for experiment in experiments]
@@ -73,7 +67,8 @@ def test_each_is_answered_as_if_it_were_told_alone(client: Optimist, service: Se
         found += tell(service, told[:20]) + tell(service, told[20:])
         found += tell(service, told[10:30])  # again: nothing counts twice
     same = [[{key: value for key, value in one.items() if key != "nonce"} for one in found] for found in answers]
-    assert _without_names(same[0], experiments) == _without_names(same[1], experiments)
+    here, there = (f"{found}".replace(one.name, "it") for found, one in zip(same, experiments, strict=True))
+    assert here == there
     assert {one.get("status", 200) for one in same[0]} >= {200, 422}
     records = [list(experiment.records()) for experiment in experiments]
     assert records[0] == records[1] != []
@@ -81,10 +76,6 @@ def test_each_is_answered_as_if_it_were_told_alone(client: Optimist, service: Se
         scored(experiment)
     standings = [experiment.report().standings for experiment in experiments]
     assert standings[0] == standings[1]
-
-
-def _without_names(answers: list[Any], experiments: list[Experiment]) -> str:
-    return f"{answers}".replace(experiments[0].name, "it").replace(experiments[1].name, "it")
 
 
 def test_what_is_no_such_request_changes_nothing(client: Optimist, service: Service, name: str):
@@ -133,9 +124,11 @@ def test_of_several_the_others_are_told_and_the_error_is_raised(client: Optimist
         experiment.tell_all([(pick, right) for pick in late])
     assert late[1].settled
     client.delete_experiment(name)
-    client.create_experiment(name, ["a", "b"], **CONFIG)
+    again = client.create_experiment(name, ["a", "b"], **CONFIG)
     with pytest.raises(NotFoundError, match="made again"):
         experiment.tell_all([(late[0], right)])
+    again.ask().tell(right)
+    assert (again.report().samples, again.report().rounds, again.report().open_picks) == (5, 1, 0)
 
 
 def test_replies_that_are_lost_make_nothing_count_twice(service: Service, name: str):
@@ -157,7 +150,7 @@ def test_a_service_that_is_killed_in_between_counts_each_once(tmp_path: Path):
         stop_syncing(service)
         with Optimist(service.url, patience=120) as client:
             experiment = client.create_experiment("killed", ["a", "b"], **CONFIG)
-            picks = [pick for _ in range(8) for pick in experiment.ask_all(count=100)]
+            picks = [pick for _ in range(4) for pick in experiment.ask_all(count=100)]
             rng = np.random.default_rng(0)
             batches = [(pick, rng.dirichlet(np.ones(3), pick.size)) for pick in picks]
             replies: list[Any] = []
@@ -168,8 +161,8 @@ def test_a_service_that_is_killed_in_between_counts_each_once(tmp_path: Path):
             assert not all(pick.settled for pick in picks)
             service.start()
             telling.join(120)
-            assert len(replies) == 800
+            assert len(replies) == 400
             assert all(reply.duplicate for reply in experiment.tell_all(batches))
-            assert experiment.report().samples == 4_000
+            assert experiment.report().samples == 2_000
     finally:
         service.stop()
