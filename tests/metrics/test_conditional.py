@@ -205,10 +205,6 @@ def test_other_layouts_are_not_mixed():
     for other in (without_features, JointStatistic(*reversed(maps)), JointStatistic(*maps_of(3))):
         with pytest.raises(ValueError, match="another metric"):
             InformationVendi(*maps).plug_in(other)
-    with pytest.raises(ValueError, match="at least 1 sample"):
-        ConditionalVendi(*maps).plug_in(ConditionalVendi(*maps).statistic())
-    with pytest.raises(ValueError, match="at least 2 samples"):
-        ConditionalVendi(*maps).analyse(fed(JointStatistic(*maps), pairs_of(0, 1), 1))
     with pytest.raises(ValueError, match="halves=True"):
         InfluenceBound(ConditionalVendi(*maps, order=3.0)).estimate(statistic)
     with pytest.raises(ValueError, match="delta"):
@@ -221,7 +217,7 @@ def test_other_layouts_are_not_mixed():
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_estimate_and_its_errors_are_made_of_the_entropies(score, order):
-    metric, count = score(*maps_of(), order), 300
+    metric, count = score(*maps_of(), order), 150
     statistic = taken(metric, pairs_of(4, count), 50)
     found = metric.analyse(statistic)
     parts = metric.parts(statistic)

@@ -178,7 +178,7 @@ def found(monkeypatch: pytest.MonkeyPatch, device: torch.device) -> str:
     return f"{device}"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["fid", "is", "vendi median", "vendi nystrom", "conditional-vendi"])
 def test_users_name_the_device(kind: str, found: str):
     metric, settings = KINDS[kind]
     arrays = arrays_of(metric, 50)

@@ -40,7 +40,7 @@ def drawn(seed: int, counts: Sequence[int], centres: Floats = CENTRES) -> list[T
 def objective(
     metric: VendiScore, rows: Sequence[Tensor], half: Half | None = None, common: Sequence[Common | None] = ()
 ):
-    return metric.objective([fed(metric, each) for each in rows], half, common)
+    return metric.objective([fed(metric, each, 50) for each in rows], half, common)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def test_the_score_of_a_mixture_is_that_of_samples_drawn_by_its_weights(order: f
     metric, rows = score(order), drawn(4, (400, 300, 350))
     blend = objective(metric, rows).analyse(WEIGHTS)
     pooled = torch.cat(drawn(5, (10_000, 4_000, 6_000)))
-    expected = metric.analyse(fed(metric, pooled[torch.randperm(len(pooled), generator=torch.manual_seed(0))]))
+    expected = metric.analyse(fed(metric, pooled[torch.randperm(len(pooled), generator=torch.manual_seed(0))], 500))
     variance = sum(float(part.var()) / len(each) for part, each in zip(blend.rows, rows, strict=True))
     error = math.hypot(math.sqrt(variance + float(blend.extra @ blend.extra)), expected.stopping_error)
     assert abs(blend.loss + expected.estimate) < 3.0 * error

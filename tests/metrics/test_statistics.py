@@ -121,6 +121,18 @@ def test_one_sample_has_a_value_and_a_word_and_two_have_an_error(kind: str, boun
     assert ((made.estimate(statistic).standard_error or 0.0) > 1e-3) == has_error
 
 
+@pytest.mark.parametrize("kind", SCORES)
+def test_scores_need_one_sample_and_analyses_two(kind: str):
+    metric = SCORES[kind]()
+    statistic = metric.statistic()
+    with pytest.raises(ValueError, match="at least 1 sample"):
+        metric.plug_in(statistic)
+    tell(statistic, arrays_of(kind, 0, 1))
+    assert math.isfinite(metric.plug_in(statistic))
+    with pytest.raises(ValueError, match="at least 2 samples|the variance of 1 samples is not defined"):
+        metric.analyse(statistic)
+
+
 def pairs_of(features: int, **layout: Any) -> Callable[[], JointStatistic]:
     maps = GaussianFourier.draw(3, features, 1.5, 1), GaussianFourier.draw(2, features, 1.5, 2)
     return partial(JointStatistic, *maps, **layout)
