@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,12 @@ from optimist import Evaluation, score
 from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import StreamingEstimator, first_rows
 from optimist.metrics.bound import Bound
-from optimist.metrics.devices import find_device
 from optimist.metrics.fid.reference import Reference
 from optimist.numerics.estimate import Estimate
 from optimist.numerics.pairing import Pairing, history_array
 from optimist.records import codec
 from optimist_client import FixError
 from optimist_client.metrics import find
-from tests.support.stand_in import stand_in
 
 GAUSSIAN = {"name": "gaussian", "sigma": 3.0, "features": 12}
 D = 6
@@ -41,18 +38,6 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "information-vendi": ("information-vendi", {"kernel": GAUSSIAN, "prompt_kernel": GAUSSIAN, "order": 2.0}),
 }
 CASES = [(kind, bound) for kind, (metric, _) in KINDS.items() for bound in find(metric).bounds]
-
-
-@pytest.fixture(params=["cuda", "stand-in"])
-def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
-    """A device to compare with the CPU."""
-    if request.param == "stand-in":
-        with stand_in() as place:
-            yield place
-        return
-    if not torch.cuda.is_available():
-        pytest.skip(f"no CUDA GPU here (torch {torch.__version__}); the stand-in only finds tensors out of place")
-    yield find_device(request.param)
 
 
 def arrays_of(metric: str, rows: int, seed: int = 0) -> dict[str, NDArray[np.float64]]:

@@ -11,7 +11,6 @@ from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.numerics.mixture import Mixture
 from optimist_client.metrics import FID, MMD, RKE, Gaussian, Metric, Vendi
 from tests.support.real_rows import score_of
-from tests.support.stand_in import stand_in
 from tests.support.streams import fed, rows_of
 
 KERNEL = Gaussian(2.0, features=10)
@@ -36,16 +35,8 @@ def mixture_on(device: torch.device | str, declared: Metric, count: int) -> Mixt
 
 @pytest.mark.parametrize("count", [12, pytest.param(60, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", METRICS)
-@pytest.mark.parametrize("place", ["cuda", "stand-in"])
-def test_a_mixture_is_that_on_the_cpu(place: str, name: str, count: int):
-    expected = mixture_on("cpu", METRICS[name], count)
-    if place == "stand-in":
-        with stand_in() as device:
-            found = mixture_on(device, METRICS[name], count)
-    elif torch.cuda.is_available():
-        found = mixture_on("cuda", METRICS[name], count)
-    else:
-        pytest.skip(f"no CUDA GPU here (torch {torch.__version__})")
+def test_a_mixture_is_that_on_the_cpu(device: torch.device, name: str, count: int):
+    found, expected = (mixture_on(place, METRICS[name], count) for place in (device, "cpu"))
     np.testing.assert_allclose(found.weights, expected.weights, atol=1e-5)
     for field in ("value", "error", "gain", "gain_error", "slacks", "slack_errors", "deviations"):
         np.testing.assert_allclose(getattr(found, field), getattr(expected, field), rtol=1e-4, atol=1e-5)
