@@ -18,8 +18,9 @@ import pytest
 from optimist.api.middleware.access import Rates
 from optimist.api.problems import ApiError
 from optimist_client import Optimist, tensors
+from tests.support.begun import begun, held
 from tests.support.keys import client_of, guarded, new_key
-from tests.support.processes import Service, serving
+from tests.support.processes import TENSORS, Service, append_batch, serving, until
 
 LIMITS = {
     "OPTIMIST_HEAD_TIMEOUT": "1",
@@ -31,6 +32,13 @@ LIMITS = {
     "OPTIMIST_MAX_OPEN_PICKS": "5",
 }
 CONFIG = {"generators": ["a"], "metric": {"name": "is", "dimension": 3}}
+HEALTH = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+
+
+def head(path: str, length: int, kind: str = "application/json") -> bytes:
+    """The head of a request with a body of so many bytes."""
+    lines = f"POST {path} HTTP/1.1", "host: 127.0.0.1", f"content-type: {kind}", f"content-length: {length}", "", ""
+    return "\r\n".join(lines).encode()
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +81,7 @@ def drip(connection: socket.socket, piece: bytes) -> None:
 
 
 def test_a_head_that_never_ends_is_cut_off(connection: socket.socket):
-    connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n")
+    connection.sendall(HEALTH)
     drip(connection, b"x: y\r\n")
     assert read_to_end(connection) == b""
 
@@ -83,32 +91,28 @@ def test_a_connection_that_asks_for_nothing_is_closed(connection: socket.socket)
 
 
 def test_so_is_one_that_asked_once_and_then_sends_line_ends(connection: socket.socket):
-    connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+    connection.sendall(HEALTH + b"\r\n")
     drip(connection, b"\r\n")
     assert read_to_end(connection).count(b"HTTP/1.1 200") == 1
 
 
 def test_a_head_has_a_size(connection: socket.socket):
-    head = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n" + (b"x: " + b"y" * 1000 + b"\r\n") * 4000 + b"\r\n"
     with contextlib.suppress(ConnectionError):
-        connection.sendall(head)
+        connection.sendall(HEALTH + (b"x: " + b"y" * 1000 + b"\r\n") * 4000 + b"\r\n")
     assert read_to_end(connection) == b""
 
 
-def test_so_has_one_that_comes_whole(limited: Service, connection: socket.socket):
+def test_so_has_one_that_comes_whole(connection: socket.socket):
     """In one piece, so that it never is a head that has not ended; a smaller one is answered."""
-
-    def head(size: int) -> bytes:
-        return b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n" + (b"x: " + b"y" * 995 + b"\r\n") * size + b"\r\n"
-
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
-    connection.sendall(head(60))
+    line = b"x: " + b"y" * 995 + b"\r\n"
+    connection.sendall(HEALTH + 60 * line + b"\r\n")
     answer = b""
     while not answer.endswith(b"}"):
         answer += connection.recv(65536)
     assert answer.startswith(b"HTTP/1.1 200")
     with contextlib.suppress(ConnectionError):
-        connection.sendall(head(70))
+        connection.sendall(HEALTH + 70 * line + b"\r\n")
     assert read_to_end(connection) == b""
 
 
@@ -116,8 +120,7 @@ def test_a_body_that_stops_is_answered_and_its_pick_stays_open(limited: Service,
     with Optimist(limited.url) as client:
         pick = client.experiment("x").ask(worker="slow")
         path = f"/v1/experiments/x/picks/{pick.number}/batch?nonce={pick.info.nonce}"
-        head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n"
-        connection.sendall(f"{head}content-type: {tensors.MEDIA_TYPE}\r\ncontent-length: 100000\r\n\r\n".encode())
+        connection.sendall(head(path, 100_000, tensors.MEDIA_TYPE))
         drip(connection, b"z")
         assert connection.recv(65536).startswith(b"HTTP/1.1 408")
         assert pick.tell(np.eye(3)).samples >= 3
@@ -125,16 +128,14 @@ def test_a_body_that_stops_is_answered_and_its_pick_stays_open(limited: Service,
 
 def test_what_came_quickly_is_no_reserve_for_a_long_pause(connection: socket.socket):
     """At one second for each 64 KiB, this one could have rested for a minute."""
-    head = b"POST /v1/references?name=big HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/x-safetensors\r\n"
     connection.settimeout(20)
-    connection.sendall(head + b"content-length: 1000000\r\n\r\n" + b"\0" * 950_000)
+    connection.sendall(head("/v1/references?name=big", 1_000_000, tensors.MEDIA_TYPE) + b"\0" * 950_000)
     received = connection.recv(65536)
     assert received.startswith(b"HTTP/1.1 408"), received
 
 
 def test_a_slow_body_keeps_nobody_waiting(limited: Service, connection: socket.socket):
-    connection.sendall(b"POST /v1/experiments HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n")
-    connection.sendall(b"content-length: 1000\r\n\r\n{")
+    connection.sendall(head("/v1/experiments", 1000) + b"{")
     assert httpx.get(f"{limited.url}/v1/experiments/x/report").status_code == 200
 
 
@@ -163,33 +164,21 @@ def test_json_has_a_size_of_its_own(limited: Service):
 
 
 def test_an_announced_size_is_refused_before_it_comes(connection: socket.socket):
-    connection.sendall(b"POST /v1/experiments HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n")
-    connection.sendall(b"content-length: 1000000000000\r\n\r\n{")
+    connection.sendall(head("/v1/experiments", 10**12) + b"{")
     assert connection.recv(65536).startswith(b"HTTP/1.1 413")
 
 
 def test_bodies_share_a_memory(limited: Service, connection: socket.socket):
     """One that lies there keeps others out that would not fit beside it, for no longer than it may take."""
-    head = b"POST /v1/references?name=big HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/x-safetensors\r\n"
-    connection.sendall(head + b"content-length: 990000\r\n\r\n" + b"\0" * 980_000)
-    body = tensors.encode({"features": np.zeros((400, 30))})
-    request = {"content": body, "headers": {"content-type": tensors.MEDIA_TYPE}}
-
-    def held() -> float:
-        lines = httpx.get(f"{limited.url}/metrics").text.splitlines()
-        return float(next(line for line in lines if line.startswith("optimist_body_bytes ")).split()[1])
-
-    deadline = time.monotonic() + 120
-    while held() < 970_000 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    connection.sendall(head("/v1/references?name=big", 990_000, tensors.MEDIA_TYPE) + b"\0" * 980_000)
+    request = {"content": tensors.encode({"features": np.zeros((400, 30))}), "headers": TENSORS}
+    until(lambda: held(limited) >= 970_000)
     refused = httpx.post(f"{limited.url}/v1/references?name=small", **request)
     assert refused.status_code == 503
     assert refused.headers["retry-after"] == "1"
     assert connection.recv(65536).startswith(b"HTTP/1.1 408")
     assert httpx.post(f"{limited.url}/v1/references?name=small", **request).status_code == 200
-    while held() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert held() == 0
+    until(lambda: held(limited) == 0)
 
 
 def test_experiments_and_generators_have_a_number(limited: Service):
@@ -244,11 +233,7 @@ def test_what_a_body_announces_is_reserved_of_its_keys_memory_alone(tmp_path: Pa
 
         def begin(key: str) -> socket.socket:
             """A connection on which a body is announced, and nothing of it has come."""
-            connection = open_ones.enter_context(socket.create_connection(("127.0.0.1", service.port), timeout=30))
-            head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n"
-            head += f"content-type: {tensors.MEDIA_TYPE}\r\nidempotency-key: k\r\ncontent-length: {len(body)}\r\n\r\n"
-            connection.sendall(head.encode())
-            return connection
+            return open_ones.enter_context(begun(service, path, len(body), access=key))
 
         def end(connection: socket.socket) -> bytes:
             connection.sendall(body)
@@ -259,6 +244,11 @@ def test_what_a_body_announces_is_reserved_of_its_keys_memory_alone(tmp_path: Pa
         refused = read_to_end(begin(admin))
         assert refused[9:12] == b"503"
         assert b"other requests with this key use its share" in refused
+        small = {
+            "content": tensors.encode({"probabilities": np.eye(3)}),
+            "headers": {**TENSORS, "idempotency-key": "s"},
+        }
+        assert client.post(path, **small).status_code == 200
         assert end(begin(new_key(tmp_path, "admin"))) == b"200"
         assert end(first) == b"200"
         assert end(begin(admin)) == b"200"
@@ -286,14 +276,8 @@ def test_a_client_that_does_not_read_is_cut_off(tmp_path: Path):
     with serving(tmp_path, "--no-scoring", environment={"OPTIMIST_ANSWER_TIMEOUT": "1"}) as service:
         with Optimist(service.url) as client:
             client.create_experiment("big", ["a"], metric="is", dimension=1000, keep_log=True)
-        body = tensors.encode({"probabilities": np.eye(1000)})
-        for number in range(5):
-            httpx.post(
-                f"{service.url}/v1/experiments/big/generators/a/batches",
-                content=body,
-                headers={"content-type": tensors.MEDIA_TYPE, "idempotency-key": f"{number}"},
-                timeout=60,
-            ).raise_for_status()
+        for _ in range(5):
+            append_batch(service.url, "big", "a", {"probabilities": np.eye(1000)}).raise_for_status()
         with socket.socket() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connection.settimeout(60)
@@ -301,10 +285,7 @@ def test_a_client_that_does_not_read_is_cut_off(tmp_path: Path):
             connection.sendall(b"GET /v1/experiments/big/export HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
             # It is answered, as far as the service is concerned, when the connection is gone.
             answered = 'optimist_request_seconds_count{route="/v1/experiments/{name}/export"} 1.0'
-            deadline = time.monotonic() + 120
-            while answered not in httpx.get(f"{service.url}/metrics", timeout=30).text:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            until(lambda: answered in httpx.get(f"{service.url}/metrics", timeout=30).text)
             received = read_to_end(connection)
         assert b"content-length: 40" in received
         assert len(received) < 30_000_000

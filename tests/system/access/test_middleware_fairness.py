@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections import Counter
@@ -20,9 +19,10 @@ from optimist.api.problems import ApiError
 from optimist.api.references import checked
 from optimist.numerics.real_data import BLOCK, NEGATIVE
 from optimist_client import tensors
+from tests.support.begun import begun, held
 from tests.support.configs import on_wire
 from tests.support.keys import bearer, client_of, guarded, new_key, optimist_keys
-from tests.support.processes import TENSORS, Service, scraped, until
+from tests.support.processes import TENSORS, Service, until
 
 LIMITS = {
     "OPTIMIST_MAX_MEMORY": "8000000",
@@ -47,15 +47,6 @@ def locked(directory: Path) -> Iterator[tuple[Service, str]]:
         yield service, key
 
 
-def begun(service: Service, key: str, path: str, length: int, part: bytes) -> socket.socket:
-    """A connection on which a body of `length` bytes has begun with `part`."""
-    connection = socket.create_connection(("127.0.0.1", service.port), timeout=60)
-    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nidempotency-key: k\r\n"
-    head += f"authorization: Bearer {key}\r\n" if key else ""
-    connection.sendall(f"{head}content-type: {tensors.MEDIA_TYPE}\r\ncontent-length: {length}\r\n\r\n".encode() + part)
-    return connection
-
-
 def batch(rows: int) -> bytes:
     return tensors.encode({"probabilities": np.full((rows, 10), 0.1)})
 
@@ -69,29 +60,6 @@ def told(http: httpx.Client, rows: int) -> int:
 
 
 @pytest.mark.long
-def test_bodies_of_one_key_that_stopped_keep_no_other_key_out(locked: tuple[Service, str], directory: Path):
-    """They hold its part of the memory: its own large bodies wait, its small ones and those of others do not."""
-    service, key = locked
-    slow = new_key(directory, "admin")
-    stopped = [begun(service, slow, "/v1/references?name=slow", 2_000_000, bytes(1_999_992)) for _ in range(4)]
-    try:
-        until(lambda: held(service, key) > 1_900_000)
-        with client_of(service, slow) as same, client_of(service, key) as other:
-            assert [told(other, 20_000), told(other, 10)] == [200, 200]
-            refused = told(same, 20_000)
-            assert [refused, told(same, 10)] == [503, 200]
-    finally:
-        for connection in stopped:
-            connection.close()
-    until(lambda: not held(service, key))
-
-
-def held(service: Service, key: str) -> float:
-    text = httpx.get(f"{service.url}/metrics", headers=bearer(key)).text
-    return float(next(line for line in text.splitlines() if line.startswith("optimist_body_bytes ")).split()[1])
-
-
-@pytest.mark.long
 def test_a_key_that_is_revoked_while_a_body_comes_is_good_for_nothing(locked: tuple[Service, str], directory: Path):
     """Whatever the route reads it with; one that is still good may take as long."""
     service, key = locked
@@ -100,8 +68,8 @@ def test_a_key_that_is_revoked_while_a_body_comes_is_good_for_nothing(locked: tu
     paths.append("/v1/experiments/x/picks/1/batch?nonce=aa")
     body = batch(5)
     with ExitStack() as stack:
-        slow = [stack.enter_context(begun(service, revoked, path, len(body), body[:-8])) for path in paths]
-        slow.append(stack.enter_context(begun(service, key, paths[0], len(body), body[:-8])))
+        slow = [stack.enter_context(begun(service, path, len(body), body[:-8], access=revoked)) for path in paths]
+        slow.append(stack.enter_context(begun(service, paths[0], len(body), body[:-8], access=key)))
         assert optimist_keys("revoke", revoked.split("_")[1], "--data-dir", str(directory)).exit_code == 0
         until(lambda: httpx.get(f"{service.url}/v1/session", headers=bearer(revoked)).status_code == 401)
         for connection in slow:
@@ -159,29 +127,24 @@ def test_references_of_clients_that_left_are_not_computed(not_scoring: Service):
         long = tensors.encode({"features": np.zeros((30_000, 1000), np.float16)})
         short = tensors.encode({"mean": np.zeros(300), "covariance": np.eye(300)})
         with (
-            begun(service, "", "/v1/references?name=long", len(long), long) as first,
+            begun(service, "/v1/references?name=long", len(long), long) as first,
             ExitStack() as rest,
         ):
             alone = 16 * 30_000 * 1000  # its features as float64, twice, and the rest
-            until(lambda: taken(service) > alone)
-            alone = taken(service)
+            until(lambda: held(service) > alone)
+            alone = held(service)
             for n in range(4):
-                rest.enter_context(begun(service, "", f"/v1/references?name=short-{n}", len(short), short))
-            until(lambda: taken(service) > alone + 4 * len(short))
+                rest.enter_context(begun(service, f"/v1/references?name=short-{n}", len(short), short))
+            until(lambda: held(service) > alone + 4 * len(short))
             assert told(http, 20_000) == 200
             rest.close()
-            until(lambda: taken(service) <= alone)
+            until(lambda: held(service) <= alone)
             assert first.recv(65536).startswith(b"HTTP/1.1 200")
         listed = http.get("/v1/references").json()["references"]
         (stored,) = (one for one in listed if one["name"].startswith(("long", "short-")))
         assert (stored["name"], stored["samples"]) == ("long", 30_000)
         assert "Traceback" not in service.log()
         http.delete("/v1/experiments/x").raise_for_status()
-
-
-def taken(service: Service) -> float:
-    """Bytes of memory for bodies."""
-    return scraped(service.url)("optimist_body_bytes")
 
 
 @pytest.mark.parametrize("negative", [0.0, 0.9e-5, 1.1e-5])
@@ -235,7 +198,7 @@ def test_clients_that_leave_and_experiments_that_go_leave_no_traceback(not_scori
         for turn in range(30):
             http.post("/v1/experiments", json=config).raise_for_status()
             for path in (*(f"/v1/experiments/x/{path}" for path in paths), "/v1/references?name=r", "/v1/import"):
-                begun(not_scoring, "", path, 1000, b"cut").close()
+                begun(not_scoring, path, 1000, b"cut").close()
             if turn % 2:
                 time.sleep(0.02)
             http.delete("/v1/experiments/x").raise_for_status()

@@ -44,7 +44,6 @@ def test_one_worker_and_one_key_leave_picks_for_others(tmp_path: Path):
 def test_a_batch_has_no_more_rows_than_were_asked_for(service: Service, client: Optimist, name: str, reference):
     experiment = client.create_experiment(name, ["a", "b"], reference=reference, budget=100)
     pick = experiment.ask()
-    assert pick is not None
     with pytest.raises(FixError, match=f"at most 5 rows for pick {pick.number}, got 60000"):
         pick.tell(np.zeros((60_000, 4)))
     assert (experiment.report().samples, experiment.report().open_picks) == (0, 1)
@@ -54,25 +53,16 @@ def test_a_batch_has_no_more_rows_than_were_asked_for(service: Service, client: 
 def test_extra_rows_are_taken_where_the_experiment_says_so(client: Optimist, name: str, reference):
     experiment = client.create_experiment(name, ["a", "b"], reference=reference, allow_extra=True)
     pick = experiment.ask()
-    assert pick is not None
     assert pick.tell(np.concatenate([BATCH, BATCH + 1.0])).samples == 10
 
 
 @pytest.mark.parametrize("rows", [4, 6])
 def test_a_pick_with_prompts_takes_a_row_for_each(client: Optimist, name: str, rows: int):
     kernel = {"sigma": 2.0, "features": 8}
-    experiment = client.create_experiment(
-        name,
-        ["a", "b"],
-        metric="conditional-vendi",
-        dimension=4,
-        prompt_dimension=4,
-        kernel=kernel,
-        prompt_kernel={**kernel, "seed": 1},
-        prompts=[f"prompt {number}" for number in range(20)],
-    )
+    pairs = {"dimension": 4, "prompt_dimension": 4, "kernel": kernel, "prompt_kernel": {**kernel, "seed": 1}}
+    prompts = [f"prompt {number}" for number in range(20)]
+    experiment = client.create_experiment(name, ["a", "b"], metric="conditional-vendi", prompts=prompts, **pairs)
     pick = experiment.ask()
-    assert pick is not None
     made = np.ones((rows, 4))
     with pytest.raises(FixError, match=f"expected 5 rows for pick {pick.number}, got {rows}"):
         pick.tell(made, prompts=made)

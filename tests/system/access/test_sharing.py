@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.keys import bearer, guarded, new_key, optimist_keys
-from tests.support.processes import Service
+from tests.support.keys import bearer, client_of, guarded, new_key, optimist_keys
+from tests.support.processes import Service, until
 
 NAMES = ("shared", "private")
 CONFIG = {"generators": ["a"], "metric": {"name": "is", "dimension": 3}, "previews": 4}
@@ -26,14 +25,10 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def service(directory: Path) -> Iterator[Service]:
     with guarded(directory, "--no-scoring") as (running, key):
-        with admin(running, key) as client:
+        with client_of(running, key) as client:
             for name in NAMES:
                 client.post("/v1/experiments", json={"name": name, **CONFIG}).raise_for_status()
         yield running
-
-
-def admin(service: Service, key: str) -> httpx.Client:
-    return httpx.Client(base_url=service.url, headers=bearer(key), timeout=30)
 
 
 def status(service: Service, key: str, path: str) -> int:
@@ -42,10 +37,7 @@ def status(service: Service, key: str, path: str) -> int:
 
 def gone(service: Service, key: str) -> None:
     """Wait until a key is refused: API processes read keys every five seconds."""
-    deadline = time.monotonic() + 15
-    while status(service, key, "/shared/report") != 401:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: status(service, key, "/shared/report") == 401, 15.0)
 
 
 def made(client: httpx.Client, **wanted: Any) -> dict[str, Any]:
@@ -55,7 +47,7 @@ def made(client: httpx.Client, **wanted: Any) -> dict[str, Any]:
 
 
 def test_a_share_shows_one_experiment_and_no_samples_unless_asked(service: Service, directory: Path):
-    with admin(service, new_key(directory, "admin")) as client:
+    with client_of(service, new_key(directory, "admin")) as client:
         share, with_samples = made(client), made(client, previews=True, note="for Ada")
     assert status(service, share["key"], "/shared/report") == 200
     assert status(service, share["key"], "/shared/previews") == 403
@@ -69,38 +61,28 @@ def test_a_share_shows_one_experiment_and_no_samples_unless_asked(service: Servi
         assert [one["name"] for one in listed["experiments"]] == ["shared"]
         session = httpx.get(f"{service.url}/v1/session", headers=bearer(key)).json()
         assert (session["role"], session["previews"]) == ("viewer", key == with_samples["key"])
-        assert (
-            httpx.post(f"{service.url}/v1/experiments/shared/shares", headers=bearer(key), json={}).status_code == 403
-        )
+        refused = httpx.post(f"{service.url}/v1/experiments/shared/shares", headers=bearer(key), json={})
+        assert refused.status_code == 403
 
 
-def test_shares_are_listed_without_their_keys_and_revoked(service: Service, directory: Path):
-    with admin(service, new_key(directory, "admin")) as client:
-        share = made(client, seconds=3600, note="for Bob")
-        listed = client.get("/v1/experiments/shared/shares").json()["shares"]
-        assert listed[0] == {**share, "key": None}
+def test_shares_are_listed_without_their_keys_and_end(service: Service, directory: Path):
+    """When they are revoked, with the key that made them, and when they expire."""
+    maker = new_key(directory, "admin")
+    with client_of(service, maker) as client:
+        orphan = made(client)
+    assert status(service, orphan["key"], "/shared/report") == 200
+    assert optimist_keys("revoke", maker, "--data-dir", str(directory)).exit_code == 0
+    with client_of(service, new_key(directory, "admin")) as client:
+        brief, share = made(client, seconds=1), made(client, seconds=3600, note="for Bob")
+        path = "/v1/experiments/shared/shares"
+        assert client.get(path).json()["shares"][0] == {**share, "key": None}
         assert share["expires"] - share["created"] == pytest.approx(3600)
-        assert client.delete("/v1/experiments/private/shares/" + share["id"]).status_code == 404
-        assert client.delete("/v1/experiments/shared/shares/" + share["id"]).status_code == 204
-        assert client.delete("/v1/experiments/shared/shares/" + share["id"]).status_code == 404
-    gone(service, share["key"])
-
-
-def test_a_share_ends_with_the_key_that_made_it(service: Service, directory: Path):
-    key = new_key(directory, "admin")
-    with admin(service, key) as client:
-        share = made(client)
-    assert status(service, share["key"], "/shared/report") == 200
-    assert optimist_keys("revoke", key, "--data-dir", str(directory)).exit_code == 0
-    gone(service, share["key"])
-
-
-def test_a_share_expires(service: Service, directory: Path):
-    with admin(service, new_key(directory, "admin")) as client:
-        share = made(client, seconds=1)
-        gone(service, share["key"])
-        assert share["id"] not in {one["id"] for one in client.get("/v1/experiments/shared/shares").json()["shares"]}
-        assert client.post("/v1/experiments/shared/shares", json={"seconds": 0}).status_code == 422
+        assert client.delete(f"/v1/experiments/private/shares/{share['id']}").status_code == 404
+        assert [client.delete(f"{path}/{share['id']}").status_code for _ in range(2)] == [204, 404]
+        for ended in (orphan, brief, share):
+            gone(service, ended["key"])
+        assert brief["id"] not in {one["id"] for one in client.get(path).json()["shares"]}
+        assert client.post(path, json={"seconds": 0}).status_code == 422
 
 
 def test_keys_expire_when_they_are_told_to(service: Service, directory: Path):

@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 
 from optimist_client import Optimist, tensors
+from tests.support.begun import begun, held
 from tests.support.keys import bearer, guarded, new_key
-from tests.support.processes import Service, scraped, serving, until
+from tests.support.processes import Service, serving, until
 
 CONFIG = {"generators": ["a"], "metric": {"name": "is", "dimension": 3}}
 CONNECTIONS = 16
 """New connections of which the kernel gives each process at least one, but for once in 30,000 times."""
 BODY = tensors.encode({"probabilities": np.full((25_000, 3), 1 / 3, np.float32)})
 LARGE = 2_500_000
+PATH = "/v1/experiments/x/generators/a/batches"
 
 
 def all_up(service: Service) -> None:
@@ -33,29 +35,13 @@ def ready(service: Service) -> set[int]:
     return {httpx.get(f"{service.url}/readyz", timeout=60).status_code for _ in range(CONNECTIONS)}
 
 
-def upload(service: Service, key: str, length: int, access: str = "") -> socket.socket:
-    """A connection on which a batch of so many bytes is announced; `access`: the access key."""
-    connection = socket.create_connection(("127.0.0.1", service.port), timeout=60)
-    head = "POST /v1/experiments/x/generators/a/batches HTTP/1.1\r\nhost: 127.0.0.1\r\n"
-    head += f"authorization: Bearer {access}\r\n" if access else ""
-    head += f"content-type: {tensors.MEDIA_TYPE}\r\nidempotency-key: {key}\r\ncontent-length: {length}\r\n\r\n"
-    connection.sendall(head.encode())
-    return connection
-
-
-def held(service: Service) -> float:
-    return scraped(service.url)("optimist_body_bytes")
-
-
 @pytest.mark.long
 @pytest.mark.faults
 def test_none_is_ready_without_the_scorer(tmp_path: Path):
     with serving(tmp_path, "--workers=2") as service:
-        assert service.process is not None
         all_up(service)
         assert ready(service) == {200}
         scorer = service.scorer_pid()
-        assert scorer is not None
         os.kill(scorer, signal.SIGKILL)
         until(lambda: 503 in ready(service))
         service.process.send_signal(signal.SIGSTOP)  # so that no other scorer is heard of
@@ -71,29 +57,25 @@ def test_none_is_ready_without_the_scorer(tmp_path: Path):
 @pytest.mark.faults
 def test_they_share_the_memory_for_bodies_and_answer_what_they_have_begun(tmp_path: Path):
     with serving(tmp_path, "--workers=2", "--no-scoring", environment={"OPTIMIST_MAX_MEMORY": "3000000"}) as service:
-        assert service.process is not None
         all_up(service)
         with Optimist(service.url) as client:
             client.create_experiment("x", **CONFIG)
 
         # What one holds leaves none for the others, until it is killed.
-        with upload(service, "lost", LARGE) as lost:
-            lost.sendall(bytes(LARGE - 8))
+        with begun(service, PATH, LARGE, bytes(LARGE - 8), key="lost"):
             until(lambda: held(service) == LARGE - 8)
             for number in range(CONNECTIONS):
-                with upload(service, f"refused-{number}", LARGE) as refused:
+                with begun(service, PATH, LARGE, key=f"refused-{number}") as refused:
                     assert refused.recv(65536).startswith(b"HTTP/1.1 503")
             for pid in service.api_pids():
                 os.kill(pid, signal.SIGKILL)
             until(lambda: held(service) == 0)
 
-        begun = [upload(service, f"begun-{number}", len(BODY)) for number in range(3)]
-        for connection in begun:
-            connection.sendall(BODY[:-8])
+        several = [begun(service, PATH, len(BODY), BODY[:-8], key=f"begun-{number}") for number in range(3)]
         until(lambda: held(service) == 3 * (len(BODY) - 8))
         service.process.send_signal(signal.SIGTERM)
         until(lambda: not service.accepts())
-        for connection in begun:
+        for connection in several:
             connection.sendall(BODY[-8:])
             assert connection.recv(65536).startswith(b"HTTP/1.1 200")
             connection.close()
@@ -132,19 +114,19 @@ def test_each_grants_its_part_of_the_memory_of_a_key(tmp_path: Path):
         all_up(service)
         httpx.post(f"{service.url}/v1/experiments", json={"name": "x", **CONFIG}, headers=bearer(admin), timeout=60)
         # One in each process: 600 kB are two thirds of the key's memory, but more than half of it in one process.
-        line, begun = f"optimist_body_bytes {2.0 * (len(BODY) - 8)}", list[socket.socket]()
+        several: list[socket.socket] = []
 
         def both() -> bool:
             """Begin another body; whether each process holds one. A busy process may take no connection for a while."""
-            begun.append(upload(service, f"{len(begun)}", len(BODY), admin))
+            several.append(begun(service, PATH, len(BODY), access=admin, key=f"{len(several)}"))
             with contextlib.suppress(ConnectionError):
-                begun[-1].sendall(BODY[:-8])
-            return line in httpx.get(f"{service.url}/metrics", headers=bearer(admin)).text.splitlines()
+                several[-1].sendall(BODY[:-8])
+            return held(service, admin) == 2 * (len(BODY) - 8)
 
         until(both)
         ready(service)  # by now all others are refused
         answers = []
-        for connection in begun:
+        for connection in several:
             with connection, contextlib.suppress(ConnectionError):
                 connection.sendall(BODY[-8:])
                 answers.append(connection.recv(65536)[9:12])
