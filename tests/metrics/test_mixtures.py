@@ -68,7 +68,7 @@ def test_gradient_and_hessian_are_finite_differences(name: str, published: bool,
 
     for way in ways:
         (low, slope_below), (high, slope_above) = there(-step, way), there(step, way)
-        assert model.gradient(WEIGHTS) @ way == pytest.approx((high - low) / (2.0 * step), rel=1e-4, abs=1e-6)
+        assert model.gradient(WEIGHTS) @ way == pytest.approx((high - low) / (2.0 * step), rel=1e-5, abs=1e-6)
         for other in ways:
             second = (slope_above - slope_below) @ other / (2.0 * step)
             assert 2.0 * (way @ model.matrix @ other) == pytest.approx(second, rel=1e-3, abs=1e-5)

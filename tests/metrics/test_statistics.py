@@ -129,7 +129,7 @@ def test_scores_need_one_sample_and_analyses_two(kind: str):
         metric.plug_in(statistic)
     tell(statistic, arrays_of(kind, 0, 1))
     assert math.isfinite(metric.plug_in(statistic))
-    with pytest.raises(ValueError, match=r"at least 2 samples|the variance of 1 samples is not defined"):
+    with pytest.raises(ValueError, match="at least 2 samples"):
         metric.analyse(statistic)
 
 

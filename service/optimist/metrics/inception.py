@@ -124,7 +124,7 @@ class ClassStatistic(Statistic):
 
     def _variances(self) -> Tensor:
         if self.samples < 2:
-            raise FixError(f"the variance of {self.samples} samples is not defined")
+            raise FixError("the variance needs at least 2 samples")
         return self._squares / (self.samples - 1)
 
     def _absorb(self, count: int, mean: Tensor, squares: Tensor) -> None:

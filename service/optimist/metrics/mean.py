@@ -165,7 +165,7 @@ class MeanStatistic(Statistic):
     def variance(self) -> float:
         """The variance with 1/(n − 1). Raises FixError on fewer than 2 samples."""
         if self.samples < 2:
-            raise FixError(f"the variance of {self.samples} samples is not defined")
+            raise FixError("the variance needs at least 2 samples")
         return self.squares / (self.samples - 1)
 
     @property
