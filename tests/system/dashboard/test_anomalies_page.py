@@ -9,10 +9,9 @@ import pytest
 from playwright.sync_api import expect
 
 from optimist_client import Optimist
-from tests.support.pages import WAIT, OpenPage
+from tests.support.pages import OpenPage
 from tests.support.processes import Service, append_batch
 
-expect.set_options(timeout=WAIT)
 NAME = "anomalous"
 
 
@@ -87,13 +86,6 @@ def test_anomalous_batches_are_listed_with_what_is_odd(open_page: OpenPage, clie
     expect(accepted).to_contain_text("so it is")
     expect(rows).to_have_count(1)
     assert [one.reason for one in experiment.report().retractions] == ["<b>overflow</b>"]
-
-
-def test_without_anomalies_there_is_no_list(open_page: OpenPage, client: Optimist):
-    client.create_experiment("plain", ["a", "b"], reference=(np.zeros(4), np.eye(4)))
-    page = open_page("/#/e/plain")
-    expect(page.locator(".answer")).to_contain_text("Waiting for the first samples.")
-    expect(page.get_by_role("heading", name="Anomalous batches")).to_be_hidden()
 
 
 def test_a_provisional_decision_is_called_so_until_its_batches_are_accepted(open_page: OpenPage, client: Optimist):

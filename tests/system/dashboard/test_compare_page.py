@@ -8,9 +8,7 @@ from playwright.sync_api import expect
 
 from optimist_client import Optimist
 from optimist_client.metrics import Mean
-from tests.support.pages import WAIT, OpenPage, serious_violations_of_both_schemes
-
-expect.set_options(timeout=WAIT)
+from tests.support.pages import OpenPage, serious_violations_of_both_schemes
 
 
 def test_any_number_are_selected_and_compared(open_page: OpenPage, client: Optimist, axe: str):

@@ -17,15 +17,9 @@ from optimist_client import Experiment, Optimist
 from tests.support.pages import WAIT, OpenPage, serious_violations_of_both_schemes
 from tests.support.processes import Service, scored
 
-expect.set_options(timeout=WAIT)
-
 REFERENCE = (np.zeros(4), np.eye(4))
 SHIFTS = {"good": 0.0, "bad": 0.5, "worse": 1.0}
 EVIL = ["<img src=x onerror=window.pwned=1>", "</td><script>window.pwned=1</script>", '"><a href="javascript:1">x</a>']
-PIXEL = (
-    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"
-    "AAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
 REFUSED = "Failed to load resource"
 PLOTS = ("plot-regret", "plot-ratio", "plot-shares", "plot-estimates")
 
@@ -74,6 +68,17 @@ def test_without_tells_it_waits(open_page: OpenPage, experiment: Experiment):
     expect(page.get_by_text("No pick is open")).to_be_visible()
 
 
+def test_what_an_experiment_does_not_have_has_no_section(open_page: OpenPage, client: Optimist):
+    client.create_experiment("plain", ["a", "b"], metric="is", dimension=4)
+    page = open_page("/#/e/plain")
+    expect(page.locator(".answer")).to_contain_text("Waiting for the first samples.")
+    expect(page.get_by_role("heading", name="Standings")).to_be_visible()
+    expect(page.get_by_role("heading", name="Samples")).to_have_count(0)
+    expect(page.get_by_role("heading", name="Anomalous batches")).to_be_hidden()
+    for section in ("Mixture", "Routing"):
+        expect(page.get_by_role("region", name=section, exact=True)).to_have_count(0)
+
+
 def test_a_lone_generator_has_nothing_to_be_compared_with(open_page: OpenPage, client: Optimist):
     experiment = create(client, "lone", ["good"], budget=50)
     work(experiment, None)
@@ -82,6 +87,8 @@ def test_a_lone_generator_has_nothing_to_be_compared_with(open_page: OpenPage, c
     expect(page.locator(".badge.out-of-budget")).to_be_visible()
     expect(page.locator("progress")).to_have_attribute("value", "50")
     assert points(page, "plot-estimates")[-1] >= 5
+    expect(page.get_by_role("heading", name="Metrics", exact=True)).to_be_hidden()
+    expect(page.locator("#estimates-of")).to_have_count(0)
 
 
 @pytest.mark.long
@@ -146,6 +153,9 @@ def test_an_experiment_is_seen_running_to_its_decision(open_page: OpenPage, clie
     expect(page.get_by_role("button", name="Pause")).to_have_count(0)  # there is nothing left to pause
     expect(answer).to_contain_text(f"with {report.decision.confidence_text} confidence")
     assert report.decision.confidence_text in str(report)
+    page.get_by_role("button", name="Reopen").click()
+    expect(page.locator(".title .badge")).to_have_text("running")
+    assert experiment.report().state == "running"
 
 
 def test_near_ties_have_a_leader_and_a_reason(open_page: OpenPage, client: Optimist):
@@ -176,34 +186,6 @@ def test_names_are_text_and_nothing_else(open_page: OpenPage, client: Optimist):
     assert page.locator("main img, main script, main td a, #plot-estimates a").count() == 0
     page.goto("/")
     expect(page.locator(".line", has_text="evil")).to_contain_text("<")
-    assert page.evaluate("() => window.pwned") is None
-
-
-def test_modes_show_pictures_and_texts_but_run_nothing(open_page: OpenPage, client: Optimist, service: Service):
-    kernel = {"sigma": 1.0, "features": 16}
-    experiment = client.create_experiment("modes", ["a"], metric="rke", dimension=2, kernel=kernel, stop=False)
-    pick = experiment.ask()
-    assert pick is not None
-    ids = [
-        PIXEL,
-        f"{service.url}/dashboard/0/icon.svg",
-        f"{service.url}/nothing.png",
-        "javascript:window.pwned=1",
-        EVIL[0],
-    ]
-    pick.tell(np.random.default_rng(0).standard_normal((5, 2)), ids=ids)
-    page = open_page("/#/e/modes", expected=REFUSED)
-    page.get_by_role("button", name="Show modes").click()
-    mode = page.locator(".modes > li").first
-    expect(mode.locator("li")).to_have_count(5)
-    mode.get_by_role("button", name="Load images of").click()
-    expect(mode.locator(".text", has_text="nothing.png")).to_be_visible()  # what is no image is shown as text
-    assert set(mode.locator(".text").all_text_contents()) == set(ids[2:])
-    loaded = (
-        "() => [...document.querySelectorAll('.modes > li:first-child img')].every(image => image.naturalWidth > 0)"
-    )
-    until(page, loaded)
-    assert mode.locator("img").count() == 2
     assert page.evaluate("() => window.pwned") is None
 
 
@@ -261,15 +243,6 @@ def test_costs_are_shown_and_their_budget_extended(open_page: OpenPage, client: 
     page.get_by_label("Cost of a sample").fill("0.25")
     page.get_by_role("button", name="Add", exact=True).click()
     expect(page.locator(".standings tbody tr", has_text="newcomer").locator(".cost")).to_have_text("0 at 0.25")
-
-
-def test_a_decided_experiment_can_be_reopened(open_page: OpenPage, client: Optimist):
-    experiment = create(client, "reopened", ["good", "worse"])
-    work(experiment, None)
-    page = open_page("/#/e/reopened")
-    page.get_by_role("button", name="Reopen").click()
-    expect(page.locator(".title .badge")).to_have_text("running")
-    assert experiment.report().state == "running"
 
 
 def test_damage_is_seen_in_the_list_and_on_the_page(

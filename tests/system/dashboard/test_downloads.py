@@ -13,9 +13,8 @@ from playwright.sync_api import Page, expect
 
 from optimist_client import Optimist
 from optimist_client.metrics import Mean
-from tests.support.pages import WAIT, OpenPage
+from tests.support.pages import OpenPage
 
-expect.set_options(timeout=WAIT)
 NAMES = ["=2+3", 'b "quoted", <i>odd</i>']
 
 

@@ -17,7 +17,6 @@ from optimist_client.models import MixtureCurve
 from tests.support.pages import WAIT, OpenPage, serious_violations_of_both_schemes
 from tests.support.processes import Service
 
-expect.set_options(timeout=WAIT)
 MODEL = RKE(kernel=Gaussian(1.5, features=16), dimension=4)
 KINDS = {"left": (-2.0, 0.0), "middle": (0.0,), "right": (0.0, 3.0), "copy": (0.0,)}
 """Where each generator's samples are: no one has all places, and `copy` adds nothing to the others."""
@@ -149,10 +148,3 @@ def test_where_one_generator_has_all_kinds_no_mixture_is_better(open_page: OpenP
     card(page).get_by_role("button", name="Best mixture").click()
     expect(card(page)).to_contain_text(mixture.gain_text)
     assert mixture.best == "right"
-
-
-def test_metrics_without_mixtures_have_no_section(open_page: OpenPage, client: Optimist):
-    create(client, "blend-less", metric="is", dimension=4)
-    page = open_page("/#/e/blend-less")
-    expect(page.get_by_role("heading", name="Standings")).to_be_visible()
-    expect(card(page)).to_have_count(0)

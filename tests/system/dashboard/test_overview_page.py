@@ -11,10 +11,8 @@ from playwright.sync_api import Page, expect
 
 from optimist_client import NotFoundError, Optimist
 from optimist_client.metrics import Mean, WinRate
-from tests.support.pages import WAIT, OpenPage, serious_violations_of_both_schemes
+from tests.support.pages import OpenPage, serious_violations_of_both_schemes
 from tests.support.processes import Service, scored
-
-expect.set_options(timeout=WAIT)
 
 
 @pytest.fixture(scope="module")

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
 import pytest
 
-from optimist_client import Experiment, Optimist, Pick
+from optimist_client import Experiment, Optimist
 from optimist_client.models import ExperimentPage, Report
 from tests.support.processes import Service
 
 SHIFTS = {"good": 0.0, "bad": 1.0, "worse": 2.0}
 
 
-def tell(pick: Pick) -> None:
-    rng = np.random.default_rng(pick.seed)
-    pick.tell(rng.standard_normal((pick.size, 4)) + SHIFTS[pick.generator])
-
-
 def work(experiment: Experiment, samples: int) -> None:
     for pick in experiment.picks(samples):
-        tell(pick)
+        rng = np.random.default_rng(pick.seed)
+        pick.tell(rng.standard_normal((pick.size, 4)) + SHIFTS[pick.generator])
 
 
 def poll(http: httpx.Client, name: str, after: int, told: int) -> Report:
@@ -138,18 +134,10 @@ def test_a_million_rounds_are_a_small_report(http: httpx.Client, million: str):
 
 def test_many_who_poll_at_once_get_the_same(http: httpx.Client, service: Service, experiment: Experiment):
     work(experiment, 30)
-    found: list[str] = []
-
-    def ask() -> None:
-        found.append(httpx.get(f"{service.url}/v1/experiments/{experiment.name}/report?after=0", timeout=30).text)
-
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 8
-    assert all(Report.model_validate_json(text).samples == 30 for text in found)
+    url = f"{service.url}/v1/experiments/{experiment.name}/report?after=0"
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: httpx.get(url, timeout=30).text, range(8)))
+    assert [Report.model_validate_json(text).samples for text in found] == [30] * 8
 
 
 def test_the_page_may_run_no_scripts_but_its_own(http: httpx.Client):

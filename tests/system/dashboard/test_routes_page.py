@@ -18,7 +18,6 @@ from optimist_client.models.progress import RouteCurve
 from tests.support.pages import WAIT, OpenPage, serious_violations_of_both_schemes
 from tests.support.processes import Service
 
-expect.set_options(timeout=WAIT)
 SUCCESS = {"large": (0.95, 0.3), "small": (0.2, 0.9)}
 """How often each generator is right on prompts of either kind."""
 KINDS = ("Write <b>Python</b> number", "Translate the following text, which is a very long one, into Danish: number")
@@ -155,10 +154,3 @@ def test_tables_come_as_prompts_do(open_page: OpenPage, client: Optimist):
     expect(card(page).locator(".gain")).to_be_visible(visible=routes.standard_error is not None)
     expect(card(page).locator("details")).to_have_count(0)
     expect(card(page).locator("tbody th").first).to_have_text("Type 1")
-
-
-def test_experiments_that_do_not_route_have_no_section(open_page: OpenPage, client: Optimist):
-    client.create_experiment("route-less", list(SUCCESS), metric=WinRate())
-    page = open_page("/#/e/route-less")
-    expect(page.get_by_role("heading", name="Standings")).to_be_visible()
-    expect(card(page)).to_have_count(0)

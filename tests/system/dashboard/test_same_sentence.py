@@ -13,10 +13,9 @@ from playwright.sync_api import expect
 from optimist_client import Experiment, Optimist
 from optimist_client.models import Report
 from tests.support.commands import invoked
-from tests.support.pages import WAIT, OpenPage
+from tests.support.pages import OpenPage
 from tests.support.processes import Service, scored
 
-expect.set_options(timeout=WAIT)
 METRICS: dict[str, dict[str, Any]] = {
     "fid": {"reference": (np.zeros(3), np.eye(3))},
     "mean": {},

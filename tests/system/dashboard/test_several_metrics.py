@@ -16,7 +16,6 @@ from optimist_client import Optimist
 from tests.support.pages import WAIT, OpenPage, serious_violations_of_both_schemes
 from tests.support.written import generators, write_watched_experiment
 
-expect.set_options(timeout=WAIT)
 NAME = "several"
 
 
@@ -107,10 +106,3 @@ def test_costs_are_shown_as_spent_and_at_the_decision(open_page: OpenPage, clien
     facts = page.locator(".facts")
     expect(facts).to_contain_text("Cost9,000")
     expect(facts).to_contain_text("Cost at the decision7,500")
-
-
-def test_with_one_metric_there_is_no_table_of_metrics(open_page: OpenPage, million: str):
-    page = open_page(f"/#/e/{million}")
-    expect(page.locator(".answer")).to_contain_text("5,000,000 samples")
-    expect(page.get_by_role("heading", name="Metrics", exact=True)).to_be_hidden()
-    expect(page.locator("#estimates-of")).to_have_count(0)

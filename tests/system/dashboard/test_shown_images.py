@@ -14,12 +14,11 @@ from playwright.sync_api import Locator, Page, expect
 
 from optimist.store import EmbeddedRedis
 from optimist_client import Optimist
-from tests.support.pages import WAIT, OpenPage, serious_violations_of_both_schemes
+from tests.support.pages import OpenPage, serious_violations_of_both_schemes
 from tests.support.processes import Service, answered_by, serving
 
-expect.set_options(timeout=WAIT)
-
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+TEXTS = ["javascript:window.pwned=1", "<img src=x onerror=window.pwned=1>"]
 
 
 @dataclass
@@ -44,11 +43,11 @@ def server() -> Iterator[Images]:
         def do_GET(self) -> None:
             images.asked.append(self.path)
             images.referrers += self.headers.get_all("referer", [])
-            self.send_response(200)
+            self.send_response(404 if "nothing" in self.path else 200)
             self.send_header("content-type", "image/png")
             self.send_header("cache-control", "max-age=600")
             self.end_headers()
-            self.wfile.write(base64.b64decode(PIXEL))
+            self.wfile.write(b"" if "nothing" in self.path else base64.b64decode(PIXEL))
 
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
@@ -72,20 +71,20 @@ def pictured(server: Images, service: Service) -> str:
         f"{server.url}/first.png",
         f"{server.url}/second.png?size=large",
         f"{server.elsewhere}/third.png",
+        f"{server.elsewhere}/nothing.png",
         server.url.replace("//", "//images.example.org@"),
+        *TEXTS,
     ]
     with Optimist(service.url) as client:
-        experiment = client.create_experiment("pictured", ["a"], metric="rke", dimension=2, kernel=kernel, stop=False)
-        pick = experiment.ask()
-        assert pick is not None
-        pick.tell(np.random.default_rng(0).standard_normal((5, 2)), ids=ids)
+        experiment = client.create_experiment("pictured", ["a"], metric="rke", dimension=2, kernel=kernel, batch_size=8)
+        experiment.ask().tell(np.random.default_rng(0).standard_normal((8, 2)), ids=ids)
     return "pictured"
 
 
 def first_mode(page: Page) -> Locator:
     page.get_by_role("button", name="Show modes").click()
     mode = page.locator(".modes > li").first
-    expect(mode.locator(".samples > li")).to_have_count(5)
+    expect(mode.locator(".samples > li")).to_have_count(8)
     return mode
 
 
@@ -97,9 +96,11 @@ def until_loaded(mode: Locator, count: int) -> None:
 
 
 def test_images_are_fetched_when_somebody_says_so(open_page: OpenPage, images: Images, pictured: str):
-    mode = first_mode(open_page(f"/#/e/{pictured}"))
-    expect(mode.locator(".unloaded")).to_have_count(3)
-    expect(mode.locator(".text")).to_contain_text("images.example.org@")  # a name and password are never sent
+    page = open_page(f"/#/e/{pictured}", expected="Failed to load resource")
+    mode = first_mode(page)
+    expect(mode.locator(".unloaded")).to_have_count(4)
+    texts = mode.locator(".text")
+    expect(texts.filter(has_text="images.example.org@")).to_have_count(1)  # a name and password are never sent
     until_loaded(mode, 1)  # the one that the id holds
     assert images.asked == []
     mode.get_by_role("button", name="first.png").click()
@@ -107,9 +108,13 @@ def test_images_are_fetched_when_somebody_says_so(open_page: OpenPage, images: I
     assert images.asked == ["/first.png"]
     mode.get_by_role("button", name="Load images of Mode 1").click()
     until_loaded(mode, 4)
-    assert sorted(images.asked) == ["/first.png", "/second.png?size=large", "/third.png"]
+    assert sorted(images.asked) == ["/first.png", "/nothing.png", "/second.png?size=large", "/third.png"]
     assert images.referrers == []
     expect(mode.get_by_role("button")).to_have_count(0)
+    expect(texts.filter(has_text="nothing.png")).to_be_visible()  # what is no image is shown as text
+    expect(texts).to_have_count(4)
+    assert {*TEXTS} <= {*texts.all_text_contents()}
+    assert page.evaluate("() => window.pwned") is None
 
 
 def test_those_of_trusted_hosts_come_by_themselves(
@@ -120,9 +125,10 @@ def test_those_of_trusted_hosts_come_by_themselves(
         mode = first_mode(open_page(f"{service.url}/#/e/{pictured}"))
         until_loaded(mode, 3)
         assert sorted(images.asked) == ["/first.png", "/second.png?size=large"]
-        expect(mode.locator(".unloaded")).to_have_text(
-            f"Load image{images.elsewhere.removeprefix('http://')}/third.png"
-        )
+        expect(mode.locator(".unloaded")).to_have_count(2)
+        for name in ("nothing.png", "third.png"):
+            loads = f"Load image{images.elsewhere.removeprefix('http://')}/{name}"
+            expect(mode.locator(".unloaded").get_by_text(loads)).to_have_count(1)
 
 
 def test_axe_finds_no_serious_violation_in_modes(open_page: OpenPage, pictured: str, axe: str):

@@ -9,9 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from optimist_client import Optimist
 from tests.support.keys import guarded
-from tests.support.pages import WAIT, serious_violations_of_both_schemes
-
-expect.set_options(timeout=WAIT)
+from tests.support.pages import serious_violations_of_both_schemes
 
 
 @pytest.mark.long

@@ -7,7 +7,6 @@ from playwright.sync_api import Page, expect
 
 from tests.support.pages import WAIT, OpenPage, serious_violations
 
-expect.set_options(timeout=WAIT)
 BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"
 LIGHT, DARK = "rgb(245, 246, 244)", "rgb(18, 22, 21)"
 
