@@ -256,6 +256,8 @@ def test_statistics_of_other_balls_are_refused(kind: type[Metric]):
     (name, (digest,)), (_, (others,)) = *metric.identity(), *other.identity()
     assert name == "reference"
     assert not torch.equal(digest, others)
+    with pytest.raises(ValueError, match="at least 1 sample"):
+        metric.plug_in(metric.statistic())
 
 
 def test_coverage_takes_at_and_the_others_do_not():
