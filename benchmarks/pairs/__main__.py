@@ -1,6 +1,6 @@
 """What are common seeds and prompts worth, and are the errors of differences right?
 
-    python benchmarks/pairs [tables] [--problems NAME ...] [--streams 40] [--claims 200] [--texts FILE]
+    python benchmarks/pairs [tables] [--problems NAME ...] [--streams 40] [--claims 200] [--samples 1000] [--texts FILE]
 
 The tables are those below; all by default. Generators
 draw rows from pools, with replacement: those of the same numbers in a *common* stream, of numbers of their own in
@@ -28,9 +28,9 @@ draw rows from pools, with replacement: those of the same numbers in a *common* 
   geometric mean) of the samples to stop.
 - warnings: how many estimates say with 50, 100 and 300 samples that few rows decide, and in how many streams any does.
 
-The last three tables, singles and errors are of streams that are scored at `streams.LOOKS` alone, where the rule looks.
-The problems `… sizes (3)`, patches, measurements and copulas have rows of very
-unequal size, and a metric each of fid, kid, mmd, cmmd, rke, vendi, is and mean.
+The last three tables, singles and errors are of streams that are scored at `streams.LOOKS` alone, where the rule looks,
+up to `--samples` of each. The problems `… sizes (3)`, patches, measurements and copulas have rows of very unequal size,
+and a metric each of fid, kid, mmd, cmmd, rke, vendi, is and mean.
 
 `--texts` is a file of the answers of two language models (`human_eval_x_java2cpp` (2, tasks, answers, d), the tasks
 `human_eval_x_java2cpp_prompt` (tasks, d), `models`); without it these problems are left out.
@@ -43,6 +43,7 @@ import multiprocessing
 import os
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import lockstep
@@ -82,6 +83,7 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", help="beginnings of their names")
     parser.add_argument("--streams", type=int, default=40, help="number of streams of each problem")
     parser.add_argument("--claims", type=int, default=200, help="number of streams for the table of claims")
+    parser.add_argument("--samples", type=int, default=LOOKS[-1], help="samples of each generator in lockstep, at most")
     parser.add_argument("--texts", default="", help="file of the answers of language models")
     parser.add_argument("--keep", type=Path, help="folder where estimates are kept for later runs of the same code")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of processes")
@@ -96,13 +98,16 @@ def main() -> None:
         for tables in (set(chosen) & LOCKSTEP, set(chosen) - LOCKSTEP):
             if not tables:
                 continue
+            in_lockstep = tables <= LOCKSTEP
+            looks = tuple(look for look in LOOKS if look <= options.samples) if in_lockstep else ()
+            seen = replace(problem, horizon=min(problem.horizon, options.samples)) if in_lockstep else problem
             needed = max(options.claims if table == "claims" else options.streams for table in tables)
-            streams = streams_of(name, options.texts, needed, options.keep, options.jobs, tables <= LOCKSTEP)
-            if not tables <= LOCKSTEP:
+            streams = streams_of(name, options.texts, needed, options.keep, options.jobs, looks)
+            if not in_lockstep:
                 check(problem, streams[0])
             for table in (each for each in chosen if each in tables):
                 used = streams if table == "claims" else streams[: options.streams]
-                cells = TABLES[table][1](problem, used, truths)
+                cells = TABLES[table][1](seen, used, truths)
                 shown[table].add_row(name, *cells)
                 Console(stderr=True, width=200).print(table, name, *cells, sep=" | ")
     for table in shown.values():
@@ -110,14 +115,13 @@ def main() -> None:
 
 
 def streams_of(
-    problem: str, file: str, count: int, keep: Path | None, jobs: int, in_lockstep: bool
+    problem: str, file: str, count: int, keep: Path | None, jobs: int, looks: tuple[int, ...]
 ) -> list[Mapping[str, Table]]:
-    """The tables of all streams of a problem."""
+    """The tables of all streams of a problem, of generators that are scored at these looks; none: whenever due."""
     # One thread in each process: threads that share a core cost much more than they save.
     with ProcessPoolExecutor(
         jobs, multiprocessing.get_context("spawn"), initializer=limit_threads, initargs=(1,)
     ) as pool:
-        looks = LOOKS if in_lockstep else ()
         tasks = [pool.submit(Stream(problem, file, number, keep, looks)) for number in range(count)]
         return [task.result() for task in track(tasks, problem, console=Console(stderr=True))]
 
