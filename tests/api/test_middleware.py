@@ -7,6 +7,7 @@ import contextlib
 import gc
 import json
 import weakref
+from collections.abc import Generator
 
 import httpx
 import numpy as np
@@ -54,6 +55,16 @@ async def answers(path: str) -> tuple[httpx.Response, httpx.Response]:
     return found[0], found[1]
 
 
+@contextlib.contextmanager
+def without_collector() -> Generator[None]:
+    """Only what nothing refers to any more is freed."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("path", ERRORS)
 def test_errors_have_one_answer(path: str):
     here, there = asyncio.run(answers(path))
@@ -76,12 +87,9 @@ def test_a_request_is_freed_when_it_is_answered():
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
             await http.post("/here", content=b"{}")
 
-    gc.disable()
-    try:
+    with without_collector():
         asyncio.run(ask())
         assert [body() for body in bodies] == [None]
-    finally:
-        gc.enable()
 
 
 def test_a_refused_body_is_freed_with_its_error():
@@ -96,12 +104,9 @@ def test_a_refused_body_is_freed_with_its_error():
         with contextlib.suppress(ValueError):
             await run_in_thread(LARGE + 1, refuse, rows)
 
-    gc.disable()
-    try:
+    with without_collector():
         asyncio.run(read())
         assert [rows() for rows in arrays] == [None]
-    finally:
-        gc.enable()
 
 
 @pytest.mark.parametrize("query", ["", "a=1", "a=1&a=2&b=", "b", "&&a=1&", "a=1=2", "a=%20&b=1+2", "a=é", "=x"])

@@ -1,4 +1,7 @@
-"""The state of what grows with a log, declared once: a snapshot of it, how that is restored, and its size follow."""
+"""The state of what grows with a log, declared once: a snapshot of it, how that is restored, and its size follow.
+
+Rows that are kept, and what every array of rows must be, are here as well.
+"""
 
 from __future__ import annotations
 

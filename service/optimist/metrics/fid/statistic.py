@@ -1,4 +1,5 @@
-"""The Gaussian statistic of a feature stream: samples, mean, scatter, and the few rows that estimators need."""
+"""The Gaussian statistic of a feature stream: samples, mean, scatter, and the few rows that estimators need, with the
+Gram matrix of these."""
 
 from __future__ import annotations
 
