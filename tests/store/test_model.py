@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import copy
 import itertools
-import subprocess
 import tempfile
-import time
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,6 +41,7 @@ from optimist.store import ROUTES_UNIT, Store, connect
 from optimist.store.keys import unit
 from optimist.store.redis_program import find_program
 from tests.support.exchanges import MODEL, ROUTE_TABLE, new_pick, open_picks, settle
+from tests.support.servers import Server
 
 LIMIT = 3
 SIZE = 3
@@ -59,25 +57,6 @@ sizes = st.integers(1, SIZE) | st.integers(1, 64)
 digests = st.sampled_from(["one", "other", "many"])
 ROWS = {"one": 4, "other": 2, "many": 40, RETRACTION: 0}
 MEASURES = {"one": Measures("ab" * 8), "other": Measures("ab" * 7 + "cd"), "many": Measures("ab" * 7 + "ef")}
-
-
-class Server:
-    """A redis-server that is killed and started again on its directory."""
-
-    def __init__(self, directory: str) -> None:
-        self.socket = f"{directory}/s"
-        self._command = [find_program().path, "--port", "0", "--unixsocket", self.socket, "--dir", directory]
-        # What was written without a sync outlives the process, though not the machine, and is much faster.
-        self._command += ["--appendonly", "yes", "--appendfsync", "no", "--save", ""]
-        self.start()
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        Path(self.socket).unlink(missing_ok=True)
 
 
 def runs_of(numbers: Iterable[int]) -> tuple[int, ...]:
@@ -193,11 +172,12 @@ class Model(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.directory = tempfile.TemporaryDirectory(prefix="om-")
-        self.server = Server(self.directory.name)
+        # What was written without a sync outlives the process, though not the machine, and is much faster.
+        options = "--appendonly", "yes", "--appendfsync", "no", "--save", ""
+        self.server = Server(find_program().path, Path(self.directory.name), *options)
         self.runner = asyncio.Runner()
-        self.redis = connect(f"unix://{self.server.socket}")
+        self.redis = connect(self.server.url)
         self.store = Store(self.redis, settled_limit=LIMIT)
-        self.ready()
         self.numbers = itertools.count(1)
         self.gs: list[Generator] = []
         self.picks: dict[int, Pick] = {}
@@ -226,7 +206,7 @@ class Model(RuleBasedStateMachine):
         finally:
             self.run(self.redis.aclose())
             self.runner.close()
-            self.server.kill()
+            self.server.stop()
             self.directory.cleanup()
 
     def run(self, call: Coroutine[Any, Any, Any]) -> Any:
@@ -238,13 +218,6 @@ class Model(RuleBasedStateMachine):
             return self.run(call)
         except StoreError as error:
             return type(error)
-
-    def ready(self) -> None:
-        deadline = time.monotonic() + 20
-        while True:
-            with contextlib.suppress(StoreError):
-                return self.run(self.store.ping())
-            assert time.monotonic() < deadline
 
     # What the scripts do to a pick.
 
@@ -310,9 +283,7 @@ class Model(RuleBasedStateMachine):
         size = SIZE if indexed else None
         for _ in range(2):
             create, growth = self.store.create_experiment, 0.0 if routes else None
-            self.run(
-                create("m", "{}", ["0", "1"], 0.0, batch_size=size, labels=self.labels, route_growth=growth),
-            )
+            self.run(create("m", "{}", ["0", "1"], 0.0, batch_size=size, labels=self.labels, route_growth=growth))
         for g in range(2):
             for label in self.labels:
                 self.claim(g, label, "a", "")
@@ -383,11 +354,8 @@ class Model(RuleBasedStateMachine):
 
     def tell_one(self, number: int, digest: str) -> None:
         nonce = self.picks[number].nonce if number in self.picks else ""
-        settled = self.attempt(
-            settle(
-                self.store, "m", number, digest, ROWS[digest], digest.encode(), nonce=nonce, measures=MEASURES[digest]
-            )
-        )
+        contents = digest, ROWS[digest], digest.encode()
+        settled = self.attempt(settle(self.store, "m", number, *contents, nonce=nonce, measures=MEASURES[digest]))
         if refused := self.recalled(number):
             assert settled is refused
             return
@@ -441,11 +409,14 @@ class Model(RuleBasedStateMachine):
     def let_a_lease_run_out(self, choice: int, seen: bool) -> None:
         number = self.chosen(choice)
         if number in self.picks and self.picks[number].status == "leased":
-            self.run(self.redis.zadd("optimist:{m}:leases", {str(number): next(self.numbers)}, xx=True))
-            self.picks[number].status = "overdue"
-            self.overdue.append(number)
+            self.run_out(number)
         if seen:
             self.read_state()
+
+    def run_out(self, number: int) -> None:
+        self.run(self.redis.zadd("optimist:{m}:leases", {str(number): next(self.numbers)}, xx=True))
+        self.picks[number].status = "overdue"
+        self.overdue.append(number)
 
     @rule()
     def renew(self) -> None:
@@ -475,10 +446,8 @@ class Model(RuleBasedStateMachine):
             n = g.counted
             assert (seen.name, seen.state, seen.handed, seen.returned) == (str(ordinal), g.state, g.handed, returned)
             assert (seen.samples, seen.batches, seen.seq) == (g.samples, n, len(g.log))
-            assert (seen.restart, len(seen.retractions)) == (
-                g.restart,
-                sum(digest == RETRACTION for _, digest, _ in g.log),
-            )
+            retractions = sum(digest == RETRACTION for _, digest, _ in g.log)
+            assert (seen.restart, len(seen.retractions)) == (g.restart, retractions)
             assert seen.retracted == sum(g.rows.values()) - g.samples
             assert seen.copies == len(g.copied)
             assert (seen.due_seq, seen.due_samples) == ((len(g.log), g.samples) if n else (0, 0))
@@ -532,10 +501,8 @@ class Model(RuleBasedStateMachine):
                 assert list(seen.units) == self.labels
                 for label, one in seen.units.items():
                     scored = of.by[label]
-                    assert (one.estimate_seq, one.estimate, one.scoring_error) == (
-                        *scored.estimate,
-                        scored.scoring_error,
-                    )
+                    shown = one.estimate_seq, one.estimate, one.scoring_error
+                    assert shown == (*scored.estimate, scored.scoring_error)
                     assert (one.snapshot_seq, one.log_bytes) == (scored.position, of.log_bytes(scored))
 
     @rule(g=generators, state=st.sampled_from(["active", "active", "active", "paused", "retired"]))
@@ -584,9 +551,7 @@ class Model(RuleBasedStateMachine):
         leased = [n for n, pick in self.picks.items() if pick.status == "leased" and pick.start is not None]
         if leased:
             number = leased[choice % len(leased)]
-            self.run(self.redis.zadd("optimist:{m}:leases", {str(number): next(self.numbers)}, xx=True))
-            self.picks[number].status = "overdue"
-            self.overdue.append(number)
+            self.run_out(number)
             self.read_state()
             g, last = self.picks[number].generator, len(self.picks)
             self.ask([g], sliced=True, wanted=wanted, stale=False)
@@ -840,20 +805,13 @@ class Model(RuleBasedStateMachine):
 
     @rule(now=seldom)
     def kill_redis(self, now: bool) -> None:
-        if not now:
-            return
-        self.server.kill()
-        self.server.start()
-        self.ready()
+        if now:
+            self.server.kill()
+            self.server.start()
 
 
 def test_the_store_does_what_the_model_says():
+    every = list(HealthCheck)
     run_state_machine_as_test(
-        Model,
-        settings=settings(
-            stateful_step_count=80,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            database=None,
-        ),
+        Model, settings=settings(stateful_step_count=80, deadline=None, suppress_health_check=every, database=None)
     )
