@@ -22,9 +22,8 @@ async def experiment(store: Store) -> None:
 
 async def take(store: Store, start: int, size: int, lease: float = 60.0, **taken: Any) -> int | None:
     rounds = (await store.state("x")).rounds
-    opened = await open_picks(
-        store, "x", rounds, [AskGroup(f"ask {rounds}", [new_pick(0, "{}", start, size, **taken)])], lease
-    )
+    group = AskGroup(f"ask {rounds}", [new_pick(0, "{}", start, size, **taken)])
+    opened = await open_picks(store, "x", rounds, [group], lease)
     return None if opened is None else rounds + 1
 
 
@@ -53,6 +52,25 @@ async def store_with(store: Store, handed: int, returned: list[Returned]) -> Gen
     found = await generator(store)
     found.handed, found.returned = handed, returned
     return found
+
+
+async def test_a_returned_slice_is_handed_out_again_once(store: Store):
+    """Whether its pick was given up, or its lease ran out, unless its batch comes late."""
+    late, unseen = [await take(store, start, SIZE, lease=0.02) for start in (0, 4)]
+    given_up = await take(store, 8, SIZE)
+    await asyncio.sleep(0.05)
+    for _ in range(2):
+        await store.give_up("x", given_up or 0, "tired")
+    await tell(store, unseen, SIZE)
+    assert await generator(store) == await store_with(store, 12, [Returned(1, 0, 4), Returned(3, 8, 4)])
+    assert await take(store, 8, SIZE, again=given_up)
+    assert await take(store, 8, SIZE, again=given_up) is None, "another ask has it"
+    await store.give_up("x", 4, "tired")
+    await tell(store, late, SIZE)
+    assert await generator(store) == await store_with(store, 12, [Returned(4, 8, 4)])
+    twice = [new_pick(0, "{}", 8, SIZE, again=4)] * 2
+    with pytest.raises(ValueError, match="once"):
+        await open_picks(store, "x", 4, [AskGroup("ask", twice)], 60)
 
 
 async def test_a_slice_that_is_left_in_an_opening_can_be_taken_in_it(store: Store):
@@ -111,18 +129,21 @@ async def test_samples_may_have_no_indices(store: Store):
 
 async def test_estimates_that_the_reader_has_are_left_out_until_they_change(store: Store, redis: Redis):
     await store.add_generator("x", "b")
-    tokens = []
+    tokens = [await claimed(store, "x", g) for g in (0, 1)]
     for g in (0, 1):
-        claim = await claimed(store, "x", g)
-        tokens.append(claim)
         for n in range(3):
             await store.append("x", g, f"{n}", Contents("digest", 3, b"body"))
         await store.put_estimate("x", g, 1, "first " * 1000, tokens[g], label="")
+
+    async def sent() -> int:
+        """Bytes that Redis has sent to all its clients."""
+        return (await redis.info("stats"))["total_net_output_bytes"]
+
     known = await store.state("x")
-    before = await sent(redis)
+    before = await sent()
     again = await store.state("x", known)
     assert again == known
-    assert await sent(redis) - before < 6000
+    assert await sent() - before < 6000
     await store.put_estimate("x", 1, 2, "second", tokens[1], label="")
     changed = await store.state("x", known)
     found = [(g.primary.estimate_seq, g.primary.estimate) for g in changed.generators]
@@ -132,8 +153,3 @@ async def test_estimates_that_the_reader_has_are_left_out_until_they_change(stor
     assert [(g.primary.estimate_seq, g.primary.estimate) for g in read.generators] == [(2, "third"), (2, "second")]
     await store.retract("x", generator=1)
     assert [g.primary.estimate for g in (await store.state("x", read)).generators] == ["third", None]
-
-
-async def sent(redis: Redis) -> int:
-    """Bytes that Redis has sent to all its clients."""
-    return (await redis.info("stats"))["total_net_output_bytes"]
