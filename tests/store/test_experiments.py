@@ -224,18 +224,19 @@ async def test_what_is_fitted_first_stands(store: Store):
     assert await store.fitted("one", label="") == b"\x00sigma\xff"
 
 
-async def test_modes_are_wanted_made_and_replaced_by_newer_ones(store: Store):
-    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, labels=[""])
-    assert await modes_of(store, "one", 1) is None
-    mine = await token(store, 1)
+@pytest.mark.parametrize("label", ["", "kid"])
+async def test_modes_are_wanted_made_and_replaced_by_newer_ones(store: Store, label: str):
+    await store.create_experiment("one", CONFIG, ["a", "b"], growth=0.0, labels=["", "kid"])
+    assert await modes_of(store, "one", 1, label) is None
+    mine = await token(store, 1, label=label)
     async with store.announcements(WANTED) as stream:
         assert await anext(stream) is None
-        await store.want("one", Artefact("modes", "", 1))
-        assert await anext(stream) == Announcement(WANTED, "one", 0, 0, Artefact("modes", "", 1))
-        assert await put_modes(store, "one", 1, 9, "nine", mine)
-        assert not await put_modes(store, "one", 1, 8, "older", mine)
-        assert await put_modes(store, "one", 1, 9, "nine again", mine)
-    assert await modes_of(store, "one", 1) == (9, "nine again")
+        await store.want("one", Artefact("modes", label, 1))
+        assert await anext(stream) == Announcement(WANTED, "one", 0, 0, Artefact("modes", label, 1))
+    assert await put_modes(store, "one", 1, 9, "nine", mine, label=label)
+    assert not await put_modes(store, "one", 1, 8, "older", mine, label=label)
+    assert await put_modes(store, "one", 1, 9, "nine again", mine, label=label)
+    assert await modes_of(store, "one", 1, label) == (9, "nine again")
 
 
 async def test_controls_are_kept_and_stopping_opens_nothing(store: Store):

@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,40 +25,38 @@ async def everything(redis: Redis) -> dict[bytes, bytes]:
 
 
 async def test_a_full_redis_refuses_every_step_whole_and_takes_it_later(store: Store, redis: Redis):
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=[""])
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.0, labels=["", "kid"])
     for rounds in range(4):
         await open_picks(store, "x", rounds, ask(new_pick(0, "{}", 5 * rounds, 5)), lease_seconds=60)
     await settle(store, "x", 1, "digest", 5, b"body")
-    claim = await claimed(store, "x", 0)
-    mine = claim
-    mixing = await store.claim("x", MIXTURE, "scorer", 60, label="")
-    assert mixing is not None
-    routing = await store.claim("x", ROUTES_UNIT, "scorer", 60, label="")
-    assert routing is not None
-    calls = {
+    mixing, routing = await claimed(store, "x", MIXTURE), await claimed(store, "x", ROUTES_UNIT)
+    extent = [ChainedExtent(0, 1, 5)]
+    calls: dict[str, Callable[[], Awaitable[Any]]] = {
         "create": lambda: store.create_experiment("x2", "{}", ["a"], growth=0.0, labels=[""]),
         "open": lambda: open_picks(store, "x", 4, ask(), lease_seconds=60),
         "settle": lambda: settle(store, "x", 2, "digest", 5, b"body"),
         "append": lambda: store.append("x", 0, "key", Contents("digest", 5, b"body")),
         "renew": lambda: store.renew_leases("x", [2, 3], 600),
-        "claim": lambda: store.claim("x", 1, "scorer", 60, label=""),
-        "estimate": lambda: store.put_estimate("x", 0, 1, "{}", mine, label=""),
-        "fitted": lambda: store.put_fitted("x", 0, b"sigma", mine, label=""),
-        "modes": lambda: put_modes(store, "x", 0, 1, "{}", mine),
-        "mixture": lambda: store.put_artefact(
-            "x", Artefact("mixture", label=""), "{}", mixing.token, [ChainedExtent(0, 1, 5)]
-        ),
-        "model": lambda: store.put_artefact("x", MODEL, b"model", routing.token, [ChainedExtent(0, 1, 5)]),
-        "routes": lambda: store.put_artefact("x", ROUTE_TABLE, "{}", routing.token, [ChainedExtent(0, 1, 5)]),
+        "mixture": lambda: store.put_artefact("x", Artefact("mixture", label=""), "{}", mixing, extent),
+        "model": lambda: store.put_artefact("x", MODEL, b"model", routing, extent),
+        "routes": lambda: store.put_artefact("x", ROUTE_TABLE, "{}", routing, extent),
         "blend": lambda: store.blend("x", {0: 1.0}, 5, "request"),
-        "snapshot": lambda: store.put_snapshot("x", 0, 1, b"statistic", mine, label=""),
-        "quarantined": lambda: store.quarantine("x", 0, 1, "torn", mine, label=""),
-        "scoring error": lambda: store.put_scoring_error("x", 0, "scratched", mine, label=""),
         "add": lambda: store.add_generator("x", "c"),
         "pause": lambda: store.set_state("x", 1, "paused"),
         "control": lambda: store.control("x", {"stop": "", "budget": "9"}),
         "decide": lambda: store.latch_decision("x", "{}"),
     }
+    for label in ("", "kid"):
+        mine: dict[str, Any] = {"token": await claimed(store, "x", 0, label=label), "label": label}
+        calls |= {
+            f"claim {label}": partial(store.claim, "x", 1, "scorer", 60, label),
+            f"estimate {label}": partial(store.put_estimate, "x", 0, 1, "{}", point="[]", **mine),
+            f"fitted {label}": partial(store.put_fitted, "x", 0, b"sigma", **mine),
+            f"modes {label}": partial(put_modes, store, "x", 0, 1, "{}", **mine),
+            f"snapshot {label}": partial(store.put_snapshot, "x", 0, 1, b"statistic", **mine),
+            f"quarantined {label}": partial(store.quarantine, "x", 0, 1, "torn", **mine),
+            f"scoring error {label}": partial(store.put_scoring_error, "x", 0, "scratched", **mine),
+        }
     before = await everything(redis)
     await redis.config_set("maxmemory", 1)
     try:
@@ -117,6 +117,10 @@ async def test_a_busy_life_is_bounded_and_leaves_nothing(redis: Redis):
     assert held is not None
     told = 0
 
+    async def size(key: bytes) -> int:
+        lengths = {"hash": "HLEN", "list": "LLEN", "zset": "ZCARD", "stream": "XLEN", "string": "STRLEN"}
+        return await redis.execute_command(lengths[(await redis.type(key)).decode()], key)
+
     async def live(rounds: int) -> dict[str, int]:
         nonlocal told
         for n in range(rounds):
@@ -137,7 +141,7 @@ async def test_a_busy_life_is_bounded_and_leaves_nothing(redis: Redis):
                 await put_modes(store, "x", g, state.seq, "{}", claim)
                 if n % 2:
                     await store.put_snapshot("x", g, state.seq, bytes(1000), claim, label="")
-        return {key.decode().rpartition("}:")[2]: await size(redis, key) for key in await redis.keys("optimist:{x}:*")}
+        return {key.decode().rpartition("}:")[2]: await size(key) for key in await redis.keys("optimist:{x}:*")}
 
     first, later = await live(20), await live(40)
     grown = {part for part, length in later.items() if length > first.get(part, 0)}
@@ -150,8 +154,3 @@ async def test_a_busy_life_is_bounded_and_leaves_nothing(redis: Redis):
     assert not (await settle(store, "x", 1, "digest", 5, b"body")).late, "renewed all along"
     await store.delete_experiment("x")
     assert await redis.keys("*") == []
-
-
-async def size(redis: Redis, key: bytes) -> int:
-    lengths = {"hash": "HLEN", "list": "LLEN", "zset": "ZCARD", "stream": "XLEN", "string": "STRLEN"}
-    return await redis.execute_command(lengths[(await redis.type(key)).decode()], key)

@@ -48,7 +48,10 @@ STATE = ExperimentState(
             seq=5,
             due_samples=20,
             due_seq=4,
-            units={"": UnitState(4, '{"value": 1}', snapshot_seq=3, log_bytes=200)},
+            units={
+                "": UnitState(4, '{"value": 1}', snapshot_seq=3, log_bytes=200),
+                "kid": UnitState(5, '{"value": 5}', snapshot_seq=4, log_bytes=100),
+            },
             handed=40,
             returned=[Returned(3, 10, 5), Returned(4, 15, 1), Returned(4, 17, 2)],
             told=[(0, 10), (16, 17), (20, 36)],
@@ -65,12 +68,12 @@ STATE = ExperimentState(
                 Acceptance(0, 0, 5, "key", 1763824001.5, ""),
             ],
         ),
-        GeneratorState(1, "b", 0, 0, 0, 0, 0, {"": UnitState()}, state="paused", is_seedless=True),
+        GeneratorState(1, "b", 0, 0, 0, 0, 0, {"": UnitState(), "kid": UnitState()}, state="paused", is_seedless=True),
     ],
     decision='{"best": "a"}',
     controls={"budget": "99"},
     instance="instance",
-    labels=("",),
+    labels=("", "kid"),
 )
 LEVELS = [[KeptLevel(0, 5, Origin(9, 5, 1763823999.25), -0.5), KeptLevel(1, 5, Origin(9, 5, 1763823999.25), 2.25)], []]
 SIZES = {"usual": "1 1.5", "0": "40 40 2.25"}
@@ -78,6 +81,7 @@ SIZES = {"usual": "1 1.5", "0": "40 40 2.25"}
 
 async def stage(restoration: Restoration) -> None:
     await restoration.add_snapshot(0, Snapshot(3, bytes(range(256)) * 20_000), label="")
+    await restoration.add_snapshot(0, Snapshot(4, b"by kid"), label="kid")
     for entry in ENTRIES:
         await restoration.add_entries(0, [entry], keep_log=False)
 
@@ -86,16 +90,18 @@ async def restore(store: Store, stored: ExperimentState = STATE) -> bool:
     async with store.restoring("x") as restoration:
         await stage(restoration)
         await restoration.add_checks(SIZES, LEVELS)
-        return await restoration.commit("config", 0.04, stored, HISTORY, {"": b"fitted"})
+        return await restoration.commit("config", 0.04, stored, HISTORY, {"": b"fitted", "kid": b"by kid"})
 
 
 async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
     assert await restore(store)
-    assert await store.state("x", told=True) == STATE
+    assert await store.state("x", told=True, all_metrics=True) == STATE
     assert (await store.config("x"), await experiments(store)) == ("config", ["x"])
     assert await store.snapshot("x", 0, label="") == Snapshot(3, bytes(range(256)) * 20_000)
+    assert await store.snapshot("x", 0, label="kid") == Snapshot(4, b"by kid")
     assert await store.read_log("x", 0, 3) == ENTRIES
-    assert (await store.history("x"), await store.fitted("x", label="")) == (HISTORY, b"fitted")
+    assert await store.history("x") == HISTORY
+    assert [await store.fitted("x", label) for label in ("", "kid")] == [b"fitted", b"by kid"]
     with pytest.raises(LogGap):
         await store.read_log("x", 0, 2)
     assert await store.usual_sizes("x", 2) == SIZES
@@ -120,7 +126,8 @@ async def test_it_is_as_it_was_and_goes_on(store: Store, redis: Redis):
     state = (await store.state("x")).generators[0]
     assert (state.primary.log_bytes, state.due_seq, state.quarantined_count) == (204, 6, 1)
     assert await store.put_snapshot("x", 0, 6, b"newer", claim.token, label="")
-    assert len(await redis.keys("optimist:{x}:snapshot:*")) == 1
+    assert len(await redis.keys("optimist:{x}:snapshot:*")) == 2
+    assert [entry.seq for entry in await store.read_log("x", 0, 4)] == [5, 6], "the other metric has not read them"
     assert (await store.state("x")).generators[0].primary.log_bytes == 0
     await store.delete_experiment("x")
     assert await redis.keys("*") == []
@@ -148,7 +155,7 @@ async def test_nothing_stays_of_one_that_was_not_committed(store: Store, redis: 
     async with store.restoring("x") as restoration:
         await stage(restoration)
         staged = await redis.keys("*")
-        assert len(staged) == 3
+        assert len(staged) == 4
         for key in staged:
             assert b"optimist:{x}:import:" in key
             assert 0 < await redis.ttl(key) <= 3600

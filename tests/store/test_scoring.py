@@ -47,8 +47,9 @@ async def token(store: Store, owner: str = "scorer", seconds: float = 60) -> str
 async def test_several_claims_at_once_are_those_one_by_one(store: Store):
     first = await store.claim("x", 0, "scorer a", 60, label="")
     assert first is not None
-    kept, made, unknown = await store.claims("x", [(0, ""), (1, ""), (2, "")], "scorer a", 120)
-    assert (kept is None, made is None, unknown) == (False, False, None)
+    units = [(0, ""), (1, ""), (2, ""), (0, "none")]
+    kept, made, *unknown = await store.claims("x", units, "scorer a", 120)
+    assert (made is None, unknown) == (False, [None, None])
     assert kept is not None
     assert (kept.token, kept.deadline > first.deadline + 50) == (first.token, True)
     assert await store.claims("x", [(1, ""), (0, "")], "scorer b", 120) == [None, None]
