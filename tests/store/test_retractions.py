@@ -16,11 +16,10 @@ from optimist.records import (
     NotRetractable,
     Retracted,
     Size,
-    Superseded,
     chained,
 )
 from optimist.store import Store
-from tests.support.exchanges import claimed, modes_of, new_pick, open_picks, put_modes, settle
+from tests.support.exchanges import claimed, new_pick, open_picks, settle
 
 ROWS = 5
 
@@ -30,18 +29,13 @@ async def experiment(store: Store) -> None:
     await store.create_experiment("x", "{}", ["a", "b"], growth=0.5, labels=[""])
 
 
-async def tell(store: Store, generator: int, body: bytes = b"body", start: int | None = None) -> int:
+async def tell(store: Store, generator: int) -> int:
     """One pick, opened and told; its number."""
     rounds = (await store.state("x")).rounds
-    pick = new_pick(generator, f'{{"number":{rounds + 1}}}', start, 0 if start is None else ROWS)
+    pick = new_pick(generator, f'{{"number":{rounds + 1}}}')
     await open_picks(store, "x", rounds, [AskGroup(f"r{rounds}", [pick])], 60)
-    await settle(store, "x", rounds + 1, f"digest {body!r}", ROWS, body)
+    await settle(store, "x", rounds + 1, "digest body", ROWS, b"body")
     return rounds + 1
-
-
-async def keeping(store: Store) -> None:
-    await store.delete_experiment("x")
-    await store.create_experiment("x", "{}", ["a", "b"], growth=0.5, keep_log=True, labels=[""])
 
 
 async def first(store: Store) -> tuple[int, int, int, int, int, int]:
@@ -81,6 +75,8 @@ async def test_a_repeat_changes_nothing(store: Store):
     for again in repeats:
         assert await store.retract("x", reason="another", **again) == (record, True)
     assert (await store.state("x")).state_token == before
+    with pytest.raises(NotFound, match="is a retraction"):
+        await store.retract("x", generator=0, position=3)
     whole, already = await store.retract("x", generator=0)
     assert whole is not None
     assert not already
@@ -93,9 +89,9 @@ async def test_what_is_told_again_is_refused(store: Store):
     number = await tell(store, 0)
     await store.append("x", 0, "key", Contents("appended", ROWS, b"appended"))
     await store.retract("x", pick=number)
-    for body in (b"body", b"other"):
+    for body in ("body", "other"):
         with pytest.raises(Retracted, match="retracted since"):
-            await settle(store, "x", number, f"digest {body!r}", ROWS, body)
+            await settle(store, "x", number, f"digest {body}", ROWS, body.encode())
     with pytest.raises(Retracted):
         await store.give_up("x", number, "")
     assert (await store.append("x", 0, "key", Contents("appended", ROWS, b"appended"))).duplicate
@@ -126,13 +122,6 @@ async def test_what_cannot_be_retracted(store: Store, what: dict[str, Any], erro
     assert await store.state("x") == before
 
 
-async def test_a_retraction_is_no_batch(store: Store):
-    await tell(store, 0)
-    await store.retract("x", pick=1)
-    with pytest.raises(NotFound, match="is a retraction"):
-        await store.retract("x", generator=0, position=2)
-
-
 async def token(store: Store, generator: int = 0, owner: str = "me", seconds: float = 60) -> str:
     return await claimed(store, "x", generator, owner, seconds)
 
@@ -160,54 +149,6 @@ async def test_only_the_whole_generator_can_be_retracted_once_its_log_is_trimmed
     assert await first(store) == (ROWS, 1, 7, ROWS, 7, 4 * ROWS)
 
 
-async def test_a_kept_log_gives_up_the_snapshot_that_holds_the_batch(store: Store, redis: Redis):
-    await keeping(store)
-    for _ in range(4):
-        await tell(store, 0)
-    await snapshot_at(store, 3)
-    await store.retract("x", pick=2)
-    assert await store.snapshot("x", 0, label="") is None
-    assert await redis.keys("*snapshot*") == []
-    state = (await store.state("x")).generators[0]
-    assert state.primary.log_bytes == 4 * len(b"body")
-    assert len(await store.read_log("x", 0, 0)) == 5
-
-
-async def test_what_was_derived_from_it_is_gone_and_nobody_can_store_it_again(store: Store):
-    for _ in range(3):
-        await tell(store, 0)
-    mine = await token(store)
-    for seq in (1, 2, 3):
-        await store.put_estimate("x", 0, seq, f"{seq}", mine, point="[]", label="")
-    await put_modes(store, "x", 0, 3, "{}", mine)
-    await store.put_scoring_error("x", 0, "a note", mine, label="")
-    await store.retract("x", pick=2)
-    state = (await store.state("x")).generators[0]
-    assert (state.primary.estimate, state.primary.estimate_seq, state.primary.scoring_error) == (None, 0, None)
-    assert await modes_of(store, "x", 0) is None
-    assert [point.seq for point in (await store.curves("x", [0, 0], label=""))[0]] == [1]
-    for late in (
-        store.put_estimate("x", 0, 3, "3", mine, label=""),
-        store.put_snapshot("x", 0, 3, b"", mine, label=""),
-        put_modes(store, "x", 0, 3, "{}", mine),
-    ):
-        with pytest.raises(Superseded):
-            await late
-
-
-async def test_after_a_retraction_every_claim_has_a_token_never_used_before(store: Store):
-    await tell(store, 0)
-    before = await token(store, 0, "newer")
-    await store.retract("x", pick=1)
-    assert await token(store, 0, "newer") != before
-    await store.end_claim("x", 0, await token(store, 0, "newer"), label="")
-    tokens = set()
-    for owner in "abab":
-        tokens.add(found := await token(store, 0, owner))
-        await store.end_claim("x", 0, found, label="")
-    assert len(tokens) == 4
-
-
 async def decided(store: Store) -> ExperimentState:
     for generator in (0, 1):
         seq = (await store.state("x")).generators[generator].seq
@@ -232,18 +173,6 @@ async def test_a_decision_that_rested_on_it_is_dropped(store: Store):
     assert (await store.state("x")).decision is None
 
 
-async def test_its_prompts_are_handed_out_again(store: Store):
-    await tell(store, 0, start=0)
-    await tell(store, 0, start=5)
-    await tell(store, 0, start=10)
-    await store.retract("x", pick=2)
-    [returned] = (await store.state("x")).generators[0].returned
-    assert (returned.pick, returned.start, returned.size) == (2, 5, ROWS)
-    await store.retract("x", generator=0)
-    state = (await store.state("x")).generators[0]
-    assert (state.returned, state.handed) == ([], 0)
-
-
 def measures(content: str, size: float = 1.0) -> Measures:
     return Measures(content * 8, refuse_copies=True, sizes=[Size("features", size, 0, size**2)])
 
@@ -265,32 +194,6 @@ async def test_its_digest_leaves_the_copy_check_and_its_size_the_usual_sizes(sto
     assert (await store.state("x")).generators[1].copies == 0
 
 
-async def test_kernels_that_the_batch_helped_to_fix_are_fixed_anew(store: Store):
-    for generator in (0, 1, 0):
-        await tell(store, generator)
-    tokens = [await token(store, generator) for generator in (0, 1)]
-    logs = {g: (await store.read_log("x", g, 0, 1))[0] for g in (0, 1)}
-    await store.put_fitted("x", 0, b"kernels", tokens[0], logs, label="")
-    for g in (0, 1):
-        await store.put_estimate("x", g, 1, "{}", tokens[g], label="")
-    await store.retract("x", pick=3, fits_kernels=True)
-    assert await store.fitted("x", label="") == b"kernels", "it took no part"
-    assert [g.primary.estimate for g in (await store.state("x")).generators] == [None, "{}"]
-    await store.retract("x", pick=1, fits_kernels=True)
-    assert await store.fitted("x", label="") is None
-    assert [g.primary.estimate for g in (await store.state("x")).generators] == [None, None]
-    with pytest.raises(Superseded):
-        await store.put_fitted("x", 1, b"late", tokens[1], logs, label="")
-
-
-async def test_an_experiment_made_again_knows_nothing_of_it(store: Store):
-    await tell(store, 0)
-    await store.retract("x", generator=0)
-    await keeping(store)
-    assert await store.retracted_log("x", 0) == type(await store.retracted_log("x", 0))()
-    assert (await store.state("x")).generators[0].retractions == []
-
-
 async def test_the_record_of_a_lost_reply_is_the_first(store: Store):
     """redis-py sends a script again; only one retraction comes of it."""
     await tell(store, 0)
@@ -303,8 +206,8 @@ async def test_the_record_of_a_lost_reply_is_the_first(store: Store):
 
 @pytest.mark.parametrize("is_kept", [False, True])
 async def test_the_first_batches_of_a_generator_are_retracted_and_the_later_ones_count(store: Store, is_kept: bool):
-    if is_kept:
-        await keeping(store)
+    await store.delete_experiment("x")
+    await store.create_experiment("x", "{}", ["a", "b"], growth=0.5, keep_log=is_kept, labels=[""])
     for _ in range(5):
         await tell(store, 0)
     await store.retract("x", pick=4)

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import os
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -44,37 +45,32 @@ async def token(store: Store, owner: str = "scorer", seconds: float = 60) -> str
     return await claimed(store, "x", 0, owner, seconds)
 
 
+def before_script(store: Store, monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], Awaitable[Any]]) -> None:
+    """Have something happen just before the next script of this name."""
+    run, done = store._commands.experiment_script, []
+
+    async def disturbed(script: str, *arguments: Any, **options: Any) -> object:
+        if script == name and not done:
+            done.append(True)
+            await act()
+        return await run(script, *arguments, **options)
+
+    monkeypatch.setattr(store._commands, "experiment_script", disturbed)
+
+
 async def test_several_claims_at_once_are_those_one_by_one(store: Store):
     first = await store.claim("x", 0, "scorer a", 60, label="")
     assert first is not None
+    assert first.deadline > 1.7e9
     units = [(0, ""), (1, ""), (2, ""), (0, "none")]
     kept, made, *unknown = await store.claims("x", units, "scorer a", 120)
     assert (made is None, unknown) == (False, [None, None])
     assert kept is not None
     assert (kept.token, kept.deadline > first.deadline + 50) == (first.token, True)
     assert await store.claims("x", [(1, ""), (0, "")], "scorer b", 120) == [None, None]
-    with pytest.raises(NotFound):
-        await store.claims("gone", [(0, "")], "scorer a", 60)
-
-
-async def test_a_claim_is_one_owners_until_it_runs_out_or_is_released(store: Store):
-    first = await store.claim("x", 0, "scorer a", 60, label="")
-    assert first is not None
-    assert first.deadline > 1.7e9
-    assert await store.claim("x", 0, "scorer b", 60, label="") is None
-    assert await store.claim("x", 1, "scorer b", 60, label="") is not None, "another generator"
-    again = await store.claim("x", 0, "scorer a", 120, label="")
-    assert again is not None
-    assert (again.token, again.deadline > first.deadline + 50) == (first.token, True)
-    for _ in range(2):
-        await store.end_claim("x", 0, first.token, label="")
-    taken = await store.claim("x", 0, "scorer b", 60, label="")
-    assert taken is not None
-    assert taken.token != first.token
-    await store.end_claim("x", 0, first.token, label="")
-    assert await store.claim("x", 0, "scorer a", 60, label="") is None, "a token of before releases nothing"
-    with pytest.raises(NotFound):
-        await store.claim("x", 2, "scorer a", 60, label="")
+    for call in (store.claims("gone", [(0, "")], "scorer a", 60), store.claim("x", 2, "scorer a", 60, label="")):
+        with pytest.raises(NotFound):
+            await call
     with pytest.raises(ValueError):
         await store.claim("x", 0, "", 60, label="")
 
@@ -101,11 +97,8 @@ async def test_a_claim_that_ran_out_is_good_until_somebody_takes_over(store: Sto
         with pytest.raises(Superseded):
             await call
     assert await store.state("x") == before
-    assert (
-        await store.fitted("x", label=""),
-        await modes_of(store, "x", 0),
-        await store.snapshot("x", 0, label=""),
-    ) == (None, None, None)
+    kept = await store.fitted("x", label=""), await modes_of(store, "x", 0), await store.snapshot("x", 0, label="")
+    assert kept == (None, None, None)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2 * CHUNK_BYTES + 1])
@@ -114,6 +107,8 @@ async def test_a_snapshot_of_any_size_comes_back_and_trims_the_log(store: Store,
     assert (await store.state("x")).generators[0].primary.log_bytes == 60
     body, mine = os.urandom(size), await token(store)
     assert await store.snapshot("x", 0, label="") is None
+    with pytest.raises(Conflict, match="does not reach"):
+        await store.put_snapshot("x", 0, 4, body, mine, label="")
     assert await store.put_snapshot("x", 0, 2, memoryview(body), mine, label="")
     assert await store.snapshot("x", 0, label="") == Snapshot(2, body)
     with pytest.raises(LogGap):
@@ -148,26 +143,18 @@ async def test_a_log_that_is_kept_is_not_trimmed_and_has_the_records(store: Stor
     assert (await store.state("x")).generators[0].primary.log_bytes == 5
 
 
-async def test_a_snapshot_ahead_of_the_log_is_refused(store: Store):
-    await tell(store, b"body")
-    with pytest.raises(Conflict, match="does not reach"):
-        await store.put_snapshot("x", 0, 2, b"statistic", await token(store), label="")
-
-
 async def test_a_takeover_during_the_upload_leaves_all_as_it_was(
     store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ):
     await tell(store, b"body")
     mine = await token(store, "a")
-    run, theirs = store._commands.experiment_script, []
+    theirs: list[str] = []
 
-    async def taken_over(name: str, *arguments: Any, **options: Any) -> object:
-        if name == "flip_snapshot" and not theirs:
-            await store.end_claim("x", 0, mine, label="")
-            theirs.append(await token(store, "b"))
-        return await run(name, *arguments, **options)
+    async def take_over() -> None:
+        await store.end_claim("x", 0, mine, label="")
+        theirs.append(await token(store, "b"))
 
-    monkeypatch.setattr(store._commands, "experiment_script", taken_over)
+    before_script(store, monkeypatch, "flip_snapshot", take_over)
     with pytest.raises(Superseded):
         await store.put_snapshot("x", 0, 1, b"statistic", mine, label="")
     assert await store.snapshot("x", 0, label="") is None
@@ -182,15 +169,7 @@ async def test_a_takeover_during_the_upload_leaves_all_as_it_was(
 async def test_of_two_uploads_at_once_the_later_one_stands(store: Store, monkeypatch: pytest.MonkeyPatch):
     await tell(store, b"body")
     mine = await token(store)
-    run, begun = store._commands.experiment_script, []
-
-    async def interrupted(name: str, *arguments: Any, **options: Any) -> object:
-        if name == "put_chunk" and not begun:
-            begun.append(True)
-            assert await store.put_snapshot("x", 0, 1, b"later", mine, label="")
-        return await run(name, *arguments, **options)
-
-    monkeypatch.setattr(store._commands, "experiment_script", interrupted)
+    before_script(store, monkeypatch, "put_chunk", lambda: store.put_snapshot("x", 0, 1, b"later", mine, label=""))
     with pytest.raises(Superseded, match="another upload"):
         await store.put_snapshot("x", 0, 1, b"earlier", mine, label="")
     assert await store.snapshot("x", 0, label="") == Snapshot(1, b"later")
@@ -203,13 +182,11 @@ async def test_chunks_that_expired_or_arrived_otherwise_become_no_snapshot(
     mine = await token(store)
     run = store._commands.experiment_script
 
-    async def expire(name: str, *arguments: Any, **options: Any) -> object:
-        if name == "flip_snapshot":
-            await redis.delete(*await redis.keys("optimist:{x}:snapshot:*"))
-        return await run(name, *arguments, **options)
+    async def expire() -> None:
+        await redis.delete(*await redis.keys("optimist:{x}:snapshot:*"))
 
     with monkeypatch.context() as patch:
-        patch.setattr(store._commands, "experiment_script", expire)
+        before_script(store, patch, "flip_snapshot", expire)
         with pytest.raises(NotFound, match="expired"):
             await store.put_snapshot("x", 0, 1, b"statistic", mine, label="")
 

@@ -189,10 +189,14 @@ async def test_a_retraction_voids_what_every_metric_made_of_the_batch(store: Sto
     for label in LABELS:
         assert await modes_of(store, "x", 0, label) is None
         assert [point.seq for point in (await store.curves("x", [0, 0], label))[0]] == [1]
-        with pytest.raises(Superseded):
-            await store.put_estimate("x", 0, 3, "{}", tokens[label], label=label)
-        with pytest.raises(Superseded):
-            await store.put_estimate("x", 0, 3, "{}", await token(store, label=label), label=label)
+        for late in (tokens[label], await token(store, label=label)):
+            for call in (
+                store.put_estimate("x", 0, 3, "{}", late, label=label),
+                store.put_snapshot("x", 0, 3, b"", late, label=label),
+                put_modes(store, "x", 0, 3, "{}", late, label=label),
+            ):
+                with pytest.raises(Superseded):
+                    await call
         assert await estimate(store, 5, label)
     assert await token(store, 1, "kid") == other, "the other generator goes on"
     assert (await units_of(store, "x"))[1, "kid"].estimate == "{}"
@@ -219,18 +223,19 @@ async def test_only_the_kernels_that_the_batch_helped_to_fix_are_fixed_anew(stor
     for generator in (0, 1, 0):
         await append_to(store, generator)
     entries = {g: await store.read_log("x", g, 0) for g in (0, 1)}
-    read = {"kid": {0: entries[0][0], 1: entries[1][0]}, "fid-dino": {0: entries[0][1], 1: entries[1][0]}}
+    read = {"": {0: entries[0][0], 1: entries[1][0]}, "fid-dino": {0: entries[0][1], 1: entries[1][0]}}
     for label, logs in read.items():
         await store.put_fitted("x", 0, b"sigma", await token(store, label=label), logs, label=label)
         for generator in (0, 1):
             await estimate(store, 1, label, generator=generator)
-    theirs = await token(store, 1, "kid")
+    theirs = {label: await token(store, 1, label) for label in read}
     await store.retract("x", generator=0, position=2, fits_kernels=True)
-    assert [await store.fitted("x", label) for label in WATCHED] == [b"sigma", None]
-    made = {unit: state.estimate for unit, state in (await units_of(store, "x")).items() if unit[1]}
-    assert made == {(0, "kid"): None, (0, "fid-dino"): None, (1, "kid"): "{}", (1, "fid-dino"): None}
-    with pytest.raises(Superseded):
-        await store.put_fitted("x", 1, b"late", theirs, read["kid"], label="kid")
+    assert [await store.fitted("x", label) for label in read] == [b"sigma", None]
+    made = {unit: state.estimate for unit, state in (await units_of(store, "x")).items() if unit[1] != "kid"}
+    assert made == {(0, ""): None, (0, "fid-dino"): None, (1, ""): "{}", (1, "fid-dino"): None}
+    for label in read:
+        with pytest.raises(Superseded):
+            await store.put_fitted("x", 1, b"late", theirs[label], read[label], label=label)
 
 
 async def test_picks_read_nothing_of_watched_metrics(store: Store, redis: Redis):
