@@ -1,9 +1,8 @@
-"""The asyncio client against the real service: every operation, the loop, cancellation, lost replies, files."""
+"""The asyncio client against the real service: every operation, a run, cancellation, lost replies, errors."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import pytest
 from optimist_client import (
     AsyncOptimist,
     FixError,
-    GeneratorError,
     NotFoundError,
     Optimist,
     Report,
@@ -25,28 +23,18 @@ from tests.support.processes import Service, losing_replies, scored
 NAMES = ["a", "b", "c"]
 
 
-def samples(generator: str, size: int, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal((size, 4)) + {"a": 1.0, "b": 0.0, "c": 2.0}[generator]
+async def draw(size: int, seed: int) -> np.ndarray:
+    await asyncio.sleep(0)
+    return np.random.default_rng(seed).standard_normal((size, 4))
 
 
-def drawing(generator: str):
-    async def draw(size: int, seed: int) -> np.ndarray:
-        await asyncio.sleep(0)
-        return samples(generator, size, seed)
-
-    return draw
-
-
-GENERATORS = {generator: drawing(generator) for generator in NAMES}
-
-
-async def test_every_operation_may_be_awaited(service: Service, client: Optimist, name: str, reference):
+async def test_every_operation_may_be_awaited(service: Service, client: Optimist, name: str, reference, tmp_path: Path):
     """What they do is shown by the tests of the blocking client, which has the same ones."""
     async with AsyncOptimist(service.url) as awaited:
         config = {"batch_size": 20, "policy": "uniform", "stop": False, "previews": 4, "keep_log": True}
         experiment = await awaited.create_experiment(name, NAMES, reference=reference, tags=[name], **config)
         async for pick in experiment.picks(max_samples=190):
-            rows = samples(pick.generator, pick.size, pick.seed)
+            rows = await draw(pick.size, pick.seed)
             await pick.tell(rows, previews=np.zeros((20, 300, 300, 3), np.uint8), records=["one"] * 20)
         await experiment.annotate(note="later")
         (found,) = await awaited.list_experiments(tag=name)
@@ -61,23 +49,19 @@ async def test_every_operation_may_be_awaited(service: Service, client: Optimist
         assert [one.pick for one in (await experiment.retract(pick=1)).retracted] == [1]
         (late, later) = await experiment.ask_all(count=2)
         await later.give_up("an example")
-        await experiment.tell_all([(late, samples(late.generator, 20, late.seed))])
+        await experiment.tell_all([(late, await draw(20, late.seed))])
         assert (await experiment.stop()).state == "stopped"
         assert await experiment.ask() is None
         assert name in await awaited.experiments()
+        await experiment.export(tmp_path / "archive")
+        again = await awaited.import_experiment(tmp_path / "archive", f"{name}-again")
+        assert (await again.report()).standings == (await experiment.report()).standings
+        whole = (tmp_path / "archive").read_bytes()
         await awaited.delete_experiment(name)
         with pytest.raises(NotFoundError):
-            await awaited.experiment(name)
-
-
-async def test_a_loop_that_is_closed_gives_its_pick_back(service: Service, name: str, reference):
-    async with AsyncOptimist(service.url) as client:
-        experiment = await client.create_experiment(name, NAMES, reference=reference)
-        async with contextlib.aclosing(experiment.picks()) as picks:
-            async for pick in picks:
-                assert pick.number == 1
-                break
-        assert (await experiment.report()).open_picks == 0
+            await experiment.export(tmp_path / "archive")
+        assert (tmp_path / "archive").read_bytes() == whole
+        assert os.listdir(tmp_path) == ["archive"]
 
 
 async def test_a_run_through_lost_replies_counts_every_batch_once(service: Service, name: str, reference):
@@ -93,7 +77,9 @@ async def test_a_run_through_lost_replies_counts_every_batch_once(service: Servi
         with losing_replies(service.url, every=3) as url:
             async with AsyncOptimist(url) as unlucky:
                 opened = await unlucky.experiment(name)
-                report = await opened.run(GENERATORS, embed=lambda rows: rows.copy(), workers=4, callbacks=[count])
+                report = await opened.run(
+                    dict.fromkeys(NAMES, draw), embed=lambda rows: rows.copy(), workers=4, callbacks=[count]
+                )
         assert (report.samples, report.rounds, report.open_picks) == (150, 30, 0)
         assert (await experiment.report()).samples == 150
     assert seen[1:] == seen[:-1] != []
@@ -117,33 +103,6 @@ async def test_a_run_that_is_cancelled_gives_its_picks_back(service: Service, na
         with pytest.raises(asyncio.CancelledError):
             await running
         assert (await experiment.report()).open_picks == 0
-
-
-async def test_a_generator_that_raises_is_named_and_its_pick_given_back(service: Service, name: str, reference):
-    async def broken(size: int, seed: int) -> np.ndarray:
-        raise RuntimeError("no such checkpoint")
-
-    async with AsyncOptimist(service.url) as client:
-        experiment = await client.create_experiment(name, NAMES, reference=reference)
-        with pytest.raises(GeneratorError, match="'b': generating raised RuntimeError: no such checkpoint"):
-            await experiment.run({**GENERATORS, "b": broken}, workers=2)
-        assert (await experiment.report()).open_picks == 0
-
-
-async def test_files_travel_both_ways(service: Service, name: str, reference, tmp_path: Path):
-    np.savez(tmp_path / "real.npz", mu=reference[0], sigma=reference[1])
-    async with AsyncOptimist(service.url) as client:
-        experiment = await client.create_experiment(name, NAMES, reference=tmp_path / "real.npz")
-        await experiment.run(GENERATORS, max_samples=50)
-        await experiment.export(tmp_path / "archive")
-        again = await client.import_experiment(tmp_path / "archive", f"{name}-again")
-        assert (await again.report()).standings == (await experiment.report()).standings
-        whole = (tmp_path / "archive").read_bytes()
-        await client.delete_experiment(again.name)
-        with pytest.raises(NotFoundError):
-            await again.export(tmp_path / "archive")
-        assert (tmp_path / "archive").read_bytes() == whole
-        assert sorted(os.listdir(tmp_path)) == ["archive", "real.npz"]
 
 
 async def test_errors_say_what_to_do(service: Service):

@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterator
 import httpx
 import numpy as np
 import pytest
-from redis import Redis
 
-from optimist.store import running_url
-from optimist_client import ConflictError, Experiment, FixError, GeneratorError, Optimist, Pick
+from optimist_client import Experiment, FixError, GeneratorError, Optimist
 from optimist_client.embedders import Function
-from tests.support.processes import Service, until
+from tests.support.processes import until
 
 SHIFTS = {"a": 1.0, "b": 0.0, "c": 2.0}
 
@@ -39,18 +37,6 @@ def interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
-
-
-def reason_of(service: Service, experiment: Experiment, number: int) -> str:
-    """Why a pick was given up, as the service remembers it."""
-    first = experiment.ask(worker="asks for a reason")
-    with Redis.from_url(running_url(service.directory)) as redis:
-        nonce = redis.hget(f"optimist:{{{experiment.name}}}:settled", str(number)).decode().split("\t")[0]
-    pick = Pick(experiment._transport, first.info.model_copy(update={"number": number, "nonce": nonce}), "features")
-    with pytest.raises(ConflictError) as refused:
-        pick.tell(np.zeros((5, 4)))
-    first.give_up()
-    return str(refused.value)
 
 
 def test_three_lines_name_the_best(experiment: Experiment, capsys: pytest.CaptureFixture[str]):
@@ -109,17 +95,25 @@ def test_an_interrupt_while_a_tell_is_answered_gives_the_next_pick_back(client: 
     assert (report.rounds, report.open_picks) == (4, 0)
 
 
-def test_a_generator_that_raises_is_named_and_its_pick_given_back(service: Service, experiment: Experiment):
+def test_a_generator_that_raises_is_named_and_its_pick_given_back(client: Optimist, name: str, reference):
+    experiment = client.create_experiment(name, list(SHIFTS), reference=reference, budget=5_000)
+    given_up: list[str] = []
+
     def broken(size: int, seed: int) -> np.ndarray:
         raise MemoryError("CUDA out of memory")
 
+    def seen(request: httpx.Request) -> None:
+        if request.method == "DELETE":
+            given_up.append(request.url.params["reason"])
+
+    client._transport._http.event_hooks["request"] = [seen]
     with pytest.raises(GeneratorError, match="'b': generating raised MemoryError: CUDA out of memory") as failure:
         experiment.run({**GENERATORS, "b": broken})
     assert (failure.value.generator, failure.value.action) == ("b", "fix")
     assert isinstance(failure.value.__cause__, MemoryError)
-    report = experiment.report()
-    assert report.open_picks == 0
-    assert "CUDA out of memory" in reason_of(service, experiment, 1 + report.rounds)
+    (reason,) = given_up
+    assert "CUDA out of memory" in reason
+    assert experiment.report().open_picks == 0
     with pytest.raises(GeneratorError, match="embedding raised ZeroDivisionError"):
         experiment.run(GENERATORS, embed=lambda rows: 1 / 0)
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from optimist_client import ConflictError, Experiment, FixError, NotFoundError, Optimist, StopError
-from optimist_client.models import Report
 from tests.support.commands import invoked
-from tests.support.processes import Service, until
+from tests.support.processes import Service
 
 NAMES = ["x", "y/z"]
 
@@ -30,42 +29,15 @@ def made(client: Optimist, name: str) -> Experiment:
     return experiment
 
 
-def scored(experiment: Experiment, samples: int) -> Report:
-    """The report once the first generator's score is of so many samples."""
-    until(lambda: experiment.report().standings[0].scored_samples == samples)
-    return experiment.report()
-
-
-def test_an_absurd_batch_is_found_and_retracted(client: Optimist, name: str):
+def test_a_batch_a_whole_generator_and_what_cannot_be_retracted(client: Optimist, name: str):
     experiment = made(client, name)
-    poisoned = scored(experiment, 60).standings[0]
-    assert poisoned.score > 1e5
-    assert poisoned.warnings[-1].startswith("batch 2 of x is about ")
-    assert poisoned.warnings[-1].endswith(" times larger than its others")
-    assert "1 anomalous batch counts: see `anomalies`, `retract` and `accept`." in str(experiment.report())
-    (anomaly,) = experiment.anomalies()
-    assert [one.endswith("times larger than its others") for one in anomaly.findings] == [True]
-    reply = experiment.retract(pick=anomaly.pick, reason="an embedder that overflowed")
-    found = [(one.generator, one.position, one.pick, one.samples) for one in reply.retracted]
-    assert (found, reply.already, reply.decision_reopened) == ([("x", 2, 2, 20)], False, False)
+    first = experiment.retract(pick=2, reason="an embedder that overflowed")
+    found = [(one.generator, one.position, one.pick, one.samples) for one in first.retracted]
+    assert (found, first.already, first.decision_reopened) == ([("x", 2, 2, 20)], False, False)
     again = experiment.retract(generator="x", position=2, reason="another reason")
-    assert (again.retracted, again.already) == (reply.retracted, True)
-
-    report = scored(experiment, 40)
-    mended = report.standings[0]
-    assert mended.score < 10
-    assert not any("times larger" in warning for warning in mended.warnings)
-    (retraction,) = report.retractions
-    assert (retraction.position, retraction.reason) == (2, "an embedder that overflowed")
-    assert report.anomalies == []
+    assert (again.retracted, again.already) == (first.retracted, True)
     said = "Retracted: batch 2 of x (pick 2, 20 samples): an embedder that overflowed."
-    assert said in str(report)
-    assert "anomalous" not in str(report)
-    assert said in report._repr_html_()
-
-
-def test_a_whole_generator_and_what_cannot_be_retracted(client: Optimist, name: str):
-    experiment = made(client, name)
+    assert said in str(experiment.report())
     reply = experiment.retract(generator="y/z")
     assert [(one.generator, one.position, one.samples) for one in reply.retracted] == [("y/z", None, 40)]
     assert experiment.report().standings[1].samples == 0
@@ -74,8 +46,12 @@ def test_a_whole_generator_and_what_cannot_be_retracted(client: Optimist, name: 
     for wrong in ({}, {"position": 1}, {"pick": 1, "generator": "x"}, {"pick": 1, "position": 1}):
         with pytest.raises(ValueError, match="expected a pick"):
             experiment.retract(**wrong)
-    for unknown in ({"pick": 99}, {"generator": "x", "position": 99}, {"generator": "nobody"}):
-        with pytest.raises(NotFoundError):
+    for unknown, said in (
+        ({"pick": 99}, "pick 99 was never made"),
+        ({"generator": "x", "position": 99}, "has no batch at position 99"),
+        ({"generator": "nobody"}, "has no generator 'nobody'"),
+    ):
+        with pytest.raises(NotFoundError, match=said):
             experiment.retract(**unknown)
     with pytest.raises(FixError, match="reason"):
         experiment.retract(generator="x", reason="x" * 1025)

@@ -106,16 +106,6 @@ def test_fifty_generators_fit(open_page: OpenPage, client: Optimist):
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
 
 
-@pytest.mark.long
-def test_a_million_rounds_are_drawn(open_page: OpenPage, million: str):
-    page = open_page(f"/#/e/{million}?how=open")
-    expect(page.locator(".answer")).to_contain_text("5,000,000 samples")
-    assert points(page, "plot-regret") == [245]
-    assert len(points(page, "plot-shares")) == 8
-    assert min(points(page, "plot-estimates")) > 30
-    assert page.evaluate("() => document.getElementById('plot-regret').data[0].x.at(-1)") == 5_000_000
-
-
 def test_an_experiment_is_seen_running_to_its_decision(open_page: OpenPage, client: Optimist):
     experiment = create(client, "live", list(SHIFTS))
     page = open_page("/#/e/live?how=open")

@@ -126,14 +126,17 @@ def test_by_mode_near_ones_are_folded_and_opened_together(open_page: OpenPage, c
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width
 
 
-def test_one_is_enlarged(open_page: OpenPage, pictured: str):
-    page = open_page(f"/#/e/{pictured}", viewport={"width": 390, "height": 844})
+def test_one_is_enlarged(open_page: OpenPage, pictured: str, axe: str):
+    page = open_page(f"/#/e/{pictured}", bypass_csp=True, viewport={"width": 390, "height": 844})
     page.get_by_text("Side by side", exact=True).click()
     tiles = page.locator(".side-by-side .tile")
+    tiles.first.wait_for()
+    assert serious_violations_of_both_schemes(page, axe) == []
     tiles.first.click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_role("heading")).to_have_text("red")
     until_loaded(page, "dialog.enlarged")
+    assert serious_violations_of_both_schemes(page, axe) == []
     assert (dialog.locator("img").bounding_box() or {"width": 0})["width"] > 200
     page.keyboard.press("ArrowRight")
     expect(dialog.get_by_role("heading")).to_have_text("green")
@@ -146,8 +149,8 @@ def test_one_is_enlarged(open_page: OpenPage, pictured: str):
     expect(tiles.first).to_be_focused()
 
 
-def test_texts_open_in_full_and_nothing_of_them_runs(open_page: OpenPage, written: str):
-    page = open_page(f"/#/e/{written}")
+def test_texts_open_in_full_and_nothing_of_them_runs(open_page: OpenPage, written: str, axe: str):
+    page = open_page(f"/#/e/{written}", bypass_csp=True)
     page.get_by_text("Side by side", exact=True).click()
     row = page.locator(".side-by-side tbody tr").filter(has_text="Say <b>hello</b>").first
     expect(row.locator(".tile")).to_have_count(2)
@@ -158,6 +161,7 @@ def test_texts_open_in_full_and_nothing_of_them_runs(open_page: OpenPage, writte
     expect(text).to_have_js_property("childElementCount", 0)
     expect(text).to_have_text(re.compile(r"[\s\S]{301,}"))  # more than its beginning, once it has come
     expect(dialog.locator(".prompt")).to_have_text("Say <b>hello</b>")
+    assert serious_violations_of_both_schemes(page, axe) == []
     assert page.title() != "run"
     # Opened by itself, it is text as well.
     id = (page.request.get(f"/v1/experiments/{written}/previews").json())["previews"][0]["id"]
@@ -198,14 +202,3 @@ def test_a_gallery_without_previews_says_so(open_page: OpenPage, client: Optimis
     client.create_experiment("empty-gallery", ["a", "b"], reference=(np.zeros(4), np.eye(4)), previews=4)
     page = open_page("/#/e/empty-gallery")
     expect(page.locator("section", has=page.get_by_role("heading", name="Samples"))).to_contain_text("No previews yet")
-
-
-@pytest.mark.long
-def test_axe_finds_no_serious_violation_in_the_gallery(open_page: OpenPage, written: str, pictured: str, axe: str):
-    for name in (written, pictured):
-        page = open_page(f"/#/e/{name}", bypass_csp=True)
-        page.get_by_text("Side by side", exact=True).click()
-        page.locator(".side-by-side .tile").first.wait_for()
-        assert serious_violations_of_both_schemes(page, axe) == []
-        page.locator(".side-by-side .tile").first.click()
-        assert serious_violations_of_both_schemes(page, axe) == []

@@ -137,14 +137,3 @@ def test_the_best_mixture_can_be_asked_for_by_any_metric_that_has_one(open_page:
     card(page).get_by_role("button", name="Best mixture").click()
     expect(card(page)).to_contain_text(f"{wide.shown_title}: mixture")
     expect(card(page)).to_contain_text(experiment.mixture(metric="wide").gain_text)
-
-
-def test_where_one_generator_has_all_kinds_no_mixture_is_better(open_page: OpenPage, client: Optimist):
-    kinds = {"left": (0.0,), "middle": (0.0,), "right": (-4.0, -2.0, 0.0, 2.0, 4.0), "copy": (0.0,)}
-    experiment = create(client, "blend-alone")
-    work(experiment, 400, kinds)
-    mixture = experiment.mixture()
-    page = open_page("/#/e/blend-alone")
-    card(page).get_by_role("button", name="Best mixture").click()
-    expect(card(page)).to_contain_text(mixture.gain_text)
-    assert mixture.best == "right"

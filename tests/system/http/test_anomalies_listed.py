@@ -82,20 +82,6 @@ def test_odd_batches_are_listed_newest_first(client: Optimist, service: Service,
     assert experiment.anomalies() == []
 
 
-def test_of_two_generators_the_absurd_one_is_refused_though_it_came_first(
-    client: Optimist, service: Service, name: str
-):
-    made(client, name)
-    first = append(service, name, "x", "first", 1e29 * rows(1))
-    assert first.status_code == 200, "nothing was known yet"
-    assert append(service, name, "y", "sane", rows(2)).status_code == 200
-    refused = append(service, name, "x", "second", 1e29 * rows(3))
-    assert (refused.status_code, "lower median of 2 generators" in refused.json()["detail"]) == (422, True)
-    again = append(service, name, "x", "first", 1e29 * rows(1))
-    assert again.json() == {**first.json(), "duplicate": True}
-    assert append(service, name, "y", "sane too", rows(4)).status_code == 200
-
-
 def test_max_magnitude_raises_the_limit(client: Optimist, service: Service, name: str):
     experiment = made(client, name, max_magnitude=1e12)
     append(service, name, "x", "sane", rows(1))

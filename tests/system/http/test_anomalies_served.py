@@ -18,7 +18,7 @@ def made(client: Optimist, name: str, **more: object) -> Experiment:
     return client.create_experiment(name, NAMES, **(how | more))
 
 
-def run(experiment: Experiment, wrong: int = 3) -> tuple[Report, list[str]]:
+def run(experiment: Experiment) -> tuple[Report, list[str]]:
     """Five batches of each, one of `b/ad` on the scale of pixels, and more until it is decided.
 
     Returns the report, and what the tells said.
@@ -33,7 +33,7 @@ def run(experiment: Experiment, wrong: int = 3) -> tuple[Report, list[str]]:
     for batch in range(1, 6):
         for generator in NAMES:
             pick = experiment.ask(generators=[generator])
-            told(pick, 255.0 if (generator, batch) == ("b/ad", wrong) else 1.0)
+            told(pick, 255.0 if (generator, batch) == ("b/ad", 3) else 1.0)
     experiment.resume(stop=True)
     for pick in experiment.picks():
         told(pick)
@@ -68,16 +68,6 @@ def test_a_decision_that_rests_on_one_is_provisional_until_it_is_accepted(client
     assert "Accepted: batch 3 of b/ad: it is so." in str(report)
 
 
-def test_a_retraction_drops_it(client: Optimist, name: str):
-    experiment = made(client, name)
-    run(experiment)
-    assert experiment.retract(generator="b/ad", position=3).decision_reopened
-    with pytest.raises(StopError, match="was retracted"):
-        experiment.accept(generator="b/ad", position=3)
-    report, said = run(experiment, wrong=0)
-    assert (report.decision.best, report.decision.unless, said) == ("good", "", [])
-
-
 def test_a_generator_on_another_scale_is_accepted_as_a_whole(client: Optimist, name: str):
     experiment = made(client, name, stop=False)
     for seed, generator in enumerate(NAMES * 3):
@@ -108,6 +98,9 @@ def test_what_cannot_be_accepted(client: Optimist, name: str):
     for unknown in ({"pick": 99}, {"generator": "good", "position": 99}, {"generator": "nobody"}):
         with pytest.raises(NotFoundError):
             experiment.accept(**unknown)
+    experiment.retract(generator="good", position=1)
+    with pytest.raises(StopError, match="was retracted"):
+        experiment.accept(generator="good", position=1)
 
 
 def test_the_command_line_accepts(service: Service, client: Optimist, name: str):

@@ -7,11 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import numpy as np
 import pytest
+from redis import Redis
 
-from optimist_client import ConflictError, Optimist, tensors
+from optimist.archive.contents import TOLD
+from optimist.store import running_url
+from optimist.store.keys import experiment_key
+from optimist_client import Optimist, tensors
 from optimist_client.references import moments_of
 from tests.support.configs import on_wire
-from tests.support.processes import batch_path, scored, serving, until
+from tests.support.processes import Service, batch_path, serving
 
 BATCH = np.random.default_rng(0).standard_normal((5, 4))
 
@@ -194,33 +198,12 @@ def test_a_bad_reference_is_refused(http: httpx.Client, name: str, arrays, expec
     assert http.get(f"/v1/references/{name}").status_code == 404
 
 
-def test_references_are_immutable(http: httpx.Client, name: str):
-    moments = {"mean": np.zeros(2), "covariance": np.eye(2)}
-    first = post(http, f"/v1/references?name={name}", **moments)
-    assert first.status_code == 200
-    again = post(http, f"/v1/references?name={name}", mu=moments["mean"], sigma=moments["covariance"])
-    assert again.json() == first.json()
-    assert post(http, f"/v1/references?name={name}", mean=np.ones(2), covariance=np.eye(2)).status_code == 409
-    assert name in [info["name"] for info in http.get("/v1/references").json()["references"]]
-
-
 def test_features_make_the_reference_that_their_moments_make(http: httpx.Client, name: str):
     features = np.random.default_rng(1).standard_normal((50, 3))
     info = post(http, f"/v1/references?name={name}", features=features).json()
     assert (info["dimension"], info["samples"]) == (3, 50)
     moments = moments_of(features)
     assert post(http, f"/v1/references?name={name}-2", **moments.arrays).json()["digest"] == info["digest"]
-
-
-def test_the_same_config_again_is_the_same_experiment(client: Optimist, name: str, reference):
-    first = client.create_experiment(name, ["a", "b"], reference=reference)
-    first.ask().tell(BATCH)
-    again = client.create_experiment(name, ["a", "b"], reference=reference)
-    assert again.info == first.info
-    assert counts(again) == (5, 1, 0)
-    differs = r"another config, which differs in batch_size \(5, not 7\), seed \(0, not 2\)"
-    with pytest.raises(ConflictError, match=differs):
-        client.create_experiment(name, ["a", "b"], reference=reference, seed=2, batch_size=7)
 
 
 def test_the_report_has_an_etag_that_changes_with_it(http: httpx.Client, experiment):
@@ -252,26 +235,6 @@ def test_a_repeated_ask_gets_the_picks_it_had_though_more_could_be_opened(http: 
     assert http.post(path, json={"request_id": "new"}).json()["picks"][0]["number"] == 4
 
 
-def test_the_report_decides_once_and_for_all(http: httpx.Client, client: Optimist, name: str, reference):
-    """A decision that the report shows stands, whatever is told after it; before that nothing is called decided."""
-    experiment = client.create_experiment(name, ["a", "b"], reference=reference, tolerance="1.0%")
-    assert experiment.info.config.tolerance == "1%"
-    picks = [experiment.ask() for _ in range(20)]
-    rng = np.random.default_rng(0)
-    for pick in picks[:16]:
-        pick.tell(rng.standard_normal((5, 4)) + (0.0 if pick.generator == "a" else 3.0))
-    until(lambda: experiment.report().ended)
-    report = experiment.report()
-    assert (report.state, report.decision.best, report.decision.decided) == ("decided", "a", True)
-    assert [(one.generator, one.verdict) for one in report.decision.verdicts] == [("b", "worse")]
-    assert report.decision.hardest.separation > report.decision.hardest.needed
-    for pick in picks[16:]:
-        pick.tell(rng.standard_normal((5, 4)) + 100.0)
-    later = scored(experiment)
-    assert later.samples == 100
-    assert later.decision == report.decision
-
-
 @pytest.mark.parametrize(
     ("ids", "expected"),
     [
@@ -296,3 +259,17 @@ def test_a_name_that_has_no_utf8_is_refused_and_the_longest_id_taken(http: httpx
     assert reply.json()["action"] == "fix"
     longest = {"features": BATCH.tolist(), "ids": ["é" * 512, "", "", "", ""]}
     assert http.post(path, json=longest).status_code == 200
+
+
+def test_exports_of_too_many_told_runs(http: httpx.Client, service: Service, experiment):
+    path = f"/v1/experiments/{experiment.name}/export"
+    with Redis.from_url(running_url(service.directory)) as redis:
+        told = f"{experiment_key(experiment.name, 'told')}:0"
+        redis.zadd(told, {f"{2 * run} {2 * run + 1}": 2 * run + 1 for run in range(TOLD)})
+        assert http.get(path).status_code == 200
+        redis.zadd(told, {f"{2 * TOLD} {2 * TOLD + 1}": 2 * TOLD + 1})
+        answer = http.get(path)
+        redis.delete(told)
+    assert answer.status_code == 422
+    assert "'a': expected at most 16,384 runs of indices that were told" in answer.json()["detail"]
+    assert answer.json()["action"] == "fix"

@@ -93,17 +93,6 @@ async def test_pieces_in_any_order_become_the_reference(tmp_path: Path):
         assert info["scale"] == pytest.approx(real.scale, rel=1e-12)
 
 
-async def test_an_upload_goes_on_after_a_restart(tmp_path: Path):
-    async with served(tmp_path) as service:
-        await service.begin()
-        await service.send(0, 3)
-    async with served(tmp_path, max_body=10_000) as service:
-        again = (await service.begin()).json()
-        assert again == {"piece_rows": 61, "pieces": 5, "missing": [1, 2, 4]}, "divided as it was"
-        await service.send(*again["missing"])
-        assert (await service.complete()).json()["rows"] == 300
-
-
 async def test_repeats_change_nothing(tmp_path: Path):
     async with served(tmp_path) as service:
         await service.begin()
@@ -175,6 +164,18 @@ async def test_what_is_refused_changes_nothing(tmp_path: Path):
             assert (await service.begin()).json()["missing"] == [0, 2, 3, 4]
 
 
+async def test_a_key_has_so_many_unfinished_uploads(tmp_path: Path):
+    async with served(tmp_path, max_uploads=1) as service:
+        await service.begin()
+        refused = await service.begin(ROWS + 1, name="other")
+        assert (refused.status_code, refused.json()["action"]) == (409, "fix")
+        assert refused.json()["type"].endswith(":too-many-uploads")
+        assert f"complete or delete one of real ({DIGEST[:12]}…); each is dropped a day" in refused.json()["detail"]
+        for _ in range(2):
+            assert (await service.http.delete(f"/v1/references/real/uploads/{DIGEST}")).status_code == 204
+        assert (await service.begin(ROWS + 1, name="other")).status_code == 200
+
+
 async def test_the_memory_of_completing_is_counted(tmp_path: Path):
     async with served(tmp_path, max_memory=9000) as service:
         await service.begin()
@@ -204,28 +205,6 @@ async def test_whoever_completes_an_upload_gets_the_reference(tmp_path: Path):
             infos = [answer.json() for answer in answers]
             assert all(info == infos[0] for info in infos)
             await service.store._commands.redis.delete("optimist:reference:real")
-
-
-async def test_a_key_has_so_many_unfinished_uploads(tmp_path: Path):
-    async with served(tmp_path, max_uploads=2) as service:
-        await service.begin()
-        others = [ROWS + number for number in (1, 2)]
-        digests = [tensors.digest({"features": rows}) for rows in others]
-        assert (await service.begin(others[0], name="other")).status_code == 200
-        refused = await service.begin(others[1], name="third")
-        assert (refused.status_code, refused.json()["action"]) == (409, "fix")
-        assert refused.json()["type"].endswith(":too-many-uploads")
-        expected = f"complete or delete one of real ({DIGEST[:12]}…), other ({digests[0][:12]}…); each is dropped a day"
-        assert expected in refused.json()["detail"]
-        assert (await service.begin()).status_code == 200, "to go on with one takes no place"
-        for _ in range(2):
-            path = f"/v1/references/other/uploads/{digests[0]}"
-            assert (await service.http.delete(path)).status_code == 204
-        assert (await service.begin(others[1], name="third")).status_code == 200
-        assert (await service.begin(others[0], name="other")).status_code == 409
-        await service.send(*range(5))
-        assert (await service.complete()).status_code == 200
-        assert (await service.begin(others[0], name="other")).status_code == 200, "a completed one takes none, either"
 
 
 class Killed(BaseException):

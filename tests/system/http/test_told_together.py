@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,7 +9,7 @@ import numpy as np
 import pytest
 
 from optimist_client import ConflictError, FixError, NotFoundError, Optimist, Pick, tensors
-from tests.support.processes import TENSORS, Service, losing_replies, scored, stop_syncing, until
+from tests.support.processes import TENSORS, Service, losing_replies, scored
 
 CONFIG: dict[str, Any] = {"metric": "is", "dimension": 3, "policy": "uniform", "seed": 7}
 CONFIG |= {"stop": False, "keep_log": True}
@@ -140,29 +138,3 @@ def test_replies_that_are_lost_make_nothing_count_twice(service: Service, name: 
         assert len(replies) == 100
         assert any(reply.duplicate for reply in replies)
         assert experiment.report().samples == 500
-
-
-@pytest.mark.long
-@pytest.mark.faults
-def test_a_service_that_is_killed_in_between_counts_each_once(tmp_path: Path):
-    service = Service(tmp_path).start()
-    try:
-        stop_syncing(service)
-        with Optimist(service.url, patience=120) as client:
-            experiment = client.create_experiment("killed", ["a", "b"], **CONFIG)
-            picks = [pick for _ in range(4) for pick in experiment.ask_all(count=100)]
-            rng = np.random.default_rng(0)
-            batches = [(pick, rng.dirichlet(np.ones(3), pick.size)) for pick in picks]
-            replies: list[Any] = []
-            telling = threading.Thread(target=lambda: replies.extend(experiment.tell_all(batches)))
-            telling.start()
-            until(lambda: any(pick.settled for pick in picks))
-            service.kill()
-            assert not all(pick.settled for pick in picks)
-            service.start()
-            telling.join(120)
-            assert len(replies) == 400
-            assert all(reply.duplicate for reply in experiment.tell_all(batches))
-            assert experiment.report().samples == 2_000
-    finally:
-        service.stop()
