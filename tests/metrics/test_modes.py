@@ -1,4 +1,3 @@
-import json
 import math
 
 import numpy as np
@@ -7,7 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from toy_score import MeanScore
 
+from optimist.estimation.streaming import StreamingEstimator
+from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, FeatureMap, GaussianFourier
 from optimist.metrics.modes import Mode
 from optimist.metrics.pairs import (
@@ -20,7 +22,6 @@ from optimist.metrics.pairs import (
 from optimist.metrics.reservoir import Reservoir
 from optimist.metrics.vendi.score import RenyiKernelEntropy, VendiScore
 from optimist.metrics.vendi.spectrum import log_vendi, spectrum_of_rows
-from optimist.records import codec
 from tests.support.streams import fed, rows_of
 
 ORDERS = [0.5, 1.0, 2.0, math.inf]
@@ -157,6 +158,17 @@ def test_what_cannot_have_modes_is_refused():
         prompt_groups(feature_map, feature_map, reservoir)
 
 
+def test_a_metric_of_base_classes_alone_has_neither_modes_nor_prompts():
+    estimator = StreamingEstimator(InfluenceBound(MeanScore(0, {"features": 1})), growth=0.0)
+    estimator.add({"features": torch.ones(2, 1, dtype=torch.float64)}, ["a", "b"])
+    estimator.forget()
+    assert (estimator.reservoir, estimator.has_prompts, estimator.cached_bytes) == (None, False, 0)
+    with pytest.raises(ValueError, match="no modes"):
+        estimator.modes()
+    with pytest.raises(ValueError, match="no prompts"):
+        estimator.prompt_groups()
+
+
 # Groups of prompts.
 
 
@@ -238,20 +250,3 @@ def test_no_degenerate_pairs_make_a_crash_or_a_nan(count, outputs, texts, order)
     found = metric.modes(statistic, reservoir, count=20)
     assert sum(mode.share for mode in found) == pytest.approx(1.0, abs=1e-6)
     assert all(math.isfinite(shown.weight) for mode in found for shown in mode.samples)
-
-
-def test_modes_and_groups_are_plain_values():
-    rows, metric = rows_of(0, 6, 3), VendiScore(Cosine(3))
-    (mode, *_) = metric.modes(fed(metric, rows), reservoir_of(features=rows), samples=1)
-    shown = mode.samples[0]
-    assert json.loads(codec.encode(mode)) == {
-        "share": mode.share,
-        "samples": [{"id": shown.id, "weight": shown.weight}],
-    }
-    (group, *_) = prompt_groups(Cosine(3), Cosine(3), reservoir_of(features=rows, prompts=rows), samples=1)
-    shown = group.prompts[0]
-    assert json.loads(codec.encode(group)) == {
-        "share": group.share,
-        "log_score": group.log_score,
-        "prompts": [{"id": shown.id, "weight": shown.weight}],
-    }

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import httpx
 import numpy as np
 import pytest
 
 from optimist_client import ConflictError, FixError, Optimist
-from optimist_client.tensors import MEDIA_TYPE, encode
+from tests.support.processes import Service, append_batch
 
 BATCH = np.ones((5, 4))
 
 
-def test_a_batch_of_another_embedding_is_refused_and_nothing_is_stored(client: Optimist, name: str, reference):
+def test_a_batch_of_another_embedding_is_refused_and_nothing_is_stored(
+    client: Optimist, service: Service, name: str, reference
+):
     experiment = client.create_experiment(name, ["a", "b"], reference=reference, embedding="dinov2-base")
     assert client.experiment(name).info.config.embedding == "dinov2-base"
     pick = experiment.ask()
@@ -25,22 +26,13 @@ def test_a_batch_of_another_embedding_is_refused_and_nothing_is_stored(client: O
     with pytest.raises(FixError, match="swav-resnet50"):
         pick.tell(BATCH, embedding="swav-resnet50")
     assert pick.tell(BATCH, embedding="dinov2-base").duplicate
-
-
-def test_an_experiment_that_names_no_embedding_takes_only_batches_that_name_none(client, name: str, reference):
-    pick = client.create_experiment(name, ["a", "b"], reference=reference).ask()
-    with pytest.raises(FixError, match="names no embedding; got one of 'dinov2-base'"):
-        pick.tell(BATCH, embedding="dinov2-base")
-    assert pick.tell(BATCH).samples == 5
-
-
-def test_batches_without_a_pick_are_checked_as_well(service, client: Optimist, name: str, reference):
-    client.create_experiment(name, ["a", "b"], reference=reference, embedding="dinov2-base")
-    url = f"{service.url}/v1/experiments/{name}/generators/a/batches"
-    headers = {"content-type": MEDIA_TYPE, "idempotency-key": "once"}
+    # Batches without a pick are checked as well.
     for params, status in (({}, 422), ({"embedding": "clip"}, 422), ({"embedding": "dinov2-base"}, 200)):
-        reply = httpx.post(url, content=encode({"features": BATCH}), headers=headers, params=params)
-        assert reply.status_code == status, reply.text
+        assert append_batch(service.url, name, "a", {"features": BATCH}, **params).status_code == status
+    unnamed = client.create_experiment(f"{name}-unnamed", ["a", "b"], reference=reference).ask()
+    with pytest.raises(FixError, match="names no embedding; got one of 'dinov2-base'"):
+        unnamed.tell(BATCH, embedding="dinov2-base")
+    assert unnamed.tell(BATCH).samples == 5
 
 
 def test_a_reference_of_another_embedding_is_refused(client: Optimist, name: str, reference):

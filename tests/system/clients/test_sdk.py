@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optimist_client import ConflictError, FixError, Optimist
+from optimist_client import FixError, Optimist
 from tests.support.processes import Service, losing_replies
 
 
@@ -72,19 +72,6 @@ def test_a_broken_loop_gives_its_picks_back(client: Optimist, name: str, referen
     with pytest.raises(RuntimeError):
         breaks()
     assert experiment.report().open_picks == 0
-
-
-def test_a_worker_that_asks_again_gets_its_pick_back(client: Optimist, name: str, reference):
-    experiment = client.create_experiment(name, ["a", "b"], reference=reference)
-    first = experiment.ask(worker="w")
-    assert experiment.ask(worker="w").info == first.info
-    assert experiment.ask(worker="v").number != first.number
-    assert experiment.ask().number != experiment.ask().number
-    first.give_up("tired")
-    first.give_up("tired")
-    assert experiment.ask(worker="w").number > first.number
-    with pytest.raises(ConflictError, match="given up"):
-        first.tell(np.zeros((5, 4)))
 
 
 def test_a_loop_through_lost_replies_counts_every_batch_once(service: Service, client: Optimist, name: str, reference):

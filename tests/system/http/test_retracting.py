@@ -7,13 +7,9 @@ from typing import Any
 import httpx
 import numpy as np
 
-from optimist_client import Experiment, Optimist
+from optimist_client import Optimist
 from optimist_client.models import Report
 from tests.support.processes import Service, append_batch, scored
-
-
-def played(client: Optimist, name: str, reference: Any, **config: Any) -> Experiment:
-    return client.create_experiment(name, ["a", "b"], reference=reference, rescore_growth=0.0, **config)
 
 
 def append(service: Service, name: str, generator: str, shift: float, seeds: range) -> None:
@@ -27,7 +23,10 @@ def numbers(report: Report) -> list[Any]:
 
 
 def test_an_absurd_batch_decides_wrongly_and_is_retracted(client: Optimist, service: Service, name: str, reference):
-    absurd, never = (played(client, each, reference, batch_size=20) for each in (name, f"{name}-never"))
+    absurd, never = (
+        client.create_experiment(each, ["a", "b"], reference=reference, rescore_growth=0.0, batch_size=20)
+        for each in (name, f"{name}-never")
+    )
     bad = absurd.ask(generators=["a"])
     bad.tell(np.full((20, 4), 9e5))
     for experiment in (absurd, never):
@@ -51,26 +50,8 @@ def test_an_absurd_batch_decides_wrongly_and_is_retracted(client: Optimist, serv
     assert shown == one | {"who": None, "reason": "wrong checkpoint", "reopened": True}
     assert "retractions" not in httpx.get(f"{service.url}/v1/experiments/{name}-never/report").json()
 
-
-def test_a_whole_generator_begins_anew_and_an_archive_takes_it_along(
-    client: Optimist, service: Service, name: str, reference, tmp_path
-):
-    kept = played(client, name, reference, keep_log=True)
-    append(service, name, "a", 5.0, range(4))
-    append(service, name, "b", 1.0, range(4))
-    reply = httpx.delete(f"{service.url}/v1/experiments/{name}/generators/a/batches").json()
-    assert reply["retracted"] == [{"generator": "a", "position": None, "pick": None, "samples": 80}]
-    append(service, name, "a", 0.0, range(3))
-    kept.retract(generator="a", position=7)
-    before = scored(kept)
-    assert (before.standings[0].samples, before.decision.best) == (40, "a")
-
-    kept.export(tmp_path / "file.zip")
-    again = client.import_experiment(tmp_path / "file.zip", f"{name}-again")
-    after = scored(again)
-    assert (numbers(after), after.retractions) == (numbers(before), before.retractions)
-    for experiment in (kept, again):
-        append(service, experiment.name, "a", 0.0, range(9, 10))
-    assert numbers(scored(again)) == numbers(scored(kept))
-    again.retract(generator="a", position=6)
-    assert scored(again).standings[0].samples == 40
+    reply = httpx.delete(f"{service.url}/v1/experiments/{name}/generators/b/batches").json()
+    assert reply["retracted"] == [{"generator": "b", "position": None, "pick": None, "samples": 240}]
+    append(service, name, "b", 0.0, range(3))
+    absurd.retract(generator="b", position=14)
+    assert scored(absurd).standings[1].samples == 40
