@@ -101,24 +101,17 @@ def _lossy(self: toy_score.Sums, tensors: dict[str, torch.Tensor]) -> toy_score.
     return self
 
 
-def _small_errors(self: Any, statistic: toy_score.Sums, common: object = None) -> Analysis:
-    mean, square = (statistic.sums / statistic.samples).tolist()
-    error = 0.2 * max(square - mean**2, 0.0) ** 0.5 / max(statistic.samples - 1, 1) ** 0.5
-    return Analysis(plug_in=mean, estimate=mean, selection_error=error, stopping_error=error)
+def _analysing(errors: float = 1.0, bias: float = 0.0, least: int = 2) -> Any:
+    """An analysis with errors so many times as large, off by `bias` over n, and undefined below `least` samples."""
 
+    def analyse(self: Any, statistic: toy_score.Sums, common: object = None) -> Analysis:
+        n = statistic.samples
+        mean, square = (statistic.sums / n).tolist()
+        error = errors * (max(square - mean**2, 0.0) / (n - 1)) ** 0.5
+        estimate = float("nan") if n < least else mean + bias / n
+        return Analysis(plug_in=mean, estimate=estimate, selection_error=error, stopping_error=error)
 
-def _biased(self: Any, statistic: toy_score.Sums, common: object = None) -> Analysis:
-    mean, square = (statistic.sums / statistic.samples).tolist()
-    error = max(square - mean**2, 0.0) ** 0.5 / (statistic.samples - 1) ** 0.5
-    shift = 20.0 / statistic.samples
-    return Analysis(plug_in=mean, estimate=mean + shift, selection_error=error, stopping_error=error)
-
-
-def _undefined(self: Any, statistic: toy_score.Sums, common: object = None) -> Analysis:
-    mean, square = (statistic.sums / statistic.samples).tolist()
-    error = (max(square - mean**2, 0.0) / (statistic.samples - 1)) ** 0.5
-    few = statistic.samples < 5
-    return Analysis(plug_in=mean, estimate=float("nan") if few else mean, selection_error=error, stopping_error=error)
+    return analyse
 
 
 @pytest.mark.parametrize(
@@ -127,9 +120,9 @@ def _undefined(self: Any, statistic: toy_score.Sums, common: object = None) -> A
         ("Sums", "update", _splits, "in 300 batches the value of the same samples is"),
         ("Sums", "restore", _forgetful, "read again has 0 samples in place of 100"),
         ("Sums", "restore", _lossy, "stored and read goes on to another state"),
-        ("MeanScore", "analyse", _small_errors, "errors are too small"),
-        ("MeanScore", "analyse", _biased, "of their errors on average"),
-        ("MeanScore", "analyse", _undefined, "2 samples have no estimate"),
+        ("MeanScore", "analyse", _analysing(errors=0.2), "errors are too small"),
+        ("MeanScore", "analyse", _analysing(bias=20.0), "of their errors on average"),
+        ("MeanScore", "analyse", _analysing(least=5), "2 samples have no estimate"),
     ],
 )
 def test_each_promise_that_is_broken_is_named(

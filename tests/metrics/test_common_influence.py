@@ -352,23 +352,6 @@ def test_repeats_have_the_influence_of_what_they_repeat(count: int):
     assert_same(found[: count // 2], found[count // 2 :], 1e-6)
 
 
-@pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("order", [1.0, 2.0, 3.0])
-def test_scores_of_pairs_are_signed_sums(order: float, count: int):
-    metric = InformationVendi(fourier(D), fourier(3, 1), order)
-    arrays = arrays_of(metric, count)
-    statistic = taken(metric, arrays)
-    rows = {**arrays, "joint": torch.cat(list(arrays.values()), -1)}
-    parts = metric.parts(statistic)
-    expected = torch.stack(
-        [
-            sign * influence_of(metric.entropies[part], parts[part], {"features": rows[part][:256]})
-            for part, sign in metric.terms.items()
-        ]
-    ).sum(0)
-    assert_same(influence_of(metric, statistic, some(arrays, slice(256))), expected, 1e-9)
-
-
 # Two generators.
 
 

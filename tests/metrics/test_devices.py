@@ -1,4 +1,4 @@
-"""The numerics on every device there is: the same scores, whatever the metric and the bound, there and back again."""
+"""The numerics on every device there is: the same scores and mixtures, whatever the metric, there and back again."""
 
 from __future__ import annotations
 
@@ -15,11 +15,16 @@ from optimist.estimation.question import Question, declared_of
 from optimist.estimation.streaming import StreamingEstimator, first_rows
 from optimist.metrics.bound import Bound
 from optimist.metrics.fid.reference import Reference
+from optimist.metrics.implementations import Setting, make_metric
+from optimist.metrics.mixtures.cross_fitted import cross_fitted
 from optimist.numerics.estimate import Estimate
+from optimist.numerics.mixture import Mixture
 from optimist.numerics.pairing import Pairing, history_array
 from optimist.records import codec
 from optimist_client import FixError
-from optimist_client.metrics import find
+from optimist_client.metrics import FID, MMD, RKE, Gaussian, Metric, Vendi, find
+from tests.support.real_rows import score_of
+from tests.support.streams import fed, rows_of
 
 GAUSSIAN = {"name": "gaussian", "sigma": 3.0, "features": 12}
 D = 6
@@ -197,3 +202,32 @@ def test_other_names_are_refused(name: str):
 def test_a_gpu_that_is_not_here_is_named_as_that():
     with pytest.raises(FixError, match="'cuda:99' is not here"):
         Evaluation(["a"], metric="is", device="cuda:99")
+
+
+KERNEL = Gaussian(2.0, features=10)
+METRICS: dict[str, Metric] = {
+    "rke": RKE(kernel=KERNEL),
+    "vendi": Vendi(kernel=KERNEL),
+    "vendi 3": Vendi(kernel=KERNEL, order=3.0),
+    "mmd": MMD(kernel=KERNEL),
+    "fid": FID(),
+}
+
+
+def mixture_on(device: torch.device | str, declared: Metric, count: int) -> Mixture:
+    if "reference" in type(declared).model_fields:
+        metric = score_of(declared, rows_of(9, 80, 4), device)
+    else:
+        metric = make_metric(declared, Setting({"features": 4}, device))
+    rows = [rows_of(seed, count, 4, centre) for seed, centre in enumerate((0.0, 0.7, -0.7))]
+    statistics = [fed(metric, each, 6) for each in rows]
+    return cross_fitted(metric, statistics, ("a", "b", "c"), [{"features": each} for each in rows])
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", METRICS)
+def test_a_mixture_is_that_on_the_cpu(device: torch.device, name: str, count: int):
+    found, expected = (mixture_on(place, METRICS[name], count) for place in (device, "cpu"))
+    np.testing.assert_allclose(found.weights, expected.weights, atol=1e-5)
+    for field in ("value", "error", "gain", "gain_error", "slacks", "slack_errors", "deviations"):
+        np.testing.assert_allclose(getattr(found, field), getattr(expected, field), rtol=1e-4, atol=1e-5)

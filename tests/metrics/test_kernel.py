@@ -229,15 +229,6 @@ def test_scores_are_continuous_in_the_order_and_fall_with_it():
     assert scores[-2] == pytest.approx(scores[-1], rel=1e-12)
 
 
-def test_k_kinds_seen_equally_often_score_k():
-    rows = 100.0 * torch.eye(6, dtype=torch.float64).repeat(5, 1)
-    exact = exact_spectrum(rows, "gaussian", 1.0)
-    for order in ORDERS:
-        metric = VendiScore(Cosine(6), order)
-        assert math.exp(metric.plug_in(bounded(metric, rows))) == pytest.approx(6.0, rel=1e-9)
-        assert math.exp(log_vendi(exact, order)) == pytest.approx(6.0, rel=1e-9)
-
-
 @given(st.integers(0, 9), st.integers(1, 60), st.integers(1, 20))
 def test_gram_and_covariance_have_one_spectrum(seed, count, features):
     feature_map = GaussianFourier.draw(3, features, 1.0)

@@ -1,4 +1,4 @@
-"""log Vendi of orders below 2 from leave-one-out resolvents, and its bracket."""
+"""log Vendi of orders below 2 from leave-one-out resolvents, its bracket, and entropies of curves of freedom."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from optimist.metrics.bound import InfluenceBound
 from optimist.metrics.feature_maps import Cosine, GaussianFourier
 from optimist.metrics.pairs import ConditionalVendi, InformationVendi
-from optimist.metrics.spectra.cross_entropy import LeaveOneOut
+from optimist.metrics.spectra.cross_entropy import LeaveOneOut, entropy_of_curve
 from optimist.metrics.vendi.score import VendiScore
 from optimist.metrics.vendi.spectrum import floored_at, log_vendi, weights_of
 from optimist.numerics.estimate import Estimate
@@ -151,11 +151,31 @@ def test_the_bracket_of_a_sum_is_as_wide_as_those_of_its_entropies_together():
         assert found.selection_error**2 < sum(one.selection_error**2 for one in parts.values())
 
 
-def test_a_large_population_is_found():
-    score = VendiScore(GaussianFourier.draw(4, 32, 1.5))
-    rows = torch.from_numpy(np.random.default_rng(6).standard_normal((20_000, 4)))
-    truth = log_vendi(score.spectrum(fed(score, rows, 5000)))
-    few = score.analyse(fed(score, rows[:400], 50))
-    assert few.estimate == pytest.approx(truth, abs=3.0 * few.stopping_error)
-    assert few.bracket is not None
-    assert few.bracket[1] - few.bracket[0] < 0.3
+def curve_of(spectrum: np.ndarray, x: np.ndarray) -> tuple[Tensor, Tensor]:
+    """D(x) = Σ λ/(λ + x), and x."""
+    return torch.from_numpy((spectrum / (spectrum + x[:, None])).sum(-1)), torch.from_numpy(x)
+
+
+@pytest.mark.parametrize("order", [0.2, 0.5, 0.9, 1.0 - 1e-6, 1.0, 1.0 + 1e-6, 1.1, 1.5, 1.9, 1.999])
+@pytest.mark.parametrize("shape", [np.arange(1.0, 41.0) ** -1.5, np.exp(-np.arange(12.0)), np.ones(5)])
+def test_the_integrals_are_the_entropies(order: float, shape: np.ndarray):
+    spectrum = shape / shape.sum()
+    curve = curve_of(spectrum, np.geomspace(1e-4 * spectrum.min(), 1e4 * spectrum.max(), 161))
+    expected = log_vendi(torch.from_numpy(spectrum), order)
+    assert entropy_of_curve(*curve, len(spectrum), order) == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("order", [0.5, 1.0, 1.5])
+def test_below_the_grid_the_curve_is_a_power_law_that_ends_at_the_rank(order: float):
+    rank, shape = 30, np.arange(1.0, 31.0) ** -1.0
+    freedom, x = curve_of(shape / shape.sum(), np.geomspace(0.05, 1e4, 161))
+    start, full = float(x[0]), float(freedom[0])
+    fourfold = int(np.argmax(x.numpy() >= 4.0 * start))
+    slope = math.log(full / float(freedom[fourfold])) / math.log(float(x[fourfold]) / start)
+    bend = start * (full / rank) ** (1.0 / slope)
+    # The power law itself, on points so close that nothing remains below them.
+    beyond = np.geomspace(1e-12, start, 40_000)[:-1]
+    law = np.where(beyond < bend, rank, full * (start / beyond) ** slope)
+    joined = torch.cat([torch.from_numpy(law), freedom]), torch.cat([torch.from_numpy(beyond), x])
+    assert bend < start
+    assert entropy_of_curve(freedom, x, rank, order) == pytest.approx(entropy_of_curve(*joined, rank, order), rel=1e-4)

@@ -57,16 +57,6 @@ def test_separate_clusters_are_the_modes_with_their_shares_and_samples(metric):
         assert all(0.9 < weight <= 1.0 + 1e-12 for weight in weights)
 
 
-def test_a_reservoir_shows_the_modes_of_a_log_longer_than_itself():
-    rows, ids = clusters([500, 300, 200])
-    metric, reservoir = VendiScore(Cosine(3)), reservoir_of(ids, capacity=40, features=rows)
-    found = metric.modes(fed(metric, rows), reservoir, samples=4)
-    assert [mode.share for mode in found] == pytest.approx([0.5, 0.3, 0.2], abs=0.01)
-    for label, mode in enumerate(found):
-        assert {shown.id.split("/")[0] for shown in mode.samples} == {str(label)}
-        assert {shown.id for shown in mode.samples} <= set(reservoir.ids)
-
-
 @given(st.integers(0, 99), st.integers(2, 60))
 def test_modes_are_the_eigenvectors_of_the_covariance(seed, count):
     rows, metric = rows_of(seed, count, 2), VendiScore(GaussianFourier.draw(2, 12, 1.0))

@@ -219,15 +219,6 @@ def test_the_balls_of_common_rows_are_found_once(kind: type[Metric], monkeypatch
     assert torch.equal(later[3:], first)
 
 
-def test_a_paired_estimate_carries_the_influence():
-    real, fake = rows_of(0, 60, 3), rows_of(1, 50, 3)
-    bound = InfluenceBound(score_of(Precision(), real))
-    found = bound.estimate(fed(bound.metric, fake), {"features": fake[:10]})
-    assert found.pairing is not None
-    assert set(np.unique(found.pairing.influence)) <= {0.0, 1.0}
-    assert found.score <= 1.0
-
-
 def test_equal_scores_of_all_pairs_do_not_prove_that_two_generators_are_equal():
     """One sample in 50 more of the second generator is outside; no stream of 50 need show it."""
     real, fake = rows_of(0, 60, 2), 0.1 * rows_of(1, 50, 2)

@@ -15,6 +15,7 @@ from optimist.metrics.mmd import MeanDiscrepancy, MeanMap, RealMean
 from optimist.metrics.vendi.score import RenyiKernelEntropy
 from optimist.numerics.programme import Floats, least, minimise
 from optimist_client.metrics import MMD
+from tests.support.real_rows import mmd_of
 from tests.support.streams import fed, rows_of
 
 WIDTH = 24
@@ -22,16 +23,10 @@ COUNTS = (40, 23, 31)
 CENTRES = (0.0, 0.8, 1.6)
 
 
-def renyi() -> RenyiKernelEntropy:
-    return RenyiKernelEntropy(GaussianFourier.draw(3, WIDTH // 2, 1.5))
-
-
-def discrepancy() -> MeanDiscrepancy:
-    feature_map = MeanMap(GaussianFourier.draw(3, WIDTH // 2, 1.5), False)
-    return MeanDiscrepancy(MMD(factor=3.0), RealMean(feature_map, rows_of(99, 60, 3, 0.7).numpy()))
-
-
-METRICS: dict[str, Callable[[], Any]] = {"rke": renyi, "mmd": discrepancy}
+METRICS: dict[str, Callable[[], Any]] = {
+    "rke": lambda: RenyiKernelEntropy(GaussianFourier.draw(3, WIDTH // 2, 1.5)),
+    "mmd": lambda: mmd_of(rows_of(99, 60, 3, 0.7), 3.0, WIDTH // 2),
+}
 
 
 @pytest.fixture(params=METRICS)

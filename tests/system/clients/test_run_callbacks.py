@@ -1,4 +1,4 @@
-"""What `experiment.run` tells its callbacks, as real trackers have it afterwards; and its timeout."""
+"""What `experiment.run` tells its callbacks, as real trackers and a notebook have it afterwards."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import csv
 import os
 import subprocess
 import sys
-import time
+from html import unescape
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
+from nbconvert import HTMLExporter
+from nbconvert.preprocessors import ExecutePreprocessor
+from nbformat.v4 import new_code_cell, new_notebook
 
 from optimist_client import Experiment, Optimist, Report
 from optimist_client.callbacks import COLUMNS, CsvCallback, MlflowCallback, TensorBoardCallback, values
@@ -123,13 +127,43 @@ def test_a_callback_that_raises_ends_the_run_and_leaves_no_pick_open(experiment:
     assert experiment.report().open_picks == 0
 
 
-def test_a_run_ends_at_its_timeout(experiment: Experiment):
-    slow = {name: lambda size, seed: time.sleep(0.1) or np.zeros((size, 4)) + seed % 7 for name in SHIFTS}
-    begun = time.monotonic()
-    report = experiment.run(slow, timeout=0.5)
-    assert time.monotonic() - begun < 30
-    assert 0 < report.samples < 400
-    assert report.open_picks == 0
-    for timeout in (0.0, -1.0, float("nan")):
-        with pytest.raises(ValueError, match="timeout: expected seconds above 0"):
-            experiment.run(slow, timeout=timeout)
+@pytest.mark.parametrize("timeout", [0.0, -1.0, float("nan")])
+def test_a_timeout_that_is_none_is_refused(experiment: Experiment, timeout: float):
+    with pytest.raises(ValueError, match="timeout: expected seconds above 0"):
+        experiment.run(GENERATORS, timeout=timeout)
+
+
+CELL = """
+import time
+import numpy as np
+from optimist_client import Optimist
+
+def drawing(shift):
+    def draw(size, seed):
+        time.sleep(0.04)
+        return np.random.default_rng(seed).standard_normal((size, 4)) + shift
+    return draw
+
+with Optimist({url!r}) as client:
+    report = client.experiment({name!r}).run({{"a": drawing(1.0), "b": drawing(0.0)}})
+report
+"""
+
+
+@pytest.mark.long
+def test_a_cell_shows_the_standings_the_chart_and_the_decision(
+    service: Service, client: Optimist, name: str, reference, tmp_path: Path
+):
+    client.create_experiment(name, ["a", "b"], reference=reference, budget=400, stop=False)
+    notebook = new_notebook(cells=[new_code_cell(CELL.format(url=service.url, name=name))])
+    ExecutePreprocessor(timeout=120, kernel_name="python3").preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
+    report = client.experiment(name).report()
+    live, last = (output["data"]["text/html"] for output in notebook.cells[0].outputs if "data" in output)
+    assert f"{name}: 400 of 400 samples told by this run. b " in live
+    assert "<table>" in live
+    assert live.count("<svg") == 1
+    assert report.sentences[0] in unescape(live)
+    assert "<table>" in last
+    page, _ = HTMLExporter().from_notebook_node(notebook)
+    (tmp_path / "run.html").write_text(page)
+    nbformat.validate(notebook)

@@ -165,7 +165,7 @@ def test_texts_open_in_full_and_nothing_of_them_runs(open_page: OpenPage, writte
     assert page.title() != "run"
     # Opened by itself, it is text as well.
     id = (page.request.get(f"/v1/experiments/{written}/previews").json())["previews"][0]["id"]
-    page.goto(f"/v1/experiments/{written}/previews/{id}")
+    page = open_page(f"/v1/experiments/{written}/previews/{id}")
     assert page.title() != "run"
     assert "<script>" in page.locator("body").inner_text()
 

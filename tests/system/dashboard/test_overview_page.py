@@ -1,4 +1,4 @@
-"""The list of experiments: searched, filtered, sorted and kept in the address; experiments are deleted there."""
+"""The list of experiments: searched, filtered, sorted, compared, labelled and kept in the address; deletions."""
 
 from __future__ import annotations
 
@@ -157,3 +157,76 @@ def test_all_pages_of_a_long_list_are_searched_and_follow_changes(open_page: Ope
     finally:
         for name in made:
             client.delete_experiment(name)
+
+
+def test_any_number_are_selected_and_compared(open_page: OpenPage, client: Optimist, axe: str):
+    rng = random.Random(0)
+    for name, generators in {"versus-one": ["a", "b"], "versus-other": ["a", "c"], "versus-third": ["a"]}.items():
+        experiment = client.create_experiment(name, generators, metric=Mean(), stop=False, policy="uniform")
+        for pick in experiment.picks(60 if len(generators) == 2 else 0):
+            pick.tell([rng.gauss(float(pick.generator == "a"), 0.1) for _ in range(pick.size)])
+    reports = [client.experiment(name).report() for name in ("versus-one", "versus-other")]
+    page = open_page("/#/?q=versus", bypass_csp=True)
+    for name in ("one", "other", "third"):
+        page.get_by_role("checkbox", name=f"Select versus-{name}").check()
+    page.get_by_text("3 selected").click()
+    page.get_by_role("link", name="Compare").click()
+    assert page.url.endswith("#/c/versus-one/versus-other/versus-third")
+    for report in reports:
+        card = page.get_by_role("region", name=report.experiment, exact=True)
+        expect(card).to_contain_text(report.answer)
+    rows = page.locator(".versus tbody tr")
+    expect(rows.locator("th")).to_have_text(["a", "b", "c"])
+    expect(rows.nth(0).locator(".interval")).to_have_count(2)
+    expect(rows.nth(1).locator("td").nth(1)).to_have_text("–")
+    page.wait_for_selector("#plot-leaders svg")
+    lines = "document.getElementById('plot-leaders').data.filter((one) => one.showlegend !== false)"
+    names = page.evaluate(f"() => {lines}.map((one) => one.name)")
+    assert names == ["versus-one", "versus-other"]  # the third has no samples
+    assert serious_violations_of_both_schemes(page, axe) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+
+
+PHONE = {"width": 390, "height": 844}
+
+
+def test_tags_and_a_note_are_edited_and_filter_the_list(open_page: OpenPage, client: Optimist, axe: str):
+    client.create_experiment("labels-bare", ["a", "b"], metric=Mean())
+    client.create_experiment("labels-tagged", ["a", "b"], metric=Mean(), tags=["<b>old</b>"], note="Learning rate 3e-4")
+    page = open_page("/#/e/labels-bare", bypass_csp=True, viewport=PHONE)
+    page.get_by_role("button", name="Add tags or a note").click()
+    expect(page.get_by_label("Tags, separated by commas")).to_be_focused()
+    page.get_by_label("Tags, separated by commas").fill(" fresh, <b>old</b>,, fresh")
+    page.get_by_label("Note", exact=True).last.fill("First line\nsecond line")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("button", name="Edit tags and note")).to_be_focused()
+    expect(page.locator(".chip")).to_have_text(["fresh", "<b>old</b>"])
+    expect(page.locator(".note")).to_have_text("First line\nsecond line")
+    report = client.experiment("labels-bare").report()
+    assert (report.tags, report.note) == (["fresh", "<b>old</b>"], "First line\nsecond line")
+    assert serious_violations_of_both_schemes(page, axe) == []
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]
+
+    page.get_by_role("link", name="fresh").click()
+    expect(page.locator(".line th a").first).to_have_text("labels-bare")
+    expect(page.locator(".line")).to_have_count(1)
+    page.get_by_label("Tag", exact=True).select_option("")
+    row = page.locator(".line", has_text="labels-tagged")
+    expect(row.locator(".noted")).to_have_text("Learning rate 3e-4")
+    row.get_by_role("button", name="<b>old</b>").click()
+    expect(page.locator(".line")).to_have_count(2)
+    assert page.url.endswith("tag=%3Cb%3Eold%3C%2Fb%3E")
+    page.get_by_label("Search").fill("rate 3E-4")
+    expect(page.locator(".line")).to_have_count(1)
+    assert serious_violations_of_both_schemes(page, axe) == []
+
+
+def test_what_the_service_refuses_is_said_and_nothing_typed_is_lost(open_page: OpenPage, client: Optimist):
+    client.create_experiment("labels-refused", ["a", "b"], metric=Mean())
+    page = open_page("/#/e/labels-refused", expected="Failed to load resource")
+    page.get_by_role("button", name="Add tags or a note").click()
+    page.get_by_label("Tags, separated by commas").fill("x" * 65)
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".labelling .problem")).to_contain_text("64")
+    expect(page.get_by_label("Tags, separated by commas")).to_have_value("x" * 65)

@@ -1,6 +1,8 @@
-"""Several batches retracted or accepted at once, and what the report would then be, which is tried on a copy."""
+"""Batches that are retracted or accepted, one or several at once, and what the report would then be, by a trial."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import httpx
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 
 from optimist_client import Experiment, Optimist
 from optimist_client.models import Report
-from tests.support.processes import Service, scored
+from tests.support.processes import Service, append_batch, scored
 
 NAMES = ["good", "b/ad"]
 WORKER = 'gpu "02" \\ ü'
@@ -87,3 +89,48 @@ def test_what_cannot_be_retracted_is_refused(client: Optimist, name: str, servic
     correct(service, name, 422, trial=trial, retract=[{"generator": "good", "position": 0}])
     correct(service, name, 404, trial=trial, accept=[unknown])
     assert said(scored(experiment)) == said(before)
+
+
+def append(service: Service, name: str, generator: str, shift: float, seeds: range) -> None:
+    for seed in seeds:
+        batch = np.random.default_rng(seed).normal(shift, 1.0, (20, 4))
+        append_batch(service.url, name, generator, {"features": batch}).raise_for_status()
+
+
+def numbers(report: Report) -> list[Any]:
+    return [(row.score, row.standard_error, row.lower, row.upper, row.samples) for row in report.standings]
+
+
+def test_an_absurd_batch_decides_wrongly_and_is_retracted(client: Optimist, service: Service, name: str, reference):
+    absurd, never = (
+        client.create_experiment(each, ["a", "b"], reference=reference, rescore_growth=0.0, batch_size=20)
+        for each in (name, f"{name}-never")
+    )
+    bad = absurd.ask(generators=["a"])
+    bad.tell(np.full((20, 4), 9e5))
+    for experiment in (absurd, never):
+        append(service, experiment.name, "a", 0.0, range(12))
+        append(service, experiment.name, "b", 3.0, range(12))
+    wrong = scored(absurd)
+    assert (wrong.state, wrong.decision.best) == ("decided", "b")
+
+    url = f"{service.url}/v1/experiments/{name}/picks/{bad.number}/batch"
+    one = {"generator": "a", "position": 1, "pick": bad.number, "samples": 20}
+    reply = httpx.request("DELETE", url, json={"reason": "wrong checkpoint"})
+    assert reply.json() == {"retracted": [one], "already": False, "decision_reopened": True}
+    assert httpx.delete(url).json() == {"retracted": [one], "already": True, "decision_reopened": True}
+
+    right, expected = scored(absurd), scored(never)
+    assert numbers(right) == numbers(expected)
+    assert right.decision.best == "a"
+    assert (right.samples, right.rounds, right.regret) == (expected.samples + 20, expected.rounds + 1, expected.regret)
+    [shown] = httpx.get(f"{service.url}/v1/experiments/{name}/report").json()["retractions"]
+    assert shown.pop("when") > 1.7e9
+    assert shown == one | {"who": None, "reason": "wrong checkpoint", "reopened": True}
+    assert "retractions" not in httpx.get(f"{service.url}/v1/experiments/{name}-never/report").json()
+
+    reply = httpx.delete(f"{service.url}/v1/experiments/{name}/generators/b/batches").json()
+    assert reply["retracted"] == [{"generator": "b", "position": None, "pick": None, "samples": 240}]
+    append(service, name, "b", 0.0, range(3))
+    absurd.retract(generator="b", position=14)
+    assert scored(absurd).standings[1].samples == 40

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-import struct
 import warnings
-import zlib
 from typing import Any
 
 import httpx
@@ -18,9 +16,6 @@ from optimist_client import Experiment, NotFoundError, Optimist, Pick
 from tests.support.processes import Service
 
 KERNEL = {"sigma": 1.0, "features": 16}
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
 
 
 def created(client: Optimist, name: str, previews: int = 8) -> Experiment:
@@ -165,14 +160,9 @@ def test_a_router_shows_answers_with_their_prompts(client: Optimist, service: Se
 
 
 def png(width: int, height: int) -> bytes:
-    """A small file of a large image."""
-
-    def chunk(name: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0))
-    pixels = zlib.compress(bytes((width // 8 + 1) * height), 9)
-    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    file = io.BytesIO()
+    Image.new("1", (width, height)).save(file, "PNG")
+    return file.getvalue()
 
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>'
@@ -180,7 +170,7 @@ HOSTILE = [
     (SVG, "expected a PNG, JPEG or WebP image"),
     (b"<script>alert(1)</script>", "expected a PNG, JPEG or WebP image"),
     (b"GIF89a" + SVG, "expected a PNG, JPEG or WebP image"),
-    (png(20_000, 20_000), "at most 2048 pixels a side, got 20000 × 20000"),
+    (png(20_000, 8), "at most 2048 pixels a side, got 20000 × 8"),
     (b"\x89PNG\r\n\x1a\n" + SVG, "no header that can be read"),
     (b"\xff\xd8\xff\xe0", "no header that can be read"),  # a short JPEG
     (b"\xff\xd8" + b"\xff" * 1000, "no header that can be read"),  # an endless one
@@ -213,7 +203,7 @@ def test_wrong_previews_and_what_is_no_image_are_refused(client: Optimist, servi
 
 def test_a_picture_that_is_a_page_as_well_is_served_as_a_picture(client: Optimist, service: Service, name: str):
     pick = drawn(created(client, name), is_told=True)
-    both = PIXEL + b"<script>alert(1)</script>"
+    both = png(1, 1) + b"<script>alert(1)</script>"
     assert put(service, name, pick.number, {"place": 0, "image": base64.b64encode(both).decode()}).status_code == 200
     assert put(service, name, pick.number, {"place": 1, "text": SVG.decode()}, start=7).json()["kept"] == 1
     kept = {one["place"]: one for one in listed(service, name)}
