@@ -1,4 +1,7 @@
-"""The README's and the documents' snippets run, against a real service; those that do not say why."""
+"""The README's and the documents' snippets run, against a real service; those that do not say why.
+
+The workers without the SDK of docs/workers.md come to a decision.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
+from optimist_client import Optimist
 from tests.support.commands import invoked
 from tests.support.places import ROOT
 from tests.support.preludes import PRELUDES
@@ -135,3 +139,18 @@ def test_what_is_shown_runs(page: Path, shared: Service, tmp_path: Path, monkeyp
             run_python(snippet, page, snippet.code.replace("127.0.0.1:8000", f"127.0.0.1:{shared.port}"), namespace)
     namespace.clear()
     gc.collect()
+
+
+@pytest.mark.long
+def test_workers_without_the_sdk_come_to_a_decision(shared: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "workers.md"
+    *_, in_curl, in_python = (one for one in snippets(page) if one.language in ("bash", "python"))
+    run_bash(in_curl, page, shared.port)
+    made: dict[str, Any] = {}
+    run_python(in_python, page, in_python.code.replace("127.0.0.1:8000", f"127.0.0.1:{shared.port}"), made)
+    made["api"].close()
+    with Optimist(shared.url) as client:
+        for name in ("by-curl", "by-hand"):
+            decision = client.experiment(name).report().decision
+            assert (decision.decided, decision.best) == (True, "new")
