@@ -1,4 +1,4 @@
-"""Image embedders: one with its real weights, the others with random checkpoints, loaded as ever.
+"""Embedders of images and videos: one with its real weights, the others with random checkpoints, loaded as ever.
 
 Transformers are as wide as the true ones, but of two layers instead of twelve.
 """
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from optimist_client.embedders import Clip, Dinov2, EfficientNetLite, InceptionV3, Network, Swav
+from optimist_client.embedders import Clip, Dinov2, EfficientNetLite, InceptionV3, Network, Swav, VideoMAE
 
 
 def check(embedder: Network, dimension: int, pictures: np.ndarray) -> np.ndarray:
@@ -113,3 +113,40 @@ def test_swav_is_a_resnet_without_its_heads(torchvision, directory: Path, pictur
     torch.save({"module.conv1.weight": network.conv1.weight}, directory / "half.pth.tar")
     with pytest.raises(RuntimeError, match="Missing key"):
         Swav(directory / "half.pth.tar", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def embedder(directory: Path) -> VideoMAE:
+    transformers = pytest.importorskip("transformers")  # here, as it takes a second
+    torch.manual_seed(0)
+    config = transformers.VideoMAEConfig(
+        hidden_size=384, num_attention_heads=6, intermediate_size=1536, num_hidden_layers=2
+    )
+    transformers.VideoMAEModel(config).save_pretrained(directory / "videomae-small")
+    return VideoMAE(directory / "videomae-small", device="cpu")
+
+
+@pytest.mark.long
+def test_it_gives_the_mean_token_of_sixteen_frames(embedder: VideoMAE, pictures: np.ndarray):
+    assert (embedder.name, embedder.dimension) == ("videomae-small", 384)
+    assert embedder._network.config.num_frames == 16
+    clip = np.concatenate([pictures, pictures[::-1], pictures])
+    still = np.repeat(pictures[:1], 3, axis=0)
+    rows = embedder.embed([clip, clip[::-1], still])
+    assert rows.shape == (3, 384)
+    assert rows.dtype == np.float32
+    assert np.isfinite(rows).all()
+    assert np.abs(rows[1] - rows[0]).max() > 1e-3  # the order of the frames matters
+    assert torch.equal(embedder._frames(torch.from_numpy(clip)[:, None]), embedder._frames(clip))
+
+
+def test_of_longer_and_shorter_clips_it_sees_frames_evenly_spaced(embedder: VideoMAE, pictures: np.ndarray):
+    shades = np.broadcast_to(np.arange(61, dtype=np.uint8)[:, None, None], (61, 8, 8))
+    long = embedder._frames(shades)
+    assert torch.allclose(long, embedder._frames(shades[::4]))
+    short = embedder._frames(shades[:2])
+    assert torch.equal(short[0], short[7])
+    assert torch.equal(short[8], short[15])
+    assert not torch.equal(short[7], short[8])
+    with pytest.raises(ValueError, match="at least one frame"):
+        embedder.embed([[]])
