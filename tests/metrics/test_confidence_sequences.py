@@ -47,44 +47,6 @@ def test_betting_excludes_the_candidates_of_the_reference_numbers(stored):
     np.testing.assert_allclose(found[:, 1], np.where(upper < 1.0, upper + STEP, 1.0), rtol=0, atol=1e-9)
 
 
-def by_the_book(values: list[float], delta: float) -> tuple[float, float, float, float]:
-    """Both intervals by the formulas of decisions.md §2 as they are written there, one value after the other."""
-    level, total, spread = math.log(2 / delta), 0.0, 0.0
-    bets = weighted = costs = 0.0
-    bernstein, grid = (0.0, 1.0), [k / (GRID - 1) for k in range(GRID)]
-    above, below = [0.0] * GRID, [0.0] * GRID
-    low, high = 0, GRID - 1
-    for t, x in enumerate(values, 1):
-        mean, variance = (0.5 + total) / t, (0.25 + spread) / t
-        bet = math.sqrt(2 * level / (variance * t * math.log(1 + t)))
-        part = min(bet, 0.5)
-        bets, weighted = bets + part, weighted + part * x
-        costs += 4 * (x - mean) ** 2 * (-math.log(1 - part) - part) / 4
-        half = (level + costs) / bets
-        bernstein = max(bernstein[0], weighted / bets - half), min(bernstein[1], weighted / bets + half)
-        for k, m in enumerate(grid):
-            above[k] += math.log(1 + min(bet, 0.5 / m if m else math.inf) * (x - m))
-            below[k] += math.log(1 - min(bet, 0.5 / (1 - m) if m < 1 else math.inf) * (x - m))
-        low = max([low] + [k for k in range(GRID) if above[k] >= level])
-        high = min([high] + [k for k in range(GRID) if below[k] >= level])
-        total += x
-        spread += (x - (0.5 + total) / (t + 1)) ** 2
-    return *bernstein, grid[low], grid[high]
-
-
-@given(values=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8), repeats=st.integers(1, 4))
-def test_both_follow_their_formulas(values: list[float], repeats: int):
-    expected = by_the_book(values * repeats, 0.1)
-    found: list[float] = []
-    for kind in KINDS:
-        sequence = kind((0.0, 1.0), 0.1)
-        sequence.add(tensor(values * repeats))
-        if sequence.is_contradicted:
-            return
-        found += sequence.interval
-    assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @given(values=st.lists(st.floats(-3.0, 7.0), min_size=1, max_size=60), size=st.integers(1, 60))
 def test_batches_and_scale_do_not_matter_and_intervals_only_shrink(kind, values: list[float], size: int):
