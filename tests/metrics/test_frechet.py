@@ -3,7 +3,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.linalg import sqrtm
 
 from optimist.estimation.question import Question, declared_of
 from optimist.metrics.fid.reference import Reference
@@ -22,19 +21,6 @@ def moments(rows: np.ndarray):
 def wishart(generator: np.random.Generator, dimension: int, rank: int) -> np.ndarray:
     factor = generator.standard_normal((dimension, rank))
     return factor @ factor.T / rank
-
-
-@pytest.mark.parametrize(("dimension", "count"), [(1, 3), (6, 40), (12, 30)])
-def test_the_plug_in_is_the_formula_with_a_matrix_root(dimension, count):
-    generator = np.random.default_rng(dimension)
-    rows = generator.standard_normal((count, dimension)) * 1.5 + 0.3
-    mean, covariance = generator.standard_normal(dimension), wishart(generator, dimension, 3 * dimension)
-    metric = metric_to(mean, covariance)
-    for unbiased in (False, True):
-        own = np.atleast_2d(np.cov(rows, rowvar=False, ddof=int(unbiased)))
-        root = np.trace(np.real(sqrtm(own @ covariance)))
-        expected = np.sum((rows.mean(0) - mean) ** 2) + np.trace(own) + np.trace(covariance) - 2 * root
-        assert metric.plug_in(fed(metric, rows), unbiased) == pytest.approx(expected, rel=1e-9)
 
 
 @given(st.integers(0, 99), st.integers(1, 64), st.integers(1, 90), st.floats(0.0, 9.0), st.floats(-3.0, 3.0))

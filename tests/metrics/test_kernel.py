@@ -200,24 +200,6 @@ def test_other_layouts_are_not_mixed():
 # The scores.
 
 
-@given(st.integers(0, 99), st.integers(1, 30), st.sampled_from([0.3, *ORDERS, 40.0]), st.data())
-def test_a_score_is_its_formula(seed, count, order, data):
-    eigenvalues = np.random.default_rng(seed).gamma(0.5, size=count) + 1e-6
-    eigenvalues = np.sort(eigenvalues / eigenvalues.sum())[::-1]
-    truncation = data.draw(st.none() | st.integers(1, count))
-    kept = eigenvalues if truncation is None else eigenvalues[:truncation]
-    kept = kept + (1.0 - kept.sum()) / len(kept)
-    if order == 1.0:
-        expected = float(-np.sum(kept * np.log(kept)))
-    elif order == math.inf:
-        expected = float(-np.log(kept.max()))
-    else:
-        expected = float(np.log(np.sum(kept**order)) / (1.0 - order))
-    found = log_vendi(torch.from_numpy(eigenvalues.copy()).flip(0), order, truncation)
-    assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
-    assert 0.0 <= found <= math.log(len(kept)) + 1e-12
-
-
 def test_scores_are_continuous_in_the_order_and_fall_with_it():
     eigenvalues = torch.from_numpy(np.random.default_rng(0).dirichlet(np.full(20, 0.3)))
     scores = [
