@@ -23,7 +23,7 @@ from optimist_client import Optimist
 from tests.support.commands import invoked
 from tests.support.places import ROOT
 from tests.support.preludes import PRELUDES
-from tests.support.processes import Service, free_port
+from tests.support.processes import Service, free_port, serving
 from tests.support.snippets import ANSWER, NOT_CODE, Snippet, run_python, snippets
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -142,15 +142,15 @@ def test_what_is_shown_runs(page: Path, shared: Service, tmp_path: Path, monkeyp
 
 
 @pytest.mark.long
-def test_workers_without_the_sdk_come_to_a_decision(shared: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_workers_without_the_sdk_come_to_a_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "workers.md"
     *_, in_curl, in_python = (one for one in snippets(page) if one.language in ("bash", "python"))
-    run_bash(in_curl, page, shared.port)
-    made: dict[str, Any] = {}
-    run_python(in_python, page, in_python.code.replace("127.0.0.1:8000", f"127.0.0.1:{shared.port}"), made)
-    made["api"].close()
-    with Optimist(shared.url) as client:
+    with serving(tmp_path / "data") as service, Optimist(service.url) as client:
+        run_bash(in_curl, page, service.port)
+        made: dict[str, Any] = {}
+        run_python(in_python, page, in_python.code.replace("127.0.0.1:8000", f"127.0.0.1:{service.port}"), made)
+        made["api"].close()
         for name in ("by-curl", "by-hand"):
             decision = client.experiment(name).report().decision
             assert (decision.decided, decision.best) == (True, "new")
