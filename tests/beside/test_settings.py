@@ -23,27 +23,14 @@ def test_a_scorer_keeps_a_quarter_of_the_memory_unless_told_otherwise(monkeypatc
     assert Settings().warm_bytes == 123456
 
 
-@pytest.mark.parametrize(
-    ("command", "given"),
-    [(command, given) for command in ("score", "scorer") for given in ("option", "variable")],
-)
-def test_a_gpu_that_is_not_here_is_said_plainly(
-    command: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    file = tmp_path / "a.npy"
-    np.save(file, np.full((5, 2), 0.5))
-    arguments = {
-        "score": ["score", f"{file}", "--metric=is"],
-        # The device is looked for before Redis is waited for.
-        "scorer": ["scorer", "--redis-url=unix:///nowhere"],
-    }[command]
-    if given == "variable":
-        monkeypatch.setenv("OPTIMIST_DEVICE", "cuda:99")
-    else:
-        arguments.append("--device=cuda:99")
-    result = invoked(*arguments, code=1)
-    assert "device 'cuda:99' is not here" in result.stderr
-    assert isinstance(result.exception, SystemExit), "no traceback"
+def test_a_gpu_that_is_not_here_is_said_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    np.save(tmp_path / "a.npy", np.full((5, 2), 0.5))
+    scored = invoked("score", tmp_path / "a.npy", "--metric=is", "--device=cuda:99", code=1)
+    monkeypatch.setenv("OPTIMIST_DEVICE", "cuda:99")
+    # The device is looked for before Redis is waited for.
+    for result in (scored, invoked("scorer", "--redis-url=unix:///nowhere", code=1)):
+        assert "device 'cuda:99' is not here" in result.stderr
+        assert isinstance(result.exception, SystemExit), "no traceback"
 
 
 @pytest.mark.parametrize(("given", "expected"), [("--version", "0."), ("-h", "Usage: "), ("--help", "Usage: ")])

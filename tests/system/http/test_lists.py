@@ -20,17 +20,17 @@ PROMPTS = [f"{n} {'a long prompt ' * 40}"[:500] for n in range(20_000)]
 
 
 def test_experiments_with_long_prompts_have_short_entries(service: Service, client: Optimist, name: str):
-    for number in range(3):
+    for number in range(2):
         client.create_experiment(
             f"{name}-{number}", [f"{n}" for n in range(40)], metric=WinRate(), prompts=PROMPTS, tags=[name]
         )
     with httpx.Client(base_url=service.url) as http:
         for _ in range(2):  # made of the configs, and of what is remembered of them
             reply = http.get("/v1/experiments", params={"tag": name})
-            assert len(reply.content) < 3 * 2048
+            assert len(reply.content) < 2 * 2048
         assert len(http.get(f"/v1/experiments/{name}-0").content) > 2**23
     found = client.list_experiments(tag=name)
-    assert [one.name for one in found] == [f"{name}-{number}" for number in reversed(range(3))]
+    assert [one.name for one in found] == [f"{name}-{number}" for number in reversed(range(2))]
     summary = found[0].info
     assert (summary.prompts, summary.generators) == (20_000, 40)
     assert summary.generator_names == [f"{n}" for n in range(16)]
